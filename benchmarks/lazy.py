@@ -1,12 +1,13 @@
-"""What lazy tensors cost: a training step traced on device "lazy", against the same step compiled and in eager mode.
+"""What lazy tensors and split functions cost: a training step traced at every call, against the same step compiled and
+in eager mode.
 
     python -m benchmarks.lazy [--steps N]
 
 "mlp": 64-128-128-10, batch 32, Adam (W4 of the peers' benchmark). "gpt": the demo's model, batch 16. A lazy run ends
 each step with mark_step() and reads a loss every tenth step. Per step, after the third: wall time (the mean); the time
-of all threads (the mean), which other jobs on the machine hardly change; and the main thread's own time (the median),
-which leaves native programs on the worker out. calls: what a step traces; entries: what is looked up for it; compiles:
-programs made in all.
+of all threads (the mean), which other jobs on the machine hardly change; and the main thread's own time (the lower
+quartile), which leaves native programs on the worker out. calls: what a step traces; entries: what is looked up for
+it; compiles: programs made in all.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from weft.cli.gpt import GPT
 from weft.lazy.backend import lazy_at
 from weft.nn import functional as F
 
-MODES = ("eager", "compiled", "lazy")
+MODES = ("eager", "compiled", "lazy", "split")
 
 
 @dataclass
@@ -81,7 +82,7 @@ def measured(make: Callable[[], Any], mode: str, steps: int) -> Figures:
         optimizer.step()
         return loss.detach()
 
-    run = weft.compile(step) if mode == "compiled" else step
+    run = weft.compile(step, split=mode == "split") if mode in ("compiled", "split") else step
     weft.lazy.metrics.reset()
     wall, thread, entries = [], [], 0
     for i in range(steps):
@@ -103,7 +104,7 @@ def measured(make: Callable[[], Any], mode: str, steps: int) -> Figures:
     compiles = weft.lazy.metrics.counter_value("UncachedCompile") or 0
     # the mean: a step that waits for those before it has their time
     return Figures(
-        statistics.mean(wall[3:]) * 1e3, threads * 1e3, statistics.median(thread[3:]) * 1e3,
+        statistics.mean(wall[3:]) * 1e3, threads * 1e3, statistics.quantiles(thread[3:])[0] * 1e3,
         weft.lazy.metrics.traced() // steps, entries, compiles,
     )
 
@@ -122,10 +123,14 @@ def main() -> int:
                 f"{name} {mode}: {f.wall:.2f} ms a step, {f.threads:.2f} of all threads, {f.thread:.2f} of the main "
                 f"one{extra}"
             )
-        lazy, compiled = found["lazy"], found["compiled"]
+        lazy, compiled, eager, split = (found[mode] for mode in ("lazy", "compiled", "eager", "split"))
         print(
             f"{name}: a lazy step takes {lazy.wall / compiled.wall:.2f} times a compiled one, and "
             f"{lazy.threads / compiled.threads:.2f} times the threads' time"
+        )
+        print(
+            f"{name}: of the main thread's time in eager mode, a lazy step takes {lazy.thread / eager.thread:.2f} and "
+            f"a split one {split.thread / eager.thread:.2f}"
         )
     return 0
 

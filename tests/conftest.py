@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 import zlib
+from collections.abc import Iterator
 
 # Before NumPy is loaded: tests run in one process per core, and BLAS threads of each would stand in the others' way.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -38,3 +39,15 @@ def pytest_report_header() -> str:
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """Random numbers of this test and this run; WEFT_TEST_SEED repeats a run."""
     return np.random.default_rng([SEED, zlib.crc32(request.node.nodeid.encode())])
+
+
+@pytest.fixture
+def nobody_takes_over() -> Iterator[None]:
+    """No class of tensors asks to see calls (one that a test before has made would be given every gradient
+    that is read)."""
+    from weft.ops.overrides import override_classes  # after the settings above
+
+    before = override_classes[:]
+    override_classes.clear()
+    yield
+    override_classes[:] = before

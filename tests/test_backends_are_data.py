@@ -16,6 +16,7 @@ DENSE = {
     "layers/backends.py",  # chooses: an ndarray cannot name its back end
     "layers/dense.py",
     "layers/fast.py",
+    "layers/fast_indexing.py",
     "tensor/dense.py",
     "tensor/tensor.py",  # the constructor, which takes sizes and lists too
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import weft  # noqa: F401  (defines the operators)
 from weft.ir.opaque import find_opaque, opaque_base, plan_of_opaque
-from weft.ops.backward import plan_of
+from weft.ops.backward import plan_of, plans_of
 from weft.ops.op import OPS, Op
 from weft.ops.schema import parse_schema
 
@@ -60,8 +60,7 @@ def test_in_place_forms_write_self() -> None:
 
 def test_every_derivative_has_a_name_of_its_own_that_text_can_use() -> None:
     def holds(op: Op) -> bool:
-        found = find_opaque(f"autograd::{opaque_base(op)}")
-        plan = None if found is None else plan_of_opaque(found)
-        return plan is not None and plan.op is op
+        found = [(plan, find_opaque(f"autograd::{opaque_base(plan)}")) for plan in plans_of(op)]
+        return all(name is not None and plan_of_opaque(name) is plan for plan, name in found)
 
     gaps("two derivatives share a name", lambda op: not op.is_differentiable or holds(op))

@@ -19,6 +19,7 @@ from weft.autograd import views as _views  # noqa: F401
 from weft.layers import abstract as _abstract  # noqa: F401
 from weft.layers import dispatch as _dispatch  # noqa: F401
 from weft.layers import fast as _fast
+from weft.layers import fast_indexing as _fast_indexing
 from weft.layers import inference as _inference  # noqa: F401
 from weft.layers import inplace_views as _inplace_views
 from weft.layers import methods as _methods
@@ -35,6 +36,7 @@ from weft.support.counters import counters
 from weft.support.errors import WeftError
 from weft.support.knobs import knobs
 from weft.support.seams import captured_backward as _captured_backward
+from weft.support.seams import compiled_graph as _compiled_graph
 from weft.support.seams import native_product as _native_product
 from weft.support.seams import open_function as _open_function
 from weft.support.seams import split_function as _split_function
@@ -81,10 +83,12 @@ _variants.install_inplace()
 _methods.install()
 _inplace_views.install()
 _fast.install()
+_fast_indexing.install()
 _native_product.install_from("weft.compile.eager.products", "multiply")
 _standalone.install_from("weft.compile.eager.rules", "standalone")
 _captured_backward.install_from("weft.compiled_autograd.api", "enable")
 _open_function.install_from("weft.compile.open_function", "open_function")
+_compiled_graph.install_from("weft.compiled_autograd.api", "compiled_graph")
 _split_function.install_from("weft.lazy.split.function", "SplitFunction")
 _install_tracebacks()
 

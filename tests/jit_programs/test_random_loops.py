@@ -16,6 +16,7 @@ import pytest
 
 import weft
 import weft.jit
+from tests.conftest import SEED
 from tests.jit_programs.random_loops import program
 from weft.jit.hot import compiled_after
 
@@ -34,7 +35,7 @@ def outcome(function: Any, args: tuple[Any, ...]) -> Any:
 @pytest.mark.parametrize("chunk", range(4))
 def test_machine_code_does_what_the_interpreter_does(chunk: int) -> None:
     entered = weft.counters.native_calls
-    rng = np.random.default_rng(1000 + chunk)
+    rng = np.random.default_rng([SEED, chunk])
     for seed in rng.integers(1 << 30, size=COUNT // 4):
         text = program(int(seed))
         unit = weft.jit.CompilationUnit(text)

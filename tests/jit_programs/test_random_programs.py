@@ -15,6 +15,7 @@ import pytest
 import weft
 import weft.jit
 import weft.nn.functional as F
+from tests.conftest import SEED
 from tests.jit_programs.orders import agree, arguments, orders_of
 from tests.jit_programs.random_programs import program
 from tests.jit_programs.test_programs import INTERPRETED
@@ -35,7 +36,7 @@ def both(seed: int) -> tuple[str, Any, Any]:
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_random_programs(chunk: int) -> None:
-    start = int(np.random.default_rng(chunk).integers(1 << 30))
+    start = int(np.random.default_rng([SEED, chunk]).integers(1 << 30))
     for seed in range(start, start + COUNT // CHUNKS):
         text, plain, scripted = both(seed)
         scripted.graph.lint()
@@ -48,7 +49,7 @@ def test_random_programs(chunk: int) -> None:
 
 
 def test_random_programs_by_their_plans() -> None:
-    start = int(np.random.default_rng(99).integers(1 << 30))
+    start = int(np.random.default_rng([SEED, 99]).integers(1 << 30))
     for seed in range(start, start + PLANNED):
         text, plain, scripted = both(seed)
         rng = np.random.default_rng(seed)

@@ -12,6 +12,7 @@ import numpy as np
 
 import weft
 import weft.jit
+from tests.conftest import SEED
 from tests.jit_programs.orders import agree, arguments, orders_of
 from tests.jit_programs.random_programs import program
 
@@ -20,7 +21,7 @@ COUNT = int(os.environ.get("TEST_RECORDED", "8"))
 
 def test_random_programs_in_native_programs() -> None:
     refused = 0
-    start = int(np.random.default_rng(77).integers(1 << 30))
+    start = int(np.random.default_rng([SEED, 77]).integers(1 << 30))
     for seed in range(start, start + COUNT):
         text = program(seed)
         interpreted = weft.jit.CompilationUnit(text).f

@@ -148,3 +148,27 @@ def test_gradients_of_scatter_with_a_reduction(reduce, inplace, rng):
         weft.stack([x, x]).detach(), weft.stack([source, source * 2]).detach()
     )
     np.testing.assert_allclose(batch[1].numpy(), f(x, source * 2)[0].detach().numpy())
+
+
+def test_functional_names_the_function_and_the_place(rng):
+    x, two = leaf(rng, 3), weft.ones(2, dtype=weft.float64)
+    constant = lambda t: t.detach().clone().requires_grad_() * 1  # noqa: E731  with a history that is not the input's
+    for name in ("vjp", "jvp", "jacobian", "hessian", "hvp", "vhp"):
+        args = () if name in ("jacobian", "hessian") else (x,)
+        with pytest.raises(TypeError, match=f"The inputs given to {name} must be either a Tensor"):
+            getattr(functional, name)(lambda t, u: t.sum(), (x, 2), *args)
+        with pytest.raises(TypeError, match=f"The outputs of the user-provided function given to {name} must"):
+            getattr(functional, name)(lambda t: (t.sum(), "text"), x, *args)
+    for name in ("hessian", "hvp", "vhp"):
+        args = () if name == "hessian" else (x,)
+        with pytest.raises(RuntimeError, match=f"returned by the function given to {name} should contain a single"):
+            getattr(functional, name)(lambda t: t * 2, x, *args)
+        with pytest.raises(RuntimeError, match=r"jacobian of the user-provided function with respect to input 0 is"):
+            getattr(functional, name)(lambda t: (3 * t).sum(), x, *args, strict=True)
+    with pytest.raises(RuntimeError, match="Output 1 of the user-provided function is independent of input 0"):
+        functional.jacobian(lambda t: (t * 2, constant(t)), x, strict=True)
+    for name, f in (("vjp", lambda t: t * 2), ("jvp", lambda t: t * 2)):
+        with pytest.raises(RuntimeError, match="The given v should contain a single Tensor"):
+            getattr(functional, name)(f, x, (x, x))
+        with pytest.raises(RuntimeError, match=r"^v has invalid size: should be .*3.* but got .*2"):
+            getattr(functional, name)(f, x, two)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 
 import weft
 from weft import compiled_autograd as ca
@@ -27,3 +30,25 @@ def test_nor_one_anothers():
         with ca.enable():
             ((x.view(-1) + y) * 2).backward(weft.ones(3))
         assert not np.shares_memory(x.grad.numpy(), y.grad.numpy())
+
+
+@pytest.mark.parametrize("walk", [ca.disable, ca.enable, lambda: ca.enable(ca.interpret)])
+def test_what_a_function_hands_on_is_taken_by_one_leaf(walk: Any, rng: np.random.Generator) -> None:
+    places = []
+
+    class HandsOn(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any, b: Any) -> Any:
+            return a + b
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            places.append(g.data_ptr())
+            return g, g
+
+    a, b = (weft.from_numpy(rng.standard_normal(int(n))).requires_grad_() for n in rng.integers(2, 9, 1).repeat(2))
+    with walk():
+        HandsOn.apply(a, b).sin().sum().backward()
+    assert sorted([a.grad.data_ptr() == places[0], b.grad.data_ptr() == places[0]]) == [False, True]
+    a.grad.zero_()
+    assert b.grad.abs().sum() > 0

@@ -3,7 +3,7 @@ and who was given it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,17 +11,6 @@ import pytest
 
 import weft
 from weft import Tensor
-from weft.ops.overrides import override_classes
-
-
-@pytest.fixture
-def nobody_takes_over() -> Iterator[None]:
-    """No class of tensors asks to see calls (one that a test before has made would be given every gradient
-    that is read)."""
-    before = override_classes[:]
-    override_classes.clear()
-    yield
-    override_classes[:] = before
 
 
 class _Keeps(weft.autograd.Function):
@@ -92,8 +81,8 @@ def test_a_gradient_that_nobody_else_has_is_taken(
     copies: list[Any] = []
     import weft.autograd.accumulate as accumulate  # the module
 
-    copied = accumulate._laid_out_like
-    monkeypatch.setattr(accumulate, "_laid_out_like", lambda *args: copies.append(args) or copied(*args))
+    copied = accumulate.laid_out_like
+    monkeypatch.setattr(accumulate, "laid_out_like", lambda *args: copies.append(args) or copied(*args))
     x = weft.ones(3, 3, requires_grad=True)
     made(x).sum().backward()
     assert not copies and x.grad is not None

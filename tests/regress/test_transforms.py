@@ -88,7 +88,7 @@ def test_what_has_no_derivative_is_refused(rng):
         (lambda: jacrev(lambda x: ())(x), "non-empty output"),
         (lambda: vjp(lambda x: [], x), "non-empty output"),
         (lambda: jacfwd(lambda x: ())(x), "non-empty output"),
-        (lambda: jvp(weft.sin, (), ()), "at least one tensor"),
+        (lambda: jvp(weft.sin, (), ()), "at least one Tensor"),
         (lambda: jacrev(weft.conj)(z), "jacrev: Expected all inputs to be real"),
         (lambda: jacfwd(weft.conj)(z), "jacfwd: Expected all inputs to be real"),
         (lambda: jacrev(lambda x: x * 1j)(x), "jacrev: Expected all outputs to be real"),

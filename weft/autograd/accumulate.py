@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.autograd.node import InputMetadata, Node
+from weft.autograd.node import InputMetadata, Node, hooks_of
 from weft.ops.geometry import contiguous_strides
 from weft.ops.overrides import DISABLED, OverrideLevel, override_classes
 from weft.ops.packet import aten
@@ -72,6 +72,8 @@ class AccumulateGrad(Node):
         if variable is None:
             return ()
         capture = modes.capture
+        if variable._autograd is None or not variable._autograd.requires_grad:
+            return ()  # it was asked to take no more
         if gradient is None:
             pass  # hooks hear all the same that the leaf's turn came
         elif capture is not None:
@@ -87,10 +89,15 @@ class AccumulateGrad(Node):
     def _after(self, variable: Tensor) -> None:
         state = variable._autograd
         if state is not None and state.post_accumulate:
-            for hook in list(state.post_accumulate.values()):
-                found = hook(variable)
-                if found is not None:
-                    _refuse_result(found)
+            for hook in hooks_of(state.post_accumulate, call_accumulated, None):
+                call_accumulated(hook, variable)
+
+
+def call_accumulated(hook: Any, variable: Tensor) -> None:
+    """Tell a hook that the gradient of a leaf is there."""
+    found = hook(variable)
+    if found is not None:
+        _refuse_result(found)
 
 
 def _refuse_result(found: Any) -> None:
@@ -131,24 +138,25 @@ def accumulate(variable: Tensor, gradient: Tensor, is_owned: bool = False) -> No
 
 
 def _first(variable: Tensor, gradient: Tensor, is_owned: bool) -> Tensor:
-    if modes.grad:
-        return gradient.clone() if _shares_layout(variable, gradient) is False else gradient
+    if modes.grad:  # of its own, though it goes on being differentiable
+        return aten.empty_like(variable.detach()).copy_(gradient)  # type: ignore[no-any-return]
     if not payload_of(gradient).has_bytes:
         return gradient.detach()
     if is_owned and _shares_layout(variable, gradient):
         return gradient.detach() if gradient._autograd is not None else gradient
-    return _laid_out_like(variable, gradient)
+    return laid_out_like(variable, gradient)
 
 
 def _shares_layout(variable: Tensor, gradient: Tensor) -> bool:
-    if _is_row_major(variable) and _is_row_major(gradient):
+    if is_row_major(variable) and is_row_major(gradient):
         return True
     return gradient.geometry().strides == _layout(variable)
 
 
-def _is_row_major(tensor: Tensor) -> bool:
+def is_row_major(tensor: Tensor) -> bool:
+    """Whether a tensor certainly lies row-major."""
     data = dense_array(tensor)
-    return data is not None and data.flags.c_contiguous
+    return bool(payload_of(tensor).is_row_major if data is None else data.flags.c_contiguous)
 
 
 def _layout(variable: Tensor) -> tuple[Any, ...]:
@@ -165,12 +173,12 @@ def _layout(variable: Tensor) -> tuple[Any, ...]:
     return g.strides
 
 
-def _laid_out_like(variable: Tensor, gradient: Tensor) -> Tensor:
+def laid_out_like(variable: Tensor, gradient: Tensor) -> Tensor:
     """A copy of the gradient, laid out as the variable is."""
     data = dense_array(gradient)
     if data is not None:
         data = payload_of(gradient).materialize("backward()")
-    if data is not None and _is_row_major(variable):
+    if data is not None and is_row_major(variable):
         return Tensor(np.array(data, order="C"))
     if data is None:
         quick = payload_of(gradient).copied_like(variable)

@@ -1,8 +1,9 @@
 """Checkpointing: a region keeps its inputs only, and runs again in backward when its saved tensors are first asked for.
 
-Each tensor that the region saves is replaced by its number. The first unpack runs the region again,
+Each tensor that the region saves is replaced by its number. The first unpack of a backward call runs the region again,
 with the random state and grad mode of the first run, and collects what it saves; the numbers are looked up there.
 So any backward (also of a part, also twice, also under create_graph) works.
+The tensor arguments are saved as those of an operator are: one that was written since is an error.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 from weft.autograd.engine import current_walk, run_backward
 from weft.autograd.function import Function
-from weft.autograd.saved import at_run_time, saved_tensors_hooks
+from weft.autograd.saved import SavedTensor, at_run_time, saved_tensors_hooks
 from weft.runtime.generator import default_generator
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.modes import enable_grad, modes
@@ -72,12 +73,13 @@ def checkpoint(
         warnings.warn(_EXPLICIT, stacklevel=2)
         use_reentrant = False
     if use_reentrant:
-        if kwargs or context_fn is not None:
-            raise ValueProblem(
-                "Unexpected keyword arguments with use_reentrant=True: "
-                + ", ".join([*kwargs, *(["context_fn"] if context_fn else [])])
-            )
+        if context_fn is not None or debug:
+            raise ValueProblem("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+        if kwargs:
+            raise ValueProblem("Unexpected keyword arguments with use_reentrant=True: " + ", ".join(kwargs))
         return _Reentrant.apply(function, preserve_rng_state, *args)
+    if not modes.grad:
+        return function(*args, **kwargs)
     first, second = (nullcontext(), nullcontext()) if context_fn is None else context_fn()
     stops = early_stop if _early_stop[-1] is None else _early_stop[-1]
     region = _Region(function, args, kwargs, second, preserve_rng_state, determinism_check == "default", stops)
@@ -109,46 +111,42 @@ class _Region:
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
         context: AbstractContextManager[Any], keep_random: bool, check: bool, early_stop: bool,
     ) -> None:
-        self.function, self.args, self.kwargs, self.context = function, args, kwargs, context
+        self.function, self.kwargs, self.context = function, kwargs, context
+        self.args = tuple([SavedTensor(a) if isinstance(a, Tensor) else a for a in args])
         self.check, self.early_stop = check, early_stop
         self.random = (default_generator.key, default_generator.offset) if keep_random else None
         self.kinds: list[Any] = []
-        self.found: dict[int, Tensor] = {}
         self.is_complete = False  # the first run has ended: a backward within it asks for what was saved so far
 
     @at_run_time
     def pack(self, tensor: Tensor) -> int:
         """The number of a tensor that the first run saves."""
-        self.kinds.append((tensor.dims, tensor.dtype))
+        self.kinds.append(_facts(tensor))
         return len(self.kinds) - 1
 
     def unpack(self, number: int) -> Tensor:
-        """The tensor of the second run; when one is asked for again, the region runs again."""
-        if number not in self.found:
-            self._run_again()
-        if number not in self.found:
-            raise CheckpointError(
-                "weft.utils.checkpoint: A different number of tensors was saved during the original forward and "
-                f"recomputation.\nNumber of tensors saved during forward: {len(self.kinds)}\n"
-                f"Number of tensors saved during recomputation: {len(self.found)}."
-            )
-        return self.found.pop(number)
+        """The tensor of the second run, of which there is one in each backward call. It is given out once."""
+        walk = current_walk()
+        found = None if walk is None else walk.notes.get(self)
+        if found is None:
+            found = self._run_again()
+            if walk is not None:
+                walk.notes[self] = found
+        if number not in found:
+            raise CheckpointError(_TWICE)
+        return found.pop(number)
 
-    def _run_again(self) -> None:
+    def _run_again(self) -> dict[int, Tensor]:
         collected: dict[int, Tensor] = {}
 
         @at_run_time
         def collect(tensor: Tensor) -> Tensor:
-            kept = tensor.detach()
-            number = len(collected)
-            if number < len(self.kinds):
-                self._compare(number, kept)
-            collected[number] = kept
+            kept = collected[len(collected)] = tensor.detach() if tensor.requires_grad else tensor
             if self.early_stop and len(collected) == len(self.kinds) and modes.capture is None:
                 raise _StopRecomputation
             return kept
 
-        args = tuple(_cut(a) for a in self.args)
+        args = [_cut(a.unpack(None)) if isinstance(a, SavedTensor) else a for a in self.args]
         kwargs = {k: _cut(v) for k, v in self.kwargs.items()}
         try:
             with enable_grad(), _random_state(self.random), self.context, saved_tensors_hooks(collect, lambda t: t):
@@ -157,28 +155,42 @@ class _Region:
             pass
         count = len(self.kinds)
         if len(collected) < count or (self.is_complete and len(collected) > count):
-            self.found = collected if len(collected) < count else {}
             raise CheckpointError(
                 "weft.utils.checkpoint: A different number of tensors was saved during the original forward and "
                 f"recomputation.\nNumber of tensors saved during forward: {count}\n"
                 f"Number of tensors saved during recomputation: {len(collected)}."
             )
-        self.found = {number: kept for number, kept in collected.items() if number < count}
+        if self.check and modes.capture is None:
+            self._compare(collected)
+        return {number: kept for number, kept in collected.items() if number < count}
 
-    def _compare(self, number: int, tensor: Tensor) -> None:
-        if self.check and modes.capture is None and self.kinds[number] != (tensor.dims, tensor.dtype):
-            dims, dtype = self.kinds[number]
+    def _compare(self, collected: dict[int, Tensor]) -> None:
+        pairs = [(i, kind, _facts(collected[i])) for i, kind in enumerate(self.kinds)]
+        others = [
+            f"tensor at position {i}:\nsaved metadata: {saved}\nrecomputed metadata: {again}"
+            for i, saved, again in pairs if saved != again
+        ]
+        if others:
             raise CheckpointError(
                 "weft.utils.checkpoint: Recomputed values for the following tensors have different metadata than "
-                f"during the forward pass.\ntensor at position {number}:\n"
-                f"saved metadata: {{'shape': {list(dims)}, 'dtype': {dtype}}}\n"
-                f"recomputed metadata: {{'shape': {list(tensor.dims)}, 'dtype': {tensor.dtype}}}"
+                "during the forward pass.\n" + "\n".join(others)
             )
+
+
+_TWICE = (
+    "weft.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. If you are calling "
+    "ctx.saved_tensors in backward, make sure to do so only once."
+)
+
+
+def _facts(tensor: Tensor) -> dict[str, Any]:
+    """What the second run's tensor must have in common with the first's."""
+    return {"shape": list(tensor.dims), "dtype": tensor.dtype, "device": tensor.device}
 
 
 def _cut(value: Any) -> Any:
     """An argument for the second run: the same value, without the history of the first."""
-    return value.detach().requires_grad_(value.requires_grad) if isinstance(value, Tensor) else value
+    return value.detach().requires_grad_() if isinstance(value, Tensor) and value.requires_grad else value
 
 
 class _Reentrant(Function):

@@ -15,17 +15,17 @@ def runs_on_nothing(node: Node) -> bool:
 
 def count_dependencies(roots: list[Node], border: Collection[Edge]) -> dict[Node, int]:
     """For each node behind the roots, how many edges lead to it; edges at the border count as none."""
-    counts: dict[Node, int] = {node: 0 for node in roots}
-    stack = list(dict.fromkeys(roots))
-    seen = set(stack)
+    counts: dict[Node, int] = dict.fromkeys(roots, 0)
+    stack = list(counts)
     while stack:
         for edge in stack.pop().edges:
-            if edge is None or edge in border:
+            if edge is None or (border and edge in border):
                 continue
             target = edge[0]
-            counts[target] = counts.get(target, 0) + 1
-            if target not in seen:
-                seen.add(target)
+            if target in counts:
+                counts[target] += 1
+            else:
+                counts[target] = 1
                 stack.append(target)
     return counts
 

@@ -17,40 +17,22 @@ from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.accumulate import accumulate as accumulate_into
 from weft.autograd.anomaly import anomaly, check_nan, describe_failure, evaluating
 from weft.autograd.dependencies import count_dependencies, reaching, runs_on_nothing
+from weft.autograd.evaluator import Evaluator
 from weft.autograd.node import Edge, InputMetadata, Node
 from weft.autograd.ownership import is_owned, nobody_else_has
 from weft.autograd.record import gradient_edge
 from weft.autograd.run_hooks import run_on_nothing, run_post_hooks, run_pre_hooks, run_tensor_hooks
-from weft.autograd.seeds import input_edge, retain_inputs, seeds_of
+from weft.autograd.saved import default_hooks
+from weft.autograd.seeds import input_edge, retain_inputs, run_by_backend, seeds_of
 from weft.autograd.validate import validate, wrong_count
 from weft.ops import overrides
-from weft.ops.packet import aten
 from weft.support import seams
 from weft.support.errors import StateError
+from weft.tensor.dense import has_dims_and_dtype
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 MAX_DEPTH = 40  # nested backward calls on one Python stack; deeper ones continue on a fresh thread
-
-
-class Evaluator:
-    """How a walk computes. A compiler overrides these to record."""
-
-    def run(self, node: Node, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
-        """The gradients of a node's edges."""
-        return node.apply(grads, needs)
-
-    def stepper(self, step: Callable[[Node], None]) -> Callable[[Node], None]:
-        """How one backward call takes its steps."""
-        return step
-
-    def validate(self, node: Node, index: int, gradient: Any, metadata: InputMetadata) -> Any:
-        """The gradient made to fit the tensor it belongs to (`index` is the edge's number)."""
-        return validate(node.name(), index, gradient, metadata)
-
-    def add(self, a: Any, b: Any) -> Any:
-        """The sum of two contributions to one slot."""
-        return aten.add(a, b) if overrides.override_classes else a + b  # no public call
 
 
 Runner = Callable[["Walk"], "tuple[Any, ...]"]
@@ -133,6 +115,9 @@ def run_backward(
         retain_inputs(inputs)
     if create_graph and accumulate and modes.capture is None:
         warnings.warn(_CYCLE, stacklevel=3)
+    is_plain = type(_local.evaluators[-1]) is Evaluator and current_runner() is None
+    if wanted is None and accumulate and not create_graph and is_plain and run_by_backend(edges, seeds, keep):
+        return ()
     walk = Walk(edges, seeds, keep, create_graph, wanted, accumulate)
     out = _on_fresh_thread(walk) if _local.depth >= MAX_DEPTH else _run(walk)
     if accumulate and inputs is not None and not retains:
@@ -180,6 +165,7 @@ seams.run_backward.install(run_backward)
 
 def _run(walk: Walk) -> tuple[Any, ...]:
     previous_mode, previous_callbacks, previous_walk = modes.grad, _local.callbacks, _local.walk
+    previous_hooks = default_hooks.stack
     _local.depth += 1
     _local.walk = walk
     modes.grad = walk.create_graph
@@ -194,6 +180,7 @@ def _run(walk: Walk) -> tuple[Any, ...]:
     finally:
         modes.grad, _local.callbacks, _local.walk = previous_mode, previous_callbacks, previous_walk
         _local.depth -= 1
+        default_hooks.stack = previous_hooks  # what backward entered and did not leave ends with it
 
 
 def _drain(callbacks: list[Callable[[], None]]) -> Iterator[Callable[[], None]]:
@@ -224,6 +211,13 @@ def _on_fresh_thread(walk: Walk) -> tuple[Any, ...]:
     if error is not None:
         raise error
     return result  # type: ignore[no-any-return]
+
+
+def _fits(gradient: Any, metadata: InputMetadata | None) -> bool:
+    """Whether a plain tensor surely needs nothing to fit."""
+    if metadata is None or type(gradient) is not Tensor:
+        return metadata is None
+    return has_dims_and_dtype(gradient, metadata.dims, metadata.dtype)
 
 
 class Walk:
@@ -296,33 +290,26 @@ class Walk:
     def _step(self, node: Node) -> None:
         grads = self.buffers.pop(node, None) or [None] * max(1, len(node.metadata_of_inputs))
         out = self._compute(node, grads)
-        border, dependencies = self.border, self.dependencies
+        border, dependencies, is_plain = self.border, self.dependencies, self.is_plain
+        hands_over = node.makes_gradients and not node.post_hooks
         for i, edge in enumerate(node.edges):
             if edge is None:
                 continue
             target, index = edge
-            if out is not None:
-                gradient = self._checked(node, i, out[i], target, index)
-                if type(target) is AccumulateGrad and node.makes_gradients and not node.post_hooks:
-                    self._deliver(target, index, gradient, is_owned(gradient, i, out, grads))
-                else:
-                    self._deliver(target, index, gradient)
+            if out is not None and out[i] is not None:
+                gradient, inputs = out[i], target.metadata_of_inputs
+                if index < len(inputs) and not (is_plain and _fits(gradient, inputs[index])):
+                    gradient = self._checked(node, i, gradient, inputs[index])
+                owned = hands_over and type(target) is AccumulateGrad and is_owned(gradient, i, out, grads)
+                self._deliver(target, index, gradient, owned)
             if border and edge in border:
                 continue
             left = dependencies[target] = dependencies[target] - 1
             if left == 0:
                 self._push(target)
 
-    def _checked(self, node: Node, i: int, gradient: Any, target: Node, index: int) -> Any:
-        metadata = target.metadata_of_inputs[index] if index < len(target.metadata_of_inputs) else None
-        if gradient is None or metadata is None:
-            return gradient
-        if (
-            self.is_plain and type(gradient) is Tensor and gradient.dims == metadata.dims
-            and gradient.dtype is metadata.dtype
-        ):
-            return gradient
-        return self.evaluator.validate(node, i, gradient, metadata)
+    def _checked(self, node: Node, i: int, gradient: Any, metadata: InputMetadata | None) -> Any:
+        return gradient if metadata is None else self.evaluator.validate(node, i, gradient, metadata)
 
     def _compute(self, node: Node, grads: list[Any]) -> tuple[Any, ...] | None:
         """The node's gradients, or None when it does not run (only captured, or nothing flows in)."""
@@ -341,13 +328,14 @@ class Walk:
         if type(node) is AccumulateGrad and self.is_plain:
             if node in self.owned and not node.has_hooks:
                 return node.take(grads[0])
-            if nobody_else_has(grads[0], 1):
+            if nobody_else_has(grads, 0):
                 out = node.take(grads[0])
                 return run_post_hooks(node, out, tuple(grads)) if node.post_hooks else out
+        edges = node.edges
         if self.needed is None:
-            needs = tuple([e is not None for e in node.edges])
+            needs = (True,) * len(edges) if None not in edges else tuple([e is not None for e in edges])
         else:
-            needs = tuple([e is not None and self.leads_on(e) for e in node.edges])
+            needs = tuple([e is not None and self.leads_on(e) for e in edges])
         try:
             if anomaly.enabled:
                 with evaluating(node):
@@ -359,7 +347,7 @@ class Walk:
         except Exception as error:
             describe_failure(node, error)
             raise
-        if len(out) != len(node.edges):
+        if len(out) != len(edges):
             raise wrong_count(node, out)
         if anomaly.enabled and anomaly.check_nan:
             check_nan(node, out)

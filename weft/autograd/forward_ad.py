@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import weft.layers.transforms.custom  # noqa: F401  (custom Functions under the levels)
 from weft.layers.transforms.forward_ad_level import ForwardADLevel
 from weft.layers.transforms.level import Level
-from weft.support.errors import ArgumentError, StateError
+from weft.support.errors import ArgumentError, StateError, ValueProblem
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor, check_tensor
 
@@ -68,7 +68,9 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     check_tensor(tensor, "make_dual(): tensor")
     check_tensor(tangent, "make_dual(): tangent")
     if not tensor.dtype.is_differentiable:
-        raise ArgumentError(f"Expected primal to be floating point or complex, but got: {tensor.dtype}")
+        raise ValueProblem(f"Expected primal to be floating point or complex, but got: {tensor.dtype}")
+    if not tangent.dtype.is_differentiable:
+        raise ValueProblem(f"Expected tangent to be floating point or complex, but got: {tangent.dtype}")
     if tangent.dtype is not tensor.dtype:
         raise ArgumentError(
             f"Expected tangent to have the dtype of its primal, {tensor.dtype}, but got: {tangent.dtype}"
@@ -79,6 +81,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             f"this is not supported. Tensor is of size {list(tensor.dims)} while the given forward gradient is of size "
             f"{list(tangent.dims)}."
         )
+    if current.owns(tangent):
+        raise StateError("Cannot set a forward grad that itself has a forward gradient at the same level.")
     if current.owns(tensor) and current.tangent_of(tensor) is not None:
         raise StateError("Cannot make a dual tensor of a tensor that has a tangent at this level already")
     return current.dual(tensor, tangent)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.autograd.anomaly import anomaly, remember_forward
+from weft.autograd.forward_facts import note
 from weft.autograd.function_context import FunctionCtx as FunctionCtx
 from weft.autograd.function_outputs import attach, save_for_node
 from weft.autograd.node import Edge, InputMetadata, Node
@@ -27,6 +28,8 @@ from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
+_OF_CALLS = {name for kind in (FunctionCtx, Node) for name in vars(kind) if name[:2] != "__"} | {"needs_input_grad"}
+
 
 class FunctionNode(Node):
     """The node of a custom Function's call. Attributes that the user put on the context can be read from it."""
@@ -38,18 +41,22 @@ class FunctionNode(Node):
         self, ctx: FunctionCtx, edges: tuple[Edge | None, ...], positions: tuple[int, ...], count: int
     ) -> None:
         super().__init__(edges)
-        self.ctx, self.positions, self.count = ctx, positions, count
+        self.positions, self.count = positions, count
         self.dirty_slot: int | None = None
         self.without_grad: tuple[int, ...] = ()
         self.mark = user_mark(2)
+        self.ctx = ctx  # from here on, attributes that are not the node's go there
         ctx._node = weakref.ref(self)
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         rule = self._rule()
         if self.ctx._materialize:
             grads = tuple([self._zeros(i) if g is None and self._materializes(i) else g for i, g in enumerate(grads)])
+        called = None if modes.capture is None else modes.capture.call_rule(self, rule, grads)
+        if called is not None:
+            return called
         out = with_recording(rule, self.ctx, *grads) if modes.special is not None else rule(self.ctx, *grads)
-        return self._per_edge(out if isinstance(out, tuple) else (out,))
+        return self.per_edge(out if isinstance(out, tuple) else (out,))
 
     def _rule(self) -> Callable[..., Any]:
         function = self.function
@@ -68,7 +75,7 @@ class FunctionNode(Node):
         metadata = self.metadata_of_inputs[i]
         return None if metadata is None else aten.zeros(metadata.dims, dtype=metadata.dtype)
 
-    def _per_edge(self, out: tuple[Any, ...]) -> tuple[Any, ...]:
+    def per_edge(self, out: tuple[Any, ...]) -> tuple[Any, ...]:
         """One gradient per tensor argument. Surplus Nones are forgiven."""
         if len(out) > self.count and all(g is None for g in out[self.count :]):
             out = out[: self.count]
@@ -96,6 +103,14 @@ class FunctionNode(Node):
     def release(self) -> None:
         if self.ctx._saved:
             self.ctx._saved = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """An attribute of the node's own, or else of the context, where backward finds it."""
+        mine = self.__dict__
+        if "ctx" not in mine or name in mine or hasattr(type(self), name):
+            object.__setattr__(self, name, value)
+        else:
+            setattr(mine["ctx"], name, value)
 
     def __getattr__(self, name: str) -> Any:
         ctx = self.__dict__.get("ctx")
@@ -130,6 +145,14 @@ class Function:
             "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
             "function with static forward method."
         )
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_CALLS:
+            raise StateError(
+                f"Attribute '{name}' is invalid for this instance of {type(self).__name__}: it belongs to the context "
+                "and the node of a call, which apply() makes."
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -211,13 +234,22 @@ class Function:
         previous = modes.grad
         modes.grad = False
         try:
-            if cls.setup_context is Function.setup_context:
-                return cls.forward(ctx, *args)
-            output = cls.forward(*args)
-            cls.setup_context(ctx, args, output)
+            output = None if modes.capture is None else modes.capture.call_forward(cls, ctx, args)
+            if output is None:
+                output = run_rules(cls, ctx, args)
+                note(cls, ctx, args, output)
             return output
         finally:
             modes.grad = previous
+
+
+def run_rules(function: type[Function], ctx: FunctionCtx, args: tuple[Any, ...]) -> Any:
+    """What forward gives, and setup_context notes, where there is one."""
+    if function.setup_context is Function.setup_context:
+        return function.forward(ctx, *args)
+    output = function.forward(*args)
+    function.setup_context(ctx, args, output)
+    return output
 
 
 def _by_position(function: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -279,14 +311,24 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             outputs = fn(ctx, *args)
         finally:
             modes.grad = previous
-        if not previous or not any(isinstance(a, Tensor) and a.requires_grad for a in args):
-            return outputs
         many = outputs if isinstance(outputs, tuple) else (outputs,)
-        node = Error(tuple([gradient_edge(a) for a in args if isinstance(a, Tensor)]))
-        guarded = tuple([o if o is None else _guarded(o, node) for o in many])
+        guarded = _all_guarded(args, many, previous)
         return guarded if isinstance(outputs, tuple) else guarded[0]
 
     return wrapper
+
+
+def _all_guarded(args: tuple[Any, ...], outputs: tuple[Any, ...], records: bool) -> tuple[Any, ...]:
+    """The outputs with a history that refuses, where an argument has one: here and below each level of a transform."""
+    level: Any = modes.special[-1] if modes.special else None
+    if hasattr(level, "grad_outside"):
+        lower = level.lower(outputs)
+        below = level.down(_all_guarded, level.lower(args), lower, level.grad_outside)
+        outputs = tuple([o if a is b else level.wrap(b) for o, a, b in zip(outputs, lower, below, strict=True)])
+    if not records or not any(isinstance(a, Tensor) and a.requires_grad for a in args):
+        return outputs
+    node = Error(tuple([gradient_edge(a) for a in args if isinstance(a, Tensor)]))
+    return tuple([o if o is None else _guarded(o, node) for o in outputs])
 
 
 def _guarded(output: Tensor, node: Error) -> Tensor:

@@ -29,6 +29,18 @@ class FunctionCtx:
         self._saved: tuple[SavedTensor | None, ...] | None = ()
         self._node: Any = None
 
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What the user has put on the context."""
+        return {name: value for name, value in vars(self).items() if name not in _OWN}
+
+    def like(self, attributes: dict[str, Any], saved: tuple[Any, ...]) -> FunctionCtx:
+        """A context of the same call with other attributes and other saved tensors."""
+        made = FunctionCtx(self.needs_input_grad)
+        vars(made).update(attributes)
+        made._to_save = saved
+        return made
+
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep inputs, outputs or other tensors (or None) for `saved_tensors`. Call it once; the last call counts."""
         for i, tensor in enumerate(tensors):
@@ -66,7 +78,11 @@ class FunctionCtx:
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether `backward` gets zeros (the default) or None for outputs that received no gradient."""
-        self._materialize = bool(value)
+        if type(value) is not bool:
+            raise ArgumentError(f"set_materialize_grads takes a bool, but got {type(value).__name__}")
+        self._materialize = value
+
+    materialize_grads = property(fset=set_materialize_grads, doc="set_materialize_grads, as an attribute to assign.")
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -75,6 +91,8 @@ class FunctionCtx:
         node = None if self._node is None else self._node()
         if self._saved is None:
             raise StateError(FREED)
+        if self._to_save:  # forward has not returned yet
+            return self._to_save
         return tuple([None if s is None else s.unpack(node) for s in self._saved])
 
     @property
@@ -88,6 +106,44 @@ class FunctionCtx:
         if self._saved is None:
             raise StateError(FREED)
         return self._saved
+
+    @property
+    def to_save(self) -> tuple[Any, ...] | None:
+        """What forward has given to save_for_backward, until it returns."""
+        return self._to_save or None
+
+    @property
+    def dirty_tensors(self) -> tuple[Any, ...] | None:
+        """What forward has given to mark_dirty, until it returns."""
+        return self._dirty or None
+
+    @property
+    def non_differentiable(self) -> tuple[Any, ...] | None:
+        """What forward has given to mark_non_differentiable, until it returns."""
+        return self._without_grad or None
+
+    @property
+    def saved_for_forward(self) -> tuple[Any, ...] | None:
+        """What forward has given to save_for_forward."""
+        return self._for_forward or None
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether any input of forward requires grad."""
+        return any(self.needs_input_grad)
+
+    def maybe_clear_saved_tensors(self) -> None:
+        """Let go of the saved tensors."""
+        if self._saved:
+            self._saved = None
+
+    def register_hook(self, hook: Any) -> Any:
+        """The node's register_hook."""
+        return self._node_of().register_hook(hook)
+
+    def register_prehook(self, hook: Any) -> Any:
+        """The node's register_prehook."""
+        return self._node_of().register_prehook(hook)
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
@@ -108,3 +164,6 @@ class FunctionCtx:
         if node is None:
             raise StateError("the node of a custom Function exists once its forward has returned")
         return node
+
+
+_OWN = frozenset(vars(FunctionCtx(())))

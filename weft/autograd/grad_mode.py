@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from weft.tensor.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 
-__all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled", "set_multithreading_enabled"]
+__all__ = [
+    "enable_grad", "inference_mode", "is_multithreading_enabled", "no_grad", "set_grad_enabled",
+    "set_multithreading_enabled",
+]
+
+
+class _Told(threading.local):
+    is_multithreaded = True
+
+
+_told = _Told()
+
+
+def is_multithreading_enabled() -> bool:
+    """What set_multithreading_enabled was told last on this thread; True at first."""
+    return _told.is_multithreaded
 
 
 class set_multithreading_enabled:
-    """Accepted and without effect: a backward runs on the thread that asked for it. A context manager, too."""
+    """Remembered and without effect: a backward runs on the thread that asked for it. A context manager, too."""
 
     def __init__(self, mode: bool) -> None:
-        self.mode = bool(mode)
+        self.previous, self.mode = _told.is_multithreaded, bool(mode)
+        _told.is_multithreaded = self.mode
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, *error: Any) -> None:
-        return None
+        _told.is_multithreaded = self.previous

@@ -169,7 +169,7 @@ class _Check:
         numerical = [self._along(numbers, d.reshape(numbers.shape), self._value(i)) for d in directions]
         found = [pushed(self.func, self.inputs, tensor, seed_of(d, tensor), self.places[i]) for d in directions]
         analytical = [np.zeros(size) if t is None else flat(t) for t in found]
-        self._compare(i, j, np.asarray(numerical), np.asarray(analytical))
+        self._compare(i, j, np.asarray(numerical), np.asarray(analytical), "Jacobian computed with forward mode")
 
     def _pushed_batch(self, i: int, j: int, tensor: Tensor) -> None:
         """A batch of tangents must give what its members give one by one."""
@@ -298,11 +298,11 @@ class _Check:
         numbers[...] = before
         return (above - below) / (2 * self.eps)
 
-    def _compare(self, i: int, j: int, numerical: Array, analytical: Array) -> None:
+    def _compare(self, i: int, j: int, numerical: Array, analytical: Array, what: str = "Jacobian") -> None:
         if np.allclose(analytical, numerical, self.rtol, self.atol, equal_nan=True):
             return
         raise GradcheckError(
-            f"Jacobian mismatch for output {i} with respect to input {j},\nnumerical:{numerical}\n"
+            f"{what} mismatch for output {i} with respect to input {j},\nnumerical:{numerical}\n"
             f"analytical:{analytical}\n"
         )
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from weft.autograd.accumulate import accumulator_of
 from weft.autograd.engine import current_walk
-from weft.autograd.node import RemovableHandle
+from weft.autograd.node import RemovableHandle, hooks_of
 from weft.autograd.record import gradient_edge
 from weft.ops.packet import aten
-from weft.support import seams
+from weft.support import registry, seams
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -56,6 +56,11 @@ def _post_accumulate_hook(tensor: Tensor, hook: Callable[[Tensor], None]) -> Rem
 def hooks_on(tensor: Tensor) -> tuple[tuple[int, ...], ...]:
     """The hooks of a leaf and of its AccumulateGrad node, by the numbers of their handles."""
     return tuple(tuple(t) if t else () for t in _tables(tensor))
+
+
+def hooks_of_tensor(tensor: Tensor) -> list[Any]:
+    """The hooks of a leaf and of its AccumulateGrad node."""
+    return [hook for table in _tables(tensor) for hook in (table or {}).values()]
 
 
 def keep_hooks(tensor: Tensor, kept: tuple[tuple[int, ...], ...]) -> None:
@@ -156,7 +161,7 @@ class _AllHook:
             note[1][i] = gradient
             is_complete = note[0] == 0
         if is_complete:
-            self.fn(note[1])
+            _tell(self.fn, note[1])
 
 
 class _FirstHook:
@@ -170,4 +175,17 @@ class _FirstHook:
         assert walk is not None, "a tensor hook runs within a backward call"
         if walk.notes.setdefault(self, i) == i:
             walk.notes[self] = -1
-            self.fn(gradient)
+            _tell(self.fn, gradient)
+
+
+def _tell(fn: Callable[..., None], what: Any) -> None:
+    for hook in hooks_of({-1: fn}, call_multi_hook, None):
+        call_multi_hook(hook, what)
+
+
+def call_multi_hook(hook: Callable[..., None], what: Any) -> None:
+    """Tell a hook of several tensors their gradients, or the first of them."""
+    hook(what)
+
+
+registry.user_callers.add(call_multi_hook.__code__)

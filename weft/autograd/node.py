@@ -9,9 +9,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from weft.autograd.saved import FREED, SavedTensor
-from weft.ops.backward import ARG, DIMS, RESULT, Plan, apply_functional, plan_of
-from weft.ops.op import Op
+from weft.ops.backward import ARG, DIMS, RESULT, Plan, apply_functional
 from weft.ops.overrides import DISABLED, OverrideLevel, override_classes
+from weft.ops.planned import NOT_PLANNED, Table
 from weft.support.errors import ArgumentError, StateError
 from weft.support.locations import Location, located
 from weft.tensor import planned
@@ -44,6 +44,13 @@ class GradientEdge(NamedTuple):
     output_nr: int
 
 
+def hooks_of(table: dict[int, Hook], caller: Callable[..., Any], replaced: int | None = 0) -> list[Hook]:
+    """The hooks of a table, in order. While a function is captured: what stands for those that its program will call.
+    caller: what calls one of them, and looks at what it returns; replaced: the argument whose place that takes."""
+    capture = modes.capture
+    return list(table.values()) if capture is None else capture.hooks(table, caller, replaced)
+
+
 class RemovableHandle:
     """Removes a hook. Usable as a context manager.
 
@@ -58,6 +65,11 @@ class RemovableHandle:
         RemovableHandle.changes += 1
         self._hooks: dict[int, Any] | None = hooks
         self._marks = tuple(marks)  # what else is noted of the hook, by its number
+
+    @classmethod
+    def fresh_number(cls) -> int:
+        """A number between those of the hooks before and those of the hooks to come."""
+        return next(cls._ids)
 
     def hooks_dict_ref(self) -> dict[int, Any] | None:
         """The table that the hook is in."""
@@ -223,36 +235,50 @@ class OpNode(Node):
             at += count
         return tuple(out)
 
-    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+    def apply(
+        self, grads: tuple[Any, ...], needs: tuple[bool, ...], saved: tuple[Any, ...] | None = None
+    ) -> tuple[Any, ...]:
+        """saved: what `unpack` gave, where a capture has called it before."""
         if True not in needs:  # a write that ends a history: nothing flows on
             return (None,) * len(needs)
         if override_classes:  # formulas are no public calls: nobody is asked about theirs
             with OverrideLevel(DISABLED):
-                return self._applied(grads, needs)
-        return self._applied(grads, needs)
+                return self._applied(grads, needs, saved)
+        return self._applied(grads, needs, saved)
 
-    def _applied(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
-        wanted, packed = self.needs_per_argument(needs), self.unpack()
+    def _applied(
+        self, grads: tuple[Any, ...], needs: tuple[bool, ...], saved: tuple[Any, ...] | None
+    ) -> tuple[Any, ...]:
+        if len(self.argument_counts) != len(needs):
+            needs = self.needs_per_argument(needs)
+        packed = self.unpack() if saved is None else saved
         if modes.capture is not None:
-            return self.spread(apply_functional(self.plan, grads, wanted, packed))
-        owner = (self.plan, wanted, len(grads))
-        formula, values = _formula_of(*owner), (*grads, *packed)
-        given = next(g for g in grads if g is not None)
-        if is_dense(given) and not modes.grad and modes.special is None:
-            result = planned.run_rule(owner, formula, values)
-            if result is not planned.NOT_PLANNED:
+            return self.spread(apply_functional(self.plan, grads, needs, packed))
+        values = (*grads, *packed)
+        given = grads[0] if grads[0] is not None else next(g for g in grads if g is not None)
+        if not modes.grad and modes.special is None and is_dense(given):
+            result = self._plans(needs, len(grads), values).run(values)
+            if result is not NOT_PLANNED:
                 return self.spread(result)
-        return self.spread(payload_of(given).backend.apply(owner, formula, values))
+        owner = (self.plan, needs, len(grads))
+        return self.spread(payload_of(given).backend.apply(owner, _formula_of(*owner), values))
+
+    def _plans(self, needs: tuple[bool, ...], count: int, values: tuple[Any, ...]) -> Table:
+        """The plans of the formulas for `count` gradients and values of these classes."""
+        tables = self.plan.tables
+        kinds = tuple(map(type, values))
+        key = (needs, count, kinds)
+        found = tables.get(key)
+        if found is None:
+            owner = (self.plan, needs, count)
+            found = tables[key] = planned.table_of_formula(owner, _formula_of(*owner), kinds, count)
+        return found
 
     def spread(self, result: tuple[Any, ...]) -> tuple[Any, ...]:
         """One gradient per edge from one per argument."""
         counts = self.argument_counts
-        if len(self.edges) == len(result) == len(counts):
-            for r in result:
-                if type(r) is tuple or type(r) is list:
-                    break
-            else:
-                return result
+        if counts is self.plan.one_each:  # no argument is a list
+            return result
         out: list[Any] = []
         for count, r in zip(counts, result, strict=False):
             if type(r) in (tuple, list):
@@ -316,13 +342,12 @@ def _formula_of(plan: Plan, needs: tuple[bool, ...], count: int) -> Callable[...
     return lambda *values: apply_functional(plan, values[:count], needs, values[count:])
 
 
-_CLASSES: dict[Op, type[OpNode]] = {}
+_CLASSES: dict[Plan, type[OpNode]] = {}
 
 
-def node_class(op: Op) -> type[OpNode]:
-    """The node class of an operator."""
-    found = _CLASSES.get(op)
+def node_class(plan: Plan) -> type[OpNode]:
+    """The node class of an operator's calls."""
+    found = _CLASSES.get(plan)
     if found is None:
-        plan = plan_of(op)
-        found = _CLASSES[op] = type(plan.name, (OpNode,), {"plan": plan, "__module__": "weft.autograd"})
+        found = _CLASSES[plan] = type(plan.name, (OpNode,), {"plan": plan, "__module__": "weft.autograd"})
     return found

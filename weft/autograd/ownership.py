@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
+from weakref import ref
 
 from weft.tensor.dense import dense_array
 from weft.tensor.tensor import Tensor
@@ -27,39 +27,25 @@ def is_owned(gradient: Any, place: int, out: tuple[Any, ...], grads: Sequence[An
     return not any([i != place and isinstance(o, Tensor) and o._data is data for i, o in enumerate(out)])
 
 
-def nobody_else_has(gradient: Any, holders: int) -> bool:
-    """Whether a gradient that stands in `holders` places of the caller's (variables, lists) is all of its memory and is
-    known nowhere else, so that it may be taken though Python made it or saw it on the way."""
-    if type(gradient) is not Tensor or gradient._view is not None or not _has_all_of_its_memory(gradient):
-        return False
-    if _count(gradient) > holders + _OF_A_VARIABLE:
-        return False
-    if gradient._storage is None:
-        return _count(gradient._data) <= _OF_A_SLOT
-    return _count(gradient._data) <= _OF_A_SLOT + 1 and _count(gradient._storage) <= _OF_A_SLOT
+def nobody_else_has(holders: Any, key: Any) -> bool:
+    """Whether the gradient in `holders[key]` (of a list or dictionary, its only place with the caller) is all of its
+    memory and is known nowhere else, so that it may be taken though Python made it or saw it on the way.
 
-
-def _has_all_of_its_memory(gradient: Tensor) -> bool:
+    It is let go, and whoever still has it, or its storage, keeps them alive; else the memory gets a tensor anew.
+    """
+    gradient = holders[key]
+    if type(gradient) is not Tensor or gradient._view is not None or gradient._autograd is not None:
+        return False
     data, storage = dense_array(gradient), gradient._storage
-    if data is None or data.base is not None:
+    if data is None or data.base is not None or gradient.__dict__:
         return False
-    return storage is None or (storage.array is data and not storage.is_lent)
-
-
-def _count(thing: Any) -> int:
-    return sys.getrefcount(thing)
-
-
-def _of_a_variable(thing: Any) -> int:
-    return _count(thing)
-
-
-def _counts() -> tuple[int, int]:
-    """What is counted beside a caller's own holders, and of what an attribute alone holds: it hangs on the interpreter
-    how many references a call makes."""
-    held, box = object(), Tensor.__new__(Tensor)
-    box._data = object()
-    return _of_a_variable(held) - 1, _count(box._data)
-
-
-_OF_A_VARIABLE, _OF_A_SLOT = _counts()
+    if storage is not None and (storage.array is not data or storage.is_lent):
+        return False
+    tensor_seen, storage_seen = ref(gradient), None if storage is None else ref(storage)
+    holders[key] = gradient = storage = None
+    holders[key] = tensor_seen()
+    if holders[key] is not None:
+        return False
+    again = holders[key] = Tensor(data)
+    again._storage = None if storage_seen is None else storage_seen()
+    return again._storage is None

@@ -4,16 +4,18 @@ formulas need.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
 from weft.autograd.accumulate import accumulator_of
 from weft.autograd.node import Edge, InputMetadata, OpNode, node_class
 from weft.autograd.saved import SavedTensor, default_hooks, unrecorded
-from weft.ops.backward import ARG, DIMS, DTYPE, RESULT, Plan, Source, needed_slots, plan_of
+from weft.ops.backward import ARG, DIMS, DTYPE, RESULT, Plan, Source, chooser, needed_slots, plan_of, plans_of
 from weft.ops.op import Op
 from weft.support import seams
 from weft.support.locations import user_mark
+from weft.support.written import written
 from weft.tensor.history import AutogradState
 from weft.tensor.tensor import Tensor
 from weft.types.dtype import BY_NUMPY, DType
@@ -47,89 +49,120 @@ def wants_gradient(op: Op, args: tuple[Any, ...]) -> bool:
 
 
 def prepare(op: Op, args: tuple[Any, ...], clone_self: bool = False) -> OpNode | None:
-    """The node of a call before it runs: edges, and the inputs it saves. None when no formula is wanted."""
-    recipe = _RECIPES.get(op)
+    """The node of a call before it runs: edges, and the inputs it saves. None when no formula is wanted.
+    clone_self: the call writes into its first argument, whose value is saved as it is now."""
+    return preparing(op, clone_self)(args)
+
+
+def preparing(op: Op, clone_self: bool = False) -> Callable[[tuple[Any, ...]], OpNode | None]:
+    """prepare() for calls of one operator."""
+    recipe = _RECIPES.get((op, clone_self))
     if recipe is None:
-        recipe = _RECIPES[op] = _Recipe(op)
-    edges: list[Edge | None] = []
-    counts = recipe.counts
-    for position in recipe.positions:
-        value = args[position]
-        if isinstance(value, Tensor):
-            state = value._autograd
-            if value._view is not None:
-                edges.append(gradient_edge(value) if value.dtype.is_differentiable else None)
-            elif state is None:
-                edges.append(None)
-            elif state.node is not None:
-                edges.append((state.node, state.index))
-            else:
-                edges.append((state.accumulate or accumulator_of(value), 0) if state.requires_grad else None)
-        elif type(value) is tuple:
-            return _prepare_lists(recipe, args, clone_self)
-        else:
-            edges.append(None)
-    return _node(recipe, edges, counts, tuple([e is not None for e in edges]), args, clone_self)
+        recipe = _RECIPES[op, clone_self] = _Recipe(op, clone_self)
+    return recipe.prepare
 
 
 class _Recipe:
-    """What the nodes of an operator have in common."""
+    """What the nodes of an operator have in common. `prepare(args)` is written for the operator: it asks of each
+    argument only what hangs on the call."""
 
-    def __init__(self, op: Op) -> None:
-        self.plan = plan_of(op)
-        self.node = node_class(op)
+    def __init__(self, op: Op, clone_self: bool) -> None:
+        self.plan, self.clone_self = plan_of(op), clone_self
+        self.nodes, self.chooses = tuple([node_class(plan) for plan in plans_of(op)]), chooser(op)
         self.positions = self.plan.differentiable
-        self.counts = (1,) * len(self.positions)
-        self.nothing = (None,) * len(self.plan.slots)
-        # by which arguments want a gradient, the slots that are filled: number, argument, whether by the argument
-        # itself, source
-        self.packs: dict[tuple[bool, ...], list[tuple[int, int, bool, Source]]] = {}
+        # by which arguments want a gradient: what is packed, a function of the arguments
+        self.packs: dict[tuple[bool, ...], Any] = {(False,) * len(self.positions): _NOTHING}
+        names = {
+            "Tensor": Tensor, "gradient_edge": gradient_edge, "accumulator_of": accumulator_of, "packs": self.packs,
+            "packing": self.packing, "with_lists": self.with_lists, "NOTHING": _NOTHING,
+            "make": self.nodes[0] if len(self.nodes) == 1 else self.chosen,
+            "counts": self.plan.one_each, "user_mark": user_mark,
+        }  # fmt: skip
+        write = _written(len(op.schema.arguments), self.positions, tuple(names), len(self.nodes) > 1)
+        self.prepare: Callable[[tuple[Any, ...]], OpNode | None] = write(*names.values())
+
+    def with_lists(self, args: tuple[Any, ...]) -> OpNode | None:
+        """prepare() where an argument is a list of tensors: an edge for each of them."""
+        edges: list[Edge | None] = []
+        counts: list[int] = []
+        needs: list[bool] = []
+        for position in self.positions:
+            value = args[position]
+            given = value if type(value) is tuple else (value,)
+            found = [gradient_edge(v) if isinstance(v, Tensor) and v.dtype.is_differentiable else None for v in given]
+            edges.extend(found)
+            counts.append(len(found))
+            needs.append(any([e is not None for e in found]))
+        pack = self.packs.get(tuple(needs)) or self.packing(tuple(needs))
+        if pack is _NOTHING:
+            return None
+        node = self.chosen(args)(tuple(edges), pack(args), tuple(counts))
+        node.mark = user_mark(3)
+        return node
+
+    def chosen(self, args: tuple[Any, ...]) -> type[OpNode]:
+        """The node of a call."""
+        return self.nodes[self.chooses(args)]
+
+    def packing(self, needs: tuple[bool, ...]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+        """What nodes save whose arguments want these gradients."""
+        slots = self.plan.slots
+        wanted = needed_slots(self.plan, needs)
+        kept = tuple([s if i in wanted and s.kind != RESULT else None for i, s in enumerate(slots)])
+        pack = self.packs[needs] = _written_packing(kept, self.clone_self)
+        return pack
 
 
-_RECIPES: dict[Op, _Recipe] = {}
+_RECIPES: dict[tuple[Op, bool], _Recipe] = {}
+_NOTHING = object()  # of a call that wants no formula
 
 
-def _prepare_lists(recipe: _Recipe, args: tuple[Any, ...], clone_self: bool) -> OpNode | None:
-    """prepare() where an argument is a list of tensors: an edge for each of them."""
-    edges: list[Edge | None] = []
-    counts: list[int] = []
-    needs: list[bool] = []
-    for position in recipe.positions:
-        value = args[position]
-        given = value if type(value) is tuple else (value,)
-        found = [gradient_edge(v) if isinstance(v, Tensor) and v.dtype.is_differentiable else None for v in given]
-        edges.extend(found)
-        counts.append(len(found))
-        needs.append(any([e is not None for e in found]))
-    return _node(recipe, edges, tuple(counts), tuple(needs), args, clone_self)
+@lru_cache(maxsize=4096)
+def _written(
+    count: int, positions: tuple[int, ...], names: tuple[str, ...], is_chosen: bool
+) -> Callable[..., Any]:
+    """What makes `prepare` for `count` arguments, of which those at `positions` may want gradients.
+    is_chosen: which node it is hangs on them."""
+    lines = ["".join(f"x{i}, " for i in range(count)) + "= args"] if count else []
+    for i in positions:
+        lines += [
+            f"if isinstance(x{i}, Tensor):",
+            f"    s = x{i}._autograd",
+            f"    if x{i}._view is not None: e{i} = gradient_edge(x{i}) if x{i}.dtype.is_differentiable else None",
+            f"    elif s is None: e{i} = None",
+            f"    elif s.node is not None: e{i} = (s.node, s.index)",
+            f"    else: e{i} = (s.accumulate or accumulator_of(x{i}), 0) if s.requires_grad else None",
+            f"elif type(x{i}) is tuple: return with_lists(args)",
+            f"else: e{i} = None",
+        ]
+    edges = "".join(f"e{i}, " for i in positions)
+    lines += [
+        f"needs = ({''.join(f'e{i} is not None, ' for i in positions)})",
+        "pack = packs.get(needs) or packing(needs)", "if pack is NOTHING: return None",
+        f"node = make{'(args)' if is_chosen else ''}(({edges}), pack(args), counts)",
+        "node.mark = user_mark(3)", "return node",
+    ]  # fmt: skip
+    return written("record", names, "prepare(args)", lines)
 
 
-def _node(
-    recipe: _Recipe, edges: list[Edge | None], counts: tuple[int, ...], needs: tuple[bool, ...], args: tuple[Any, ...],
-    clone_self: bool,
-) -> OpNode | None:
-    if True not in needs:
-        return None
-    wanted = recipe.packs.get(needs)
-    if wanted is None:
-        slots = recipe.plan.slots
-        found = [(i, slots[i]) for i in needed_slots(recipe.plan, needs) if slots[i].kind != RESULT]
-        wanted = recipe.packs[needs] = [(i, s.position, s.kind == ARG, s) for i, s in found]
-    packed: list[Any] = list(recipe.nothing)
-    for i, position, is_argument, source in wanted:
-        value = args[position]
-        if is_argument and (type(value) is Tensor or isinstance(value, Tensor)) and not (clone_self and not position):
-            packed[i] = SavedTensor(value)
-        elif is_argument and type(value) is not tuple and not isinstance(value, Tensor):
-            packed[i] = value
-        else:
-            packed[i] = _pack(source, args, clone_self)
-    node = recipe.node(tuple(edges), tuple(packed), counts)
-    node.mark = user_mark(3)
-    return node
+@lru_cache(maxsize=4096)
+def _written_packing(kept: tuple[Source | None, ...], clone_self: bool) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """What is packed, as a function of the arguments: a value for each source, None where there is none."""
+    parts, sources = [], [s for s in kept if s is not None]
+    for source in kept:
+        if source is None:
+            parts.append("None")
+            continue
+        value, packed = f"args[{source.position}]", f"pack(s{sources.index(source)}, args)"
+        is_as_given = source.kind == ARG and not (clone_self and source.position == 0)
+        parts.append(f"saved({value}) if isinstance({value}, Tensor) else {packed}" if is_as_given else packed)
+    names = {"saved": SavedTensor, "Tensor": Tensor, "pack": partial(_pack, clone_self)}
+    names.update({f"s{i}": s for i, s in enumerate(sources)})
+    make = written("record", tuple(names), "packed(args)", [f"return ({''.join(p + ', ' for p in parts)})"])
+    return make(*names.values())  # type: ignore[no-any-return]
 
 
-def _pack(source: Source, args: tuple[Any, ...], clone_self: bool) -> Any:
+def _pack(clone_self: bool, source: Source, args: tuple[Any, ...]) -> Any:
     value = args[source.position]
     if source.kind == DIMS:
         return tuple(v.dims for v in value) if type(value) is tuple else getattr(value, "dims", ())
@@ -159,11 +192,14 @@ def _snapshot(tensor: Tensor) -> Tensor:
 def finish(node: OpNode, out: Any) -> Any:
     """Attach the node to the results that are differentiable, and save the results that its formulas read."""
     metadata = node.metadata_of_inputs
-    if type(out) is Tensor and out._storage is None:  # the commonest result
-        dtype = BY_NUMPY[out._data.dtype]
-        metadata.append(metadata_of(out._data.shape, dtype))
+    if type(out) is Tensor:  # the commonest result
+        data, storage = out._data, out._storage
+        dtype = BY_NUMPY[data.dtype]
+        metadata.append(metadata_of(data.shape, dtype))
         if dtype.is_differentiable:
-            out._autograd = AutogradState(False, node)
+            state = out._autograd = AutogradState(False, node)
+            if storage is not None and storage.version:
+                state.version = storage.version
         if node.plan.saves_results:
             save_results(node, (out,))
         return out

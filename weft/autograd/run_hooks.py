@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.autograd.accumulate import AccumulateGrad
-from weft.autograd.node import Node
+from weft.autograd.node import Node, hooks_of
 from weft.support.errors import StateError
 from weft.tensor.tensor import Tensor
 
@@ -15,7 +15,7 @@ def run_tensor_hooks(node: Node, grads: list[Any]) -> None:
     gradients are kept. Changes `grads`."""
     if node.tensor_hooks:
         for index, registered in node.tensor_hooks.items():
-            for hook in list(registered.values()):
+            for hook in hooks_of(registered, call_tensor_hook):
                 if index < len(grads):
                     grads[index] = call_tensor_hook(hook, grads[index])
     if node.retain_hooks:
@@ -53,7 +53,7 @@ def run_pre_hooks(node: Node, grads: list[Any]) -> list[Any]:
     """Hooks of a node before it runs; what they return takes the place of its gradients."""
     assert node.pre_hooks is not None
     current = tuple(grads)
-    for hook in list(node.pre_hooks.values()):
+    for hook in hooks_of(node.pre_hooks, call_pre_hook):
         current = call_pre_hook(hook, current)
     return list(current)
 
@@ -84,7 +84,7 @@ def _replaced_all(hook: Any, result: Any, before: tuple[Any, ...]) -> tuple[Any,
 def run_post_hooks(node: Node, out: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
     """Hooks of a node after it ran; what they return takes the place of what it gave."""
     assert node.post_hooks is not None
-    for hook in list(node.post_hooks.values()):
+    for hook in hooks_of(node.post_hooks, call_post_hook):
         out = call_post_hook(hook, out, grads)
     return out
 

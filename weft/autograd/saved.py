@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 
 from weft.ops.packet import aten
 from weft.runtime.storage import InferenceStorage, Storage
-from weft.support import seams
+from weft.support import registry, seams
 from weft.support.errors import ArgumentError, StateError, VersionError
 from weft.support.locations import located
 from weft.tensor.dense import payload_of
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
+from weft.tensor.payload import Payload
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import rewrapped
 
@@ -137,8 +138,8 @@ class SavedTensor:
                 self.storage = tensor.storage()
         elif state is not None and state.requires_grad:
             self.leaf = tensor
-        elif tensor._storage is None:
-            self.leaf = tensor  # its storage may yet come into being: keep the tensor to see its version
+        elif tensor._view is None:
+            self.leaf = tensor  # itself comes back, and its storage may yet come into being: it knows its version
         if default_hooks.stack:
             self._pack(tensor)
 
@@ -191,9 +192,10 @@ class SavedTensor:
                     "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
                     f"{type(restored).__name__}"
                 )
-            return self._with_history(restored._data, restored.storage(), node)
+            return self._with_history(restored._data, restored.storage(), node) if self._has_history() else restored
         leaf = self.leaf
-        current = (leaf._version if leaf is not None else self.storage.version if self.storage is not None else 0)
+        storage = self.storage if leaf is None else leaf._storage
+        current = 0 if storage is None else storage.version
         if current != self.version and self._is_written():
             raise VersionError(self._version_text(node, current))
         if leaf is not None:
@@ -201,6 +203,18 @@ class SavedTensor:
         if self.origin is not None:
             return self._original(self.origin, node)
         return self._with_history(self.payload, self.storage, node)
+
+    def shown(self, node: Any) -> Any:
+        """What unpack() gives, for who only reads its value: where it can be, a payload instead of a tensor."""
+        payload = self.payload
+        if not isinstance(payload, Payload) or self.unpack_hook is not None or self.leaf is not None:
+            return self.unpack(node)
+        if self.storage is not None and self.storage.version != self.version:
+            return self.unpack(node)
+        origin = self.origin
+        if origin is not None and (origin._autograd is None or origin._autograd.node is None):
+            return self.unpack(node)
+        return payload
 
     def _original(self, tensor: Tensor, node: Any) -> Tensor:
         """The tensor that was saved itself, while it still has the history and the bytes that it had.
@@ -228,6 +242,10 @@ class SavedTensor:
             edge = seams.gradient_edge(self.leaf)
             state.accumulate = None if edge is None else edge[0]
         return rewrapped(out)  # type: ignore[no-any-return]
+
+    def _has_history(self) -> bool:
+        leaf = self.leaf
+        return self.is_output or self.history is not None or (leaf is not None and leaf.requires_grad)
 
     def _is_written(self) -> bool:
         """Whether another version is this thread's doing: what a capture saved is bytes of the program's run,
@@ -278,3 +296,6 @@ class save_on_cpu(saved_tensors_hooks):
 
     def __init__(self, pin_memory: bool = False) -> None:
         super().__init__(lambda t: aten.clone(t.detach()), lambda t: t)
+
+
+registry.user_callers.update((SavedTensor.register_hooks.__code__, SavedTensor.unpack.__code__))

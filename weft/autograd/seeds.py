@@ -1,4 +1,4 @@
-"""Where a backward call starts and what it is asked for: edges of roots and inputs, and the first gradients."""
+"""Where a backward call starts, what it is asked for and who runs it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any, cast
 
+from weft.autograd.anomaly import anomaly
 from weft.autograd.node import Edge, GradientEdge
 from weft.autograd.record import gradient_edge
+from weft.ops.overrides import override_classes
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
+from weft.tensor.dense import is_dense, payload_of
 from weft.tensor.modes import modes
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
@@ -83,3 +86,14 @@ def retain_inputs(inputs: Any) -> None:
     for tensor in inputs:
         if isinstance(tensor, Tensor) and tensor.requires_grad and not tensor.is_leaf:
             tensor.retain_grad()
+
+
+def run_by_backend(edges: Sequence[Edge], seeds: Sequence[Any], keep: bool) -> bool:
+    """Whether the back end of the gradients has run the call, which gives leaves their gradients and no more."""
+    if not seeds or is_dense(seeds[0]) or anomaly.enabled or modes.capture is not None or override_classes:
+        return False
+    previous, modes.grad = modes.grad, False
+    try:
+        return payload_of(seeds[0]).backend.backward(edges, seeds, keep)
+    finally:
+        modes.grad = previous

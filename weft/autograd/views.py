@@ -3,23 +3,25 @@ and views look theirs up again."""
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cmp_to_key
 from typing import Any
 
 import numpy as np
 
-from weft.autograd.node import Edge, InputMetadata, Node, OpNode
-from weft.autograd.record import gradient_edge
+from weft.autograd.node import Node, OpNode
+from weft.autograd.record import gradient_edge, metadata_of
 from weft.autograd.validate import validate
 from weft.functionalizer import writes as functionalizer_writes
 from weft.functionalizer.recorder import Calls
 from weft.functionalizer.writes import Path
 from weft.ops import compute
+from weft.ops.call_signatures import shortest_route
 from weft.ops.geometry import Geometry, is_contiguous
 from weft.ops.op import Op
 from weft.ops.packet import aten
-from weft.ops.route import call
+from weft.runtime.storage import root_of
 from weft.support import seams
 from weft.support.errors import StateError
 from weft.tensor.dense import as_payload, dense_array
@@ -33,8 +35,9 @@ Array = np.ndarray[Any, Any]
 
 def follow(base: Any, path: Path) -> Any:
     """The view at the end of a path of view operators."""
-    for op, args, index in path:
-        out = call(op, (base, *args))
+    for op, rest, index in path:
+        args = (base, *rest)
+        out = shortest_route(op, args)(op, args)
         base = out[index] if type(out) in (tuple, list) else out
     return base
 
@@ -84,13 +87,13 @@ class CopySlices(Node):
     def __init__(self, base: Tensor, view: Tensor, inner: Node) -> None:
         assert view._view is not None
         slot = _self_slot(inner)
-        others = tuple(e for i, e in enumerate(inner.edges) if i != slot)
+        others = inner.edges if slot is None else (*inner.edges[:slot], *inner.edges[slot + 1 :])
         super().__init__((gradient_edge(base), *others))
         self.path: Path = path_from_base(view)
         self.inner: Any = inner
         self.self_slot = slot
-        self.view_metadata = InputMetadata(view.dims, view.dtype)
-        self.metadata_of_inputs = [InputMetadata(base.dims, base.dtype)]
+        self.view_metadata = metadata_of(view.dims, view.dtype)
+        self.metadata_of_inputs = [metadata_of(base.dims, base.dtype)]
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         g = grads[0]
@@ -132,14 +135,32 @@ def path_from_base(view: Tensor) -> Path:
     info = view._view
     assert info is not None
     base = info.base
-    if info.array is base._data or type(info.array) is not type(base._data):
+    if info.array is base._data:
         return info.path
-    back, now = _geometry_within(base, info.array), base.geometry()
-    if back == (now.dims, now.strides, now.offset):
+    back, g = _geometry_within(base, info.array), base.geometry()
+    now = (g.dims, g.strides, g.offset)
+    if back == now or (type(info.array) is not type(base._data) and not (_is_of_numbers(back) and _is_of_numbers(now))):
         return info.path
     order = storage_order(base)
     first: Path = () if order is None else ((aten.permute.default.op, (order,), 0),)
-    return (*first, (aten.as_strided.default.op, back, 0), *info.path)
+    dims, strides, offset = back
+    return (*first, (aten.as_strided.default.op, (dims, strides, offset - g.offset), 0), *info.path)
+
+
+def _shows_less(view: Tensor) -> bool:
+    """Whether the base shows fewer elements by now (as_strided_) than when the view was made."""
+    info = view._view
+    assert info is not None
+    if info.array is info.base._data:
+        return False
+    before: Any = as_payload(info.array, info.base.storage()).geometry().dims
+    now: Any = info.base.dims
+    return _is_of_numbers((before, now, 0)) and math.prod(before) > math.prod(now)
+
+
+def _is_of_numbers(geometry: tuple[Any, ...]) -> bool:
+    dims, strides, offset = geometry
+    return all([type(n) is int for n in (*dims, *strides, offset)])
 
 
 def _geometry_within(base: Tensor, array: Any) -> tuple[Any, ...]:
@@ -244,8 +265,8 @@ def _maker(tensor: Tensor) -> str | None:
 
 def rebase(tensor: Tensor, node: Node) -> None:
     """Give `tensor` the history of an in-place write: its own, or its base's when it is a view."""
-    node.metadata_of_inputs.append(InputMetadata(tensor.dims, tensor.dtype))
-    view = tensor._view
+    node.metadata_of_inputs.append(metadata_of(tensor.dims, tensor.dtype))
+    view = None if _is_left_behind(tensor) else tensor._view
     if view is None:
         _set_history(tensor, node)
         return
@@ -273,6 +294,18 @@ def _move_retained(old: tuple[Any, int], node: Node, index: int) -> None:
     node.retain_hooks[index] = keep
 
 
+def _is_left_behind(view: Tensor) -> bool:
+    """Whether the base shows other memory by now (set_, `.data`): then the view is a tensor to itself."""
+    info = view._view
+    if info is None or view._storage is info.base._storage:
+        return False
+    mine, its = dense_array(view), dense_array(info.base)
+    if mine is None or its is None or root_of(mine) is root_of(its):
+        return False
+    view._view = None
+    return True
+
+
 def history_of_view(view: Tensor) -> None:
     """Bring a view's node up to date with its base's history."""
     info = view._view
@@ -283,6 +316,9 @@ def history_of_view(view: Tensor) -> None:
     version = view._storage.version
     if state.version == version:
         return
+    if _is_left_behind(view):
+        state.version = version
+        return
     edge = gradient_edge(info.base)
     if edge is None:
         state.version, state.node = version, None
@@ -292,6 +328,8 @@ def history_of_view(view: Tensor) -> None:
             return
         raise StateError(_refusal(view, info.creation, "its base or another view of its base has been"))
     state.version = version
+    if _shows_less(view):
+        return  # of what is left it is no view; what it was made of is still there
     previous, inference = modes.grad, modes.inference
     modes.grad, modes.inference = True, False
     try:
@@ -307,8 +345,3 @@ def history_of_view(view: Tensor) -> None:
 
 
 seams.history_of_view.install(history_of_view)
-
-
-def view_edge(tensor: Tensor) -> Edge | None:
-    """The edge of a view's base."""
-    return gradient_edge(tensor._view.base) if tensor._view is not None else None

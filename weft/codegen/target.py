@@ -45,10 +45,6 @@ class Target:
     def is_x86(self) -> bool:
         return self.arch in ("x86_64", "amd64")
 
-    @property
-    def is_linux(self) -> bool:
-        return "linux" in self.triple
-
     def lanes(self, itemsize: int) -> int:
         """How many elements of `itemsize` bytes fill one vector register."""
         return self.vector_bytes // itemsize

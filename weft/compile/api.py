@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from weft.compile.driver import CompiledFunction
+from weft.ir.graph import Graph
 from weft.support import registry
 from weft.support.errors import ArgumentError
-from weft.support.seams import split_function
+from weft.support.seams import compiled_graph, split_function
 
 MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 BACKENDS = ("llvm", "interpret", "numpy")
@@ -40,7 +41,7 @@ def compile(
     the function is captured again.
 
     Args:
-        function: a function, an nn.Module, or a graph that weft.compiled_autograd captured.
+        function: a function, an nn.Module, or a graph that weft.compiled_autograd captured (also one from a file).
         backend: "llvm", "interpret" or "numpy"; the knob WEFT_BACKEND decides when None.
         disable: give the function back as it is.
         fullgraph, dynamic, mode: PyTorch's, accepted so that its programs run. weft always compiles the whole function,
@@ -67,6 +68,8 @@ def compile(
         return function
     if hasattr(type(function), "__weft_compile__"):  # a captured graph, which says itself how it becomes a program
         return function.__weft_compile__(backend)
+    if isinstance(function, Graph):
+        return compiled_graph(function, backend)
     if split and not registry.is_module(function):
         return split_function(function, None, backend)
     if registry.is_module(function):

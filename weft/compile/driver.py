@@ -7,18 +7,21 @@ import functools
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
 from typing import Any
 
+from weft.autograd.forward_facts import ForwardFacts
+from weft.compile.capture.user_code import is_called
 from weft.compile.capture.wrappers import desugar, resugar
 from weft.compile.methods import is_method, method_of
 from weft.compile.miss_text import miss_text, takes_keywords
 from weft.compile.program.entry import Entry
 from weft.compile.program.miss import Miss
 from weft.compile.restart import Restart
-from weft.compile.stepwise import Stepwise, is_of_user_call, run_stepwise
+from weft.compile.stepwise import Stepwise, hook_behind, is_of_user_call, run_stepwise
 from weft.compile.tracing import trace
+from weft.guards import Switch
 from weft.guards.values import number_kind
 from weft.ops.overrides import current_modes, override_classes
 from weft.support import pytree
@@ -60,9 +63,15 @@ class CompiledFunction:
         self.grown: dict[Any, dict[int, Any]] = {}
         self.misses: list[str] = []
         self.stepwise: list[Stepwise] = []  # structures of arguments for which it is no program
-        self.users: list[Any] = []  # hooks and rules of custom Functions that the latest capture called
+        self.called: list[CodeType] = []  # of hooks and rules that its programs call
+        self.missing: set[tuple[int, int]] = set()  # by the number of such a call, results that are None
+        self.forwards: list[ForwardFacts | None] = []  # what those of custom Functions give, in order
+        self.gone: set[tuple[int, int]] = set()  # by the number of such a call, ids of tensors whose .grad it takes
+        self.switches: Sequence[Switch] = ()  # of the capture that is under way
+        self.hooks: list[Any] = []  # that the latest capture called, and backward rules of custom Functions
+        self.rules: list[Any] = []  # the forward ones
         self.is_order_free = not takes_keywords(function)
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if knobs.eager or modes.capture is not None or _is_watched():
@@ -91,7 +100,7 @@ class CompiledFunction:
             # types alone, or values that wait: another back end takes the operators as they come
             args, kwargs = resugar((args, kwargs))
             return self.function(*args, **kwargs)
-        with self._lock:
+        with self.lock:
             fitting = self._made_meanwhile(leaves, spec, len(misses))
             if fitting is not None:
                 return resugar(fitting[0].run(leaves, fitting[1]))
@@ -103,16 +112,61 @@ class CompiledFunction:
         args, kwargs = resugar((args, kwargs))
         if any(s.waits for s in self.stepwise if s.spec == spec):
             return self.function(*args, **kwargs)
-        return run_stepwise(self.function, args, kwargs)
+        result, forwards = run_stepwise(self.function, args, kwargs)
+        with self.lock:
+            if self._learn(forwards):  # the next call may be a program
+                self.stepwise = [s for s in self.stepwise if s.spec != spec]
+        return result
+
+    def _learn(self, forwards: list[tuple[Any, ForwardFacts | None]]) -> bool:
+        """Take up what the forwards of custom Functions gave that a program calls. Whether that is news."""
+        called = [facts for function, facts in forwards if is_called(function.forward, self.called)]
+        return any([self.take_forward(i, facts) for i, facts in enumerate(called) if facts is not None])
+
+    def take_forward(self, number: int, facts: ForwardFacts) -> bool:
+        """Take up what one of them gave. Whether that is news."""
+        if number < len(self.forwards) and self.forwards[number] is not None:
+            known = self.forwards[number]
+            assert known is not None
+            return known.takes(facts)
+        self.forwards += [None] * (number + 1 - len(self.forwards))
+        self.forwards[number] = facts
+        return True
 
     def _run_first(self, entry: Entry, leaves: list[Any], spec: pytree.TreeSpec) -> Any:
         """Keep a new program, and run it."""
         call = entry.match(leaves, spec)
         if type(call) is Miss:
             raise CaptureError(f"{self.name}: the program just captured does not fit its own arguments: {call.text}")
-        self.entries.insert(0, entry)  # whether or not this run ends well: what fails is a call, not the program
-        del self.entries[MAX_ENTRIES:]
+        self.keep(entry)  # whether or not this run ends well: what fails is a call, not the program
         return entry.run(leaves, call)
+
+    def keep(self, entry: Entry) -> None:
+        """Let calls that follow run a program."""
+        self.entries.insert(0, entry)
+        del self.entries[MAX_ENTRIES:]
+
+    def capture_within(self, entry: Entry, leaves: list[Any], switches: Sequence[Switch]) -> Entry | None:
+        """A program for a call that is on its way in another one, which does not hold any more; None if there is none.
+        switches: what changes in Python's state at the calls."""
+        for key in {switch.slot.key for switch in switches}:
+            self.lifted.pop(key, None)
+            self.plain.add(key)
+        counters.guard_misses += 1
+        self.switches = switches
+        try:
+            return self.capture((), {}, leaves[: entry.guards.spec.size], entry.guards.spec)
+        except Exception as error:
+            self._say(str(error))
+            return None
+        finally:
+            self.switches = ()
+
+    def give_up(self, entry: Entry) -> None:
+        """Run calls like those of a program as they are written from now on."""
+        spec = entry.guards.spec
+        self.entries = [e for e in self.entries if e.guards.spec != spec]
+        self.stepwise.append(Stepwise(spec))
 
     def _captured(
         self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, misses: list[Miss]
@@ -127,14 +181,14 @@ class CompiledFunction:
             self._say(f"{error} ({self.name} now runs as it is written, its operators traced)")
             return None
         except Exception as error:
-            if not is_of_user_call(error, self.users):
+            if not is_of_user_call(error, [*self.hooks, *self.rules]):
                 raise
             if all(s.spec != spec for s in self.stepwise):
                 self.stepwise.append(Stepwise(spec))
             self._say(f"{error} ({self.name} now runs as it is written, its backward calls by compiled autograd)")
             return None
         finally:
-            self.users = []
+            self.hooks, self.rules = [], []
 
     def _made_meanwhile(self, leaves: list[Any], spec: pytree.TreeSpec, tried: int) -> tuple[Entry, Any] | None:
         """The program for a call that another thread captured while this one waited, and its symbols."""
@@ -217,6 +271,13 @@ class CompiledFunction:
                 self.static |= restart.static
                 self.knows_gradients |= restart.knows_gradients
                 self.identical |= restart.identical
+            except Exception as error:
+                hook = hook_behind(error, self.hooks)
+                if hook is None or hook in self.called:
+                    raise
+                self.called.append(hook)
+                self.lifted.clear()  # what the hook read
+                self._say(f"{error} ({self.name} now calls it between two parts of its program)")
         raise CaptureError(
             f"{self.name}: capture did not settle; a number that the function changes depends on something that "
             "cannot be lifted"

@@ -84,7 +84,7 @@ def explain_function(function: Any, *args: Any, **kwargs: Any) -> Explanation:
     else:
         entry, call = owner.entry_for(args, kwargs)
     symbols = None if isinstance(call, Miss) else call
-    programs = [_program("program", entry.graph, entry.executable, symbols)]
+    programs = [_program(title, graph, executable, symbols) for title, graph, executable in entry.programs]
     if entry.joint is not None:
         programs[0].title = "forward"
         halves = entry.joint.halves

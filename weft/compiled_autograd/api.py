@@ -13,6 +13,9 @@ from weft.compiled_autograd.program import Program
 from weft.ir.graph import Graph
 from weft.support.errors import ArgumentError, NestingError, StateError
 from weft.support.knobs import knobs
+from weft.types.tensor_type import FLOAT, INT, OBJECT, TENSOR
+
+UNTYPED = (TENSOR, INT, FLOAT, OBJECT)  # the inputs of a captured graph
 
 
 def interpret(graph: CapturedGraph | Graph) -> Program:
@@ -26,6 +29,18 @@ def native(graph: CapturedGraph | Graph) -> Program:
     Python between them."""
     captured = graph if isinstance(graph, CapturedGraph) else CapturedGraph(graph)
     return captured.__weft_compile__(None)
+
+
+def compiled_graph(graph: Graph, backend: str | None) -> Program:
+    """A graph that `weft.ir.load` read as programs of a back end. Raises ArgumentError unless it was captured by
+    `enable`: its inputs are known to be tensors, numbers and objects, and nothing more."""
+    typed = next((p for p in graph.params if p.type not in UNTYPED), None)
+    if typed is not None:
+        raise ArgumentError(
+            f"compile: %{typed.name} of @{graph.name} is {typed.type}; only graphs that weft.compiled_autograd "
+            "captured, whose inputs have no types, are compiled"
+        )
+    return CapturedGraph(graph).__weft_compile__(backend)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from weft.autograd.anomaly import anomaly
 from weft.autograd.engine import Walk
 from weft.compiled_autograd.captured import CapturedGraph
 from weft.compiled_autograd.graph import build
-from weft.compiled_autograd.program import Before, Diverged, Program
+from weft.compiled_autograd.program import Diverged, Program, Progress
 from weft.compiled_autograd.reasons import reason
 from weft.compiled_autograd.recall import Recall, Recollections
 from weft.compiled_autograd.schedule import Scheduler, schedule
@@ -37,17 +37,18 @@ class Captured:
     key: Key
     graph: CapturedGraph
     compiled: dict[Any, Callable[..., Any]] = field(default_factory=dict)
+    has_run: bool = False  # to its end
 
-    def run(self, compiler: Compiler, inputs: list[Any], before: Before, resumed: Diverged | None) -> Any:
+    def run(self, compiler: Compiler, inputs: list[Any], progress: Progress, resumed: Diverged | None) -> Any:
         """Call what the compiler made of the graph."""
         program = self.compiled.get(compiler)
         if program is None:
             program = self.compiled[compiler] = compiler(self.graph)
         if isinstance(program, Program):
-            return program(inputs, before, resumed)
+            return program(inputs, progress, resumed)
         if resumed is None:
             return program(inputs)
-        return Program(self.graph.graph, steps=self.graph.steps)(inputs, before, resumed)
+        return Program(self.graph.graph, steps=self.graph.steps)(inputs, progress, resumed)
 
 
 class Cache:
@@ -172,20 +173,23 @@ def run(walk: Walk, compiler: Compiler, is_verbose: bool = False) -> tuple[Any, 
     call = _Call(plan, walk.keep)
     while True:
         captured = cache.lookup(plan, is_verbose)
+        # what formulas leave out is known once they have run, so that only code of the user's changes the way then
+        call.certain = plan.recall.last_call if captured.has_run and plan.recall is not None else len(plan.steps) - 1
         try:
             if anomaly.enabled:
-                outputs = Watched(captured.graph, plan.origins)(call.take(plan), call.before, resumed)
+                outputs = Watched(captured.graph, plan)(call.take(plan), call, resumed)
             else:
-                outputs = captured.run(compiler, call.take(plan), call.before, resumed)
+                outputs = captured.run(compiler, call.take(plan), call, resumed)
         except Diverged as error:
             if error.pattern is not None:
                 patterns = {**{n: p for n, p in patterns.items() if n < error.step}, error.step: error.pattern}
                 cache.learn(key, patterns)
-            if plan.recall is not None:
-                cache.recollections.drop(walk, plan.recall)
+                if plan.recall is not None:
+                    cache.recollections.drop(walk, plan.recall)
             plan.forget(error.step)
             resumed, plan = error, schedule(walk, patterns, plan)
             continue
+        captured.has_run = True
         call.before(len(plan.steps), ())
         return tuple(outputs)
 
@@ -217,6 +221,7 @@ class _Call:
     def __init__(self, plan: Schedule, keep: bool) -> None:
         self.plan, self.keep = plan, keep
         self.released = 0
+        self.certain = 0  # behind so many steps and one the run is sure to go on in this graph
 
     def take(self, plan: Schedule) -> list[Any]:
         """The inputs of a schedule's graph. The schedule keeps no tensor."""
@@ -242,7 +247,15 @@ class _Call:
             return
         while self.released < len(plan.nodes) and plan.ends[self.released] <= done:
             node = plan.nodes[self.released]
-            if done < len(plan.steps):
+            if done <= self.certain:
                 plan.remember(node, self.released)
             node.release()
             self.released += 1
+
+    def hooks_differ(self, done: int) -> bool:
+        """Whether nodes that have not run yet have other hooks than their steps were written with."""
+        plan = self.plan
+        if not plan.hooks.have_changed():
+            return False
+        finished = {node for node, end in zip(plan.nodes, plan.ends, strict=True) if end <= done}
+        return plan.hooks.differ([node for node in plan.live if node not in finished], done)

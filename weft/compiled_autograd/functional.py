@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from weft.autograd.node import InputMetadata
 from weft.ir.opaque import opaque_base
-from weft.ops.backward import Plan, apply_functional, plan_of
+from weft.ops.backward import Plan, apply_functional, plans_of
 from weft.ops.geometry import Geometry
 from weft.ops.op import OPS
 from weft.runtime.generator import Generator
@@ -53,8 +53,9 @@ class _Forms(Mapping[str, FunctionalForm]):
         if not self._made:
             for op in list(OPS.values()):
                 if op.is_differentiable and op.writes is None:
-                    name = opaque_base(op)
-                    self._made[name] = FunctionalForm(name, plan_of(op))
+                    for plan in plans_of(op):
+                        name = opaque_base(plan)
+                        self._made[name] = FunctionalForm(name, plan)
         return self._made
 
     def __getitem__(self, name: str) -> FunctionalForm:

@@ -115,9 +115,9 @@ class _Build:
         """The operator of a step, its operands, and how many results it has (for Python's: which of them are there)."""
         kind = step[0]
         if kind == OP:
-            _, op, grads, wanted, packed, counts, there = step
+            _, plan, grads, wanted, packed, counts, there = step
             made = there or sum(c for c, n in zip(counts, wanted, strict=True) if n)
-            return opaque_op(op), (self._refs(grads), wanted, tuple([self._saved(p) for p in packed])), made
+            return opaque_op(plan), (self._refs(grads), wanted, tuple([self._saved(p) for p in packed])), made
         if kind == ADD:
             return _ADD, (self._ref(step[1]), self._ref(step[2]), 1), 1
         if kind == VALIDATE:

@@ -17,7 +17,7 @@ from numpy import ndarray
 from weft.autograd.ownership import nobody_else_has
 from weft.compile.program.on_tensors import run_control
 from weft.compiled_autograd.evaluate import Undefined, evaluate, evaluate_as
-from weft.ir.backward_calls import ACCUMULATE_LEAF, POST_HOOK_CALL, PRE_HOOK_CALL, TENSOR_HOOK_CALL
+from weft.ir.backward_calls import ACCUMULATE_LEAF, POST_HOOK_CALL
 from weft.ir.graph import Graph, Node, Value, map_operand, values_in
 from weft.support.errors import WeftError
 from weft.types.tensor_type import NONE, TENSOR
@@ -25,22 +25,31 @@ from weft.types.tensor_type import NONE, TENSOR
 Values = dict[Value, Any]
 Places = dict[tuple[int, int], Any]  # results by the number of their node and of the result
 Run = Callable[[Values], bool]  # computes the pure nodes of a part; True: each result has memory of its own
-Before = Callable[[int, "tuple[int, ...]"], None]
 # Into about so many parts a backward is cut that is given so many bytes of tensors; with fewer it is one. A part costs
 # some 20 microseconds more, so that what little memory a small backward could let go of earlier is not worth many.
-PIECES = ((1 << 20, 12), (1 << 17, 8), (1 << 15, 4))
+PIECES = ((1 << 17, 12), (1 << 15, 4))
+
+
+class Progress(Protocol):
+    """Who is told how far a run is."""
+
+    def before(self, done: int, tensors: tuple[int, ...]) -> None:
+        """The first steps are done, and what follows reads these parameters for the first time."""
+
+    def hooks_differ(self, done: int) -> bool:
+        """Whether what the first steps called has changed hooks of what is still to come."""
 
 
 class Diverged(WeftError):
-    """A node, that of a step of the walk, gave other results than the captured graph goes by; a call of Python:
-    `pattern` says which are there.
+    """The run cannot go on in this graph, from a node on that is of a step of the walk: hooks have changed, or it gave
+    other results than the captured graph goes by; a call of Python: `pattern` says which are there.
     `results` is what is known of the nodes up to that one, `inputs` what is left of the graph's inputs
     by parameter name."""
 
     def __init__(
         self, node: int, step: int, pattern: tuple[bool, ...] | None, results: Places, inputs: dict[str, Any]
     ) -> None:
-        super().__init__("a call in a captured backward gave other gradients than when it was captured")
+        super().__init__("a call in a captured backward did something else than when it was captured")
         self.node, self.step, self.pattern, self.results, self.inputs = node, step, pattern, results, inputs
 
 
@@ -112,12 +121,9 @@ def _find_uses(graph: Graph, parts: list[Part]) -> None:
             (part.dead if value in by_calls else part.inner).append(value)
 
 
-_HOOKS = (TENSOR_HOOK_CALL, PRE_HOOK_CALL)
-
-
 def _last_reads(graph: Graph) -> tuple[set[Node], dict[Node, list[Value]]]:
-    """The leaves' calls whose gradient nobody reads afterwards but hooks on the leaf's own node; and of hooks, which of
-    the values they are given nobody reads afterwards."""
+    """The leaves' calls whose gradient nobody reads afterwards but hooks on the leaf's own node; and of calls of
+    Python, which of the values they are given nobody reads afterwards."""
     last: dict[Value, Node] = {}
     for node in graph.nodes:
         if node.op is not POST_HOOK_CALL:
@@ -133,17 +139,17 @@ def _last_reads(graph: Graph) -> tuple[set[Node], dict[Node, list[Value]]]:
     read_later = {v for node in graph.nodes if node.op is POST_HOOK_CALL for v in node.inputs()} | behind
     ends: dict[Node, list[Value]] = {}
     for value, node in last.items():
-        if node.op in _HOOKS and value.type is TENSOR and value not in read_later:
+        if node.op.effect == "python" and value.type is TENSOR and value not in read_later:
             ends.setdefault(node, []).append(value)
     return leaves, ends
 
 
 def _take(call: Node, values: Values) -> bool:
     """A leaf takes a gradient that nobody else has. False where somebody does."""
-    gradient = values[cast(Value, call.args[1])]
-    if not nobody_else_has(gradient, 2):
+    place = cast(Value, call.args[1])
+    if not nobody_else_has(values, place):
         return False
-    values[cast(Value, call.args[0])].take(gradient)
+    values[cast(Value, call.args[0])].take(values[place])
     return True
 
 
@@ -214,9 +220,10 @@ class Program:
         staged = [cast(Staged, run) for run in runs if isinstance(run, Staged)]
         return [run.stages() for run in staged if run.has_run]
 
-    def __call__(self, inputs: list[Any], before: Before | None = None, resumed: Diverged | None = None) -> list[Any]:
-        """Run. before(n, tensors): the first n steps are done, and what follows reads these parameters for the first
-        time. resumed: go on where another graph of the same call diverged, whose nodes are the same up to there."""
+    def __call__(
+        self, inputs: list[Any], progress: Progress | None = None, resumed: Diverged | None = None
+    ) -> list[Any]:
+        """Run. resumed: go on where another graph of the same call diverged, whose nodes are the same up to there."""
         start = 0 if resumed is None else resumed.node + 1
         parts, runs = self._parts(inputs[: self._tensors], start)
         values: Values = dict(zip(self.graph.params, inputs, strict=True))
@@ -228,8 +235,8 @@ class Program:
         done = 0
         for part, run in zip(parts, runs, strict=True):
             if part.last > start:
-                if before is not None:
-                    before(self._steps_of(done), part.tensors)
+                if progress is not None:
+                    progress.before(self._steps_of(done), part.tensors)
                 given: Collection[Value] = ()
                 if run is not None and part.first >= start:
                     try:
@@ -240,12 +247,17 @@ class Program:
                     values.pop(value, None)
                 for i, call in part.calls:
                     if i >= start:
-                        if before is not None and _cuts(call):
-                            before(self._steps_of(i), ())
+                        watcher = progress if _cuts(call) else None
+                        if watcher is not None:
+                            watcher.before(self._steps_of(i), ())
                         if call.op is ACCUMULATE_LEAF and call.args[1] in given:
                             values[cast(Value, call.args[0])].take(values.pop(cast(Value, call.args[1])))
                         elif not (call in self._lasts and _take(call, values)):
                             self._call(i, call, values)
+                        if watcher is not None and watcher.hooks_differ(self._steps_of(i + 1)):
+                            raise self._diverged(i, None, values)
+                        for value in self._ends.get(call, ()):  # what it gave may be the same tensor, one again now
+                            values.pop(value, None)
                 for value in part.dead:
                     values.pop(value, None)
             done = part.last
@@ -263,8 +275,6 @@ class Program:
         results = self.call_python(call, tuple([map_operand(a, values) for a in call.args]))
         pattern = tuple([r is not None for r in results])
         values.update(zip(call.outputs, results, strict=True))
-        for value in self._ends.get(call, ()):  # a hook may have given it back: it is one tensor again
-            del values[value]
         if pattern != tuple([v.type is not NONE for v in call.outputs]):
             raise self._diverged(i, pattern, values)
 

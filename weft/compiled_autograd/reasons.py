@@ -27,7 +27,7 @@ from weft.compiled_autograd.steps import (
     Schedule,
     Step,
 )
-from weft.ops.backward import ARG, Plan, plan_of
+from weft.ops.backward import ARG, Plan
 
 _KINDS = {
     CALL: "the backward of a custom Function", TENSOR_HOOK: "a hook on a tensor", RETAIN: "a gradient that is retained",
@@ -81,7 +81,7 @@ def _place(plan: Schedule, step: int) -> str:
 
 
 def _name(step: Step) -> str:
-    return plan_of(step[1]).name if step[0] == OP else _KINDS.get(step[0], str(step[0]))
+    return str(step[1].name) if step[0] == OP else _KINDS.get(step[0], str(step[0]))
 
 
 def _difference(was: Step, now: Step) -> str:
@@ -103,7 +103,7 @@ def _difference(was: Step, now: Step) -> str:
 
 
 def _of_formula(was: Step, now: Step) -> str:
-    plan = plan_of(now[1])
+    plan: Plan = now[1]
     if was[3] != now[3]:
         return f"{plan.name} is asked for gradients at {_there(now[3])}, was at {_there(was[3])}"
     for i, (a, b) in enumerate(zip(was[4], now[4], strict=False)):

@@ -18,7 +18,9 @@ from weft.autograd.engine import Walk
 from weft.autograd.node import Node, OpNode
 from weft.autograd.saved import SavedTensor
 from weft.compiled_autograd.evaluate import epoch
-from weft.compiled_autograd.schedule import Scheduler, Visit, calls_hooks
+from weft.compiled_autograd.live_hooks import LEAF as A_LEAF
+from weft.compiled_autograd.live_hooks import calls_hooks
+from weft.compiled_autograd.schedule import Scheduler, Visit
 from weft.compiled_autograd.steps import (
     ADD,
     FLOAT,
@@ -28,6 +30,7 @@ from weft.compiled_autograd.steps import (
     Constant,
     Key,
     Schedule,
+    last_call,
 )
 from weft.compiled_autograd.writer import Place, Slots, place_of, unpacked
 from weft.types.dtype import DType
@@ -78,6 +81,7 @@ class Recall:
         plan = scheduler.out
         self.origin, self.patterns, self.cut = origin, scheduler.patterns, scheduler.cut
         self.steps, self.outputs, self.key, self.owners = plan.steps, plan.outputs, plan.key, plan.owners
+        self.last_call = last_call(plan.steps)
         self.ends, self.epoch, self.tensors = plan.ends, epoch(), len(plan.tensors)
         places = {node: place for place, node in enumerate(plan.live)}
         self.count = len(places)
@@ -288,8 +292,11 @@ class _Match:
         out.saved.append((value, node))
 
     def _leaf(self, node: Any, record: Record) -> None:
-        if node.edges or calls_hooks(node) is not record.slots[0][2]:
+        calls = calls_hooks(node)
+        if node.edges or calls is not record.slots[0][2]:
             raise Mismatch
+        if calls:
+            self.out.hooks.at(node, A_LEAF, (True,), record.visit.first)
         self.out.objects.append(node)
         self.scheduler.note_gradient(node, record.visit.first)
 

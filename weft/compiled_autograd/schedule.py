@@ -12,7 +12,7 @@ A value is named by a number: the result of an earlier step counts from 0 up, ~0
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from numpy import ndarray
@@ -26,6 +26,7 @@ from weft.compile.capture.wrappers import PartBackward, UnwrapBackward, WrapBack
 from weft.compile.program.tensor_program import ProgramBackward
 from weft.compiled_autograd.evaluate import undefined
 from weft.compiled_autograd.inline import inline
+from weft.compiled_autograd.live_hooks import AFTER, BEFORE, LEAF, RETAINED, Stage, calls_hooks
 from weft.compiled_autograd.steps import (
     ACCUMULATE,
     ADD,
@@ -130,7 +131,8 @@ class Scheduler(Writer):
         present = [(i, gradient) for i, gradient in self.leaves if type(gradient._data) is ndarray]
         if not present:
             return []
-        saved = {id(root_of(t._data)) for t in self.out.tensors if type(t._data) is ndarray}
+        # (of a schedule that goes on where another one stopped, tensors that nobody reads any more are gone)
+        saved = {id(root_of(t._data)) for t in self.out.tensors if t is not None and type(t._data) is ndarray}
         return [i for i, gradient in present if id(root_of(gradient._data)) in saved]
 
     # ---- the walk
@@ -173,7 +175,7 @@ class Scheduler(Writer):
         if gradient is None or metadata is None or isinstance(node, PartBackward):  # (it gives what it was given)
             return gradient
         if self._is_typed(node, i):
-            return self._validate(gradient, metadata)
+            return self._validate(gradient, metadata, *([i] if node in self.inlined else []))
         self.out.objects.append(node)
         self.out.ints.append(i)
         self.out.sizes.extend(metadata.dims)
@@ -190,9 +192,10 @@ class Scheduler(Writer):
             return i not in self.inlined[node]
         return type(node) is CopySlices and isinstance(node.inner, OpNode)
 
-    def _validate(self, gradient: Ref, metadata: InputMetadata) -> Ref:
+    def _validate(self, gradient: Ref, metadata: InputMetadata, *edge: int) -> Ref:
+        """edge: which gradient of its node it is, where the steps do not say so otherwise."""
         self.out.sizes.extend(metadata.dims)
-        return self.emit((VALIDATE, gradient, len(metadata.dims), metadata.dtype))
+        return self.emit((VALIDATE, gradient, len(metadata.dims), metadata.dtype, *edge))
 
     def compute(self, node: Node, grads: list[Ref | None]) -> tuple[Ref | None, ...] | None:
         """The gradients of a node's edges; None where it does not run."""
@@ -204,7 +207,7 @@ class Scheduler(Writer):
             if not walk.needed.get(node, False) and not (walk.accumulate and walk.is_wanted(node)):
                 return None
         if node.pre_hooks:
-            for hook in list(node.pre_hooks.values()):
+            for hook in self._hooks(node, BEFORE, node.pre_hooks.values()):
                 grads = self.python((PRE_HOOK, tuple(grads)), (hook,), tuple([g is not None for g in grads]))
         if grads.count(None) == len(grads) and not getattr(node, "runs_on_nothing", False):
             return self._on_nothing(node, tuple(grads))
@@ -220,7 +223,7 @@ class Scheduler(Writer):
 
     def _on_nothing(self, node: Node, grads: tuple[Ref | None, ...]) -> tuple[Ref | None, ...] | None:
         """What is left of a node's step where nothing flows into it: hooks behind it."""
-        if type(node) is AccumulateGrad and calls_hooks(node):
+        if type(node) is AccumulateGrad and self._calls_hooks(node):
             self.out.objects.append(node)
             self.emit((ACCUMULATE, None, True), 0)
         out = self._post_hooks(node, (None,) * len(node.edges), grads) if node.post_hooks else None
@@ -230,7 +233,7 @@ class Scheduler(Writer):
     def _post_hooks(
         self, node: Node, out: tuple[Ref | None, ...], grads: tuple[Ref | None, ...]
     ) -> tuple[Ref | None, ...]:
-        for hook in list((node.post_hooks or {}).values()):
+        for hook in self._hooks(node, AFTER, node.post_hooks.values()) if node.post_hooks else ():
             out = tuple(self.python((POST_HOOK, out, grads), (hook,), tuple([g is not None for g in out])))
         return out
 
@@ -281,9 +284,9 @@ class Scheduler(Writer):
             else:
                 out += range(at, at + count)
                 at += count
-        there = undefined(opaque_op(node.plan.op), grads, wanted, packed)
+        there = undefined(opaque_op(node.plan), grads, wanted, packed)
         first = self.count
-        self.emit((OP, node.plan.op, grads, wanted, packed, counts, there), at - self.count)
+        self.emit((OP, node.plan, grads, wanted, packed, counts, there), at - self.count)
         return tuple(out) if there is None else tuple([None if r is None or not there[r - first] else r for r in out])
 
     def _copy_slices(self, node: CopySlices, grad: Ref | None, needs: tuple[bool, ...]) -> tuple[Ref | None, ...]:
@@ -307,12 +310,12 @@ class Scheduler(Writer):
     def _tensor_hooks(self, node: Node, grads: list[Ref | None]) -> None:
         if node.tensor_hooks:
             for index, registered in node.tensor_hooks.items():
-                for hook in list(registered.values()):
+                for hook in self._hooks(node, index, registered.values()):
                     if index < len(grads):
                         grads[index] = (
                             self.python((TENSOR_HOOK, grads[index]), (hook,), (grads[index] is not None,))[0]
                         )
-        for index, retain in (node.retain_hooks or {}).items():
+        for index, retain in self._hooks(node, RETAINED, node.retain_hooks.items()) if node.retain_hooks else ():
             if grads[index] is not None:
                 self.python((RETAIN, grads[index]), (retain,), ())
 
@@ -321,10 +324,11 @@ class Scheduler(Writer):
             return
         self.out.objects.append(node)
         self.note_gradient(node, self.base + len(self.steps))
-        self.emit((ACCUMULATE, grad, calls_hooks(node)), 0)
+        self.emit((ACCUMULATE, grad, self._calls_hooks(node)), 0)
 
-def calls_hooks(node: AccumulateGrad) -> bool:
-    """Whether hooks follow when a leaf has its gradient."""
-    variable = node.variable
-    state = None if variable is None else variable._autograd
-    return bool(state is not None and state.post_accumulate)
+    def _calls_hooks(self, node: AccumulateGrad) -> bool:
+        return bool(self._hooks(node, LEAF, (True,) if calls_hooks(node) else ()))
+
+    def _hooks(self, node: Node, stage: Stage, live: Collection[Any]) -> tuple[Any, ...]:
+        """The hooks of a stage of a node whose turn it is."""
+        return self.out.hooks.at(node, stage, live, self.base + len(self.steps))

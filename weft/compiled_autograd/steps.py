@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from weft.autograd.node import Node
 from weft.autograd.saved import SavedTensor
 from weft.autograd.views import CopySlices
+from weft.compiled_autograd.live_hooks import LiveHooks
 
 Step = tuple[Any, ...]  # (kind, ...)
 Ref = int
@@ -20,6 +21,7 @@ CALL, CHECK, TENSOR_HOOK, RETAIN, PRE_HOOK, POST_HOOK, ACCUMULATE, UNPACK = (
 )
 # the gradient of a wrapper of its inner tensors', and the other way round
 MAKE_SUBCLASS, INNER_TENSORS = "make_subclass", "inner_tensors"
+_PURE = frozenset((OP, SLICE, INTO_BASE, ADD, VALIDATE, INLINE))
 SIZE, INT, FLOAT = "size", "int", "float"  # where a saved value is a number: the next of its list
 
 
@@ -28,6 +30,14 @@ class Constant(NamedTuple):
 
     type: type
     value: Any
+
+
+def last_call(steps: Sequence[Step]) -> int:
+    """The number of the last step that runs code of the user's; -1 without one."""
+    for i in range(len(steps) - 1, -1, -1):
+        if steps[i][0] not in _PURE and not (steps[i][0] == ACCUMULATE and not steps[i][2]):
+            return i
+    return -1
 
 
 # Where a tensor beside the steps was saved, so that its version can be looked at again.
@@ -70,6 +80,7 @@ class Schedule:
         self.ends: Sequence[int] = []  # beside `nodes`: how many steps are done when it has run
         self.places: dict[tuple[Any, ...], Ref] = {}  # of tensors, by payload and history
         self.known: dict[Node, tuple[Any, ...]] = {}  # what nodes had saved, tensors by number: they may be freed since
+        self.hooks = LiveHooks()
         self.recall: Any = None  # the walk (recall.py) by which it was found
 
     @property
@@ -104,6 +115,7 @@ class Schedule:
     def forget(self, last: int) -> None:
         """Nodes that come behind step number `last` are asked anew for what they saved: they have not let go of it,
         while a run may have let go of a tensor that it saw no further use for."""
+        self.hooks.done = last + 1
         done = {node for steps, node in zip(self.ends, self.nodes, strict=True) if steps <= last}
         done |= {node.inner for node in done if type(node) is CopySlices}
         self.known = {node: saved for node, saved in self.known.items() if node in done}

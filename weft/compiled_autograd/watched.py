@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import weft.ir.graph as ir
 from weft.autograd.anomaly import anomaly, check_nan, describe_failure, evaluating
 from weft.autograd.node import Node, OpNode
 from weft.autograd.views import CopySlices
+from weft.compile.program.tensor_program import ProgramBackward
 from weft.compiled_autograd.captured import CapturedGraph
 from weft.compiled_autograd.evaluate import Results, Undefined, evaluate_as
-from weft.compiled_autograd.program import Before, Diverged, Program, interpret_part
+from weft.compiled_autograd.program import Diverged, Program, Progress, interpret_part
+from weft.compiled_autograd.steps import Schedule
 from weft.ir.backward_calls import ACCUMULATE_LEAF, CALL_BACKWARD, EPILOGUE, PROLOGUE
-from weft.ir.opaque import plan_of_opaque
+from weft.ir.opaque import VALIDATE, plan_of_opaque
 from weft.ops.op import Op
 
 _OF_NODES = {ACCUMULATE_LEAF, CALL_BACKWARD, EPILOGUE, PROLOGUE}  # calls that are a node's own, not hooks on it
@@ -22,23 +24,36 @@ _OF_NODES = {ACCUMULATE_LEAF, CALL_BACKWARD, EPILOGUE, PROLOGUE}  # calls that a
 class Watched(Program):
     """A captured graph that names the node whose call fails or gives a NaN, and the line of its forward."""
 
-    def __init__(self, graph: CapturedGraph, origins: Sequence[Node]) -> None:
-        """origins: for each step of the walk the live node that it is of."""
-        steps = graph.steps if graph.steps is not None else range(len(graph.graph.nodes))
-        self._origins = {node: origins[step] for node, step in zip(graph.graph.nodes, steps, strict=True)}
+    def __init__(self, graph: CapturedGraph, plan: Schedule) -> None:
+        """plan: the walk that is run, with its live nodes."""
+        numbers = graph.steps if graph.steps is not None else range(len(graph.graph.nodes))
+        origins = plan.origins
+        self._origins = {node: origins[i] for node, i in zip(graph.graph.nodes, numbers, strict=True)}
+        # of what inlined programs give, which gradient of its node it is
+        self._edges = {
+            node: plan.steps[i][4] for node, i in zip(graph.graph.nodes, numbers, strict=True)
+            if node.op is VALIDATE and len(plan.steps[i]) > 4
+        }
         super().__init__(graph.graph, lambda part: interpret_part(part, self._pure), graph.steps)
 
-    def __call__(self, inputs: list[Any], before: Before | None = None, resumed: Diverged | None = None) -> list[Any]:
+    def __call__(
+        self, inputs: list[Any], progress: Progress | None = None, resumed: Diverged | None = None
+    ) -> list[Any]:
         """Run, once: the live nodes are let go of then, without waiting for the garbage collector."""
         try:
-            return super().__call__(inputs, before, resumed)
+            return super().__call__(inputs, progress, resumed)
         finally:
             self._origins.clear()
 
     def _pure(self, node: ir.Node, args: tuple[Any, ...]) -> Results:
-        if not (node.op in _OF_NODES or plan_of_opaque(node.op) is not None):
+        if node.op in _OF_NODES or plan_of_opaque(node.op) is not None:
+            return self._watched(node, args, evaluate_as)
+        origin = self._origins[node]
+        if not isinstance(origin, ProgramBackward):
             return evaluate_as(node, args)  # sums and checks between nodes
-        return self._watched(node, args, evaluate_as)
+        if anomaly.check_nan and node in self._edges:
+            check_nan(origin, (*[None] * self._edges[node], args[0]))
+        return _in_the_name_of(origin, node, args, evaluate_as)
 
     def call_python(self, call: ir.Node, args: tuple[Any, ...]) -> Results:
         """The results of a call of Python, in the name of its node unless it is a hook."""
@@ -49,17 +64,23 @@ class Watched(Program):
         self, node: ir.Node, args: tuple[Any, ...], run: Callable[[ir.Node, tuple[Any, ...]], Results]
     ) -> Results:
         origin = self._origins[node]
-        try:
-            with evaluating(origin):
-                results = run(node, args)
-        except Undefined:
-            raise
-        except Exception as error:
-            describe_failure(origin, error)
-            raise
+        results = _in_the_name_of(origin, node, args, run)
         if anomaly.check_nan and node.op is not PROLOGUE:
             check_nan(origin, _by_edge(origin, node.op, args, results))
         return results
+
+
+def _in_the_name_of(
+    origin: Node, node: ir.Node, args: tuple[Any, ...], run: Callable[[ir.Node, tuple[Any, ...]], Results]
+) -> Results:
+    try:
+        with evaluating(origin):
+            return run(node, args)
+    except Undefined:
+        raise
+    except Exception as error:
+        describe_failure(origin, error)
+        raise
 
 
 def _by_edge(origin: Node, op: Op, args: tuple[Any, ...], results: Results) -> Results:

@@ -32,6 +32,7 @@ class Writer:
         if earlier is not None:
             self.out.tensors, self.out.saved = earlier.tensors, earlier.saved
             self.out.places, self.out.known = earlier.places, earlier.known
+            self.out.hooks = earlier.hooks
         self.steps: list[Step] = []
         self.owners: list[int] = []
         self.out.steps, self.out.owners = self.steps, self.owners

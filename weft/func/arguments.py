@@ -76,7 +76,7 @@ def differentiable_inputs(tree: Any) -> tuple[list[Tensor], pytree.TreeSpec]:
 def some_outputs(tree: Any, name: str) -> tuple[list[Tensor], pytree.TreeSpec]:
     """The outputs of a function that is differentiated, which must be tensors, one at least, and their structure.
     Raises StateError."""
-    leaves, spec = only_tensors(tree, f"{name}: expected f to return only tensors")
+    leaves, spec = only_tensors(() if tree is None else tree, f"{name}: expected f(*primals) to return only tensors")
     if not leaves:
         raise StateError(f"{name}: Expected f to be a function that has non-empty output (got output = {tree!r})")
     return leaves, spec
@@ -93,9 +93,10 @@ def only_real(tensors: list[Tensor], what: str) -> None:
 
 
 def split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
-    """(output, aux) of a function's result; aux is None unless has_aux. Raises StateError."""
+    """(output, aux) of a function's result; aux, a tree of tensors, is None unless has_aux. Raises StateError."""
     if not has_aux:
         return result, None
     if not isinstance(result, tuple) or len(result) != 2:
         raise StateError(f"{name}: output of function f should be a tuple: (output, aux) if has_aux is True")
+    only_tensors(result[1], f"{name}: aux: Expected tensors")
     return result

@@ -27,16 +27,23 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
         raise StateError(
             "jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call f(*primals)."
         )
-    leaves, spec = differentiable_inputs(tuple(primals))
-    if not leaves:
-        raise StateError("jvp(f, primals, tangents): Expected at least one tensor in primals, got none")
-    directions, tangent_spec = pytree.flatten(tuple(tangents) if isinstance(tangents, (tuple, list)) else tangents)
+    leaves, spec = pytree.flatten(primals)
+    directions, tangent_spec = pytree.flatten(tangents)
     if tangent_spec != spec:
         raise StateError(
             "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure. For example, "
             f"if primals is a tuple of 3 tensors, tangents also must be. Got primals with structure {spec} and "
             f"tangents with structure {tangent_spec}"
         )
+
+    for what, given in (("primals", leaves), ("tangents", directions)):
+        for value in given:
+            if not isinstance(value, Tensor):
+                raise StateError(
+                    f"jvp(f, primals, tangents): Expected {what} to only contain Tensors, but got {type(value)}"
+                )
+    if not leaves:
+        raise StateError("jvp(f, primals, tangents): Expected at least one Tensor in primals, got none")
 
     def of_leaves(*values: Tensor) -> Any:
         return func(*pytree.unflatten(list(values), spec))

@@ -10,10 +10,11 @@ from weft.autograd.views import path_from_base
 from weft.func.arguments import map_tensors
 from weft.functionalizer.operators import AS_STRIDED
 from weft.functionalizer.writes import Path, memory_as
-from weft.layers.transforms.functional import FunctionalLevel, whole_memory
+from weft.layers.transforms.functional import Functional, FunctionalLevel, whole_memory
 from weft.runtime.storage import root_of
 from weft.support.errors import StateError
 from weft.tensor.dense import is_dense
+from weft.tensor.modes import modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 from weft.types.dims import product
 
@@ -38,21 +39,42 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
     def functional(*args: Any, **kwargs: Any) -> Any:
         with FunctionalLevel(remove == "mutations_and_views") as level:
             inside = _enter(level, (args, kwargs))
-            payloads = {key: t._data for key, (_, t) in inside.items()}
+            payloads: dict[int, Any] = {key: t._data for key, (_, t) in inside.items()}
             given = [map_tensors(lambda t: inside[id(t)][1], a) for a in (*args, *kwargs.values())]
             result = func(*given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True)))
         moved = [(tensor, t) for tensor, t in inside.values() if t._data is not payloads[id(tensor)]]
         storages = {id(data.storage): data.storage for data in payloads.values()}
         originals = {id(t): tensor for tensor, t in inside.values()}
         for storage in storages.values():
-            if storage.generation and storage.outside is not storage.value:
-                storage.outside.copy_(storage.value)
+            level.put_back(storage)
         bases: dict[int, Tensor] = {}
-        for tensor, t in moved:  # its sizes or strides were changed in place
-            tensor.set_(level.leave(t, bases))
-        return map_tensors(lambda t: originals[id(t)] if id(t) in originals else level.leave(t, bases), result)
+        out = map_tensors(lambda t: originals[id(t)] if id(t) in originals else level.leave(t, bases), result)
+        left = [(tensor, payloads[id(tensor)], t._data, level.leave(t, bases)) for tensor, t in moved]
+        for each in left:
+            _move(*each)
+        return out
 
     return functional
+
+
+def _move(tensor: Tensor, before: Functional, after: Functional, shown: Tensor) -> None:
+    """Let an argument show what it came to show inside: its sizes or strides were changed in place."""
+    if after.storage is not before.storage:
+        if tensor.requires_grad:
+            tensor.data = shown
+        else:
+            tensor.set_(shown)
+        return
+    known, version = len(before.path), tensor.storage().version
+    with set_grad_enabled(modes.grad and not tensor.is_leaf):
+        steps = [(f"{op.base}_", args) for op, args, _ in after.path[known:]]
+        if after.path[:known] == before.path and all([hasattr(tensor, name) for name, _ in steps]):
+            for name, args in steps:
+                getattr(tensor, name)(*args)
+        else:
+            g = after.geometry()
+            tensor.as_strided_(g.dims, g.strides, g.offset)
+    tensor.storage().version = version  # the elements are what they were when the function used them
 
 
 def _enter(level: FunctionalLevel, arguments: Any) -> dict[int, tuple[Tensor, Tensor]]:

@@ -67,7 +67,7 @@ def _first(value: Tensor, dim: int) -> Tensor:
 # ---- inputs
 def _flat_inputs(func: Function, in_dims: Dims, args: tuple[Any, ...]) -> tuple[list[Any], pytree.TreeSpec, list[Any]]:
     name = getattr(func, "__name__", repr(func))
-    if not isinstance(in_dims, (int, tuple, list)):
+    if not isinstance(in_dims, (int, tuple)):
         raise ValueProblem(
             f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) "
             f"tuple matching the structure of inputs, got: {type(in_dims)}."
@@ -78,7 +78,7 @@ def _flat_inputs(func: Function, in_dims: Dims, args: tuple[Any, ...]) -> tuple[
             "function with no inputs. The latter is unsupported."
         )
     leaves, spec = pytree.flatten(args)
-    dims = spread(tuple(in_dims) if isinstance(in_dims, list) else in_dims, spec)
+    dims = pytree.spread(in_dims, spec)
     if dims is None:
         raise ValueProblem(
             f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the structure of "
@@ -106,29 +106,11 @@ def _checked_dim(name: str, in_dims: Dims, leaf: Any, dim: Any) -> Any:
     return dim % leaf.ndim
 
 
-def spread(dims: Dims, spec: pytree.TreeSpec) -> list[Any] | None:
-    """One entry per leaf of the structure, from a tree of dims that may stop early; None where they do not fit."""
-    if dims is None or isinstance(dims, int):
-        return [dims] * spec.size
-    parts, part_spec = pytree.one_level(dims)
-    if spec.kind is None:
-        return None
-    if part_spec.kind is not spec.kind or part_spec.meta != spec.meta or len(parts) != len(spec.children):
-        return None
-    out: list[Any] = []
-    for part, child in zip(parts, spec.children, strict=True):
-        found = spread(part, child)
-        if found is None:
-            return None
-        out.extend(found)
-    return out
-
-
 def _batch_size(leaves: list[Any], dims: list[Any]) -> Any:
     """The number of examples."""
     sizes = [leaf.dims[d] for leaf, d in zip(leaves, dims, strict=True) if d is not None]
     if not sizes:
-        raise ValueProblem("vmap: at least one input must be mapped over, but in_dims is None for all of them")
+        raise ValueProblem("vmap: Expected at least one Tensor to vmap over, but in_dims is None for all inputs")
     if any(not (s == sizes[0] or shape_env.equal(s, sizes[0])) for s in sizes):
         raise ValueProblem(
             f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the "
@@ -141,7 +123,12 @@ def _batch_size(leaves: list[Any], dims: list[Any]) -> Any:
 def _unwrapped(func: Function, level: BatchLevel, result: Any, out_dims: Dims) -> Any:
     name = getattr(func, "__name__", repr(func))
     leaves, spec = pytree.flatten(result)
-    dims = spread(tuple(out_dims) if isinstance(out_dims, list) else out_dims, spec)
+    if any(not (d is None or isinstance(d, int)) for d in pytree.flatten(out_dims)[0]):
+        raise ValueProblem(
+            f"vmap({name}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of ints "
+            "that say where the mapped dim goes in the outputs"
+        )
+    dims = pytree.spread(tuple(out_dims) if isinstance(out_dims, list) else out_dims, spec)
     if dims is None and isinstance(out_dims, tuple) and spec.kind is None and len(out_dims) == 1:
         dims = list(out_dims)
     if dims is None:
@@ -153,10 +140,6 @@ def _unwrapped(func: Function, level: BatchLevel, result: Any, out_dims: Dims) -
 
 
 def _output(name: str, level: BatchLevel, leaf: Any, dim: Any) -> Any:
-    if dim is not None and not isinstance(dim, int):
-        raise ValueProblem(
-            f"vmap({name}, ...): expected `out_dims` to be None, an int or a pytree of them, got {dim!r} in it"
-        )
     if dim is None:
         if level.owns(leaf):
             raise ValueProblem(f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None")
@@ -189,7 +172,7 @@ def _in_chunks(
         some = [leaf if d is None else aten.narrow(leaf, d, start, count) for leaf, d in zip(leaves, dims, strict=True)]
         found, out_spec = pytree.flatten(_map(func, some, spec, dims, count, out_dims, randomness, kwargs))
         parts.append(found)
-    places = spread(tuple(out_dims) if isinstance(out_dims, list) else out_dims, out_spec) or list(out_dims)
+    places = pytree.spread(tuple(out_dims) if isinstance(out_dims, list) else out_dims, out_spec) or list(out_dims)
     joined = [
         column[0] if d is None else aten.cat(tuple(column), d)
         for column, d in zip(zip(*parts, strict=True), places, strict=True)

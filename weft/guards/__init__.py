@@ -25,9 +25,10 @@ from weft.guards.guard import Miss
 from weft.guards.guard_set import GuardSet
 from weft.guards.kinds import Kinds
 from weft.guards.lifting import Substitution
-from weft.guards.observation import Observation, observe
+from weft.guards.observation import Midway, Observation, observe
 from weft.guards.origin import Origins
 from weft.guards.slots import ContentSlot, Slot
+from weft.guards.switches import Switch
 from weft.guards.values import MISSING, number_kind
 from weft.guards.writes import NumberWrite, ObjectWrite
 
@@ -37,6 +38,7 @@ __all__ = [
     "FrameWatcher",
     "GuardSet",
     "Kinds",
+    "Midway",
     "Miss",
     "NumberWrite",
     "ObjectWrite",
@@ -45,6 +47,7 @@ __all__ = [
     "SideEffectError",
     "Slot",
     "Substitution",
+    "Switch",
     "number_kind",
     "observe",
 ]

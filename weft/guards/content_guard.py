@@ -30,6 +30,11 @@ class ContainerGuard(Guard):
         for i in self.lifted:
             self.items[i] = lifted[self.slot(self.keys[i]).key]
 
+    @property
+    def content(self) -> Any:
+        """What it holds, as a list or a dict."""
+        return dict(zip(self.keys, self.items, strict=True)) if self.kind is Kind.DICT else list(self.items)
+
     def ignoring(self, keys: set[Key]) -> ContainerGuard:
         """The same guard, but the items in these slots may be anything."""
         other = copy.copy(self)

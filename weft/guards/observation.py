@@ -3,10 +3,12 @@ written into writes."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from weft.guards.content_guard import ArrayGuard, BufferGuard, ContainerGuard
+from weft.guards.effects import SideEffectError
 from weft.guards.frame_watcher import FrameWatcher
 from weft.guards.guard import AbsentGuard, AbsentNamesGuard, Guard, ShadowGuard, SlotGuard
 from weft.guards.guard_set import GuardSet
@@ -64,6 +66,35 @@ class Observation:
         return Substitution(stand_ins)
 
 
+class Midway:
+    """What is known of Python's state while the function still runs."""
+
+    def __init__(self, watcher: FrameWatcher) -> None:
+        self._watcher = watcher
+
+    def has_written(self) -> bool:
+        """Whether the function has changed anything older than the call."""
+        reads = self._watcher.reads
+        try:
+            found = writes_of(reads, self._watcher.visitor, self._watcher.kinds)
+        except SideEffectError:
+            return True
+        return any(id(write.target.holder) not in reads.tentative for write in found)
+
+    def is_older(self, value: object) -> bool:
+        """Whether an object existed before the call, for certain."""
+        return self._watcher.reads.is_known(value)
+
+    def take_up(self, slot: Slot) -> None:
+        """Others have put something into a slot: that counts as what was there."""
+        entry = self._watcher.reads.entries.get(slot.key)
+        if entry is not None:
+            entry.before = slot.get()
+        contents = self._watcher.reads.containers.get(id(slot.holder))
+        if contents is not None:  # others have changed what it holds
+            contents.before = copy.copy(contents.container)
+
+
 def observe(
     fn: Callable[..., Any],
     args: tuple[Any, ...] = (),
@@ -72,14 +103,17 @@ def observe(
     kinds: Kinds | None = None,
     substitution: Substitution | None = None,
     epoch_source: Callable[[], int] | None = None,
-    at_end: Callable[[Iterable[object]], None] | None = None,
+    at_end: Callable[[Iterable[object]], None] | None = None, tell: Callable[[Midway], None] | None = None,
 ) -> tuple[Any, Observation]:
     """Call `fn` once and record it. An exception of `fn`, or SideEffectError, leaves the Python state
     as it was before the call.
 
-    at_end: called with the objects that the code which ran has met, however the call ends.
+    at_end: called with the objects that the code which ran has met, however the call ends. tell: called first, with
+    what can be asked while `fn` runs.
     """
     watcher = FrameWatcher(kinds, substitution.real if substitution else None)
+    if tell is not None:
+        tell(Midway(watcher))
     named = dict(kwargs or {})
     watcher.start(fn, args, named)
     if substitution is not None:

@@ -89,14 +89,14 @@ def _only_known_at_run_time(type: Type) -> CaptureError:
 
 
 def _builder_of(args: Sequence[Any]) -> Builder:
+    """That of the innermost block among the operands': what a rule makes of constants may stand outside of it."""
+    found: Builder | None = None
     for a in args:
-        if type(a) is Handle:
-            return a.builder
-        if type(a) is tuple:
-            for b in a:
-                if type(b) is Handle:
-                    return b.builder
-    raise AssertionError("no handle among the arguments")
+        for b in a if type(a) is tuple else (a,):
+            if type(b) is Handle and b.builder is not found and (found is None or b.builder.depth > found.depth):
+                found = b.builder
+    assert found is not None, "no handle among the arguments"
+    return found
 
 
 class Builder:
@@ -107,6 +107,7 @@ class Builder:
         self.name = name
         self.env: ShapeEnv = env if env is not None else (parent.env if parent is not None else ShapeEnv())
         self.parent = parent
+        self.depth: int = 0 if parent is None else parent.depth + 1
         self.params: list[Value] = []
         self.nodes: list[Node] = []
         self._memo: dict[Any, Node] = {}
@@ -133,11 +134,14 @@ class Builder:
         return Graph(self.name, self.block(results), self.env, tuple(writes))
 
     # ---- emission
-    def emit(self, op: Op, args: tuple[Operand, ...], blocks: tuple[Block, ...] = ()) -> Node:
-        """Append a node (or find an equal earlier one when the operator is pure). Types come from the entry's rule."""
-        key = None
+    def emit(
+        self, op: Op, args: tuple[Operand, ...], blocks: tuple[Block, ...] = (), variant: object = None
+    ) -> Node:
+        """Append a node (or find an equal earlier one when the operator is pure). Types come from the entry's rule.
+        variant: what else has to be equal."""
+        key: Any = None
         if op.effect in REPEATABLE and not blocks:
-            key = (op, memo_key(args))
+            key = (op, memo_key(args)) if variant is None else (op, memo_key(args), variant)
             found = self._find(key)
             if found is not None:
                 return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.ops.array import Array, unwrap, wrap
-from weft.ops.backward import Plan, flat_gradients, node_name, plan_of
+from weft.ops.backward import Plan, flat_gradients, plans_of
 from weft.ops.op import NOT_DIFFERENTIABLE, OPS, Op, define
 from weft.ops.packet import aten
 from weft.ops.route import default_route
@@ -19,15 +19,15 @@ from weft.types.dtype import DType
 from weft.types.tensor_type import TENSOR, tensor_type
 
 _PLANS: dict[Op, Plan] = {}
-_OPAQUE: dict[Op, Op] = {}
+_OPAQUE: dict[Plan, Op] = {}
 
 
-def opaque_op(forward: Op) -> Op:
+def opaque_op(plan: Plan) -> Op:
     """The opaque operator of a forward operator's node."""
-    found = _OPAQUE.get(forward)
+    found = _OPAQUE.get(plan)
     if found is None:
-        plan = plan_of(forward)
-        name = f"autograd::{opaque_base(forward)}"
+        forward = plan.op
+        name = f"autograd::{opaque_base(plan)}"
         found = define(
             f"{name}(Object[] grads, bool[] needs, Object[] packed) -> Object[]",
             f"The gradient of {forward.name}: cotangents, wanted inputs and saved values in; "
@@ -40,18 +40,18 @@ def opaque_op(forward: Op) -> Op:
             public=(),
         )
         object.__setattr__(found, "origin", forward.origin)  # its formulas are written there
-        _OPAQUE[forward] = found
+        _OPAQUE[plan] = found
         _PLANS[found] = plan
     return found
 
 
-def opaque_base(forward: Op) -> str:
+def opaque_base(plan: Plan) -> str:
     """`MulBackward0`; outside aten the namespace and overload follow, so that the name says which operator
     is meant in every process."""
-    schema = forward.schema
+    schema = plan.op.schema
     if schema.namespace == "aten":
-        return node_name(forward)
-    return "_".join(part for part in (node_name(forward), schema.namespace, schema.overload) if part)
+        return plan.name
+    return "_".join(part for part in (plan.name, schema.namespace, schema.overload) if part)
 
 
 def find_opaque(name: str) -> Op | None:
@@ -60,8 +60,9 @@ def find_opaque(name: str) -> Op | None:
     if name in OPS:
         return OPS[name]
     for forward in list(OPS.values()):
-        if forward.is_differentiable and f"autograd::{opaque_base(forward)}" == name:
-            return opaque_op(forward)
+        for plan in plans_of(forward) if forward.is_differentiable else ():
+            if f"autograd::{opaque_base(plan)}" == name:
+                return opaque_op(plan)
     return None
 
 
@@ -91,6 +92,15 @@ VALIDATE = define(
     "The gradient summed to the sizes and cast to the dtype of the tensor it belongs to.",
     type=lambda grad, dims, dtype: tensor_type(dtype, tuple(dims)),
     decompose=_fit,
+    vjp=NOT_DIFFERENTIABLE,
+    public=(),
+)
+
+STOP_GRADIENT = define(
+    "autograd::stop_gradient(Tensor self) -> Tensor",
+    "The value without its history: no gradient flows through it.",
+    type=lambda self: self,
+    decompose=lambda self: self,
     vjp=NOT_DIFFERENTIABLE,
     public=(),
 )

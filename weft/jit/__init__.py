@@ -13,7 +13,7 @@ from weft.jit.errors import CompileError, Error
 from weft.jit.executor.plans import last_executed_plan
 from weft.jit.files.loading import load
 from weft.jit.files.saving import save
-from weft.jit.freezing import freeze
+from weft.jit.freezing import freeze, optimize_for_inference, run_frozen_optimizations
 from weft.jit.from_text import create_function_from_graph, parse_ir
 from weft.jit.functions import CompilationUnit, ScriptFunction
 from weft.jit.futures import Future, fork, wait
@@ -67,8 +67,10 @@ __all__ = [
     "isinstance",
     "last_executed_plan",
     "load",
+    "optimize_for_inference",
     "optimized_execution",
     "parse_ir",
+    "run_frozen_optimizations",
     "save",
     "schemas",
     "script",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import enum
 import sys
 import types
@@ -41,7 +42,11 @@ NAMES = {
     "Final": Final,
     "Tensor": Tensor,
     "NoneType": type(None),
+    "Future": Future,
+    "Device": Device,
+    "number": tt.NUMBER,
 }
+_OPEN = {list: "List[int]", dict: "Dict[str, Tensor]", tuple: "Tuple[int, Tensor]"}  # with an example of what is meant
 
 
 class UnknownType(Exception):
@@ -62,16 +67,30 @@ def type_of_annotation(annotation: Any) -> Type:
     if is_plain_class(annotation) or (isinstance(annotation, type) and annotation in INTERFACES):
         return class_type(annotation)
     origin, arguments = get_origin(annotation), get_args(annotation)
+    _refuse_open(annotation, origin, arguments)
     if origin is not None:
         return _compound(annotation, origin, arguments)
-    if annotation in (list, dict, tuple):
-        raise UnknownType(
-            f"{annotation.__name__} needs the types of its elements: List[int], Dict[str, Tensor], Tuple[int, Tensor]"
-        )
     raise UnknownType(
         f"{getattr(annotation, '__name__', annotation)!r} is no type of a scripted program; there are Tensor, int, "
         f"float, bool, complex, str, "
         "None, Any, dtypes, devices, List, Dict, Tuple, Optional and named tuples"
+    )
+
+
+def _refuse_open(annotation: Any, origin: Any, arguments: tuple[Any, ...]) -> None:
+    """Raises UnknownType for `List` and the like, which do not say what they hold."""
+    kind = annotation if origin is None else origin
+    if annotation is typing.Optional:
+        name, example = "Optional", "Optional[int]"
+    elif annotation is typing.Tuple or (  # noqa: UP006  (not `tuple`)
+        isinstance(kind, type) and kind in _OPEN and origin is not tuple and not arguments
+    ):
+        example = _OPEN[kind]
+        name = example.partition("[")[0]
+    else:
+        return
+    raise UnknownType(
+        f"Attempted to use {name} without a contained type. Please add a contained type, e.g. {example}"
     )
 
 
@@ -87,7 +106,7 @@ def _compound(annotation: Any, origin: Any, arguments: tuple[Any, ...]) -> Type:
         return type_of_annotation(arguments[0])
     if origin is list:
         return list_of(type_of_annotation(arguments[0]))
-    if origin is dict:
+    if origin in (dict, collections.OrderedDict):
         key, value = map(type_of_annotation, arguments)
         if key not in (tt.STR, tt.INT, tt.FLOAT, tt.BOOL, tt.COMPLEX, tt.TENSOR):
             raise UnknownType(f"a dict's keys are texts or numbers, not {key}")

@@ -142,7 +142,7 @@ class Reverse:
         ]
         if not targets:
             return [], ()
-        made = self.emitter.emit(opaque_op(node.op), (given, needs, packed), *(GRAD,) * len(targets))
+        made = self.emitter.emit(opaque_op(plan), (given, needs, packed), *(GRAD,) * len(targets))
         return targets, made.outputs
 
     def _slot(self, node: Node, source: Source) -> Operand:

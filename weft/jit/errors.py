@@ -49,19 +49,21 @@ class Inlined(Location):
         return made
 
 
-def located(error: Exception, where: Location | None) -> Exception:
+def located(error: Exception, where: Location | None, operator: str = "") -> Exception:
     """The error with one more line of the program in its text: the call, or the operation, at `where`, and the calls
-    that it was reached by.
+    that it was reached by. operator: the one that raised it.
     """
     for place in (where, *getattr(where, "calls", ())):
-        error = _located(error, place)
+        error = _located(error, place, operator)
     return error
 
 
-def _located(error: Exception, where: Location | None) -> Exception:
+def _located(error: Exception, where: Location | None, operator: str) -> Exception:
     if where is None:
         return error
-    line = f"\n  at {where.file}, line {where.line}" + (f", column {where.column}" if where.column else "")
+    spoken = f"{operator} " if operator and not isinstance(error, Error) else ""
+    column = f", column {where.column}" if where.column else ""
+    line = f"\n  {spoken}at {where.file}, line {where.line}{column}"
     if isinstance(error, Error):
         error.args = (f"{error.args[0]}{line}", *error.args[1:])
         return error

@@ -9,12 +9,13 @@ from typing import Any
 
 from weft.ir import graph as core
 from weft.ir.graph import Node, Operand, Value
+from weft.jit.files.modules import LoadedModule, loaded_module
 from weft.jit.inlining import inlined
-from weft.jit.module import LoadedModule, ScriptMethod, ScriptModule, loaded_module, unique_name
+from weft.jit.module import ScriptMethod, ScriptModule, unique_name
 from weft.jit.program import Program
 from weft.passes.dce import dce
 from weft.passes.scripted.constants import propagate_constants
-from weft.passes.scripted.entries import GET_ATTR, LIST, SET_ATTR, TUPLE
+from weft.passes.scripted.entries import DICT, GET_ATTR, LIST, SET_ATTR, TUPLE
 from weft.passes.scripted.lists import lower_lists
 from weft.passes.scripted.memory import Memory
 from weft.passes.scripted.peephole import peephole
@@ -22,17 +23,19 @@ from weft.passes.scripted.rewrite import Emitter, rewrite
 from weft.passes.scripted.tuples import lower_tuples
 from weft.support.errors import ArgumentError, StateError
 from weft.tensor.tensor import Tensor
-from weft.types.tensor_type import ClassType, ListType, TupleType, Type, class_of
+from weft.types.tensor_type import ClassType, DictType, ListType, TupleType, Type, class_of
 
 _PLAIN = (bool, int, float, complex, str, type(None))
 
 
-def freeze(module: Any, preserved_attrs: Sequence[str] = ()) -> ScriptModule:
+def freeze(module: Any, preserved_attrs: Sequence[str] | None = None, optimize_numerics: bool = True) -> ScriptModule:
     """A Module whose `forward` has parameters, buffers and attributes as they are now as constants; it has none itself.
     What they decide (`training`, flags) is decided.
 
-    preserved_attrs: methods that are frozen too. Raises StateError for a Module in training mode, and for a program
-    that writes what would be frozen, with the attribute's name and the line; ArgumentError for what is no ScriptModule.
+    preserved_attrs: methods that are frozen too, and attributes that are kept as they are now. optimize_numerics: for
+    PyTorch's callers; the passes of weft keep every number as it is. Raises StateError for a Module in training mode,
+    and for a program that writes what would be frozen, with the attribute's name and the line; ArgumentError for what
+    is no ScriptModule.
     """
     if not isinstance(module, ScriptModule):
         raise ArgumentError(f"freeze takes a scripted Module, not {type(module).__name__}; call weft.jit.script first")
@@ -40,7 +43,8 @@ def freeze(module: Any, preserved_attrs: Sequence[str] = ()) -> ScriptModule:
         raise StateError("freeze works on Modules in eval mode; call .eval() first")
     made = loaded_module(unique_name(module._original_class()), module.original_name)
     made.training = False
-    for name in ("forward", *preserved_attrs):
+    kept = tuple(preserved_attrs or ())
+    for name in kept if kept and "forward" not in module._programs else ("forward", *kept):
         method = getattr(module, name, None)
         if isinstance(method, ScriptMethod):
             _add(made, name, _Freezing(module, method.__weft_program__).program(class_of(made._script_name), name))
@@ -49,6 +53,25 @@ def freeze(module: Any, preserved_attrs: Sequence[str] = ()) -> ScriptModule:
         else:
             made.__dict__[name] = copy.deepcopy(method)
     return made
+
+
+def optimize_for_inference(mod: Any, other_methods: Sequence[str] | None = None) -> ScriptModule:
+    """The Module frozen, if it is not yet: that is all that there is to do, its groups are compiled when they run.
+
+    other_methods: methods besides `forward` that are frozen too.
+    """
+    held = isinstance(mod, LoadedModule) and not (mod._parameters or mod._buffers or mod._modules)
+    return mod if held else freeze(mod.eval(), other_methods)
+
+
+def run_frozen_optimizations(
+    mod: Any, optimize_numerics: bool = True, preserved_methods: Sequence[str] | None = None
+) -> None:
+    """For PyTorch's callers: what `freeze` makes has been through every pass. Raises ArgumentError for what is no
+    ScriptModule.
+    """
+    if not isinstance(mod, ScriptModule):
+        raise ArgumentError(f"run_frozen_optimizations takes a frozen Module, not {type(mod).__name__}")
 
 
 def _add(made: LoadedModule, name: str, program: Program) -> None:
@@ -145,6 +168,9 @@ class _Freezing:
         if isinstance(held, list) and isinstance(kind, ListType):
             items = tuple(self._operand(emitter, v, kind.element, f"{path}.{i}") for i, v in enumerate(held))
             return emitter.emit(LIST, (items, str(kind)), kind).output
+        if isinstance(held, dict) and isinstance(kind, DictType):
+            items = tuple(self._operand(emitter, v, kind.value, f"{path}.{i}") for i, v in enumerate(held.values()))
+            return emitter.emit(DICT, (tuple(held), items, str(kind)), kind).output
         name = path.removeprefix("self.").replace(".", "_")
         if name not in self.constants:
             self.constants[name] = held.detach().clone() if isinstance(held, Tensor) else held

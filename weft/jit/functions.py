@@ -1,7 +1,8 @@
-"""Scripted functions as Python calls them, and programs from text."""
+"""Scripted functions and methods as Python calls them, and programs from text."""
 
 from __future__ import annotations
 
+import copy
 import inspect
 import sys
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from weft.jit.code import code_of_graph
 from weft.jit.errors import Error
 from weft.jit.frontend.compile import Linker, compile_python, names_in
 from weft.jit.frontend.definitions import compile_definition
+from weft.jit.frontend.outside_values import forget_if_changed
 from weft.jit.graph import Graph
 from weft.jit.program import Program
 from weft.jit.recorders import recording
@@ -42,6 +44,14 @@ class Scripted:
         """The graph with the bodies of the functions and methods that it calls."""
         return self.graph.inlined()
 
+    def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
+        """The graph that runs for such arguments, with its groups; it is run once to find out."""
+        from weft.jit.executor.plans import last_executed_plan  # plans run what functions call
+
+        self(*args, **kwargs)  # type: ignore[operator]
+        plan = last_executed_plan(self)
+        return self.graph if plan is None else plan.graph
+
     @property
     def code(self) -> str:
         """The graph as lines that read like Python."""
@@ -62,6 +72,8 @@ class ScriptFunction(Scripted):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         recorder = recording()
+        if self.__weft_program__.outside is not None and forget_if_changed(self.__weft_program__):
+            self.__weft_program__ = compile_python(self.__wrapped__)
         if recorder is not None:
             return recorder.scripted(self.__weft_program__, args, kwargs, self)
         return run(self.__weft_program__, args, kwargs)
@@ -90,6 +102,34 @@ class ScriptFunction(Scripted):
 
     def __repr__(self) -> str:
         return f"<weft.jit.ScriptFunction {self.schema}>"
+
+
+class ScriptMethod(Scripted):
+    """A compiled method with its Module."""
+
+    def __init__(self, owner: Any, program: Program) -> None:
+        self.owner, self.__weft_program__ = owner, program
+        self.__name__ = program.name.rpartition(".")[2]
+        self.__doc__ = program.document
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        recorder = recording()
+        if self.__weft_program__.outside is not None and forget_if_changed(self.__weft_program__):
+            self.__weft_program__ = self.owner._compiled(self.__name__)
+        if recorder is not None:
+            return recorder.scripted_method(self, args, kwargs)
+        return run(self.__weft_program__, (self.owner, *args), kwargs)
+
+    @property
+    def schema(self) -> str:
+        """`forward(Net self, Tensor x) -> Tensor`."""
+        return self.__weft_program__.schema()
+
+    def __repr__(self) -> str:
+        return f"<weft.jit.ScriptMethod {self.schema}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ScriptMethod:
+        return ScriptMethod(copy.deepcopy(self.owner, memo), self.__weft_program__)
 
 
 def script_function(function: Callable[..., Any]) -> ScriptFunction:
@@ -145,4 +185,4 @@ def text_names() -> Mapping[str, Any]:
     return {"weft": weft, "math": math, "F": weft.nn.functional, "Tensor": weft.Tensor}
 
 
-__all__ = ["CompilationUnit", "Error", "ScriptFunction", "run", "script_function"]
+__all__ = ["CompilationUnit", "Error", "ScriptFunction", "ScriptMethod", "run", "script_function"]

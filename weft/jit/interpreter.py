@@ -31,7 +31,7 @@ from weft.jit.object_steps import (
     leave_entered,
     set_attribute,
 )
-from weft.jit.operators import function_of
+from weft.jit.operators import function_of, spoken_name
 from weft.jit.program import MISSING, Program, accepted
 from weft.ops.op import OPS, Op
 from weft.support.errors import CaptureError
@@ -58,7 +58,7 @@ class Steps:
             node = self.nodes[at]
             if (node.blocks and isinstance(error, Error)) or isinstance(error, (Restart, CaptureError)):
                 raise  # it has the line of the node within, or is no business of the program
-            found = located(error, node.where)
+            found = located(error, node.where, spoken_name(node))
             if found is error:
                 raise
             raise found from error
@@ -89,6 +89,10 @@ class Code:
             raise
         found = self.block.results(registers)
         return found[0] if len(found) == 1 else tuple(found) or None
+
+    def from_python(self, args: Sequence[Any]) -> Any:
+        """The result of a call that Python makes."""
+        return self(args)
 
     def of(self, program: Program) -> Code:
         """The steps of another program."""

@@ -7,8 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from weft.jit.annotations import INTERFACES
+from weft.jit.annotations import INTERFACES, UnknownType, type_of_annotation
+from weft.jit.errors import CompileError
 from weft.jit.recorders import recording
+from weft.nn.modules.module import Module
 
 
 def ignore(function: Any = None, *, drop: bool = False, **kwargs: Any) -> Any:
@@ -27,9 +29,14 @@ def ignore(function: Any = None, *, drop: bool = False, **kwargs: Any) -> Any:
     return mark if function is None else mark(function)
 
 
-def unused(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Replace a function by an exception: what cannot be compiled, and a scripted program never reaches."""
-    function.__weft_script__ = "unused"  # type: ignore[attr-defined]
+def unused(function: Any) -> Any:
+    """Replace a function, or a property, by an exception: what cannot be compiled, and a scripted program never
+    reaches.
+    """
+    marked: tuple[Any, ...] = (function.fget, function.fset) if isinstance(function, property) else (function,)
+    for one in marked:
+        if one is not None:
+            one.__weft_script__ = "unused"
     return function
 
 
@@ -40,7 +47,15 @@ def export(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def interface(cls: type) -> type:
-    """Decorator: a class whose methods' signatures are a type. Objects and Modules that have such methods are of it."""
+    """Decorator: a class whose methods' signatures are a type. Objects and Modules that have such methods are of it.
+    Raises CompileError for a class that is derived from another one than Module.
+    """
+    others = [c.__name__ for c in cls.__bases__ if c not in (object, Module)]
+    if others:
+        raise CompileError(
+            f"the interface '{cls.__name__}' is derived from {others[0]}: an interface does not support inheritance "
+            "yet. Please directly write down the methods that it asks for"
+        )
     INTERFACES.add(cls)
     return cls
 
@@ -72,12 +87,17 @@ def is_tracing() -> bool:
 
 
 def isinstance_of(value: Any, kind: Any) -> bool:
-    """`weft.jit.isinstance`: whether a value is of a type, elements of containers included: `List[int]`."""
-    from weft.jit.annotations import type_of_annotation
+    """`weft.jit.isinstance`: whether a value is of a type, elements of containers included: `List[int]`. Raises
+    CompileError for what is no type of a program.
+    """
     from weft.jit.program import has_type  # programs stand above marks
 
     kinds = kind if type(kind) is tuple else (kind,)
-    return any(has_type(value, type_of_annotation(k)) for k in kinds)
+    try:
+        wanted = [type_of_annotation(k) for k in kinds]
+    except UnknownType as problem:
+        raise CompileError(f"weft.jit.isinstance: {problem}") from None
+    return any(has_type(value, k) for k in wanted)
 
 
 def unwrap_optional(value: Any) -> Any:

@@ -5,54 +5,27 @@ from __future__ import annotations
 import copy
 import inspect
 import sys
+import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import weft.nn
-from weft.jit.annotations import written
+from weft.jit.annotations import UnknownType, type_of_annotation, written
 from weft.jit.errors import CompileError
-from weft.jit.frontend.attributes import is_weft_own, type_of_attribute
+from weft.jit.frontend.attributes import is_constant, is_weft_own, type_of_attribute
+from weft.jit.frontend.classes.interfaces import interface_of
 from weft.jit.frontend.classes.script_classes import SETTER
 from weft.jit.frontend.compile import compile_python, names_in, names_of
 from weft.jit.frontend.definitions import compile_definition
-from weft.jit.frontend.module_hooks import has_hooks
-from weft.jit.frontend.objects import OBJECTS, ModuleLinker, compile_call_of, compile_method
-from weft.jit.functions import Scripted, run
+from weft.jit.frontend.objects import OBJECTS, ModuleLinker, check_module, compile_call_of, compile_method
+from weft.jit.functions import ScriptMethod
 from weft.jit.graph import Graph
 from weft.jit.marks import Attribute
 from weft.jit.program import MISSING, Program, accepted
-from weft.jit.recorders import recording
+from weft.jit.running import run
 from weft.jit.source import text_source
 from weft.nn.modules.module import Module
-from weft.support.errors import ArgumentError, ParseError
+from weft.support.errors import ArgumentError, StateError
 from weft.types.tensor_type import class_of
-
-
-class ScriptMethod(Scripted):
-    """A compiled method with its Module."""
-
-    def __init__(self, owner: Any, program: Program) -> None:
-        self.owner, self.__weft_program__ = owner, program
-        self.__name__ = program.name.rpartition(".")[2]
-        self.__doc__ = program.document
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        recorder = recording()
-        if recorder is not None:
-            return recorder.scripted_method(self, args, kwargs)
-        return run(self.__weft_program__, (self.owner, *args), kwargs)
-
-    @property
-    def schema(self) -> str:
-        """`forward(Net self, Tensor x) -> Tensor`."""
-        return self.__weft_program__.schema()
-
-    def __repr__(self) -> str:
-        return f"<weft.jit.ScriptMethod {self.schema}>"
-
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> ScriptMethod:
-        return ScriptMethod(copy.deepcopy(self.owner, memo), self.__weft_program__)
 
 
 class _Stub:
@@ -101,7 +74,7 @@ class ScriptModule(Module, metaclass=_Compiling):
             raise CompileError(f"{type(self).__name__}.__init__ must call super().__init__()")
         self._take_attributes()
         made: dict[int, ScriptModule] = {}
-        inner = {n: m if m is None else _wrapped(m, made) for n, m in self._modules.items()}
+        inner = {n: m if m is None else wrapped(m, made) for n, m in self._modules.items()}
         self._modules.update(inner)
         stubs = {n: s for c in reversed(type(self).__mro__) for n, s in vars(c).items() if isinstance(s, _Stub)}
         for name in stubs:
@@ -112,7 +85,7 @@ class ScriptModule(Module, metaclass=_Compiling):
         fields = self.__dict__
         given = {n: v for n, v in fields.items() if isinstance(v, Attribute)}
         fields["_given_types"] = {**fields.get("_given_types", {}), **{n: v.type for n, v in given.items()}}
-        fields.update({n: v.value for n, v in given.items()})
+        fields.update({n: _held_by(n, v) for n, v in given.items()})
 
     def _compiled(self, name: str) -> Program:
         """The program of a method, compiled if it is not yet. Raises CompileError."""
@@ -120,12 +93,17 @@ class ScriptModule(Module, metaclass=_Compiling):
         if name == "__call__" and found is None:
             found = compile_method(self, name, None)
         if found is None:
-            raw = inspect.getattr_static(self._original_class(), name.removesuffix(SETTER))
+            raw = self._raw(name.removesuffix(SETTER))
             function: Any = raw.function if isinstance(raw, _Stub) else raw
             if isinstance(raw, property):
                 function = raw.fset if name.endswith(SETTER) else raw.fget
             found = compile_method(self, name, function)
         return found
+
+    def _raw(self, name: str) -> Any:
+        """What the class of the Module has under a name, or the method that was put in its place; None if neither."""
+        replaced = self.__dict__.get("_replaced", {})
+        return replaced[name] if name in replaced else inspect.getattr_static(self._original_class(), name, None)
 
     def _original_class(self) -> type:
         original = self.__dict__["_original"]
@@ -144,7 +122,9 @@ class ScriptModule(Module, metaclass=_Compiling):
     # ---- what the class of the Module offers besides methods
     def __getattr__(self, name: str) -> Any:
         held = self.__dict__.get("_script_name") is not None and name not in OWN
-        raw = inspect.getattr_static(self._original_class(), name, None) if held else None
+        raw = self._raw(name) if held else None
+        if inspect.isfunction(raw) and not is_weft_own(self._original_class()):
+            return types.MethodType(raw, self)  # a method that stayed in Python
         if not isinstance(raw, property):
             return super().__getattr__(name)
         if getattr(raw.fget, "__weft_script__", None) in ("ignore", "unused"):
@@ -154,6 +134,10 @@ class ScriptModule(Module, metaclass=_Compiling):
     def __setattr__(self, name: str, value: Any) -> None:
         if "_script_name" not in self.__dict__ or name in OWN:
             return super().__setattr__(name, value)
+        if isinstance(value, Attribute):
+            self.__dict__.setdefault("_given_types", {})[name] = value.type
+            value = _held_by(name, value)
+        self._refuse_what_is_compiled(name, value)
         raw = inspect.getattr_static(self._original_class(), name, None)
         if isinstance(raw, property) and raw.fset is not None:
             run(self._compiled(f"{name}{SETTER}"), (self, value), {})
@@ -166,6 +150,36 @@ class ScriptModule(Module, metaclass=_Compiling):
                 f"{type(value).__name__} was given"
             )
         return super().__setattr__(name, found)
+
+    def _refuse_what_is_compiled(self, name: str, value: Any) -> None:
+        """Raises StateError for what the programs that there are would not see."""
+        if not self._programs:
+            return
+        if name in self._modules and not isinstance(value, ScriptModule):
+            raise StateError(
+                f"Cannot re-assign the submodule '{name}' of {self.original_name}: its programs call the one that was "
+                "compiled; change the Module and script it again"
+            )
+        if name in self._modules:
+            self._refuse_of_other_kind(name, value)
+        if name in self.__dict__ and is_constant(self, name) and self.__dict__[name] != value:
+            raise StateError(
+                f"'{name}' of {self.original_name} is a constant: its programs were compiled for "
+                f"{self.__dict__[name]!r}; script the Module again, or do not declare it as Final"
+            )
+
+    def _refuse_of_other_kind(self, name: str, value: ScriptModule) -> None:
+        held, kind = self._modules[name], type_of_attribute(self, name)
+        if interface_of(kind) is not None:
+            try:
+                check_module(value, kind)
+            except CompileError as problem:
+                raise StateError(f"'{name}' of {self.original_name}: {str(problem).partition(chr(10))[0]}") from None
+        elif isinstance(held, ScriptModule) and held.original_name != value.original_name:
+            raise StateError(
+                f"Expected a value of type '{held.original_name}' for field '{name}', but found "
+                f"'{value.original_name}'; annotate '{name}' with an interface that both have"
+            )
 
     _assigned_by_program = Module.__setattr__
 
@@ -247,6 +261,18 @@ class ScriptModule(Module, metaclass=_Compiling):
         return save_to_buffer(self, _extra_files)
 
 
+def _held_by(name: str, attribute: Attribute) -> Any:
+    """The value of an Attribute, as one of its type. Raises ArgumentError for a value of another."""
+    try:
+        kind = type_of_annotation(attribute.type)
+    except UnknownType:
+        return attribute.value
+    found = accepted(attribute.value, kind)
+    if found is MISSING:
+        raise ArgumentError(f"attribute '{name}' is of type {written(kind)}, {attribute.value!r} was given")
+    return found
+
+
 class RecursiveScriptModule(ScriptModule):
     """What `weft.jit.script` makes of a Module. Parameters and buffers are the Module's own: who trains one trains
     both.
@@ -257,12 +283,23 @@ class RecursiveScriptModule(ScriptModule):
         self._name_it(type(original))
         fields = self.__dict__
         fields["_original"] = original
+        replaced = fields["_replaced"] = {}
         for name, value in vars(original).items():
-            if (name not in OWN or name == "training") and not isinstance(value, Module):
+            if isinstance(value, types.MethodType) and value.__self__ is original:
+                replaced[name] = value.__func__
+            elif (name not in OWN or name == "training") and not isinstance(value, Module):
                 fields[name] = value
         self._take_attributes()
         for table in ("_parameters", "_buffers", "_non_persistent_buffers_set"):
             fields[table] = getattr(original, table)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """That of a Module which no program calls: it is compiled when Python calls it."""
+        original = self.__dict__["_original"]
+        if type(original).forward is Module.forward:
+            return original.forward(*args, **kwargs)
+        compile_forward(self, original)
+        return self._method("forward")(*args, **kwargs)
 
     def _compile_stubs(self) -> None:
         """Everything that `script` compiles is compiled by it, when the submodules are there."""
@@ -275,54 +312,8 @@ class TopLevelTracedModule(RecursiveScriptModule):
     """What `weft.jit.trace` makes of a Module."""
 
 
-class LoadedModule(ScriptModule):
-    """A Module that was read from a file. It needs no source: its methods are graphs."""
-
-    def __init__(self, name: str, original_name: str) -> None:
-        Module.__init__(self)
-        fields = self.__dict__
-        fields["_programs"], fields["_original"], fields["_script_name"] = {}, None, name
-        fields["_class_name"] = original_name
-
-    def _compile_stubs(self) -> None:
-        """There are none."""
-
-    @property
-    def original_name(self) -> str:
-        return str(self.__dict__["_class_name"])
-
-    def extra_repr(self) -> str:
-        return f"original_name={self.original_name}"
-
-
-def restore_own(module: ScriptModule, class_name: str, held: dict[str, Any]) -> None:
-    """Make the module of weft's own behind a loaded one again. Raises ParseError for a class that weft.nn does not
-    have.
-    """
-    cls = vars(weft.nn).get(class_name)
-    if not isinstance(cls, type) or not issubclass(cls, Module):
-        raise ParseError(f"weft.nn has no module {class_name!r}")
-    original: Module = cls.__new__(cls)
-    Module.__init__(original)
-    vars(original).update({n: v for n, v in held.items() if n not in STATE})
-    fields = module.__dict__
-    for table in ("_parameters", "_buffers", "_non_persistent_buffers_set"):
-        vars(original)[table] = fields[table]
-    inner = {n: None if m is None else m.__dict__.get("_original") or m for n, m in fields["_modules"].items()}
-    vars(original)["_modules"] = inner
-    original.training = module.training
-    fields["_original"] = original
-    if "forward" not in fields["_programs"]:
-        fields["forward"] = ScriptMethod(module, compile_call_of(module))
-
-
-def loaded_module(name: str, original_name: str) -> LoadedModule:
-    """An empty Module of this type."""
-    return LoadedModule(name, original_name)
-
-
 STATE = frozenset(vars(Module())) | {"training"}
-OWN = STATE | {"_programs", "_original", "_script_name", "_class_name", "_given_types"}
+OWN = STATE | {"_programs", "_original", "_script_name", "_class_name", "_given_types", "_replaced"}
 _COUNTS: dict[str, int] = {}
 
 
@@ -343,26 +334,13 @@ def default_names() -> Mapping[str, Any]:
     return text_names()
 
 
-def script_module(module: Module) -> ScriptModule:
-    """The scripted form of a Module and its submodules: `forward`, what it calls, and what is marked @export."""
-    made: dict[int, ScriptModule] = {}
-    root = _wrapped(module, made)
-    if type(module).forward is not Module.forward or "forward" in vars(module):
-        _compile_forward(root, module)
-        if has_hooks(root):
-            root._compiled("__call__")
-    for wrapper in made.values():
-        for name in _exported(wrapper):
-            wrapper._compiled(name)
-    return root
-
-
 def wrapped_module(module: Module) -> ScriptModule:
     """A Module and its submodules as scripted ones, without any method compiled."""
-    return _wrapped(module, {}, TopLevelTracedModule)
+    return wrapped(module, {}, TopLevelTracedModule)
 
 
-def _compile_forward(root: ScriptModule, module: Module) -> None:
+def compile_forward(root: ScriptModule, module: Module) -> None:
+    """Compile `forward`; one of weft's own Modules whose Python cannot be compiled is called as it is."""
     try:
         root._compiled("forward")
     except CompileError:
@@ -371,22 +349,29 @@ def _compile_forward(root: ScriptModule, module: Module) -> None:
         root.__dict__["forward"] = ScriptMethod(root, compile_call_of(root))
 
 
-def _exported(wrapper: ScriptModule) -> list[str]:
-    cls = wrapper._original_class()
-    return [n for n in dir(cls) if getattr(inspect.getattr_static(cls, n), "__weft_script__", None) == "export"]
+def _prepared(module: Module) -> Module:
+    """The Module that is compiled in place of one that says so. Raises CompileError for one that is not made yet."""
+    if "_parameters" not in vars(module):
+        raise CompileError(
+            f"the Module {type(module).__name__} has not been initialized; its __init__ must call super().__init__()"
+        )
+    prepare = getattr(module, "__prepare_scriptable__", None)
+    return module if prepare is None else prepare()
 
 
-def _wrapped(
+def wrapped(
     module: Module, made: dict[int, ScriptModule], cls: type[RecursiveScriptModule] = RecursiveScriptModule
 ) -> ScriptModule:
+    """A Module and its submodules as scripted ones, without any method compiled; each once."""
     if isinstance(module, ScriptModule):
         return module
     found = made.get(id(module))
     if found is None:
-        found = made[id(module)] = cls(module)
-        inner = {n: None if m is None else _wrapped(m, made) for n, m in module._modules.items()}
+        key, module = id(module), _prepared(module)
+        found = made[key] = cls(module)
+        inner = {n: None if m is None else wrapped(m, made) for n, m in module._modules.items()}
         found.__dict__["_modules"] = inner
     return found
 
 
-__all__ = ["RecursiveScriptModule", "ScriptMethod", "ScriptModule", "names_of", "script_method", "script_module"]
+__all__ = ["RecursiveScriptModule", "ScriptMethod", "ScriptModule", "names_of", "script_method", "wrapped"]

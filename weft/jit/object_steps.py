@@ -16,6 +16,15 @@ Registers = list[Any]
 Step = Callable[[Registers], None]
 
 
+def setting(place: int, value: Any) -> Step:
+    """A register gets the same value each time."""
+
+    def run(registers: Registers) -> None:
+        registers[place] = value
+
+    return run
+
+
 def get_attribute(code: Code, node: Node) -> Step:
     source, name, _ = node.args
     out = code._place(node.output)

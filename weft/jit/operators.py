@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,11 @@ from weft.jit.gradients import backward_of, formulas_of
 from weft.layers.walk import inplace
 from weft.ops.op import OPS, Op
 from weft.ops.route import call
+from weft.support.locations import Location
 from weft.types.tensor_type import ListType
 
+_WARN = OPS["prim::warn"]
+_SHOWN: dict[str, dict[Any, Any]] = {}  # by files, what Python notes of warnings that it has shown
 _BACKWARD = OPS["prim::backward_of"]
 
 
@@ -24,6 +28,8 @@ def function_of(op: Op, node: Node) -> Callable[..., Any]:
         return formulas_of(plan, node)
     if op is _BACKWARD:
         return backward_of
+    if op is _WARN and node.where is not None:
+        return functools.partial(_warn, node.where)
     if op.host:
         assert op.kernel is not None
         return op.kernel
@@ -31,6 +37,12 @@ def function_of(op: Op, node: Node) -> Callable[..., Any]:
         return functools.partial(_in_place, op.writes, _list_positions(op.writes))
     returns_list = len(node.outputs) == 1 and isinstance(node.outputs[0].type, ListType)
     return functools.partial(_run_listing if returns_list else _run, op, _list_positions(op))
+
+
+def _warn(where: Location, message: str) -> None:
+    """A warning at a line of the program, shown as often as Python shows those of one line."""
+    shown = _SHOWN.setdefault(where.file, {})
+    warnings.warn_explicit(message, UserWarning, where.file, where.line, registry=shown)
 
 
 def _list_positions(op: Op) -> tuple[int, ...]:
@@ -58,3 +70,11 @@ def _run_listing(op: Op, positions: tuple[int, ...], *args: Any) -> Any:
 
 def _in_place(op: Op, positions: tuple[int, ...], *args: Any) -> Any:
     return inplace(op, _bound(positions, args))
+
+
+def spoken_name(node: Node) -> str:
+    """The operator that a node calls, as errors name it; nothing for those of the language, whose place says it."""
+    if node.op is OPS["prim::CallBuiltin"]:
+        return str(node.args[0])
+    schema = node.op.schema
+    return "" if node.op.host or schema.namespace == "prim" else f"{schema.namespace}::{schema.base}"

@@ -5,13 +5,14 @@ Python's functions.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from weft.ir.graph import Graph
 from weft.jit.annotations import CLASSES, ENUMERATIONS, INTERFACES
 from weft.jit.errors import made
+from weft.tensor.device import Device
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
 from weft.types.dtype import DType
@@ -61,6 +62,9 @@ class Program:
     plans: dict[Any, Any] = field(default_factory=dict)  # by the kinds of arguments (executor/plans.py)
     last_plan: Any = None
     has_plans: bool | None = None
+    outside: list[Any] | None = None  # what it took as constants; None where nobody could compile it again
+    forget: Callable[[], object] | None = None  # takes it from where programs that were compiled are found
+    whole: tuple[Program, ...] | None = None  # itself and those that it calls
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:
         return self  # copies of Modules and objects run the same programs
@@ -147,6 +151,9 @@ _CLASSES: dict[Type, tuple[type, ...]] = {
 }
 
 
+_MADE_OF: dict[Type, Callable[[Any], Any]] = {tt.COMPLEX: complex, tt.DEVICE: Device}  # what other types stand for
+
+
 def accepted(value: Any, kind: Type) -> Any:
     """The value as one of the type, or MISSING if it is none. An int counts as a float, a tensor with one element as a
     number.
@@ -158,7 +165,7 @@ def accepted(value: Any, kind: Type) -> Any:
     if isinstance(kind, UnionType):
         return value if has_type(value, kind) else next((f for f in _tried(value, kind) if f is not MISSING), MISSING)
     if isinstance(kind, ListType):
-        return _all_accepted(value, kind.element) if isinstance(value, (list, tuple)) else MISSING
+        return _all_accepted(value, kind.element) if isinstance(value, (list, tuple, range)) else MISSING
     if isinstance(kind, TupleType):
         return _tuple_accepted(value, kind)
     if isinstance(kind, DictType):
@@ -183,8 +190,8 @@ def _tried(value: Any, kind: UnionType) -> Iterator[Any]:
 def _number_accepted(value: Any, kind: Type) -> Any:
     classes = _CLASSES.get(kind)
     if classes is None or (isinstance(value, classes) and (kind is not tt.INT or not isinstance(value, bool))):
-        if kind is tt.COMPLEX:
-            return complex(value)
+        if kind in _MADE_OF:
+            return _MADE_OF[kind](value)
         return float(value) if kind is tt.FLOAT and type(value) in (int, bool) else value
     if kind in (tt.INT, tt.FLOAT, tt.BOOL) and isinstance(value, Tensor) and value.numel() == 1:
         return {tt.INT: int, tt.FLOAT: float, tt.BOOL: bool}[kind](value)
@@ -194,7 +201,7 @@ def _number_accepted(value: Any, kind: Type) -> Any:
 
 
 def _all_accepted(values: Any, kind: Type) -> Any:
-    found = [accepted(v, kind) for v in values]
+    found = [bool(v) if kind is tt.BOOL and type(v) is int else accepted(v, kind) for v in values]
     if any(f is MISSING for f in found):
         return MISSING
     same = type(values) is list and all(f is v for f, v in zip(found, values, strict=True))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
+import inspect
 import types
 from typing import Any
 
@@ -10,15 +12,16 @@ from weft.jit.annotations import is_plain_class
 from weft.jit.errors import CompileError
 from weft.jit.frontend.classes.script_classes import description_of
 from weft.jit.frontend.compile import method_of_class
+from weft.jit.frontend.module_hooks import has_hooks
 from weft.jit.functions import CompilationUnit, ScriptFunction, script_function
-from weft.jit.module import script_module
+from weft.jit.module import RecursiveScriptModule, ScriptModule, compile_forward, wrapped
 from weft.jit.source import refuse_class
 from weft.nn.modules.module import Module
 
 
 def script(obj: Any) -> Any:
-    """The scripted form of a function, a Module, a class, or a text with functions. Raises CompileError that shows the
-    place.
+    """The scripted form of a function, a Module, a class, or a text with functions; of an object the class is compiled.
+    Raises CompileError that shows the place.
 
     >>> @weft.jit.script
     ... def count(x: weft.Tensor, n: int) -> weft.Tensor:
@@ -34,8 +37,13 @@ def script(obj: Any) -> Any:
         return script_function(obj)
     if isinstance(obj, Module):
         return script_module(obj)
+    if isinstance(obj, type) and issubclass(obj, enum.Enum):
+        return obj  # programs know enumerations as they are
     if is_plain_class(obj) or dataclasses.is_dataclass(obj):
         return script_class(obj)
+    if is_plain_class(type(obj)):
+        script_class(type(obj))
+        return obj
     kind = type(obj).__name__
     raise CompileError(f"weft.jit.script: functions, classes, Modules and texts can be compiled, not a {kind}")
 
@@ -54,3 +62,29 @@ def script_class(cls: type) -> type:
     for name in owner.methods():
         method_of_class(owner, name)
     return cls
+
+
+def script_module(module: Module) -> ScriptModule:
+    """The scripted form of a Module and its submodules: `forward`, what it calls, and what is marked @export."""
+    made: dict[int, ScriptModule] = {}
+    root = wrapped(module, made)
+    module = root.__dict__["_original"] or module
+    if type(module).forward is not Module.forward or "forward" in vars(module):
+        compile_forward(root, module)
+        if has_hooks(root):
+            root._compiled("__call__")
+    compile_exported(root)
+    return root
+
+
+def compile_exported(root: ScriptModule) -> None:
+    """Compile what is marked @export, in a Module and its submodules."""
+    for module in root.modules():
+        if isinstance(module, RecursiveScriptModule):
+            for name in _exported(module):
+                module._compiled(name)
+
+
+def _exported(wrapper: ScriptModule) -> list[str]:
+    cls = wrapper._original_class()
+    return [n for n in dir(cls) if getattr(inspect.getattr_static(cls, n), "__weft_script__", None) == "export"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -15,7 +15,9 @@ from weft.support.locations import Location
 
 @dataclass(frozen=True)
 class Source:
-    """A piece of source: where it comes from, and how far its text was moved to the left and up."""
+    """A piece of source: where it comes from, its first line there, and how far to the right it stands (which is not
+    shown).
+    """
 
     file: str
     text: str
@@ -27,7 +29,7 @@ class Source:
         return Location(
             self.file,
             getattr(node, "lineno", 1) + self.first_line - 1,
-            getattr(node, "col_offset", 0) + self.indent + 1,
+            getattr(node, "col_offset", 0) + 1,
         )
 
     def fail(self, node: ast.AST, problem: str) -> NoReturn:
@@ -43,6 +45,8 @@ class Source:
         end = getattr(node, "end_col_offset", None) if getattr(node, "end_lineno", line) == line else len(shown)
         width = max(1, min((end or column + 1), len(shown)) - column)
         where = self.location(node)
+        cut = min(self.indent, len(shown) - len(shown.lstrip()), column)
+        shown, column = shown[cut:], column - cut
         place = f'  File "{where.file}", line {where.line}, column {where.column}'
         return f"{place}\n    {shown}\n    {' ' * column}^{'~' * (width - 1)}"
 
@@ -72,12 +76,9 @@ def function_source(function: Callable[..., Any]) -> tuple[ast.FunctionDef, Sour
         raise CompileError(
             f"weft.jit.script: there is no source for {name}; define it in a file, or give its source as text"
         ) from None
-    text = "".join(lines)
-    plain = textwrap.dedent(text)
-    source = Source(file, plain, first or 1, len(lines[0]) - len(lines[0].lstrip()))
-    tree = _parsed(source)
+    source = Source(file, "".join(lines), first or 1, _indent(lines))
     own = getattr(getattr(function, "__code__", None), "co_name", None)
-    found = next((n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == own), None)
+    found = next((n for n in _parsed(source) if isinstance(n, ast.FunctionDef) and n.name == own), None)
     if found is None:
         raise CompileError(
             f"weft.jit.script: {name} is no function with a `def`; lambdas, generators and async functions cannot "
@@ -88,23 +89,51 @@ def function_source(function: Callable[..., Any]) -> tuple[ast.FunctionDef, Sour
 
 def text_source(text: str, file: str = "<string>") -> tuple[list[ast.FunctionDef], Source]:
     """The functions that a text defines. Raises CompileError for anything else in it."""
-    lines = text.split("\n")
-    indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
-    source = Source(file, textwrap.dedent(text), 1, indent)
+    source = Source(file, text, 1, _indent(text.split("\n")))
     functions: list[ast.FunctionDef] = []
-    for node in _parsed(source).body:
+    _check(source)
+    for node in _parsed(source):
         if not isinstance(node, ast.FunctionDef):
             source.fail(node, "a program consists of functions; write `def name(...):`")
         functions.append(node)
     return functions, source
 
 
-def _parsed(source: Source) -> ast.Module:
+def _check(source: Source) -> None:
+    """What Python's own compiler finds wrong in a text that can be parsed: `break` outside of a loop."""
+    tree = ast.Module(_parsed(source), [])
     try:
-        try:
-            return ast.parse(source.text, type_comments=True)
-        except SyntaxError:
-            return ast.parse(source.text)  # a comment that only looks like one of types
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # (Python's remarks on style)
+            compile(tree, source.file, "exec", dont_inherit=True)
     except SyntaxError as problem:
         place = ast.Pass(lineno=problem.lineno or 1, col_offset=max((problem.offset or 1) - 1, 0))
+        source.fail(place, problem.msg)
+
+
+def _indent(lines: Sequence[str]) -> int:
+    """How far to the right the first statement stands."""
+    codes = (line for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    return next((len(line) - len(line.lstrip()) for line in codes), 0)
+
+
+def _parsed(source: Source) -> list[ast.stmt]:
+    """The statements. What stands to the right is parsed as the body of a branch: to move it would change texts of
+    several lines.
+    """
+    head = "if 1:\n" if source.indent else ""
+    try:
+        try:
+            tree = ast.parse(head + source.text, type_comments=True)
+        except SyntaxError:
+            tree = ast.parse(head + source.text)  # a comment that only looks like one of types
+    except SyntaxError as problem:
+        line = max((problem.lineno or 1) - bool(head), 1)
+        place = ast.Pass(lineno=line, col_offset=max((problem.offset or 1) - 1, 0))
         raise CompileError(f"{problem.msg}\n{source.shown(place)}") from None
+    if not head:
+        return tree.body
+    (branch,) = tree.body
+    assert isinstance(branch, ast.If)
+    ast.increment_lineno(branch, -1)
+    return branch.body

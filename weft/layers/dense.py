@@ -149,7 +149,7 @@ def run_view(op: Op, args: tuple[Any, ...]) -> Any:
         return wrap(np.ascontiguousarray(compute.evaluate(op, (data, *rest))))
     storage = source._storage
     if storage is None:
-        storage = source.storage()
+        storage = source._storage = Storage(data)
     if type(made) is ndarray:
         return view_of(source, storage, made, op, rest, 0)
     return tuple([view_of(source, storage, m, op, rest, i) for i, m in enumerate(made)])

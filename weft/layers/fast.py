@@ -23,7 +23,7 @@ from weft.layers.results import named
 from weft.ops.call_signatures import offer_entries
 from weft.ops.methods import OperatorMethods
 from weft.ops.op import Op
-from weft.ops.overrides import plain_integers, plain_kinds
+from weft.ops.overrides import plain_kinds
 from weft.ops.packet import aten
 from weft.ops.planned import Wrap, results_of
 from weft.ops.route import call, defaults
@@ -58,7 +58,7 @@ def entry_of(op: Op, args: tuple[Any, ...]) -> Entry | None:
         gate.append(f"if local.grad and ({_wants(tensors, lists)}): return recorded(op, args)")
     else:
         gate.insert(0, "if defaults.stack: return call(op, args)")  # before the transforms: `call` asks in this order
-    names = {**_NAMES, "recorded": partial(_recorded, plans.run), "results_of": partial(_results, op)}
+    names = {**_NAMES, "recorded": _recorder(op, plans.run), "results_of": partial(_results, op)}
     return plans.lookup(Wrap(WRAP.lines, tuple(names.items()), tuple(gate)))
 
 
@@ -69,24 +69,34 @@ def _wants(tensors: Sequence[int], lists: Sequence[int]) -> str:
     return " or ".join(asked)
 
 
-def _recorded(run: Run, op: Op, args: tuple[Any, ...]) -> Any:
-    """A call that may want history, with no mode on."""
+def _recorder(op: Op, run: Run) -> Entry:
+    """Calls of an operator that may want history, with no mode on. `run(args)` gives the value or NOT_PLANNED."""
     walk = walk_module.walk
-    if not op.is_differentiable or anomaly.enabled or default_hooks.stack:
-        return walk(op, args)
-    first = args[op.tensor_positions[0]] if op.tensor_positions else None
-    if isinstance(first, Tensor) and type(first._data) is not ndarray:
-        return walk(op, args)
-    node = record.prepare(op, args)
-    try:
-        out = run(args)
-    except Exception:  # the walk has the words
-        return walk(op, args)
-    if out is NOT_PLANNED:
-        return walk(op, args)
-    if node is not None:
-        record.finish(node, out)
-    return named(op, out) if type(out) is tuple else out
+    if not op.is_differentiable or not (op.tensor_positions or op.tensor_list_positions):
+        return walk
+    prepare, finish = record.preparing(op), record.finish
+    first = op.tensor_positions[0] if op.tensor_positions else None
+
+    def recorded(op: Op, args: tuple[Any, ...]) -> Any:
+        if anomaly.enabled or default_hooks.stack:
+            return walk(op, args)
+        if first is not None and type(getattr(args[first], "_data", None)) not in _DENSE:
+            return walk(op, args)
+        node = prepare(args)
+        try:
+            out = run(args)
+        except Exception:  # the walk has the words
+            return walk(op, args)
+        if out is NOT_PLANNED:
+            return walk(op, args)
+        if node is not None:
+            finish(node, out)
+        return named(op, out) if type(out) is tuple else out
+
+    return recorded
+
+
+_DENSE = (ndarray, type(None))  # of a tensor, and of none
 
 
 def _results(op: Op, outputs: Any, args: tuple[Any, ...], results: Any, wrap: Any) -> Any:
@@ -98,13 +108,14 @@ def _view_entry(op: Op, tensors: Sequence[int]) -> Entry | None:
     if not tensors:
         return None
     local, walk, run = modes, walk_module.walk, dense.run_view
+    recorded = _recorder(op, partial(run, op))
 
     def entry(op: Op, args: tuple[Any, ...]) -> Any:
         x = args[0]
         if local.special is not None or local.capture is not None or type(x._data) is not ndarray:
             return walk(op, args)
         if local.grad and (x._autograd is not None or x._view is not None):
-            return _recorded(partial(run, op), op, args)
+            return recorded(op, args)
         try:
             return run(op, args)
         except Exception:  # the walk has the words
@@ -141,31 +152,37 @@ def inplace_entry_of(op: Op, args: tuple[Any, ...]) -> Entry | None:
     if not plans.can_plan:
         return None
     gate = (*_INPLACE, f"if local.grad and ({_wants(tensors, ())}): return recorded(op, args)")
-    names = (*_INPLACE_NAMES, ("recorded", partial(_written_and_recorded, plans.run)))
+    names = (*_INPLACE_NAMES, ("recorded", _recorder_of_writes(op, plans.run)))
     return plans.lookup(Wrap(_WRITTEN, names, gate))
 
 
-def _written_and_recorded(run: Run, op: Op, args: tuple[Any, ...]) -> Any:
-    """A write that may want history, with no mode on: `inplace_here` by the call's plan."""
-    walk, target = walk_module.inplace, args[0]
-    if anomaly.enabled or default_hooks.stack or op.opens_above_autograd:
-        return walk(op, args)
-    try:
-        wants = target.dtype.is_differentiable and record.wants_gradient(op, args)
-        check_inplace(op.base, target, wants)
-        node = record.prepare(op, args, clone_self=True) or walk_module.blocking_node(op) if wants else None
-        done = run(args)
-    except Exception:  # the walk has the words; nothing was written
-        return walk(op, args)
-    if done is NOT_PLANNED:
-        return walk(op, args)
-    storage = target.storage()
-    storage.version += 1
-    storage.written = (storage.version, user_mark(2))
-    if node is not None:
-        rebase(target, node)
-        record.save_results(node, (target,))
-    return target
+def _recorder_of_writes(op: Op, run: Run) -> Entry:
+    """Writes that may want history, with no mode on: `inplace_here` by the call's plan."""
+    walk, prepare = walk_module.inplace, record.preparing(op, clone_self=True)
+
+    def recorded(op: Op, args: tuple[Any, ...]) -> Any:
+        target = args[0]
+        if anomaly.enabled or default_hooks.stack or op.opens_above_autograd:
+            return walk(op, args)
+        try:
+            node = prepare(args) if target.dtype.is_differentiable else None
+            wants = node is not None or (target.dtype.is_differentiable and record.wants_gradient(op, args))
+            check_inplace(op.base, target, wants)
+            done = run(args)
+        except Exception:  # the walk has the words; nothing was written
+            return walk(op, args)
+        if done is NOT_PLANNED:
+            return walk(op, args)
+        storage = target.storage()
+        storage.version += 1
+        storage.written = (storage.version, user_mark(2))
+        if wants:
+            node = node or walk_module.blocking_node(op)
+            rebase(target, node)
+            record.save_results(node, (target,))
+        return target
+
+    return recorded
 
 
 _INPLACE_NAMES = (
@@ -195,30 +212,11 @@ def _syntax(name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
         op, rest, route = found
         return route(op, (self, other, *rest))
 
-    return _known_as(slow, method)
+    return known_as(slow, method)
 
 
-def _fast_getitem(slow: Callable[..., Any]) -> Callable[..., Any]:
-    """`self[i]` for an integer within bounds."""
-    select = aten.select.int.op
-    enter = entry_of(select, (Tensor(np.zeros(1)), 0, 0)) or walk_module.walk
-
-    def method(self: Any, index: Any) -> Any:
-        data = self._data
-        if (
-            type(index) in plain_integers
-            and type(self) in plain_kinds
-            and type(data) is ndarray
-            and data.ndim
-            and -data.shape[0] <= index < data.shape[0]
-        ):
-            return enter(select, (self, 0, index))
-        return slow(self, index)
-
-    return _known_as(slow, method)
-
-
-def _known_as(slow: Callable[..., Any], method: Any) -> Callable[..., Any]:
+def known_as(slow: Callable[..., Any], method: Any) -> Callable[..., Any]:
+    """A short way under the name and with the docstring of the method that it is a short way of."""
     method.__name__ = method.__qualname__ = slow.__name__
     method.__doc__ = slow.__doc__
     method.__dict__.update(slow.__dict__, slow=slow)
@@ -236,6 +234,4 @@ def install() -> None:
     """Put the short ways on Tensor (after the catalogue is complete)."""
     for name, syntax in _SYNTAX.items():
         setattr(Tensor, syntax, _syntax(name, getattr(OperatorMethods, syntax)))
-    # (by name: mypy knows the names of a class)
-    setattr(Tensor, "__getitem__", _fast_getitem(getattr(Tensor, "__getitem__")))  # noqa: B009, B010
     offer_entries(entry_of, inplace_entry_of)

@@ -22,7 +22,7 @@ from weft.ops.packet import aten
 from weft.support.errors import ShapeError, StateError
 from weft.tensor.dense import payload_of
 from weft.tensor.history import AutogradState, ViewOf
-from weft.tensor.modes import modes
+from weft.tensor.modes import modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 
 ndarray = np.ndarray
@@ -53,11 +53,13 @@ def _inplace_view(name: str) -> Callable[..., Tensor]:
         _refuse_in_capture(self, f"{name}_")
         _refuse_inference(self)
         check_inplace(name, self, False)
-        storage = self.storage()
+        storage, grad = self.storage(), modes.grad or _has_history(self)
         if self._view is None:
             _replace_history(self, operator(_former(self), *args, **kwargs))
         else:
-            _lengthen_path(self, operator(self, *args, **kwargs))
+            with set_grad_enabled(grad):  # one that has a history keeps one
+                made = operator(self, *args, **kwargs)
+            _lengthen_path(self, made)
         storage.version += 1
         if self._view is not None and self._autograd is not None:
             self._autograd.version = storage.version
@@ -66,6 +68,10 @@ def _inplace_view(name: str) -> Callable[..., Tensor]:
     method.__name__ = method.__qualname__ = f"{name}_"
     method.__doc__ = f"In-place {name}: self shows its bytes as {name} would. Returns self."
     return method
+
+
+def _has_history(view: Tensor) -> bool:
+    return view._view is not None and view._view.creation == "default" and view.grad_fn is not None
 
 
 def _refuse_in_capture(tensor: Tensor, name: str) -> None:
@@ -112,21 +118,26 @@ def _lengthen_path(tensor: Tensor, made: Tensor) -> None:
 
 
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
-    """Show the storage row-major with these sizes, making it larger where they need more. Returns self;
-    new elements are not initialised.
+    """Show the storage row-major (or as the memory format says) with these sizes, making it larger where they need
+    more. Returns self; new elements are not initialised.
 
     Raises StateError for a tensor that requires grad, and where the storage would have to grow while something else
     shows it.
     """
     dims = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
-    if self.requires_grad:
+    if self.requires_grad and not modes.inference:
         raise StateError("cannot resize variables that require grad")
     if any(d < 0 for d in dims):
         raise StateError(f"Trying to create tensor with negative dimension {min(dims)}: {list(dims)}")
+    if memory_format == "channels_last" and len(dims) != 4:
+        raise ShapeError(f"required rank 4 tensor to use channels_last format, got rank {len(dims)}")
     _refuse_in_capture(self, "resize_")
     _refuse_inference(self)
     if tuple(dims) != self.dims:
         backend_for((self,)).resize(self, tuple(dims))
+    if memory_format == "channels_last":
+        _, channels, height, width = dims
+        self.as_strided_(dims, (channels * height * width, 1, width * channels, channels))
     return self
 
 
@@ -146,8 +157,10 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
 
 
 def resize_as_(self: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
-    """resize_ to the sizes of `other`."""
-    return resize_(self, tuple(other.shape))
+    """resize_ to the sizes of `other`, and with the memory format "preserve_format" to its order of dims in memory."""
+    if memory_format == "preserve_format":
+        memory_format = "channels_last" if other.ndim == 4 and other.is_contiguous("channels_last") else None
+    return resize_(self, tuple(other.shape), memory_format=memory_format)
 
 
 def install() -> None:

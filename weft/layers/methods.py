@@ -183,7 +183,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     if override_classes:
         asked = overriding((self, index, value))
         if asked is not None:
-            handle(setitem, asked, (self, index, value))
+            handle(Tensor.__setitem__, asked, (self, index, value))
             return
     if index is False:
         return
@@ -249,11 +249,7 @@ def _matrix_transposed(self: Tensor) -> Tensor:
 
 def _conj_transposed(self: Tensor) -> Tensor:
     """The conjugate transpose of a matrix (`x.H`)."""
-    if self.ndim not in (0, 2):
-        raise ShapeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.")
-    if not self.ndim:
-        return aten.conj(self)
-    return aten.conj(aten.transpose(self, 0, 1))
+    return aten.matrix_H(self)
 
 
 def _matrix_conj_transposed(self: Tensor) -> Tensor:

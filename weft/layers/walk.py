@@ -103,6 +103,8 @@ def with_history(op: Op, args: Args, lower: Callable[[Op, Args], Any] = below) -
         return lower(op, args)
     if anomaly.enabled:
         remember_forward(node)
+    if modes.capture is not None:
+        modes.capture.expect_history(args, node)
     modes.grad = False
     try:
         out = lower(op, args)
@@ -159,10 +161,12 @@ def inplace_here(op: Op, args: Args, put: Callable[[Op, Args], None]) -> Any:
         put(op, args)
         return target
     if op.opens_above_autograd:  # it has no node of its own: its opening gets one, and the value is copied in
-        return copy_into(target, op.decompose(aten.clone(target), *args[1:]))  # type: ignore[misc]
+        return copy_into(target, opened(op, (aten.clone(target), *args[1:])))
     node = record.prepare(op, args, clone_self=True) or blocking_node(op)
     if anomaly.enabled:
         remember_forward(node)
+    if modes.capture is not None:
+        modes.capture.expect_history(args, node)
     modes.grad = False
     try:
         put(op, args)
@@ -175,7 +179,8 @@ def inplace_here(op: Op, args: Args, put: Callable[[Op, Args], None]) -> Any:
 
 def blocking_node(op: Op) -> OpNode:
     """The node of a write that lets no gradient through (fill_, comparisons, random numbers)."""
-    return node_class(op)((), (None,) * len(plan_of(op).slots), ())
+    plan = plan_of(op)
+    return node_class(plan)((), (None,) * len(plan.slots), ())
 
 
 def write(op: Op, args: Args) -> None:

@@ -4,7 +4,7 @@ value. What has no value that a program could bring is computed at once, on the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
@@ -17,10 +17,12 @@ import weft.lazy.other_memory as other_memory
 from weft.autograd.views import storage_order
 from weft.functionalizer.views import refuse_repeated
 from weft.layers import walk
+from weft.lazy.backward import Backwards
+from weft.lazy.composites import Composites
 from weft.lazy.device import LazyDevice
 from weft.lazy.draws import drawn_numbers
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh, received
-from weft.lazy.rules import NOT_RECORDED, Rules
+from weft.lazy.rules import NOT_RECORDED, Rules, repeated
 from weft.lazy.trace import LONGEST, NoValue, values_in
 from weft.lazy.values import Deferred, computed
 from weft.lazy.views import shown
@@ -34,7 +36,6 @@ from weft.tensor.device import Device
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import view_of
-from weft.types.dtype import on_default_change
 
 _CAST = OPS["aten::_to_copy"]
 ndarray = np.ndarray
@@ -48,6 +49,8 @@ class Lazy(Backend):
 
     def __init__(self, device: LazyDevice) -> None:
         self.where = device
+        self._backwards = Backwards()
+        self._composites = Composites(device)
 
     def at(self, where: Device) -> Lazy:
         """The back end of the device with this index."""
@@ -65,7 +68,7 @@ class Lazy(Backend):
             return self.at_once(op, args)
         if op.decompose is not None and (op.type is None or op.effect == "random"):
             with drawn_numbers() if op.effect == "random" else nullcontext():
-                return self.open(op, args)
+                return self._own(op, self.open(op, args))
         operands = self._operands(op, args)
         try:
             out = where.trace.record(op, operands)
@@ -114,10 +117,19 @@ class Lazy(Backend):
             return tuple([self._operand(op, v) for v in value])
         return value
 
+    def _own(self, op: Op, out: Any) -> Any:
+        """What a composite gives; of a factory a tensor that is no view: its last step may have reshaped what it drew.
+        """
+        if not isinstance(out, Tensor) or (op.tensor_positions and not op.like) or type(out._data) is not LazyPayload:
+            return out
+        return fresh(self.where, out._data.read()) if out._data.path and out.is_contiguous() else out
+
     def open(self, op: Op, args: Args) -> Any:
         """A composite, by the operators that it is made of."""
         self.where.trace.count(op)
-        return super().open(op, args)
+        rules = self.where.rules if self._is_plain() else None
+        out = NOT_RECORDED if rules is None else self._composites.run(rules, op, args)
+        return super().open(op, args) if out is NOT_RECORDED else out
 
     def constants(self, args: Args) -> AbstractContextManager[None]:
         """Tensors that a rule makes are made here."""
@@ -129,17 +141,31 @@ class Lazy(Backend):
         out = NOT_RECORDED if rules is None else rules.run(owner, rule, args)
         return super().apply(owner, rule, args) if out is NOT_RECORDED else out
 
-    def update(self, rule: Any, args: Args) -> None:
-        """A rule that writes into tensors, idem."""
+    def update_each(self, rule: Any, rows: Sequence[Args], args: Args) -> None:
+        """A rule that writes into tensors, idem: all rows together, or else one by one."""
+        everything = tuple([a for row in rows for a in row]) + args
+        if not self._repeat(repeated(rule, len(rows), len(rows[0])), everything):
+            for row in rows:
+                if len(rows) == 1 or not self._repeat(rule, row + args):
+                    rule(*row, *args)
+
+    def _repeat(self, rule: Any, args: Args) -> bool:
+        """Whether a rule that writes is repeated as it was recorded."""
         rules = self._rules()
-        if rules is None or not rules.update(rule, args):
-            super().update(rule, args)
+        return rules is not None and rules.update(rule, args) is not None
+
+    def backward(self, roots: Sequence[Any], seeds: Sequence[Tensor], keep: bool) -> bool:
+        """Whether a backward call is known from earlier steps, idem: it is one entry of the trace then."""
+        rules = self._rules()
+        return rules is not None and self._backwards.run(self.where.trace.state, rules, roots, seeds, keep)
 
     def _rules(self) -> Rules | None:
         """Those that are recorded, where operators do nothing but compute."""
-        if modes.grad or config.forced or modes.special is not None or modes.capture is not None:
-            return None
-        return self.where.rules
+        return self.where.rules if not modes.grad and self._is_plain() else None
+
+    def _is_plain(self) -> bool:
+        """Whether operators do nothing but compute, and maybe note their history."""
+        return not config.forced and modes.special is None and modes.capture is None
 
     def at_once(self, op: Op, args: Args) -> Any:
         """The operator on the bytes of its operands, now."""
@@ -288,7 +314,6 @@ def lazy_at(index: int) -> Lazy:
     if found is None:
         device = LazyDevice("lazy" if index == 0 else f"lazy:{index}")
         device.rules = Rules(device, Lazy)
-        on_default_change(device.rules.forget)
         found = _devices.setdefault(index, Lazy(device))
         found.where.backend = found
     return found

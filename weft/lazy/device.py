@@ -4,7 +4,9 @@ found among earlier plans or planned, and the program for its sizes is run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -15,9 +17,11 @@ from weft.lazy.closures import StepClosures
 from weft.lazy.executor import Executor, Job
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh
 from weft.lazy.programs import Plan, Plans
+from weft.lazy.recorded import Recorded
 from weft.lazy.trace import INDEX_BITS, Trace, needed_for
 from weft.lazy.values import Array, Cell, Deferred
 from weft.ops.op import Op
+from weft.ops.route import defaults
 from weft.support.locations import user_location
 from weft.tensor.backend import Backend
 from weft.tensor.modes import modes
@@ -25,6 +29,17 @@ from weft.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from weft.lazy.rules import Rules
+
+
+@contextmanager
+def by_itself() -> Iterator[None]:
+    """Within the block operators are computed as they come, whatever holds for the user's."""
+    state = (modes.grad, modes.special, modes.capture, defaults.stack)
+    modes.grad, modes.special, modes.capture, defaults.stack = False, None, None, ()
+    try:
+        yield
+    finally:
+        modes.grad, modes.special, modes.capture, defaults.stack = state
 
 
 class LazyDevice:
@@ -41,6 +56,24 @@ class LazyDevice:
         self.plans = Plans()
         self.executor = Executor()
         self.closures = StepClosures()
+
+    # ---- tensors
+    def shown(self, tensor: Tensor | LazyPayload) -> LazyPayload | None:
+        """What a tensor (or a payload) shows of the device's values; None if it is none of its tensors."""
+        data = tensor._data if isinstance(tensor, Tensor) else tensor
+        return data if isinstance(data, LazyPayload) and data.storage.device is self else None
+
+    def fresh(self, value: Deferred, order: Order | None = None) -> Tensor:
+        """A tensor with memory of its own around a value."""
+        return fresh(self, value, order)
+
+    def note(self, tensor: Tensor) -> Tensor:
+        """A tensor that was made from others."""
+        return tensor
+
+    def may_repeat(self, calls: Recorded) -> bool:
+        """Whether a rule's calls may wait together, here and now."""
+        return True
 
     # ---- asking for values
     def bytes_of(self, value: Deferred, what: str) -> Array:
@@ -119,23 +152,33 @@ class LazyDevice:
         spare = _earlier_values(plan, trace, wanted, holders)
         for storage in holders.values():
             storage.lasts = True
-        outputs = [Cell() for _ in wanted]
+        done = threading.Event()  # (other threads may read a cell before its program is there)
+        outputs = [Cell(None, done) for _ in wanted]
         for value, cell in zip(wanted, outputs, strict=True):
             value.cell, value.node = cell, None
         trace.restart()
-        if wanted:
-            writes = tuple([(i, turn) for i, turn, value, _ in spare if value() is None])
-            lasting = {turn for _, turn, _, lasts in spare if lasts}
+        if not wanted:
+            return
+        writes = tuple([(i, turn) for i, turn, value, _ in spare if value() is None])
+        lasting = {turn for _, turn, _, lasts in spare if lasts}
+        try:
             program = plan.program(numbers, writes, lambda: _cause(f"a step of {len(plan.calls)} calls"), lasting)
-            self.executor.submit(Job(program, cells, numbers, outputs))
+        except BaseException as error:  # what the values wait for has gone by now, so that they must come all the same
+            try:
+                self.executor.submit(Job(plan.interpreted(numbers, writes), cells, numbers, outputs))
+            except BaseException:
+                for cell in outputs:
+                    cell.error = error
+                done.set()
+            raise
+        self.executor.submit(Job(program, cells, numbers, outputs))
 
     # ---- orders in memory
     def orders_of(self, op: Op, args: tuple[Any, ...]) -> tuple[Order | None, ...]:
         """The order of dims that each result has in eager mode; () where all are row-major."""
         for a in args:
             if isinstance(a, Tensor):
-                data = a._data
-                if type(data) is not LazyPayload or data.permuted is not False:
+                if not self._is_row_major(a._data):
                     break
             elif type(a) is tuple:
                 break
@@ -143,12 +186,12 @@ class LazyDevice:
             return ()
         if not is_permuted(args, None):
             return ()
-        state = (modes.grad, modes.special, modes.capture)
-        modes.grad, modes.special, modes.capture = False, None, None
-        try:
+        with by_itself():
             return result_orders(op, args, None)
-        finally:
-            modes.grad, modes.special, modes.capture = state
+
+    def _is_row_major(self, data: Any) -> bool:
+        """Whether a payload surely lies so."""
+        return type(data) is LazyPayload and data.permuted is False
 
     def laid_out_like(self, made: Tensor, source: Tensor) -> Tensor:
         """What a `*_like` factory made, in its source's order of dims."""

@@ -20,12 +20,12 @@ _MOST_WAITING = 64
 
 
 class Job:
-    """One run of a program: where its inputs come from, and where its results go."""
+    """One run of a program: where its inputs come from, and where its results go: cells with one event for all."""
 
     def __init__(self, program: Specialized, inputs: list[Cell], numbers: list[Any], outputs: list[Cell]) -> None:
         self.program, self.inputs, self.numbers, self.outputs = program, inputs, numbers, outputs
         self.error: BaseException | None = None
-        self.done = threading.Event()
+        self.done = next((c.done for c in outputs if c.done is not None), None) or threading.Event()
         for cell in outputs:
             cell.done = self.done
 
@@ -40,7 +40,7 @@ class Job:
             self.error = error
             self._salvage(error)
         finally:
-            self.program.seconds = time.perf_counter() - start
+            self.program.took(time.perf_counter() - start)
             self.inputs.clear()
             self.outputs.clear()
             self.done.set()

@@ -102,7 +102,8 @@ def no_sync() -> Iterator[None]:
 
 @contextmanager
 def no_recompile() -> Iterator[None]:
-    """Within the block, a step for which there is no program yet raises StateError."""
+    """Within the block, a step for which there is no program yet raises StateError; its values are there nevertheless.
+    """
     _refusals.compiles += 1
     try:
         yield

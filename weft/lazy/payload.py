@@ -126,6 +126,7 @@ class LazyPayload(Payload, View[Deferred]):
     __slots__ = ("identity", *View.SLOTS)
     storage: LazyStorage
     has_bytes = True  # they can be asked for
+    is_apart = False  # whether it was made to be read once, and writes to it are seen by nobody
 
     def __init__(
         self, storage: LazyStorage, path: Path, kind: TensorType, geometry: Geometry | None = None
@@ -136,6 +137,11 @@ class LazyPayload(Payload, View[Deferred]):
         self._memo, self._generation = None, -1
         self.permuted = None if path or not storage.is_row_major else False
         self.identity = 0
+
+    @property
+    def is_row_major(self) -> bool:  # type: ignore[override]
+        """Whether it is all of a row-major storage."""
+        return self.permuted is False and not self.path
 
     @property
     def backend(self) -> Backend:  # type: ignore[override]

@@ -26,6 +26,7 @@ from weft.lazy.values import Array, Deferred
 from weft.ops.op import Op
 from weft.support.errors import WeftError
 from weft.support.garbage import collection_held
+from weft.support.knobs import knobs
 from weft.support.locations import located
 from weft.types.dims import Expr
 from weft.types.dtype import DType
@@ -47,7 +48,7 @@ class Specialized:
         self, graph: Graph, names: list[str | None], derived: dict[int, Expr], numbers: Numbers
     ) -> None:
         self.graph, self.names, self.derived, self.writes = graph, names, derived, graph.writes
-        self.seconds = 0.0  # that the latest run took
+        self.seconds, self._latest = 0.0, math.inf  # that a run takes; that the latest one took
         written = {position for position, _ in graph.writes}
         self._owned = [i for i in range(len(graph.results)) if i not in written]
         self.executable: Compiled | Interpreted = make_executable(graph)
@@ -60,6 +61,10 @@ class Specialized:
         self._pick_given = _picker([names.index(name) for name in given])
         self._symbols = [(i, name) for i, name in enumerate(names) if name]
         self._floats = [i for i, name in enumerate(names) if name == ""]
+
+    def took(self, seconds: float) -> None:
+        """A run took so long: the shorter of two counts, since other work on the machine may hold one of them up."""
+        self.seconds, self._latest = min(seconds, self._latest), seconds
 
     def knows_otherwise(self, i: int, number: Any) -> bool:
         """Whether the program knows a number that is another one now."""
@@ -117,14 +122,18 @@ class Specialized:
 class Plan:
     """What is wanted of a trace in a certain state, but for sizes and numbers, and the programs that give it.
 
-    inputs: the values of the trace that its calls read, by turn; wanted: the results; also: values that are computed
-    and not given.
+    inputs: the values of the trace that its calls read, by turn; wanted: the results; failing: entries of the trace
+    whose calls may refuse their values, and run whoever wants their results.
     """
 
-    def __init__(self, trace: Trace, wanted: Sequence[Deferred], also: Sequence[Deferred] = ()) -> None:
+    def __init__(self, trace: Trace, wanted: Sequence[Deferred], failing: Collection[int] = ()) -> None:
         plain = Opened(trace)
         wanted = [plain.value(v) for v in wanted]
-        needed = needed_for(plain.nodes, [*wanted, *map(plain.value, also)])
+        also = [
+            Deferred(trace, node.types[0], node) for node, (entry, _) in zip(plain.nodes, plain.sources, strict=True)
+            if entry in failing and node.op.effect == "raises"
+        ]
+        needed = needed_for(plain.nodes, [*wanted, *also])
         self._turns = trace.turns
         self._numbers_from = [plain.sources[i] for i in needed if plain.nodes[i].numbers]
         self._calls_of = {position: i for i, position in enumerate(needed)}
@@ -211,6 +220,11 @@ class Plan:
         self.programs.insert(0, made)
         del self.programs[MOST_PROGRAMS:]
         return made
+
+    def interpreted(self, numbers: Numbers, writes: Writes) -> Specialized:
+        """What computes the same for these numbers, node by node, where no program may or can be made."""
+        with knobs(backend="interpret"):
+            return self._made(numbers, writes, frozenset())
 
     def _made(self, numbers: Numbers, writes: Writes, lasting: frozenset[int]) -> Specialized:
         for program in self.programs:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from weft.lazy.values import Deferred, Node
@@ -72,6 +73,11 @@ class Recorded:
     results: tuple[ResultOf, ...]
     types: tuple[TensorType, ...]
     counted: tuple[Op, ...]
+
+    @cached_property
+    def may_raise(self) -> bool:
+        """Whether some call may refuse its values."""
+        return any([call.op.effect == "raises" for call in self.calls])
 
     def numbers_with(self, given: Sequence[float]) -> tuple[Any, ...]:
         """The numbers of the calls when the rule is given these."""

@@ -9,10 +9,11 @@ from weft.functionalizer.storage import Order
 from weft.functionalizer.views import show
 from weft.functionalizer.writes import Path, replay
 from weft.lazy.device import LazyDevice
-from weft.lazy.payload import CALLS, LazyPayload, LazyStorage, fresh
+from weft.lazy.payload import CALLS, LazyPayload, LazyStorage
 from weft.lazy.recorded import NEXT_NUMBER, OperandOf, Recorded, RecordedCall, ResultOf, Structure
 from weft.lazy.trace import Drawn, State, Trace, decides, needed_for
 from weft.lazy.values import Array, Cell, Deferred
+from weft.ops.geometry import Geometry
 from weft.ops.op import Op
 from weft.support.errors import WeftError
 from weft.tensor.backend import Backend
@@ -22,6 +23,7 @@ from weft.types.tensor_type import TensorType
 
 Rule = Callable[..., Any]
 Args = tuple[Any, ...]
+Operand = tuple[LazyPayload, Order | None]  # with its order in memory
 
 
 class Unrecordable(WeftError):
@@ -79,10 +81,10 @@ class _Fresh:
 
     def made(self, device: LazyDevice, values: Sequence[Deferred]) -> Tensor:
         """The tensor."""
-        out = fresh(device, values[self.turn], self.order)
+        out = device.fresh(values[self.turn], self.order)
         if not self.path:
             return out
-        return _seen(out, LazyPayload(out._data.storage, self.path, self.type, self.geometry), self.path)
+        return _seen(device, out, _shown(out._data, self.path, self.type, self.geometry), self.path)
 
 
 class _Operand:
@@ -94,7 +96,7 @@ class _Operand:
         self.turn = turn
 
 
-class _ViewOfOperand:
+class ViewOfOperand:
     """A view of an operand. steps: from there; taken: as they continue its path."""
 
     __slots__ = ("geometry", "steps", "taken", "turn", "type")
@@ -109,19 +111,24 @@ class _ViewOfOperand:
             operand = LazyPayload(operand.storage, path, kind, geometry)
         self.taken, self.type, self.geometry = operand.path[behind:], operand.type, operand.geometry()
 
-    def made(self, operand: Tensor) -> Tensor:
+    def made(self, device: LazyDevice, operand: Tensor) -> Tensor:
         """The tensor."""
-        data = operand._data
-        payload = LazyPayload(data.storage, data.path + self.taken, self.type, self.geometry)
-        return _seen(operand, payload, self.steps)
+        data = device.shown(operand)
+        assert data is not None
+        return _seen(device, operand, _shown(data, data.path + self.taken, self.type, self.geometry), self.steps)
 
 
-def _seen(source: Tensor, payload: LazyPayload, steps: Path) -> Tensor:
+def _shown(data: LazyPayload, path: Path, kind: TensorType, geometry: Geometry | None) -> LazyPayload:
+    """Another view of a payload's storage."""
+    return type(data)(data.storage, path, kind, geometry)
+
+
+def _seen(device: LazyDevice, source: Tensor, payload: LazyPayload, steps: Path) -> Tensor:
     """The tensor that these view operators give."""
     storage = source.storage()
     for op, rest, index in steps:
         source = view_of(source, storage, payload, op, rest, index)
-    return source
+    return device.note(source)
 
 
 class Replay:
@@ -148,8 +155,8 @@ class Replay:
             return None
         if kind is _Operand:
             return tensors[output.turn]
-        if kind is _ViewOfOperand:
-            return output.made(tensors[output.turn])
+        if kind is ViewOfOperand:
+            return output.made(device, tensors[output.turn])
         return kind([self._made(o, device, tensors, values) for o in output])
 
 
@@ -164,10 +171,11 @@ class Recording:
         self._operands: list[LazyPayload] = []
         self.gives_operands = False
         self._results: list[Deferred] = []
+        self._given: list[LazyStorage] = []
 
-    def run(self, rule: Rule, args: Args, orders: Sequence[Order | None]) -> tuple[Any, list[tuple[int, int, int]]]:
-        """What the rule gives, as outputs and writes."""
-        at = iter(orders)
+    def run(self, rule: Rule, args: Args, operands: Sequence[Operand]) -> tuple[Any, list[tuple[int, int, int]]]:
+        """What the rule gives, as outputs and writes. operands: what stands for the tensors among the arguments."""
+        at = iter(operands)
         with self.device.backend.constants(()):
             out = rule(*[self._stand_in(a, at) for a in args])
         writes = []
@@ -189,18 +197,19 @@ class Recording:
         value.cell = Cell()  # (nobody waits for it)
         return value
 
-    def _stand_in(self, a: Any, orders: Iterator[Order | None]) -> Any:
+    def _stand_in(self, a: Any, operands: Iterator[Operand]) -> Any:
         if type(a) is tuple:
-            return tuple([self._stand_in(v, orders) for v in a])
-        if not isinstance(a, Tensor):
+            return tuple([self._stand_in(v, operands) for v in a])
+        if not isinstance(a, (Tensor, LazyPayload)):
             return a
-        value = self._value(a._data.read().type_)
-        storage = LazyStorage(self.device, value, next(orders))
+        operand, order = next(operands)
+        value = self._value(operand.read().type_)
+        storage = LazyStorage(self.device, value, order)
         out = Tensor(LazyPayload(storage, (), value.type_))
         out._storage = storage
         self.stand_ins.append(out)
         self.values.append(value)
-        self._operands.append(a._data)
+        self._operands.append(operand)
         return out
 
     def _output(self, out: Any) -> Any:
@@ -216,11 +225,14 @@ class Recording:
             if out is tensor:
                 return _Operand(i)
             if storage is tensor._data.storage:
-                return _ViewOfOperand(i, payload.path, self._operands[i])
+                if self._operands[i].is_apart:
+                    raise Unrecordable("it gives a view of memory that was only read")
+                return ViewOfOperand(i, payload.path, self._operands[i])
         if storage.device is not self.device:
             raise Unrecordable("it gives what comes from elsewhere")
-        if any(storage.value is v for v in self._results):
+        if any(storage is other for other in self._given):
             raise Unrecordable("it gives two tensors of one memory")
+        self._given.append(storage)
         return _Fresh(self._turn(storage.value), payload)
 
     def _turn(self, value: Deferred) -> int:
@@ -231,6 +243,9 @@ class Recording:
                     self.gives_operands = True
                     return -1 - i
             raise Unrecordable("it makes a tensor of values")
+        for i, known in enumerate(self._results):
+            if value is known:
+                return i
         self._results.append(value)
         return len(self._results) - 1
 

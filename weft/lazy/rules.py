@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from weft.functionalizer.memory_format import is_permuted, order_like
@@ -14,7 +15,7 @@ from weft.functionalizer.writes import Path, replay
 from weft.lazy.device import LazyDevice
 from weft.lazy.payload import CALLS, LazyPayload
 from weft.lazy.recorded import Recorded, Structure
-from weft.lazy.recording import Args, Recording, Replay, Rule, Unrecordable
+from weft.lazy.recording import Args, Operand, Recording, Replay, Rule, Unrecordable
 from weft.lazy.trace import LONGEST
 from weft.lazy.values import Deferred
 from weft.lazy.views import is_plain
@@ -23,6 +24,7 @@ from weft.ops.overrides import plain_kinds
 from weft.support.locations import user_mark
 from weft.tensor.backend import Backend
 from weft.tensor.tensor import Tensor
+from weft.types import dtype as dt
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType
 
@@ -35,9 +37,9 @@ class Rules:
     """The rules that were recorded for one device. make: what makes a back end for a device."""
 
     def __init__(self, device: LazyDevice, make: Callable[[LazyDevice], Backend]) -> None:
-        self._device, self._make = device, make
+        self._device, self.make = device, make
         self._known: dict[tuple[Any, ...], Replay | None] = {}
-        self._structures: dict[Any, Structure] = {}
+        self.structures: dict[Any, Structure] = {}
         self._kinds: Counter[Any] = Counter()
         self._orders: dict[Geometry, Order | bool | None] = {}
         self._shown: dict[tuple[TensorType, Path], Recorded | None] = {}
@@ -45,51 +47,54 @@ class Rules:
     def forget(self) -> None:
         """Record anew from now on."""
         self._known.clear()
-        self._structures.clear()
+        self.structures.clear()
         self._kinds.clear()
         self._shown.clear()
 
     def run(self, owner: Any, rule: Rule, args: Args) -> Any:
         """`rule(*args)`, or NOT_RECORDED. owner: what the rule is known by."""
-        tensors: list[Tensor] = []
-        values: list[Deferred] = []
-        signs = self._signs(args, tensors, values, None)
+        operands = Operands()
+        signs = self.signs(args, operands, None)
         if signs is None:
             return NOT_RECORDED
-        key = (owner, signs)
+        key = (owner, signs, dt.get_default())
         found = self._known.get(key, NOT_RECORDED)
         if found is NOT_RECORDED:
-            found = self._record(key, rule, args, tensors, ())
-        if found is None:
+            found = self._record(key, rule, args, operands, ())
+        if found is None or not self._device.may_repeat(found.calls):
             return NOT_RECORDED
-        return found.results(self._device, tensors, self._appended(found, values, ()))
+        return found.results(self._device, operands.tensors, self.appended(found, operands.values, ()))
 
-    def update(self, rule: Rule, args: Args) -> bool:
-        """Whether `rule(*args)` was done, which writes into tensors among its arguments and gives nothing."""
-        tensors: list[Tensor] = []
-        values: list[Deferred] = []
-        given: list[float] = []
-        signs = self._signs(args, tensors, values, given)
-        if signs is None or len({id(t._data.storage) for t in tensors}) < len(tensors):
-            return False
-        key = (rule, signs)
+    def update(self, rule: Rule, args: Args) -> list[tuple[Tensor, LazyPayload]] | None:
+        """Do `rule(*args)`, which writes into tensors among its arguments and gives nothing: those that were written,
+        and what they show. None if it is to be run as it is.
+        """
+        operands, given = Operands(), list[float]()
+        signs = self.signs(args, operands, given)
+        payloads = operands.payloads
+        if signs is None or len({id(p.storage) for p in payloads}) < len(payloads):
+            return None
+        key = (rule, signs, dt.get_default())
         found = self._known.get(key, NOT_RECORDED)
         if found is NOT_RECORDED:
-            found = self._record(key, rule, args, tensors, given)
-        if found is None:
-            return False
+            found = self._record(key, rule, args, operands, given)
+        if found is None or not self._device.may_repeat(found.calls):
+            return None
         mark = user_mark(2)
-        results = self._appended(found, values, given)
+        results = self.appended(found, operands.values, given)
+        changed = []
         for place, count, turn in found.writes:
-            target = tensors[place]
-            target._data.storage.write(results[turn])
-            target._data.storage.lasts = True  # a parameter, or what is known of it
-            storage = target.storage()
+            written = payloads[place].storage
+            written.write(results[turn])
+            written.lasts = True  # a parameter, or what is known of it
+            storage = operands.tensors[place].storage()
             storage.version += count
             storage.written = (storage.version, mark)
-        return True
+            changed.append((operands.tensors[place], payloads[place]))
+        return changed
 
-    def _appended(self, found: Replay, values: list[Deferred], given: Sequence[float]) -> tuple[Deferred, ...]:
+    def appended(self, found: Any, values: list[Deferred], given: Sequence[float]) -> tuple[Deferred, ...]:
+        """The results of what was recorded, one entry of the trace; behind them, from the end, the operands."""
         trace, calls = self._device.trace, found.calls
         if len(trace.nodes) >= LONGEST:
             self._device.cut(False)
@@ -106,39 +111,36 @@ class Rules:
                 return shown
             if len(self._shown) >= MOST_PATHS:
                 self._shown.clear()
-            found = self._shown[key] = Recording(self._device.name, self._make).path(value, path, self._structures)
+            found = self._shown[key] = Recording(self._device.name, self.make).path(value, path, self.structures)
         return self._device.trace.replay(found, (value,), found.numbers)[0] if found.results else value
 
     # ---- which recording it is
-    def _signs(
-        self, args: Args, tensors: list[Tensor], values: list[Deferred], given: list[float] | None
-    ) -> tuple[Any, ...] | None:
+    def signs(self, args: Args, operands: Operands, given: list[float] | None) -> tuple[Any, ...] | None:
         """What a recording depends on: an entry for each argument; None where there is none for such arguments. given:
         takes floats that may be others the next time.
         """
-        device = self._device
         signs: list[Any] = []
         for a in args:
             kind = type(a)
-            if kind in plain_kinds:
-                data = a._data
-                if not isinstance(data, LazyPayload) or data.storage.device is not device:
+            if kind in plain_kinds or isinstance(a, LazyPayload):
+                data = self._device.shown(a)
+                if data is None:
                     return None
                 value = data.read()
-                tensors.append(a)
-                values.append(value)
-                if data.permuted is False and not data.path:
+                operands.add(a, data, value)
+                if data.permuted is False and not data.path and not data.is_apart:
                     signs.append(value.type_)
                     continue
-                order = self._order(a, data)
-                if order is False or (given is not None and data.path):
+                order = self._order(data)
+                if order is False or (given is not None and (data.path or data.is_apart)):
                     return None
                 # (what views look like hangs on the gaps too)
-                signs.append((value.type_, order, data.storage.order, data.geometry() if data.path else None))
+                geometry = data.geometry() if data.path else None
+                signs.append((value.type_, order, data.storage.order, geometry, data.is_apart))
             elif a is None or kind is DType or kind is str:
                 signs.append(a)
             elif kind is tuple:
-                inner = self._signs(a, tensors, values, None)
+                inner = self.signs(a, operands, None)
                 if inner is None:
                     return None
                 signs.append((tuple, inner))
@@ -154,8 +156,8 @@ class Rules:
                 return None
         return tuple(signs)
 
-    def _order(self, tensor: Tensor, data: LazyPayload) -> Order | bool | None:
-        """The order in memory of a tensor's dims: None for row-major, False where elements repeat."""
+    def _order(self, data: LazyPayload) -> Order | bool | None:
+        """The order in memory of dims: None for row-major, False where elements repeat."""
         if not data.path:
             return data.storage.order
         g = data.geometry()
@@ -166,39 +168,76 @@ class Rules:
             if any([s == 0 and d != 1 for s, d in zip(g.strides, g.dims, strict=True)]):
                 found = False
             else:
-                found = order_like(tensor, None) if is_permuted(tensor, None) else None
+                shown = Tensor(data)
+                found = order_like(shown, None) if is_permuted(shown, None) else None
             self._orders[g] = found
         return found
 
     def _record(
-        self, key: tuple[Any, ...], rule: Rule, args: Args, tensors: Sequence[Tensor], given: Sequence[float]
+        self, key: tuple[Any, ...], rule: Rule, args: Args, operands: Operands, given: Sequence[float]
     ) -> Replay | None:
         if self._kinds[key[0]] >= MOST_KINDS:
             return None
         self._kinds[key[0]] += 1
         try:
-            found = self._recorded(rule, args, tensors, given)
+            found = self._recorded(rule, args, operands, given)
         except Exception:  # what is wrong is said where the rule runs as it is
             found = None
         self._known[key] = found
         return found
 
-    def _recorded(self, rule: Rule, args: Args, tensors: Sequence[Tensor], given: Sequence[float]) -> Replay:
-        orders = [order if type(order) is tuple else None for order in [self._order(t, t._data) for t in tensors]]
-        first = self._run(rule, args, orders, [g * 1.0 for g in given])
+    def _recorded(self, rule: Rule, args: Args, operands: Operands, given: Sequence[float]) -> Replay:
+        shown = self.shown(operands)
+        first = self._run(rule, args, shown, [g * 1.0 for g in given])
         if given:  # numbers that go into calls as they are, and nowhere else
-            second = self._run(rule, args, orders, [g * 0.83 + 0.21 for g in given])
+            second = self._run(rule, args, shown, [g * 0.83 + 0.21 for g in given])
             if not _differ_in_given_alone(first.calls, second.calls):
                 raise Unrecordable("it computes with its numbers")
         return first
 
-    def _run(self, rule: Rule, args: Args, orders: Sequence[Order | None], given: Sequence[float]) -> Replay:
-        recording = Recording(self._device.name, self._make)
-        numbers = iter(given)
-        changed = tuple([next(numbers) if type(a) is float else a for a in args]) if given else args
-        outputs, writes = recording.run(rule, changed, orders)
-        calls = recording.calls(self._structures, given)
+    def shown(self, operands: Operands) -> list[Operand]:
+        """What stands for operands in a recording."""
+        orders = [self._order(data) for data in operands.payloads]
+        return [(data, o if type(o) is tuple else None) for data, o in zip(operands.payloads, orders, strict=True)]
+
+    def _run(self, rule: Rule, args: Args, shown: Sequence[Operand], given: Sequence[float]) -> Replay:
+        recording = Recording(self._device.name, self.make)
+        if given:
+            numbers = iter(given)
+            args = tuple([next(numbers) if type(a) is float and a not in _SPECIAL else a for a in args])
+        outputs, writes = recording.run(rule, args, shown)
+        calls = recording.calls(self.structures, given)
         return Replay(calls, outputs, tuple(writes), recording.gives_operands)
+
+
+@lru_cache(maxsize=1024)
+def repeated(rule: Rule, count: int, width: int) -> Rule:
+    """The rule on so many rows, one behind the other, and on what follows the last."""
+    if count == 1:
+        return rule
+
+    def each(*args: Any) -> None:
+        for i in range(0, count * width, width):
+            rule(*args[i : i + width], *args[count * width :])
+
+    return each
+
+
+class Operands:
+    """The tensors among a rule's arguments, what they show, and the values of that."""
+
+    __slots__ = ("payloads", "tensors", "values")
+
+    def __init__(self) -> None:
+        self.tensors: list[Tensor] = []
+        self.payloads: list[LazyPayload] = []
+        self.values: list[Deferred] = []
+
+    def add(self, tensor: Any, data: LazyPayload, value: Deferred) -> None:
+        """One more."""
+        self.tensors.append(tensor)
+        self.payloads.append(data)
+        self.values.append(value)
 
 
 def _differ_in_given_alone(a: Recorded, b: Recorded) -> bool:

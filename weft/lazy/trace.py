@@ -43,14 +43,16 @@ class Drawn(int):
 
 class State:
     """What was called since the cut. after: the state that follows, by the structure of the call. programs: for what is
-    wanted of the trace, the programs that give it.
+    wanted of the trace, the programs that give it. backwards: the graphs of backward calls that were made here; None
+    before the first one, () where the engine makes them.
     """
 
-    __slots__ = ("after", "code", "depth", "known", "programs", "same", "types")
+    __slots__ = ("after", "backwards", "code", "depth", "known", "programs", "same", "types")
 
     def __init__(self) -> None:
         self.after: dict[Any, State] = {}
         self.programs: dict[Any, Any] = {}
+        self.backwards: Any = None
         # of the call that led here: arguments as its type rule saw them last, and what it said
         self.known: list[Any] | None = None
         self.types: tuple[TensorType, ...] = ()

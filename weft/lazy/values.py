@@ -30,9 +30,8 @@ class Cell:
 
     __slots__ = ("array", "done", "error")
 
-    def __init__(self, array: Array | None = None) -> None:
-        self.array = array
-        self.done: threading.Event | None = None
+    def __init__(self, array: Array | None = None, done: threading.Event | None = None) -> None:
+        self.array, self.done = array, done
         self.error: BaseException | None = None
 
     def read(self) -> Array:
@@ -97,11 +96,6 @@ class Deferred(OperatorMethods):
     def is_contiguous(self) -> bool:
         """Always: a value lies row-major."""
         return True
-
-    @property
-    def is_pending(self) -> bool:
-        """Whether no program has been asked for it yet."""
-        return self.cell is None
 
     def read(self) -> Array:
         """The bytes of a value that is not pending. Nobody may write them."""

@@ -3,13 +3,14 @@ and what combines them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.ir.graph import Node, Operand, Value
 from weft.loops.accumulate import accumulator, combining_nest, held_dtype, is_rounded
 from weft.loops.coalesce import coalesce, is_broadcast, joins, walked
 from weft.loops.nest import FULL, ONCE, ROW, Access, Instr, Nest, Ref, Store
+from weft.loops.operand_types import type_of_operand
 from weft.loops.phases import settle_phases
 from weft.ops.compute import is_default, reduce_arguments
 from weft.ops.cost import body_weight
@@ -27,13 +28,19 @@ MAX_CHUNKS, CHUNK_ROWS, CHUNK_ELEMENTS = 32, 16, 8192
 SUMMED_ROWS = 32  # rows that are added up column by column, one after the other, before their sums are combined
 
 
+def build_into(group: Group, aliases: Aliases, value: Value, target: Value, place: Geometry) -> Nest:
+    """The kernel of a pointwise group whose only stored value goes to a part of another buffer."""
+    return GroupBuilder(group, aliases, {value}, places={value: (target, place)}).build()[0]
+
+
 def build_nests(group: Group, aliases: Aliases, stored: set[Value]) -> list[Nest]:
     """The kernels of a group, in order: the nest itself, and one more for each result that its chunks leave
     in parts."""
     if group.inner is None and group.cross_row:
-        flat = GroupBuilder(group, aliases, stored, flat=True).build()
-        if flat[0].form == "flat":
-            return flat
+        flat = GroupBuilder(group, aliases, stored, flat=True)
+        nests = flat.build()
+        if nests[0].form == "flat" or flat.is_one_row:
+            return nests
     return GroupBuilder(group, aliases, stored).build()
 
 
@@ -41,8 +48,12 @@ class GroupBuilder:
     """Writes the nest of one group. Accesses are collected with strides over the group's space, and become accesses
     of the nest at the end."""
 
-    def __init__(self, group: Group, aliases: Aliases, stored: set[Value], flat: bool = False) -> None:
+    def __init__(
+        self, group: Group, aliases: Aliases, stored: set[Value], flat: bool = False,
+        places: Mapping[Value, tuple[Value, Geometry]] | None = None,
+    ) -> None:
         self.group, self.aliases, self.stored, self.flat = group, aliases, stored, flat
+        self.places = places or {}  # where values go that get no buffer of their own
         self.raw: dict[tuple[Any, ...], int] = {}  # (root, strides over the space, offset) -> access number
         self.roots: list[Value] = []
         self.instrs: list[Instr] = []
@@ -54,6 +65,7 @@ class GroupBuilder:
         self.inner: list[int] = []
         self.form = "rows"
         self.is_row_total = False
+        self.is_one_row = flat and self._flat_chunks() == 1  # so few elements that one row takes them all
 
     # ---- the whole
     def build(self) -> list[Nest]:
@@ -65,8 +77,7 @@ class GroupBuilder:
         for node in self.group.nodes:
             value = node.outputs[0]
             if value in self.stored and not self._is_partial(value):
-                self.store_value(value)
-                writes.append(value)
+                writes.append(self.store_value(value))
         chunks = self._chunks()
         followers = self._leave_partials(chunks, writes)
         nest = self.finish(writes, chunks)
@@ -130,7 +141,7 @@ class GroupBuilder:
     def _apply(self, node: Node) -> int:
         op, rule = node.op, node.op.type
         axis_map = self.group.axis_maps.get(node.outputs[0]) or (-1,) * len(dims_of(node.outputs[0]))
-        types = tuple([_type_of(a) for a in node.args])
+        types = tuple([type_of_operand(a) for a in node.args])
         compute = rule.operand_dtype(types) if isinstance(rule, Pointwise) else None
         keep = rule.keep if isinstance(rule, Pointwise) else ()
         args: list[Any] = []
@@ -278,12 +289,15 @@ class GroupBuilder:
         return self.emit(Instr(kind, compute, source.level, source.phase, (ref,), combine, compute, node))
 
     # ---- results
-    def store_value(self, value: Value) -> None:
+    def store_value(self, value: Value) -> Value:
+        """Store a value; the buffer that it goes to."""
         dims = dims_of(value)
         axis_map = self.group.axis_maps[value]
         assert axis_map is not None
-        strides = self._strides(contiguous(dims), dims, axis_map)
-        self.stores.append((self.known[value], self.access(value, strides, 0)))
+        target, place = self.places.get(value) or (value, contiguous(dims))
+        strides = self._strides(place, dims, axis_map)
+        self.stores.append((self.known[value], self.access(target, strides, place.offset)))
+        return target
 
     def _rows(self) -> Dim:
         return dm.product(self.group.space[a] for a in self.outer)
@@ -291,7 +305,7 @@ class GroupBuilder:
     def _chunks(self) -> Dim | None:
         """How many portions the rows (or elements) are dealt out in, if partial results are left."""
         if self._is_flat_total():
-            return dm.minimum(64, dm.maximum(1, dm.floordiv(dm.product(self.group.space), CHUNK_ELEMENTS)))
+            return self._flat_chunks()
         if not any(i.kind in ("total", "column") for i in self.instrs):
             return None
         if any(
@@ -303,8 +317,12 @@ class GroupBuilder:
             dm.minimum(dm.floordiv(self._rows(), CHUNK_ROWS), dm.floordiv(dm.product(self.group.space), CHUNK_ELEMENTS))
         ))
 
+    def _flat_chunks(self) -> Dim:
+        return dm.minimum(64, dm.maximum(1, dm.floordiv(dm.product(self.group.space), CHUNK_ELEMENTS)))
+
     def _is_flat_total(self) -> bool:
-        return bool(self.group.inner is None and self.group.cross_row and not self.outer and self.inner)
+        is_total = self.group.inner is None and self.group.cross_row and not self.outer and self.inner
+        return bool(is_total and not self.is_one_row)
 
     def _leave_partials(self, chunks: Dim | None, writes: list[Value]) -> list[Nest]:
         """Give each cross-row reduction a buffer of partial results and a nest that combines them."""
@@ -356,7 +374,8 @@ class GroupBuilder:
         if merged:
             inner_sizes = [outer_sizes[0] * inner_sizes[0]]
             outer_sizes, outer_strides = [], [[] for _ in keys]
-        if form == "rows" and not outer_sizes and len(inner_sizes) == 1 and self.group.inner is None:
+        is_row = self.group.inner is not None or self.is_one_row
+        if form == "rows" and not outer_sizes and len(inner_sizes) == 1 and not is_row:
             form = "flat"
         reads = [r for r in self.roots if r not in writes]
         buffers = {v: i for i, v in enumerate([*reads, *writes])}
@@ -374,21 +393,6 @@ class GroupBuilder:
         nest.stores = [Store(i, nest.accesses[a]) for i, a in self.stores]
         settle_phases(nest)
         return nest
-
-
-def _type_of(operand: Operand) -> Any:
-    if type(operand) is Value:
-        return operand.type if isinstance(operand.type, TensorType) else _NumberType(operand)
-    return operand
-
-
-class _NumberType:
-    """A number that is a graph value, as a type rule sees it."""
-
-    __weft_number__ = True
-
-    def __init__(self, value: Value) -> None:
-        self.__weft_number_type__ = {dt.float64: float, dt.int64: int, dt.bool_: bool}.get(dtype_of(value), float)  # type: ignore[arg-type]
 
 
 def _joint(args: Sequence[Instr]) -> tuple[int, int]:

@@ -203,14 +203,18 @@ def _kind(value: Any) -> str:
 
 # ---- Loop
 def write_loop(exporter: Any, node: Node, trip: Any, condition: Any, carried: list[Any]) -> Sequence[Any]:
-    """A loop of the model's. One with a known number of steps whose body cannot be a graph (it fills a list, say) is
-    unrolled."""
+    """A loop of the model's. One with a known number of steps whose body cannot be a graph (it fills a list, or reads
+    one at the number of the step, say) is unrolled."""
     if condition is False or (isinstance(trip, int) and trip <= 0):
         return carried
+    known = not isinstance(trip, Output) and trip <= MOST_UNROLLED
     try:
         return _Loop(exporter, node, trip, condition, carried).write()
+    except Unsupported:
+        if not known or isinstance(condition, Output):
+            raise
     except _NotAsNode as problem:
-        if isinstance(trip, Output) or trip > MOST_UNROLLED:
+        if not known:
             raise Unsupported(f"a loop whose number of steps the model finds: {problem}") from None
     return _unrolled(exporter, node, trip, condition, carried)
 

@@ -7,6 +7,7 @@ nothing behind; what hangs on the model's inputs becomes nodes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import weft
@@ -135,6 +136,8 @@ class Exporter:
             return self._number(args[0], _CASTS[base])
         if numbers and base in _OF_NUMBERS:
             return _OF_NUMBERS[base](self.writer, *args)
+        if base in _OF_LISTS and any(isinstance(v, Number) for v in args[0]):
+            return _OF_LISTS[base](self.writer, args[0])
         assert op.kernel is not None
         return op.kernel(*args)
 
@@ -162,6 +165,10 @@ _OF_NUMBERS: dict[str, Callable[..., Any]] = {
     "range_length": lambda g, first, last, step: g.arithmetic(
         "max", 0, g.arithmetic("floordiv", last - first + step - 1, step)),
 }  # fmt: skip
+_OF_LISTS: dict[str, Callable[..., Any]] = {
+    "max_of": lambda g, values: reduce(partial(g.arithmetic, "max"), values),
+    "min_of": lambda g, values: reduce(partial(g.arithmetic, "min"), values),
+}
 
 
 # ---- nodes with a meaning of their own

@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from weft.ops.op import Joint, Op
+from weft.ops.op import Joint, NodeBy, Op
 from weft.ops.packet import aten
+from weft.ops.planned import Table
 from weft.support.errors import ValueProblem
 
 _FIRST_LETTER = re.compile("(?<![A-Za-z])[a-z]")
+_NOTHING = (type(None),)
+_NUMBERS = (type(None), bool, int, float, complex)
 # Where a formula's parameter comes from.
 GRAD, GRADS, NEEDS, ARG, RESULT, DIMS, DTYPE = "grad", "grads", "needs", "arg", "result", "dims", "dtype"
 
@@ -62,16 +65,29 @@ class Plan:
             for f in self.formulas
         ])
 
+    @cached_property
+    def one_each(self) -> tuple[int, ...]:
+        """How many gradients each argument has where none is a list of tensors."""
+        return (1,) * len(self.differentiable)
+
+    @cached_property
+    def tables(self) -> dict[tuple[Any, ...], Table]:
+        """What is planned for the formulas, by which are wanted, the number of gradients and the values' classes."""
+        return {}
+
     def slot(self, source: Source) -> int:
         return self.slots.index(source)
 
 
-def node_name(op: Op) -> str:
+def node_names(op: Op) -> tuple[str, ...]:
     """`aten::mul.Tensor` -> MulBackward0, unless the entry says otherwise; overloads of one base are numbered in order
-    of definition."""
-    return op.node or _FIRST_LETTER.sub(lambda found: found[0].upper(), op.base).replace("_", "") + "Backward" + str(
-        _overload_number(op)
-    )
+    of definition. The copy of a view is named after the view."""
+    if isinstance(op.node, NodeBy):
+        return op.node.plain, op.node.other
+    if op.copies is not None:
+        return tuple([f"{name}_copy" for name in node_names(op.copies)])
+    name = _FIRST_LETTER.sub(lambda found: found[0].upper(), op.base).replace("_", "")
+    return (op.node or f"{name}Backward{_overload_number(op)}",)
 
 
 def _overload_number(op: Op) -> int:
@@ -81,9 +97,24 @@ def _overload_number(op: Op) -> int:
     return named.index(op) if op in named else 0
 
 
-@cache
 def plan_of(op: Op) -> Plan:
-    """The plan of a differentiable operator. Raises ValueProblem for a formula with an unknown parameter."""
+    """The plan of a differentiable operator; of one whose node has several names, that of the first.
+    Raises ValueProblem for a formula with an unknown parameter."""
+    return plans_of(op)[0]
+
+
+def chooser(op: Op) -> Callable[[tuple[Any, ...]], bool]:
+    """Which of an operator's plans a call has, by its arguments: the second one, or the first."""
+    if not isinstance(op.node, NodeBy):
+        return lambda args: False
+    place = op.schema.index(op.node.argument)
+    plain = _NUMBERS if op.schema.arguments[place].is_tensor else _NOTHING
+    return lambda args: type(args[place]) not in plain
+
+
+@cache
+def plans_of(op: Op) -> tuple[Plan, ...]:
+    """The plan of a differentiable operator under each name of its node."""
     vjp = op.vjp
     if vjp is None and op.view is not None:
         vjp = {"self": _view_rule(op)}
@@ -99,7 +130,7 @@ def plan_of(op: Op) -> Plan:
             if source.kind in (ARG, RESULT, DIMS, DTYPE) and source not in slots:
                 slots.append(source)
     inputs = tuple(i for f in formulas for i in f.inputs)
-    return Plan(op, node_name(op), tuple(formulas), tuple(slots), inputs)
+    return tuple([Plan(op, name, tuple(formulas), tuple(slots), inputs) for name in node_names(op)])
 
 
 def _view_rule(op: Op) -> Callable[..., Any]:

@@ -17,6 +17,7 @@ from weft.ops.bind import Mismatch
 from weft.ops.op import Op
 from weft.ops.route import Route, call, route_of
 from weft.ops.schema import Argument
+from weft.support.written import written
 
 Convert = Callable[[Any], Any]
 Plain = tuple[Op, tuple[Any, ...], Any]  # overload, defaults at the end, route (None: that of all in-place operators)
@@ -31,6 +32,23 @@ def offer_entries(functional: Entries, inplace: Entries) -> None:
     call.
     """
     _entries.update({False: functional, True: inplace})
+
+
+_routes: dict[tuple[Any, ...], Route] = {}
+
+
+def shortest_route(op: Op, args: tuple[Any, ...]) -> Route:
+    """How a functional call that nobody is asked about goes: by an entry where one is offered for arguments of these
+    classes, else as `call` does.
+    """
+    key = (op, *map(type, args))
+    found = _routes.get(key)
+    if found is None:
+        offered = _entries[False](op, args) if _entries else None
+        if offered is None:
+            return call
+        found = _routes[key] = offered
+    return found
 
 
 class CallSignature(NamedTuple):
@@ -76,14 +94,7 @@ def _binder(
 def _written(free: tuple[str, ...], lines: tuple[str, ...]) -> Callable[..., Any]:
     """What makes the `bind` of a signature from its conversions and defaults;
     signatures of many operators share a text."""
-    source = (
-        f"def make({', '.join(free)}):\n    def bind(args, kwargs):\n"
-        + "".join(f"        {line}\n" for line in lines)
-        + "    return bind"
-    )
-    scope: dict[str, Any] = {}
-    exec(compile(source, "<weft signature>", "exec"), scope)
-    return scope["make"]  # type: ignore[no-any-return]
+    return written("signature", free, "bind(args, kwargs)", lines)
 
 
 class Calls:

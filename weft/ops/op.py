@@ -16,7 +16,6 @@ An entry with `decompose` and no `vjp` is opened before autograd sees it; one wi
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -92,6 +91,16 @@ class Out:
     is_apart: bool = False
 
 
+@dataclass(frozen=True)
+class NodeBy:
+    """Names of the backward node of an entry that PyTorch has two overloads for: `plain` where an argument is
+    None, or a number in place of a tensor, else `other`."""
+
+    argument: str
+    plain: str
+    other: str
+
+
 def itself(*arguments: Any) -> int:
     """The `identity` of operators that change nothing but dims, a dtype or where the elements lie."""
     return 0
@@ -153,7 +162,8 @@ class Op:
         enter: who answers calls on tensors in place of the walk, `enter(walk, op, args)` (an operator of the user's has
             kernels, gradients and batch rules that are registered later); `walk(op, args)` goes on from there.
         reads_any_strides: its native kernel takes operands as they lie, so that a copy to row-major order is lost work.
-        node: the name of its backward node, where that is not its own name and its number among the overloads.
+        node: the name of its backward node, where that is not its own name and its number among the overloads;
+            NodeBy, where it hangs on an argument.
         padding: what may stand behind the end of an example that is padded to the size of a longer one, so that the
             result is right up to the example's own end: a number, "lowest" or "highest" of the dtype, or a rule of
             the arguments that gives one of them, or None. Follows for scalar and reduce.
@@ -204,7 +214,7 @@ class Op:
     observes: str = ""
     specialize: Mapping[str, Callable[[Any], bool]] | None = None
     enter: Rule | None = None
-    node: str = ""
+    node: str | NodeBy = ""
     how: str = field(init=False)
     name: str = field(init=False)
     origin: str = field(init=False, default="")
@@ -266,11 +276,6 @@ def writing(put: Rule) -> dict[str, Rule]:
         return out
 
     return {"kernel": kernel, "put": put}
-
-
-def formula_names(rule: Rule) -> tuple[str, ...]:
-    """Parameter names of a formula, without the leading cotangent."""
-    return tuple(inspect.signature(rule).parameters)
 
 
 SchemaLike = str | Schema

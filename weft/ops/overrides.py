@@ -249,11 +249,6 @@ class OverrideLevel:
         _local.level = self._before.pop()
 
 
-def override_level() -> int:
-    """Who is asked on this thread: ENABLED, WITHOUT_CLASSES or DISABLED."""
-    return _local.level
-
-
 def state() -> tuple[Any, int]:
     """This thread's modes and level, to be carried to another thread."""
     return _local.modes, _local.level

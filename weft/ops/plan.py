@@ -21,6 +21,7 @@ import numpy as np
 
 from weft.ops.quiet import SILENT, reset, set_silent
 from weft.ops.scalar_numpy import BLOCK, NUMPY, copied_order, run_body
+from weft.support.written import written
 from weft.types.dtype import DType
 
 ndarray = np.ndarray
@@ -32,6 +33,13 @@ PLAIN = frozenset((type(None), bool, int, float, str, DType))
 
 
 FRESH = object()
+
+
+class Shown(NamedTuple):
+    """In a plan's outputs: a result that shows memory of an argument, by its number among the arrays given."""
+
+    result: int
+    holder: int
 
 
 class Plan(NamedTuple):
@@ -140,12 +148,12 @@ class Calls:
             )
         )
         free_names = ["large", *[names[i] for i in self.constants], *[f"f{i}" for i in range(len(self.steps))]]
-        make = _written(given, ", ".join(free_names), tuple(lines), is_silent)
+        make = _written(given, tuple(free_names), tuple(lines), is_silent)
         return make(large, *self.constants.values(), *[f for f, _, _ in self.steps])  # type: ignore[no-any-return]
 
 
 @lru_cache(maxsize=4096)
-def _written(given: str, free: str, lines: tuple[str, ...], is_silent: bool) -> Function:
+def _written(given: str, free: tuple[str, ...], lines: tuple[str, ...], is_silent: bool) -> Function:
     """What makes the function of a plan from its constants and its steps' functions.
     Most plans share their text with others."""
     body = (
@@ -153,14 +161,10 @@ def _written(given: str, free: str, lines: tuple[str, ...], is_silent: bool) -> 
         if is_silent
         else ("token = set_silent(SILENT)", "try:", *[f"    {line}" for line in lines], "finally:", "    reset(token)")
     )
-    source = (
-        f"def make({free}):\n    def plan({given}):\n"
-        + "".join(f"        {line}\n" for line in body)
-        + "    return plan"
-    )
-    scope: dict[str, Any] = {"set_silent": set_silent, "reset": reset, "SILENT": SILENT}
-    exec(compile(source, "<weft plan>", "exec"), scope)
-    return scope["make"]  # type: ignore[no-any-return]
+    return written("plan", free, f"plan({given})", body, _SCOPE)
+
+
+_SCOPE = {"set_silent": set_silent, "reset": reset, "SILENT": SILENT}
 
 
 # ---- pointwise bodies

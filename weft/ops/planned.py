@@ -16,12 +16,13 @@ import numpy as np
 
 from weft.ops import compute
 from weft.ops.op import Op
-from weft.ops.plan import FRESH, LARGE, Plan
+from weft.ops.plan import FRESH, LARGE, Plan, Shown
 from weft.ops.pointwise_plan import plan_pointwise
 from weft.ops.schema import Argument
 from weft.ops.tracing import Traced, Untraceable, trace_rule
 from weft.support.knobs import knobs
 from weft.support.seams import standalone
+from weft.support.written import written
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
@@ -113,6 +114,7 @@ class Table:
     owner: the operator, or what a formula is known by. rule: what is traced; None for a pointwise operator. uses: what
     the code does with each argument.
     store: how a result is put into the first array, for plans that do (pointwise ones alone).
+    shown: how many of the first arguments, tensors, may be shown by views among the results.
     """
 
     def __init__(
@@ -123,8 +125,9 @@ class Table:
         defaults: Sequence[Any],
         wrap: Wrap,
         store: Rule | None = None,
+        shown: int = 0,
     ) -> None:
-        self.owner, self.rule, self.store = owner, rule, store
+        self.owner, self.rule, self.store, self.shown = owner, rule, store, shown
         self.uses, self.defaults = tuple(uses), tuple(defaults)
         self.plans: dict[Any, Plan | None] = {}
         self.large: dict[Any, Callable[[Any, Any], Any]] = {}
@@ -166,7 +169,7 @@ class Table:
                 plan = Plan(_filled(args, self._run_large), BY_LAYOUT)
                 out = self._run_large(args)
             else:
-                plan, out = trace_rule(self.rule, args, arrays)
+                plan, out = trace_rule(self.rule, args, arrays, self.shown)
         except Untraceable:
             plans[key] = None
             return NOT_PLANNED
@@ -250,32 +253,36 @@ def _by_program(native: Any) -> Callable[[Any, Any], Any]:
     return run
 
 
-def results_of(outputs: Any, args: tuple[Any, ...], results: Any, wrap: Callable[[Any], Any]) -> Any:
-    """A rule's result from what its plan gave: `wrap` of each new array, an argument itself where the rule gave it
-    back.
+def results_of(outputs: Any, args: tuple[Any, ...], results: Any, wrap: Callable[..., Any]) -> Any:
+    """A rule's result from what its plan gave: `wrap` of each new array (and of the argument that it shows, if one), an
+    argument itself where the rule gave it back.
     """
     if outputs is FRESH:
         return tuple([None if r is None else wrap(r) for r in results])
     if outputs is BY_LAYOUT:
         outputs, results = results
         return wrap(results) if outputs is None else results_of(outputs, args, results, wrap)
-    return _built(outputs, list(_holders(args)), results, wrap)
+    holders: list[Any] = []
+    _add_holders(args, holders)
+    return _built(outputs, holders, results, wrap)
 
 
-def _built(output: Any, holders: list[Any], results: Any, wrap: Callable[[Any], Any]) -> Any:
+def _built(output: Any, holders: list[Any], results: Any, wrap: Callable[..., Any]) -> Any:
     if output is None:
         return None
+    if type(output) is Shown:
+        return wrap(results[output.result], holders[output.holder])
     if type(output) is int:
         return holders[output] if output < len(holders) else wrap(results[output - len(holders)])
     return type(output)([_built(o, holders, results, wrap) for o in output])
 
 
-def _holders(value: Any) -> Iterator[Any]:
-    for v in value:
+def _add_holders(values: Sequence[Any], found: list[Any]) -> None:
+    for v in values:
         if type(v) is tuple:
-            yield from _holders(v)
+            _add_holders(v, found)
         elif type(getattr(v, "_data", v)) is ndarray:
-            yield v
+            found.append(v)
 
 
 @lru_cache(maxsize=4096)
@@ -321,12 +328,11 @@ def _lookup(
     if not is_pointwise:
         find.append("if plan.outputs is not None: return results_of(plan.outputs, args, out, wrap)")
     taken = [f"{''.join(f'x{i}, ' for i in range(len(uses)))}= args"] if uses else []
-    source = f"def make({', '.join(names)}):\n    def run({'op, ' if gate else ''}args):\n" + "".join(
-        f"        {line}\n" for line in (*taken, *gate, *lines, *find, *wrap)
-    )
-    scope = {"ndarray": ndarray, "NOT_PLANNED": NOT_PLANNED, "signed": _signed, "bare": bare}
-    exec(compile(f"{source}    return run", "<weft lookup>", "exec"), scope)
-    return scope["make"]  # type: ignore[return-value]
+    lines = [*taken, *gate, *lines, *find, *wrap]
+    return written("lookup", names, "run(op, args)" if gate else "run(args)", lines, _SCOPE)
+
+
+_SCOPE = {"ndarray": ndarray, "NOT_PLANNED": NOT_PLANNED, "signed": _signed, "bare": bare}
 
 
 # ---- operators
@@ -358,9 +364,9 @@ def table_of(op: Op, kinds: Sequence[type], wrap: Wrap, store: Rule | None = Non
     return Table(op, rule, uses, [a.default for a in op.schema.arguments], wrap, store)
 
 
-def table_of_rule(owner: Any, rule: Rule, kinds: Sequence[type], wrap: Wrap) -> Table:
-    """A new table for a formula's arguments of these classes."""
-    return Table(owner, rule, [_use(None, k) for k in kinds], (), wrap)
+def table_of_rule(owner: Any, rule: Rule, kinds: Sequence[type], wrap: Wrap, shown: int = 0) -> Table:
+    """A new table for a formula's arguments of these classes; `shown` of them may be shown by views."""
+    return Table(owner, rule, [_use(None, k) for k in kinds], (), wrap, shown=shown)
 
 
 _OF_ARRAYS: dict[tuple[Any, ...], Table] = {}

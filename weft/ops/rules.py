@@ -279,11 +279,6 @@ class Pointwise:
         return computed
 
 
-def is_number_dtype(d: DType) -> bool:
-    """Anything but bool."""
-    return d is not dt.bool_
-
-
 def is_integral(d: DType) -> bool:
     """bool and integers."""
     return d.category <= dt.INT

@@ -8,7 +8,7 @@ the rest of float32 goes through float64.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from weft.ops.quantile import DOUBLE, Rational, Table
 
 Array = Any
 _BLOCK = 1 << 14
+_FEW = 1 << 11
 _HALF_MASK = np.int64(~((1 << 27) - 1))
 
 
@@ -25,7 +26,7 @@ def _blocks(x: Array, compute: Callable[[Array], Array]) -> Array:
     """compute(x) by blocks, in x's shape and dtype. x is float32 or float64."""
     x = np.asarray(x)
     if x.ndim and x.size <= _BLOCK:
-        return compute(x).astype(x.dtype, copy=False)
+        return compute(x.reshape(-1)).astype(x.dtype, copy=False).reshape(x.shape)
     flat = x.reshape(-1)
     out = np.empty(flat.shape, x.dtype)
     for start in range(0, flat.size, _BLOCK):
@@ -34,8 +35,8 @@ def _blocks(x: Array, compute: Callable[[Array], Array]) -> Array:
 
 
 def _polynomial(x: Array, coefficients: Table) -> Array:
-    """Horner's rule in x's dtype."""
-    first, second, *rest = _falling(coefficients, x.dtype)
+    """Horner's rule in the dtype of x, of one dim."""
+    first, second, *rest = _falling(coefficients, x.dtype, x.size)
     value = x * first
     value += second
     for c in rest:
@@ -44,10 +45,15 @@ def _polynomial(x: Array, coefficients: Table) -> Array:
     return value
 
 
-@cache
-def _falling(coefficients: Table, dtype: np.dtype[Any]) -> tuple[Array, ...]:
-    """Coefficients from the highest power down, as arrays: NumPy takes these faster than numbers."""
-    return tuple([np.asarray(c, dtype) for c in reversed(coefficients)])
+@lru_cache(maxsize=64)
+def _falling(coefficients: Table, dtype: np.dtype[Any], count: int) -> tuple[Array, ...]:
+    """Coefficients from the highest power down as arrays, which NumPy takes faster than numbers: for few elements each
+    repeated, for more of no dims (the caches have to hold them)."""
+    return tuple([np.full(count if count <= _FEW else (), c, dtype) for c in reversed(coefficients)])
+
+
+def _at_most(x: Array, limit: float) -> Array:
+    return np.minimum(x, *_falling((limit,), x.dtype, x.size))
 
 
 def _rational(x: Array, parts: Rational) -> Array:
@@ -76,17 +82,19 @@ def _in_double(compute: Callable[[Array], Array]) -> Callable[[Array], Array]:
 # ---- erf in single precision
 def _erf_single(x: Array) -> Array:
     """x + x P(x**2) up to 1, 1 - exp(-|x| P(|x|)) from there to 4, 1 beyond."""
-    size = np.minimum(np.abs(x), np.float32(4.0))
-    square = np.minimum(size * size, np.float32(1.0))
-    near = _polynomial(square, tables.NEAR_SINGLE_P)
+    (one,) = _falling((1.0,), x.dtype, x.size)
+    size = _at_most(np.abs(x), 4.0)
+    near = _polynomial(np.minimum(size * size, one), tables.NEAR_SINGLE_P)
     near *= x
     near += x
-    large = ~(size <= 1.0)
-    if not large.any():
+    is_near = size <= one
+    if is_near.all():
         return near
-    far = np.maximum(size, np.float32(1.0))
-    tail = np.float32(1.0) - np.exp(-far * _polynomial(far, tables.TAIL_SINGLE_P))
-    return np.where(large, np.copysign(tail, x), near)
+    far = np.maximum(size, one)
+    tail = np.subtract(one, np.exp(-far * _polynomial(far, tables.TAIL_SINGLE_P)))
+    out = np.copysign(tail, x)
+    np.putmask(out, is_near, near)
+    return out
 
 
 # ---- double precision

@@ -17,7 +17,7 @@ import numpy as np
 from weft.ops import compute
 from weft.ops.array import ArrayFacts
 from weft.ops.op import Op
-from weft.ops.plan import FRESH, LARGE, Calls, Plan
+from weft.ops.plan import FRESH, LARGE, Calls, Plan, Shown
 from weft.ops.pointwise_plan import add_pointwise
 from weft.ops.quiet import SILENT, reset, set_silent
 from weft.ops.route import default_route
@@ -61,7 +61,8 @@ _current = _Current()
 class _Recorder:
     """Runs a rule's operators on arrays and notes their calls."""
 
-    def __init__(self, arrays: Sequence[Any]) -> None:
+    def __init__(self, arrays: Sequence[Any], shown: int) -> None:
+        self.shown = shown  # how many of the first arrays' memory results may show
         self.calls = Calls(len(arrays))
         self.values: list[Any] = list(arrays)
 
@@ -117,8 +118,8 @@ class _Recorder:
     made = 0  # calls
 
     def finish(self, result: Any) -> tuple[Plan, Any]:
-        """The plan, and what its run gave. Raises Untraceable where results show an argument's memory,
-        or each other's."""
+        """The plan, and what its run gave. Raises Untraceable where results show the memory of an argument that may not
+        be shown, or each other's."""
         results: list[int] = []
         outputs = self._output(result, results, set())
         values = self.values
@@ -144,6 +145,9 @@ class _Recorder:
         if value.register < given:
             roots.add(value.root)
             return value.register
+        if value.root < self.shown:
+            results.append(value.register)
+            return Shown(len(results) - 1, value.root)
         if value.root < given or value.root in roots:
             raise Untraceable("a result is a view")
         roots.add(value.root)
@@ -166,10 +170,10 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def trace_rule(rule: Function, args: Sequence[Any], arrays: Sequence[Any]) -> tuple[Plan, Any]:
-    """The plan of `rule(*args)`, and what its run gave. arrays: those in args, through tuples, in order.
-    Raises what the operators raise, and Untraceable."""
-    recorder = _Recorder(arrays)
+def trace_rule(rule: Function, args: Sequence[Any], arrays: Sequence[Any], shown: int = 0) -> tuple[Plan, Any]:
+    """The plan of `rule(*args)`, and what its run gave. arrays: those in args, through tuples, in order. shown: how
+    many of the arguments may be shown by views among the results. Raises what the operators raise, and Untraceable."""
+    recorder = _Recorder(arrays, sum([type(a) is ndarray for a in args[:shown]]))
     at = iter(range(len(arrays)))
 
     def traced(value: Any) -> Any:

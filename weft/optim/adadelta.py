@@ -7,7 +7,7 @@ from typing import Any
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
 from weft.optim.optimizer import Optimizer, Params
-from weft.optim.updates import Group, add_multiple, descent
+from weft.optim.updates import Group, add_multiple, directed, update_each
 from weft.support.errors import ValueProblem
 from weft.tensor.tensor import Tensor
 
@@ -31,9 +31,17 @@ class Adadelta(Optimizer):
     def _update_group(self, group: Group, params: list[Tensor]) -> None:
         lr, rho, eps, decay = (self._number(group, key) for key in ("lr", "rho", "eps", "weight_decay"))
         for clock in self._clocks(group, params):
-            for p in clock.params:
-                grad, state = descent(p, group["maximize"], decay), self._state_of(p, ("square_avg", "acc_delta"))
-                square = state["square_avg"].mul_(rho).addcmul_(grad, grad, value=1 - rho)
-                delta = aten.div(aten.sqrt(state["acc_delta"] + eps), aten.sqrt(square + eps)) * grad
-                state["acc_delta"].mul_(rho).addcmul_(delta, delta, value=1 - rho)
-                add_multiple(p, delta, -lr)
+            rows = self._rows(clock.params, "square_avg", "acc_delta")
+            update_each(_update, rows, group["maximize"], decay, rho, 1 - rho, eps, -lr)
+
+
+def _update(
+    p: Tensor, gradient: Tensor, square: Tensor, changes: Tensor, maximize: bool, decay: Any, rho: Any, rest: Any,
+    eps: Any, size: Any,
+) -> None:
+    """One step of one parameter. square, changes: its state; size: of the step, with its sign."""
+    gradient = directed(gradient, p, maximize, decay)
+    square.mul_(rho).addcmul_(gradient, gradient, value=rest)
+    delta = aten.div(aten.sqrt(changes + eps), aten.sqrt(square + eps)) * gradient
+    changes.mul_(rho).addcmul_(delta, delta, value=rest)
+    add_multiple(p, delta, size)

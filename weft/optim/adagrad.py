@@ -7,7 +7,7 @@ from typing import Any
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
 from weft.optim.optimizer import Optimizer, Params
-from weft.optim.updates import Group, add_quotient, descent
+from weft.optim.updates import Group, add_quotient, directed, update_each
 from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -40,12 +40,17 @@ class Adagrad(Optimizer):
         start = group["initial_accumulator_value"]
         for clock in self._clocks(group, params):
             size = lr / (1 + (clock.count - 1) * lr_decay)
-            for p in clock.params:
-                grad, state = descent(p, group["maximize"], decay), self._state_of(
-                    p, ("sum",), lambda p: aten.full_like(p, start)
-                )
-                total = state["sum"].addcmul_(grad, grad, value=1)
-                add_quotient(p, grad, aten.add(aten.sqrt(total), eps), -size)
+            rows = self._rows(clock.params, "sum", make=lambda p: aten.full_like(p, start))
+            update_each(_update, rows, group["maximize"], decay, eps, -size)
+
+
+def _update(
+    p: Tensor, gradient: Tensor, total: Tensor, maximize: bool, decay: Any, eps: Any, size: Any
+) -> None:
+    """One step of one parameter. total: its state; size: of the step, with its sign."""
+    gradient = directed(gradient, p, maximize, decay)
+    total.addcmul_(gradient, gradient, value=1)
+    add_quotient(p, gradient, aten.add(aten.sqrt(total), eps), size)
 
 
 def _start(p: Tensor, group: Group) -> Any:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.autograd.accumulate import gradient_of
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero, check_betas
 from weft.optim.clock import as_number
 from weft.optim.optimizer import Optimizer, Params
-from weft.optim.updates import Group, add_quotient, directed, kept, update
+from weft.optim.updates import Group, add_quotient, directed, kept, update_each
 from weft.tensor.tensor import Tensor
 
 
@@ -38,18 +37,15 @@ class Adam(Optimizer):
         beta1, beta2 = self._pair(group, "betas")
         decoupled = group["decoupled_weight_decay"]
         shrink = 1 - lr * decay if decoupled and decay != 0 else None
-        names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
         rest1, rest2 = 1 - beta1, 1 - beta2
         for clock in self._clocks(group, params):
             size = lr / as_number(clock.correction(beta1), lr)
             root = clock.correction(beta2) ** 0.5
-            for p in clock.params:
-                state = self._state_of(p, names)
-                update(
-                    _update, p, gradient_of(p), state["exp_avg"], state["exp_avg_sq"],
-                    state["max_exp_avg_sq"] if group["amsgrad"] else None, group["maximize"],
-                    0 if decoupled else decay, shrink, rest1, beta2, rest2, root, eps, -size, group["differentiable"],
-                )
+            rows = self._rows(clock.params, "exp_avg", "exp_avg_sq", "max_exp_avg_sq" if group["amsgrad"] else None)
+            update_each(
+                _update, rows, group["maximize"], 0 if decoupled else decay, shrink, rest1, beta2, rest2, root, eps,
+                -size, group["differentiable"],
+            )
 
 
 def _update(

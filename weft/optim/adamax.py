@@ -8,7 +8,7 @@ from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero, check_betas
 from weft.optim.clock import as_number
 from weft.optim.optimizer import Optimizer, Params
-from weft.optim.updates import Group, add_quotient, before_write, descent
+from weft.optim.updates import Group, add_quotient, directed, kept, update_each
 from weft.tensor.tensor import Tensor
 
 
@@ -33,9 +33,17 @@ class Adamax(Optimizer):
         beta1, beta2 = self._pair(group, "betas")
         for clock in self._clocks(group, params):
             size = lr / as_number(clock.correction(beta1), lr)
-            for p in clock.params:
-                grad, state = descent(p, group["maximize"], decay), self._state_of(p, ("exp_avg", "exp_inf"))
-                state["exp_avg"].lerp_(grad, 1 - beta1)
-                greatest = state["exp_inf"].mul_(beta2)
-                greatest.copy_(aten.maximum(before_write(greatest, group), aten.abs(grad).add_(eps)))
-                add_quotient(p, before_write(state["exp_avg"], group), before_write(greatest, group), -size)
+            rows = self._rows(clock.params, "exp_avg", "exp_inf")
+            update_each(_update, rows, group["maximize"], decay, 1 - beta1, beta2, eps, -size, group["differentiable"])
+
+
+def _update(
+    p: Tensor, gradient: Tensor, mean: Tensor, greatest: Tensor, maximize: bool, decay: Any, rest1: Any, beta2: Any,
+    eps: Any, size: Any, is_differentiable: bool,
+) -> None:
+    """One step of one parameter. mean, greatest: its state; size: of the step, with its sign."""
+    gradient = directed(gradient, p, maximize, decay)
+    mean.lerp_(gradient, rest1)
+    greatest.mul_(beta2)
+    greatest.copy_(aten.maximum(kept(greatest, is_differentiable), aten.abs(gradient).add_(eps)))
+    add_quotient(p, kept(mean, is_differentiable), kept(greatest, is_differentiable), size)

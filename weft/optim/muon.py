@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft.autograd.accumulate import gradient_of
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
 from weft.optim.optimizer import Optimizer, Params
-from weft.optim.updates import Group
+from weft.optim.updates import Group, update_each
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -52,13 +51,24 @@ class Muon(Optimizer):
 
     def _update_group(self, group: Group, params: list[Tensor]) -> None:
         lr, decay, momentum = (self._number(group, key) for key in ("lr", "weight_decay", "momentum"))
-        for p in params:
-            grad: Any = gradient_of(p)
-            average = self._state_of(p, ("momentum_buffer",))["momentum_buffer"].lerp_(grad, 1 - momentum)
-            update = aten.lerp(grad, average, momentum) if group["nesterov"] else average.clone()
-            update = _orthogonal(update, group["ns_coefficients"], group["ns_steps"], group["eps"])
-            p.mul_(1 - lr * decay)
-            p.add_(update.to(p.dtype) * (-lr * _adjustment(group["adjust_lr_fn"], p)))
+        rows = [
+            (*row, -lr * _adjustment(group["adjust_lr_fn"], row[0])) for row in self._rows(params, "momentum_buffer")
+        ]
+        update_each(
+            _update, rows, 1 - lr * decay, momentum, 1 - momentum, group["nesterov"], tuple(group["ns_coefficients"]),
+            group["ns_steps"], group["eps"],
+        )
+
+
+def _update(
+    p: Tensor, gradient: Tensor, average: Tensor, size: Any, shrink: Any, momentum: Any, rest: Any, nesterov: bool,
+    coefficients: tuple[float, float, float], steps: int, eps: float,
+) -> None:
+    """One step of one parameter. average: its momentum buffer; size: of the step, with its sign."""
+    average.lerp_(gradient, rest)
+    direction = aten.lerp(gradient, average, momentum) if nesterov else average.clone()
+    p.mul_(shrink)
+    p.add_(_orthogonal(direction, coefficients, steps, eps).to(p.dtype) * size)
 
 
 def _adjustment(kind: str | None, p: Tensor) -> float:

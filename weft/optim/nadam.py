@@ -8,8 +8,8 @@ from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero, check_betas
 from weft.optim.clock import as_number
 from weft.optim.optimizer import Optimizer, Params
-from weft.optim.updates import Group, add_quotient, before_write, descent
-from weft.tensor.modes import modes
+from weft.optim.updates import Group, add_quotient, directed, kept, update_each
+from weft.tensor.modes import beside, modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 
@@ -41,25 +41,43 @@ class NAdam(Optimizer):
             square_correction = clock.correction(beta2)
             now = beta1 * (1 - 0.5 * 0.96 ** (clock.count * momentum_decay))
             coming = beta1 * (1 - 0.5 * 0.96 ** ((clock.count + 1) * momentum_decay))
-            for p in clock.params:
-                grad = descent(p, group["maximize"], 0 if decoupled else decay)
-                product = self._state_of(p, ("mu_product",), _one)["mu_product"]
-                product.mul_(as_number(now, product))
-                state = self._state_of(p, ("exp_avg", "exp_avg_sq"))
-                if shrink is not None:
-                    p.mul_(shrink)
-                state["exp_avg"].lerp_(grad, 1 - beta1)
-                square = state["exp_avg_sq"].mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-                root = aten.add(aten.sqrt(aten.div(square, square_correction)), eps)
-                so_far: Any = (
-                    product.item() if modes.capture is None and not group["differentiable"]
-                    else aten._to_copy(product, dt.float64)
-                )
-                add_quotient(p, grad, root, -lr * as_number(1 - now, lr) / as_number(1 - so_far, lr))
-                add_quotient(
-                    p, before_write(state["exp_avg"], group), root,
+            rows = []
+            for row in self._rows(clock.params, "exp_avg", "exp_avg_sq"):
+                so_far = self._product(row[0], now, group["differentiable"])
+                rows.append((
+                    *row, -lr * as_number(1 - now, lr) / as_number(1 - so_far, lr),
                     -lr * as_number(coming, lr) / as_number(1 - so_far * coming, lr),
-                )
+                ))
+            update_each(
+                _update, rows, group["maximize"], 0 if decoupled else decay, shrink, 1 - beta1, beta2, 1 - beta2,
+                square_correction, eps, group["differentiable"],
+            )
+
+    def _product(self, p: Tensor, now: Any, is_differentiable: bool) -> Any:
+        """The product of the momenta of all steps, this one's included."""
+        product = self._state_of(p, ("mu_product",), _one)["mu_product"]
+        with beside([product], "the optimizer's product of its momenta"):
+            product.mul_(as_number(now, product))
+            return (
+                product.item() if modes.capture is None and not is_differentiable
+                else aten._to_copy(product, dt.float64)
+            )
+
+
+def _update(
+    p: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, size: Any, coming: Any, maximize: bool, decay: Any,
+    shrink: Any, rest1: Any, beta2: Any, rest2: Any, correction: Any, eps: Any, is_differentiable: bool,
+) -> None:
+    """One step of one parameter. mean, square: its state; size, coming: of the steps along the gradient and along its
+    average, with their signs."""
+    gradient = directed(gradient, p, maximize, decay)
+    if shrink is not None:
+        p.mul_(shrink)
+    mean.lerp_(gradient, rest1)
+    square.mul_(beta2).addcmul_(gradient, gradient, value=rest2)
+    root = aten.add(aten.sqrt(aten.div(square, correction)), eps)
+    add_quotient(p, gradient, root, size)
+    add_quotient(p, kept(mean, is_differentiable), root, coming)
 
 
 def _one(p: Tensor) -> Tensor:

@@ -228,6 +228,17 @@ class Optimizer:
             self._add_state(p, lambda p: {name: make(p) for name in missing})
         return state
 
+    def _rows(
+        self, params: list[Tensor], *names: str | None, make: Callable[[Tensor], Tensor] = aten.zeros_like
+    ) -> list[tuple[Any, ...]]:
+        """For each parameter itself, its gradient and its state by these names (None where there is no name)."""
+        wanted = tuple([name for name in names if name is not None])
+        rows = []
+        for p in params:
+            state = self._state_of(p, wanted, make)
+            rows.append((p, gradient_of(p), *[None if name is None else state[name] for name in names]))
+        return rows
+
     def _add_state(self, p: Tensor, make: Callable[[Tensor], State]) -> None:
         """Add to the state of p what `make(p)` gives: computed for real also while a step is captured,
         and taken back if that fails."""

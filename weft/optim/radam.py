@@ -8,7 +8,7 @@ from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero, check_betas
 from weft.optim.clock import Clock
 from weft.optim.optimizer import Optimizer, Params
-from weft.optim.updates import Group, descent
+from weft.optim.updates import Group, directed, update_each
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
@@ -37,20 +37,27 @@ class RAdam(Optimizer):
         for clock in self._clocks(group, params):
             correction = clock.correction(beta1)
             adapts, rectified = _rectification(clock, beta2)
-            for p in clock.params:
-                grad, state = descent(p, group["maximize"], 0 if decoupled else decay), self._state_of(
-                    p, ("exp_avg", "exp_avg_sq")
-                )
-                if shrink is not None:
-                    p.mul_(shrink)
-                state["exp_avg"].lerp_(grad, 1 - beta1)
-                square = state["exp_avg_sq"].mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-                mean = aten.div(state["exp_avg"], correction)
-                if adapts is False:
-                    p.sub_(mean * lr)
-                    continue
-                scaled = mean * lr * (rectified / aten.add(aten.sqrt(square), eps))
-                p.sub_(scaled if adapts is True else aten.where(adapts, scaled, mean * lr))
+            update_each(
+                _update, self._rows(clock.params, "exp_avg", "exp_avg_sq"), group["maximize"],
+                0 if decoupled else decay, shrink, 1 - beta1, beta2, 1 - beta2, correction, lr, adapts, rectified, eps,
+            )
+
+
+def _update(
+    p: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, maximize: bool, decay: Any, shrink: Any, rest1: Any,
+    beta2: Any, rest2: Any, correction: Any, lr: Any, adapts: Any, rectified: Any, eps: Any,
+) -> None:
+    """One step of one parameter. mean, square: its state; adapts, rectified: see below."""
+    gradient = directed(gradient, p, maximize, decay)
+    if shrink is not None:
+        p.mul_(shrink)
+    mean.lerp_(gradient, rest1)
+    square.mul_(beta2).addcmul_(gradient, gradient, value=rest2)
+    direction = aten.div(mean, correction) * lr
+    if adapts is not False:
+        scaled = direction * (rectified / aten.add(aten.sqrt(square), eps))
+        direction = scaled if adapts is True else aten.where(adapts, scaled, direction)
+    p.sub_(direction)
 
 
 def _rectification(clock: Clock, beta2: Any) -> tuple[Any, Any]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.autograd.accumulate import gradient_of
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
 from weft.optim.optimizer import Optimizer, Params
-from weft.optim.updates import Group, add_multiple, add_quotient, directed, kept, update
+from weft.optim.updates import Group, add_multiple, add_quotient, directed, kept, update_each
 from weft.tensor.tensor import Tensor
 
 
@@ -33,18 +32,14 @@ class RMSprop(Optimizer):
             self._number(group, key) for key in ("lr", "eps", "alpha", "weight_decay", "momentum")
         )
         has_momentum = momentum != 0
-        names = (
-            "square_avg", *(("momentum_buffer",) if has_momentum else ()), *(("grad_avg",) if group["centered"] else ())
-        )
         for clock in self._clocks(group, params):
-            for p in clock.params:
-                state = self._state_of(p, names)
-                update(
-                    _update, p, gradient_of(p), state["square_avg"],
-                    state["grad_avg"] if group["centered"] else None,
-                    state["momentum_buffer"] if has_momentum else None, group["maximize"], decay, alpha, 1 - alpha,
-                    eps, momentum, -lr, group["differentiable"],
-                )
+            rows = self._rows(
+                clock.params, "square_avg", "grad_avg" if group["centered"] else None,
+                "momentum_buffer" if has_momentum else None,
+            )
+            update_each(
+                _update, rows, group["maximize"], decay, alpha, 1 - alpha, eps, momentum, -lr, group["differentiable"]
+            )
 
 
 def _update(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.autograd.accumulate import gradient_of
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
 from weft.optim.optimizer import Optimizer, Params
-from weft.optim.updates import Group
+from weft.optim.updates import Group, update_each
 from weft.support.errors import ValueProblem
 from weft.tensor.tensor import Tensor
 
@@ -35,13 +34,20 @@ class Rprop(Optimizer):
         least, most = self._pair(group, "step_sizes")
         self._clocks(group, params)
         for p in params:
-            state = self._state_of(p, ("prev",))
             self._state_of(p, ("step_size",), lambda p: aten.full_like(p, float(group["lr"])))
-            grad: Any = gradient_of(p)
-            grad = -grad if group["maximize"] else aten.clone(grad)
-            agrees = aten.sign(grad * state["prev"])
-            factor = aten.where(agrees > 0, grow, aten.where(agrees < 0, shrink, aten.ones_like(grad)))
-            state["step_size"].mul_(factor).clamp_(least, most)
-            grad = aten.where(agrees < 0, 0.0, grad)
-            p.sub_(aten.sign(grad) * state["step_size"])
-            state["prev"].copy_(grad)
+        rows = self._rows(params, "prev", "step_size")
+        update_each(_update, rows, group["maximize"], shrink, grow, least, most)
+
+
+def _update(
+    p: Tensor, gradient: Tensor, before: Tensor, sizes: Tensor, maximize: bool, shrink: Any, grow: Any, least: Any,
+    most: Any,
+) -> None:
+    """One step of one parameter. before: the gradient of the latest one; sizes: of the steps."""
+    gradient = -gradient if maximize else aten.clone(gradient)
+    agrees = aten.sign(gradient * before)
+    factor = aten.where(agrees > 0, grow, aten.where(agrees < 0, shrink, aten.ones_like(gradient)))
+    sizes.mul_(factor).clamp_(least, most)
+    gradient = aten.where(agrees < 0, 0.0, gradient)
+    p.sub_(aten.sign(gradient) * sizes)
+    before.copy_(gradient)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.autograd.accumulate import gradient_of
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
 from weft.optim.optimizer import Optimizer, Params
-from weft.optim.updates import Group, add_multiple, descent, directed, update
+from weft.optim.updates import Group, add_multiple, descent, directed, update_each
 from weft.support.errors import ValueProblem
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -36,30 +35,27 @@ class SGD(Optimizer):
             self._number(group, key) for key in ("lr", "weight_decay", "momentum", "dampening")
         )
         has_momentum = momentum != 0
+        rows = []
         for p in params:
-            buffer = self.state[p].get("momentum_buffer") if has_momentum else None
-            if has_momentum and (buffer is None or modes.capture is not None):
+            is_first = has_momentum and self.state[p].get("momentum_buffer") is None
+            if has_momentum and modes.capture is not None:
                 grad = descent(p, group["maximize"], decay)
                 velocity = self._velocity(p, grad, momentum, dampening)
                 add_multiple(p, aten.add(grad, velocity, alpha=momentum) if group["nesterov"] else velocity, -lr)
                 continue
-            update(
-                _update, p, gradient_of(p), buffer, group["maximize"], decay, momentum, 1 - dampening,
-                group["nesterov"], -lr,
-            )
+            # (a buffer of zeros: without dampening the first step is the program of the others)
+            (row,) = self._rows([p], "momentum_buffer" if has_momentum else None)
+            rows.append((*row, is_first and dampening != 0))
+        update_each(_update, rows, group["maximize"], decay, momentum, 1 - dampening, group["nesterov"], -lr)
 
     def _velocity(self, p: Tensor, grad: Tensor, momentum: Any, dampening: Any) -> Tensor:
-        """The momentum buffer after a first or a captured step. The first gradient goes in whole, without dampening."""
+        """The momentum buffer after a captured step. The first gradient goes in whole, without dampening."""
         # a buffer of zeros: one program serves the first step and the others
-        if modes.capture is not None and dampening == 0:
+        if dampening == 0:
             return self._state_of(p, ("momentum_buffer",))["momentum_buffer"].mul_(momentum).add_(grad)
-        buffer = self.state[p].get("momentum_buffer")
+        buffer: Tensor | None = self.state[p].get("momentum_buffer")
         if buffer is not None:
-            buffer.mul_(momentum).add_(grad, alpha=1 - dampening)
-            return buffer
-        if modes.capture is None:
-            buffer = self.state[p]["momentum_buffer"] = grad.clone() if modes.grad else grad.detach().clone()
-            return buffer
+            return buffer.mul_(momentum).add_(grad, alpha=1 - dampening)
         return self._first_velocity(p, grad)
 
     def _first_velocity(self, p: Tensor, grad: Tensor) -> Tensor:
@@ -78,12 +74,13 @@ class SGD(Optimizer):
 
 
 def _update(
-    p: Tensor, gradient: Tensor, velocity: Tensor | None, maximize: bool, decay: Any, momentum: Any, rest: Any,
-    nesterov: bool, size: Any,
+    p: Tensor, gradient: Tensor, velocity: Tensor | None, is_first: bool, maximize: bool, decay: Any, momentum: Any,
+    rest: Any, nesterov: bool, size: Any,
 ) -> None:
-    """One step of one parameter. velocity: its momentum buffer; size: of the step, with its sign."""
+    """One step of one parameter. velocity: its momentum buffer, which takes the gradient whole where is_first; size: of
+    the step, with its sign."""
     direction = directed(gradient, p, maximize, decay)
     if velocity is not None:
-        velocity.mul_(momentum).add_(direction, alpha=rest)
+        velocity.copy_(direction) if is_first else velocity.mul_(momentum).add_(direction, alpha=rest)
         direction = aten.add(direction, velocity, alpha=momentum) if nesterov else velocity
     add_multiple(p, direction, size)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import groupby
 from typing import Any
 
 from weft.autograd.accumulate import gradient_of
 from weft.ops.packet import aten
+from weft.tensor.backend import Backend
 from weft.tensor.dense import is_dense, payload_of
 from weft.tensor.modes import floor, modes
 from weft.tensor.tensor import Tensor
@@ -26,17 +28,22 @@ def directed(gradient: Any, p: Tensor, maximize: bool, weight_decay: Any) -> Ten
     return aten.add(gradient, p, alpha=weight_decay) if weight_decay != 0 else gradient
 
 
-def update(rule: Callable[..., None], p: Tensor, *args: Any) -> None:
-    """`rule(p, *args)`, which writes into its tensors: one step of one parameter. It hangs on its arguments alone, and
-    hands its numbers to operators as they are, so that a device may repeat what it did before.
+Row = tuple[Any, ...]
+
+
+def update_each(rule: Callable[..., None], rows: Iterable[Row], *args: Any) -> None:
+    """`rule(*row, *args)` for each row, a parameter and what is its own: one step of each. A rule hangs on its
+    arguments alone, and hands its numbers to operators as they are, so that a device may repeat what it did before.
     """
     below = floor() if modes.capture is None else None
-    if not is_dense(p):
-        payload_of(p).backend.update(rule, (p, *args))
-    elif below is not None:
-        below.backend.update(rule, (p, *args))
-    else:
-        rule(p, *args)
+
+    def backend(row: Row) -> Backend:
+        p: Tensor = row[0]
+        found: Backend = payload_of(p).backend
+        return below.backend if below is not None and is_dense(p) else found
+
+    for where, group in groupby(rows, backend):
+        where.update_each(rule, list(group), args)
 
 
 def before_write(state: Tensor, group: Group) -> Tensor:

@@ -5,11 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from weft.ir.builder import Builder
 from weft.ir.graph import Graph
+from weft.ops.packet import aten
 from weft.passes.resized import Resized
-from weft.passes.unbacked import mentioned
+from weft.passes.unbacked import mentioned, symbols_of
 from weft.types import dims
-from weft.types.dims import Dim
+from weft.types.dims import Dim, symbol
+from weft.types.dtype import int64
+
+
+def bind_arguments(graph: Graph) -> tuple[Graph, dict[str, str]]:
+    """The graph with fresh `s` symbols for the sizes of its parameters that another program found, as in bind_on_entry.
+    """
+    return bind_on_entry(graph, {s for p in graph.params for s in symbols_of(p.type) if s[0] == "u"})
 
 
 def bind_on_entry(graph: Graph, found: Collection[str]) -> tuple[Graph, dict[str, str]]:
@@ -22,3 +31,12 @@ def bind_on_entry(graph: Graph, found: Collection[str]) -> tuple[Graph, dict[str
     renamed: dict[str, Dim] = dict(names)
     block = Resized(lambda d: dims.substitute(d, renamed)).block(graph.block)
     return Graph(graph.name, block, graph.env, graph.writes), {str(new): old for old, new in names.items()}
+
+
+def giving_sizes(graph: Graph, results: int, names: tuple[str, ...]) -> Graph:
+    """The graph with sizes that it finds while it runs, by name, as results behind the first ones."""
+    builder = Builder(graph.name, graph.env)
+    builder.params, builder.nodes = list(graph.params), list(graph.nodes)
+    with builder.active():
+        sizes = [builder.operand(aten.full((), symbol(name), dtype=int64)) for name in names]
+    return builder.graph((*graph.results[:results], *sizes, *graph.results[results:]), graph.writes)

@@ -21,8 +21,9 @@ class Uses:
         counts = Counter(reads)
         writes = call.writes
         self.may_take: dict[Value, dict[Value, None]] = {}  # (a dict is a set in order)
+        listed = Counter([(output, reads[at]) for output, at in call.in_place])
         for output, at in call.in_place:
-            if counts[reads[at]] == 1:
+            if counts[reads[at]] == listed[output, reads[at]]:  # wherever it is read
                 self.may_take.setdefault(writes[output], {})[reads[at]] = None
 
 

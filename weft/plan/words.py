@@ -78,9 +78,3 @@ class Words:
     def is_late(self, dim: Dim) -> bool:
         """Whether a dim is only known while the program runs."""
         return bool(dm.symbols(dim) & self.late)
-
-    def late_in(self, start: int, count: int) -> dict[int, Expr]:
-        """Words of a table that depend on late symbols."""
-        return {
-            w: self.sizes[w] for w in range(start, start + count) if w in self.sizes and self.is_late(self.sizes[w])
-        }

@@ -6,22 +6,62 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
+from weft.runtime.address import address_of
 from weft.support.errors import ArgumentError, OutOfBounds, StateError
 
 Array = np.ndarray[Any, Any]
+
+
+class Loan:
+    """Memory as bytes, for arrays that are handed out. Each of them, and each array that others make of these, holds
+    the first one that NumPy made of the loan: when that has gone, the borrowers have let go.
+    """
+
+    __slots__ = ("__array_interface__", "array")
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        data = (address_of(array), not array.flags.writeable)
+        self.__array_interface__ = {"data": data, "shape": (array.nbytes,), "typestr": "|u1", "version": 3}
+
+
+class Loans:
+    """Who may write a block of memory beside tensors; all storages of the block have the same one. for_good: somebody
+    may whose end nobody sees.
+    """
+
+    __slots__ = ("_latest", "for_good")
+
+    def __init__(self) -> None:
+        self.for_good = False
+        self._latest: ref[Array] | None = None
+
+    @property
+    def are_open(self) -> bool:
+        """Whether somebody may."""
+        return self.for_good or (self._latest is not None and self._latest() is not None)
+
+    def lend(self, array: Array) -> Array:
+        """The memory as bytes, to be shown to others."""
+        found = None if self._latest is None else self._latest()
+        if found is None:
+            found = np.asarray(Loan(array))
+            self._latest = ref(found)
+        return found
 
 
 class Storage:
     """One block of memory, held as the NumPy array that owns it, with a version that every in-place write raises.
 
     `written` is (version, mark) of the latest write by an in-place operator, for the version error;
-    marks are support/locations.py's. `is_lent`: others than tensors, such as NumPy arrays, may write the memory.
+    marks are support/locations.py's. loans: to others than tensors, once there were any.
     """
 
-    __slots__ = ("__weakref__", "_address", "array", "is_lent", "version", "written")
+    __slots__ = ("__weakref__", "_address", "array", "loans", "version", "written")
 
     def __init__(self, array: Array) -> None:
         root = root_of(array)
@@ -29,7 +69,7 @@ class Storage:
         self.version = 0
         self.written: Any = None
         self._address: int | None = None
-        self.is_lent = False
+        self.loans: Loans | None = None
 
     @property
     def address(self) -> int:
@@ -45,7 +85,31 @@ class Storage:
     def silent_alias(self) -> Storage:
         """The same memory under a version counter of its own (Tensor.data)."""
         made = type(self)(self.array)
-        made.is_lent = self.is_lent
+        made.loans = self._loans()
+        return made
+
+    # ---- others than tensors
+    @property
+    def is_lent(self) -> bool:
+        """Whether others than tensors, such as NumPy arrays, may write the memory."""
+        return self.loans is not None and self.loans.are_open
+
+    def _loans(self) -> Loans:
+        if self.loans is None:
+            self.loans = Loans()
+        return self.loans
+
+    def lend(self) -> None:
+        """Note that the memory may be written by others, from now on."""
+        self._loans().for_good = True
+
+    def lent_view(self, view: Array) -> Array:
+        """What a view of the memory shows, for others: while they have it, or arrays made of it, the memory is lent."""
+        whole = self.array
+        offset = address_of(view) - self.address if view.size else 0
+        made: Array = np.ndarray(view.shape, view.dtype, self._loans().lend(whole), offset, view.strides)
+        if not view.flags.writeable:
+            made.flags.writeable = False
         return made
 
     def data_ptr(self) -> int:
@@ -189,11 +253,11 @@ def _place(index: Any, size: int, storage: object) -> int:
 
 def root_of(array: Array) -> Array:
     """The array that owns (or first exposed) the memory, contiguous."""
-    while type(array.base) is np.ndarray:
-        array = array.base
+    while (base := array.base) is not None:
+        if type(base) is np.ndarray:
+            array = base
+        elif type(base) is Loan:
+            array = base.array
+        else:
+            break
     return array
-
-
-def address_of(array: Array) -> int:
-    """Address of an array's first element."""
-    return int(array.__array_interface__["data"][0])

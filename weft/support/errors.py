@@ -45,6 +45,10 @@ class StateError(WeftError, RuntimeError):
     """The operation is not allowed in this state (a leaf changed in place, a graph that was freed, ...)."""
 
 
+class NoFolder(FileNotFoundError, StateError):
+    """A file cannot be written: there is no such folder. (An OSError first: its number, text and filename are kept.)"""
+
+
 class TooLarge(StateError, MemoryError):
     """Sizes that fit into no memory, or into no integer of 64 bits."""
 
@@ -92,7 +96,7 @@ class VerifyError(WeftError, RuntimeError):
     """A graph breaks a rule of the graph language."""
 
 
-class ParseError(WeftError, ValueError):
+class ParseError(WeftError, RuntimeError, ValueError):
     """Text that is not a graph, type or schema."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from functools import lru_cache
@@ -24,10 +25,10 @@ class Location(NamedTuple):
 
 
 def is_internal(filename: str) -> bool:
-    """Whether a code object's file belongs to weft itself."""
+    """Whether a code object's file belongs to weft itself, or to what runs the blocks of its `with` statements."""
     known = _KNOWN.get(filename)
     if known is None:
-        known = _KNOWN[filename] = filename.startswith(PACKAGE) or filename.startswith("<weft")
+        known = _KNOWN[filename] = filename.startswith((PACKAGE, "<weft")) or filename == contextlib.__file__
     return known
 
 
@@ -40,7 +41,8 @@ def user_mark(depth: int = 1) -> Mark | None:
     frame = sys._getframe(depth)
     while frame is not None:
         code = frame.f_code
-        if not (_KNOWN.get(code.co_filename) or is_internal(code.co_filename)):
+        known = _KNOWN.get(code.co_filename)
+        if not (is_internal(code.co_filename) if known is None else known):
             return (code, frame.f_lasti)
         frame = frame.f_back  # type: ignore[assignment]
     return None

@@ -166,6 +166,25 @@ def unflatten(leaves: list[Any], spec: TreeSpec) -> Any:
     return _rebuild(spec.kind, children, spec.meta)
 
 
+def spread(values: Any, spec: TreeSpec) -> list[Any] | None:
+    """One number (or None) per leaf of the structure, from a tree of them that may stop early;
+    None where they do not fit."""
+    if values is None or isinstance(values, int):
+        return [values] * spec.size
+    parts, part_spec = one_level(values)
+    if spec.kind is None:
+        return None
+    if part_spec.kind is not spec.kind or part_spec.meta != spec.meta or len(parts) != len(spec.children):
+        return None
+    out: list[Any] = []
+    for part, child in zip(parts, spec.children, strict=True):
+        found = spread(part, child)
+        if found is None:
+            return None
+        out.extend(found)
+    return out
+
+
 def map_leaves(fn: Callable[[Any], Any], tree: Any) -> Any:
     """The tree with `fn` applied to each leaf."""
     leaves, spec = flatten(tree)

@@ -10,6 +10,8 @@ open_function    a custom Function that may be traced is called as a program (in
                  first called)
 native_product   a large product of matrices of floats in eager mode goes to the compiler's own (installed by the front
                  door, imported when first called)
+compiled_graph   weft.compile(graph) of a captured backward that was read from a file (installed by the front door,
+                 imported when first called)
 split_function   weft.compile(function, split=True) makes a function whose operators wait (installed by the front door,
                  imported when first called)
 """
@@ -59,4 +61,5 @@ captured_backward = Seam("captured_backward")
 open_function = Seam("open_function")
 native_product = Seam("native_product")
 standalone = Seam("standalone")
+compiled_graph = Seam("compiled_graph")
 split_function = Seam("split_function")

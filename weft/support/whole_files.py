@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import tempfile
 import time
 from pathlib import Path
+
+from weft.support.errors import NoFolder
 
 try:
     import fcntl
@@ -24,6 +27,8 @@ def replace_file(path: Path, content: bytes) -> None:
 
     What a process that was killed while it wrote the same path has left behind is removed.
     """
+    if not path.parent.exists():
+        raise NoFolder(errno.ENOENT, f"Parent directory {path.parent} does not exist", str(path))
     _remove_abandoned(path)
     try:
         descriptor, temporary = _begun(path)

@@ -7,7 +7,7 @@ that runs operators on tensors with such payloads, and `register(backend, payloa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -71,9 +71,16 @@ class Backend:
         with self.constants(args):
             return rule(*args)
 
-    def update(self, rule: Callable[..., None], args: Args) -> None:
-        """A rule that writes into tensors among its arguments, and hangs on nothing else than these."""
-        rule(*args)
+    def update_each(self, rule: Callable[..., None], rows: Sequence[Args], args: Args) -> None:
+        """A rule on each row, and on what all have in common. It writes into tensors among its arguments, and hangs on
+        nothing else than these."""
+        for row in rows:
+            rule(*row, *args)
+
+    def backward(self, roots: Sequence[Any], seeds: Sequence[Tensor], keep: bool) -> bool:
+        """Whether it ran a backward call as a whole, one that leaves take their gradients from and nobody listens to.
+        roots: the edges where it begins; keep: whether what was saved is kept."""
+        return False
 
     def ready(self, tensor: Tensor) -> None:
         """A tensor that was just made is to last: where it is the same whatever else is computed, its value may come

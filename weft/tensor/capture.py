@@ -113,6 +113,9 @@ class ActiveCapture(Protocol):
     def call(self, function: Callable[..., R], *args: Any) -> R:
         """Call machinery of weft's: the user's frames alone are watched, and its errors get the user's line."""
 
+    def expect_history(self, args: tuple[Any, ...], node: Any) -> None:
+        """A call with these arguments is about to be recorded that has a history: its node."""
+
     def specialized(self, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Bound arguments; numbers whose value decides what is computed (`Op.specialize`) are Python's, and guarded."""
 
@@ -124,6 +127,19 @@ class ActiveCapture(Protocol):
 
     def on_roll_back(self, undo: Callable[[], None]) -> None:
         """Call `undo` should the capture fail."""
+
+    def hooks(
+        self, table: dict[int, Callable[..., Any]], caller: Callable[..., Any], replaced: int | None
+    ) -> list[Callable[..., Any]]:
+        """The hooks of a table; for those that the program calls when it runs, what records the call.
+        caller: what calls a hook, and looks at what it returns; replaced: the argument whose place that takes."""
+
+    def call_rule(self, node: Any, rule: Callable[..., Any], grads: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Record the call of a custom Function's backward: its gradients for the node's edges. None for one that is
+        traced."""
+
+    def call_forward(self, function: Any, ctx: Any, args: tuple[Any, ...]) -> Any:
+        """Record the call of a custom Function's forward: its outputs. None for one that is traced."""
 
     def refuse(self, what: str) -> CaptureError:
         """The error for what a compiled function may not do, with the user's line."""

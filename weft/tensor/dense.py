@@ -129,10 +129,23 @@ def lend(tensor: Tensor, what: str) -> None:
     """Note that others than tensors get at the memory of a tensor, and may write it."""
     storage = tensor.storage()
     if isinstance(storage, Storage):
-        storage.is_lent = True
-        below = floor()
-        if below is not None:
-            below.lend(tensor, what)
+        storage.lend()
+        _lend_below(tensor, what)
+
+
+def lent(tensor: Tensor, array: Array, what: str) -> Array:
+    """A tensor's array for others, who may write it while they have it, or what they make of it."""
+    storage = tensor.storage()
+    if not isinstance(storage, Storage):
+        return array
+    _lend_below(tensor, what)
+    return storage.lent_view(array)
+
+
+def _lend_below(tensor: Tensor, what: str) -> None:
+    below = floor()
+    if below is not None:
+        below.lend(tensor, what)
 
 
 def payload_of(tensor: Any) -> Payload:
@@ -159,6 +172,12 @@ def dressed_as(data: Any, out: Tensor) -> Tensor:
 def is_dense(tensor: Any) -> bool:
     """Whether a tensor's payload is an array."""
     return type(tensor._data) is ndarray
+
+
+def has_dims_and_dtype(tensor: Any, dims: tuple[Any, ...], dtype: DType) -> bool:
+    """Whether a tensor is dense, with these sizes and this dtype."""
+    data = tensor._data
+    return type(data) is ndarray and data.shape == dims and data.dtype is dtype.numpy
 
 
 def dense_array(tensor: Any) -> Array | None:

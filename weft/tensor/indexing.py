@@ -20,7 +20,7 @@ from weft.ops.bind import is_routable
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, CaptureError, IndexBoundsError, Unsupported, ValueProblem
 from weft.tensor.creation import tensor as tensor_of
-from weft.tensor.dense import payload_of
+from weft.tensor.dense import is_dense, payload_of
 from weft.tensor.device import backends
 from weft.tensor.meta import is_meta
 from weft.tensor.modes import modes
@@ -229,6 +229,8 @@ def _check_mask(view: Any, mask: Any, dim: int) -> None:
 
 
 def _as_tensor(view: Any, item: Any) -> Any:
+    if type(item) is Tensor and isinstance(view, Tensor) and is_dense(item) and is_dense(view):
+        return item
     if is_routable(item):
         return _beside(view, item) if isinstance(view, Tensor) and isinstance(item, Tensor) else item
     if isinstance(item, np.ndarray):

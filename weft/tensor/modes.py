@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from weft.support.generators import resumed_within
+
 if TYPE_CHECKING:
     from weft.tensor.capture import ActiveCapture
 
@@ -131,23 +133,7 @@ def _wrap_generator(setting: _ModeSetting, function: Callable[..., Any]) -> Call
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        generator = function(*args, **kwargs)
-        resume: Callable[..., Any] = generator.send
-        value: Any = None
-        while True:
-            try:
-                with setting._again():
-                    item = resume(value)
-            except StopIteration as stop:
-                return stop.value
-            try:
-                resume, value = generator.send, (yield item)
-            except GeneratorExit:
-                with setting._again():
-                    generator.close()
-                raise
-            except BaseException as error:
-                resume, value = generator.throw, error
+        return (yield from resumed_within(setting._again, function(*args, **kwargs)))
 
     return wrapper
 

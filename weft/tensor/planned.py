@@ -8,11 +8,22 @@ from typing import Any
 from weft.ops.op import Op
 from weft.ops.planned import NOT_PLANNED as NOT_PLANNED
 from weft.ops.planned import Table, Wrap, results_of, table_of, table_of_rule
+from weft.runtime.storage import root_of
 from weft.tensor.tensor import Tensor
+
+
+def around(array: Any, shown: Tensor | None = None) -> Tensor:
+    """A tensor around an array without history: in the storage of the dense tensor that it shows, if one."""
+    out = Tensor.__new__(Tensor)
+    out._data, out._storage, out._autograd, out._view = array, None, None, None
+    if shown is not None and root_of(array) is root_of(shown._data):  # (some layouts are copied)
+        out._storage = shown.storage()
+    return out
+
 
 WRAP = Wrap(
     ("t = new(Tensor)", "t._data = out", "t._storage = t._autograd = t._view = None", "return t"),
-    (("new", Tensor.__new__), ("Tensor", Tensor), ("wrap", Tensor), ("results_of", results_of)),
+    (("new", Tensor.__new__), ("Tensor", Tensor), ("wrap", around), ("results_of", results_of)),
 )
 WRITTEN = Wrap(("return None",))
 Run = Callable[[tuple[Any, ...]], Any]
@@ -33,10 +44,7 @@ def table(op: Op, kinds: tuple[type, ...], store: Callable[..., Any] | None = No
     return found
 
 
-def run_rule(owner: Any, rule: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """`rule(*args)` on tensors, or NOT_PLANNED. Where the rule gives an argument back, so does this."""
-    kinds = tuple(map(type, args))
-    found = _TABLES.get((owner, kinds))
-    if found is None:
-        found = _TABLES[owner, kinds] = table_of_rule(owner, rule, kinds, WRAP)
-    return found.run(args)
+def table_of_formula(owner: Any, rule: Callable[..., Any], kinds: tuple[type, ...], gradients: int) -> Table:
+    """The plans of `rule(*args)` on tensors of these classes. Where the rule gives an argument back, so do they; views
+    of the first arguments, the gradients, share their storage."""
+    return table_of_rule(owner, rule, kinds, WRAP, gradients)

@@ -68,6 +68,9 @@ class Questions:
         """Whether the sizes are equal."""
         return bool(self.shape == other.shape)
 
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__()} - {*ABSENT_METHODS})
+
     def dim_order(self: Any, *, ambiguity_check: Any = False) -> tuple[int, ...]:
         """The dims from the outermost in memory to the innermost."""
         strides = self.stride()

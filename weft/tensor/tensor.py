@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from weft.ops.rules import same_dims
-from weft.runtime.storage import InferenceStorage
+from weft.runtime.storage import InferenceStorage, Storage
 from weft.support import seams
 from weft.support.errors import ArgumentError, DTypeError, StateError
 from weft.tensor.conversions import Conversions
-from weft.tensor.dense import detached, dressed_as, lend, payload_of
+from weft.tensor.dense import detached, dressed_as, lent, payload_of
 from weft.tensor.device import backends, usable
 from weft.tensor.history import AutogradState, ViewOf
 from weft.tensor.modes import modes
@@ -52,9 +52,7 @@ class Tensor(Questions, Conversions):
         no_grad, or force=True)."""
         if not force and modes.grad and self.requires_grad:
             raise StateError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-        array = self._array("numpy()")
-        lend(self, "numpy()")
-        return array
+        return lent(self, self._array("numpy()"), "numpy()")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         array = self.numpy()
@@ -80,7 +78,7 @@ class Tensor(Questions, Conversions):
         return self._view.base if self._view is not None else None
 
     def _is_view(self) -> bool:
-        return self._view is not None
+        return self._view is not None and type(self._storage) is not InferenceStorage
 
     def is_set_to(self, other: Tensor) -> bool:
         """Whether both show the same storage with the same geometry."""
@@ -101,6 +99,10 @@ class Tensor(Questions, Conversions):
             raise StateError("requires_grad must be a bool")
         self.requires_grad_(value)
 
+    @requires_grad.deleter
+    def requires_grad(self) -> None:
+        raise StateError("requires_grad cannot be deleted; requires_grad_(False) stops asking for a gradient")
+
     def _view_requires_grad(self) -> bool:
         view, state, storage = self._view, self._autograd, self._storage
         assert view is not None
@@ -109,6 +111,8 @@ class Tensor(Questions, Conversions):
             and (0 if state is None else state.version) != storage.version
         ):
             return view.base.requires_grad  # its base was written: what it is used for, not asking, is refused
+        if view.creation == "inference" and type(storage) is not InferenceStorage:
+            return view.base.requires_grad and self.dtype.is_differentiable  # though it gives no gradient
         return self.grad_fn is not None
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -271,7 +275,11 @@ class Tensor(Questions, Conversions):
         state = self._autograd
         if state is not None and (value.dtype is not self.dtype or value.dims != self.dims):
             state.accumulate = None  # a leaf takes gradients of its new type
-        self._data, self._storage = payload_of(value).moved_to(self), value.storage()
+        storage, version = value.storage(), 0 if self._storage is None else self._storage.version
+        if type(storage) is Storage and storage.version != version:
+            storage = storage.silent_alias()  # what counts this tensor's writes goes on counting
+            storage.version = version
+        self._data, self._storage = payload_of(value).moved_to(self), storage
 
     @data.deleter
     def data(self) -> None:
@@ -280,7 +288,7 @@ class Tensor(Questions, Conversions):
     def _alias(self, share_version: bool) -> Tensor:
         data, storage = self._data, self.storage()
         out: Tensor = object.__new__(Tensor)
-        out._data = detached(data) if share_version else data
+        out._data = detached(data)
         out._storage = storage if share_version else storage.silent_alias()
         out._autograd = out._view = None
         if modes.capture is not None:

@@ -13,34 +13,29 @@ BOOL, INT, FLOAT, COMPLEX = 0, 1, 2, 3  # promotion categories, in order
 
 
 class DType:
-    """An element type. Compare by identity; `str(weft.float32) == "weft.float32"`."""
+    """An element type. Compare by identity; `str(weft.float32) == "weft.float32"`.
 
-    __slots__ = ("_numpy", "bits", "category", "is_signed", "itemsize", "name", "short")
+    numpy: the NumPy dtype (bfloat16 comes from ml_dtypes), found when first asked for.
+    """
+
+    __slots__ = (
+        "bits", "category", "is_complex", "is_differentiable", "is_floating_point", "is_signed", "itemsize", "name",
+        "numpy", "short",
+    )  # fmt: skip
+    numpy: np.dtype[Any]
 
     def __init__(self, name: str, short: str, category: int, itemsize: int, is_signed: bool = True) -> None:
         self.name, self.short, self.category, self.itemsize, self.is_signed = name, short, category, itemsize, is_signed
         self.bits = 8 * itemsize
-        self._numpy: np.dtype[Any] | None = None
+        self.is_floating_point, self.is_complex = category == FLOAT, category == COMPLEX
+        self.is_differentiable = category >= FLOAT
 
-    @property
-    def numpy(self) -> np.dtype[Any]:
-        """The NumPy dtype (bfloat16 comes from ml_dtypes)."""
-        if self._numpy is None:
-            self._numpy = _numpy_dtype(self)
-            BY_NUMPY[self._numpy] = self
-        return self._numpy
-
-    @property
-    def is_floating_point(self) -> bool:
-        return self.category == FLOAT
-
-    @property
-    def is_complex(self) -> bool:
-        return self.category == COMPLEX
-
-    @property
-    def is_differentiable(self) -> bool:
-        return self.category >= FLOAT
+    def __getattr__(self, name: str) -> Any:
+        if name != "numpy":
+            raise AttributeError(f"{self!r} has no attribute {name!r}")
+        found = self.numpy = _numpy_dtype(self)
+        BY_NUMPY[found] = self
+        return found
 
     def to_real(self) -> DType:
         """The dtype of the real part."""

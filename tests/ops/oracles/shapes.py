@@ -59,6 +59,7 @@ given("alias alias_copy", lambda x: x)
 given("alias_scatter", lambda x, src: src)
 given("adjoint mH", lambda x: np.conj(np.swapaxes(x, -2, -1)))
 given("mT", lambda x: np.swapaxes(x, -2, -1))
+given("matrix_H", lambda x: np.conj(x.T))
 given("numpy_T", lambda x: x.T)
 given("ravel", lambda x: x.reshape(-1))
 given("reshape_as view_as", lambda x, other: x.reshape(other.shape), case(F(3, 4), F(2, 6)), case(F(6), F(3, 2)))
@@ -150,10 +151,13 @@ given(
 )
 given("select_scatter", lambda x, src, dim, index: written(x, along(dim, index, x.ndim), src))
 given("unbind_scatter", lambda x, src, output, dim: written(x, along(dim, output, x.ndim), src))
-given("chunk", lambda x, chunks, dim: pieces(x, sizes_of(x.shape[dim], max(-(-x.shape[dim] // chunks), 1)), dim))
 given(
-    "split.sizes split_copy.sizes split_with_sizes split_with_sizes_copy", pieces, case(F(5, 3), (2, 3)),
-    case(F(3, 4), (1, 0, 3), -1),
+    "chunk unsafe_chunk",
+    lambda x, chunks, dim: pieces(x, sizes_of(x.shape[dim], max(-(-x.shape[dim] // chunks), 1)), dim),
+)
+given(
+    "split.sizes split_copy.sizes split_with_sizes split_with_sizes_copy unsafe_split_with_sizes", pieces,
+    case(F(5, 3), (2, 3)), case(F(3, 4), (1, 0, 3), -1),
 )
 given(
     "split_scatter", lambda x, src, output, size, dim: split_scatter(x, src, output, sizes_of(x.shape[dim], size), dim)

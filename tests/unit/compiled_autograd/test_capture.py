@@ -13,9 +13,10 @@ import pytest
 import weft
 import weft.ir
 from weft import compiled_autograd as ca
+from weft.ir.parser import parse_graph
 from weft.ir.printer import print_graph
 from weft.support.counters import counters
-from weft.support.errors import ParseError, StateError
+from weft.support.errors import ArgumentError, ParseError, StateError
 
 Rng = np.random.Generator
 
@@ -93,13 +94,18 @@ def test_the_graph_runs_by_itself_and_from_a_file(rng: Rng, tmp_path: Path) -> N
     graph.save(tmp_path / "backward.txt")
     loaded = weft.ir.load(tmp_path / "backward.txt")
     assert print_graph(loaded) == str(graph)
-    for program in (ca.interpret(graph), ca.interpret(loaded), weft.compile(graph)):
+    for program in (ca.interpret(graph), ca.interpret(loaded), weft.compile(graph), weft.compile(loaded)):
         inputs = list(taken[0])
         with weft.no_grad():
             results = program(inputs)
         for found, wanted in zip(results, expected, strict=True):
             np.testing.assert_allclose(found.numpy(), wanted.numpy())
         assert inputs == []  # taken over, so that what nobody else has can be let go
+
+
+def test_only_captured_graphs_are_compiled() -> None:
+    with pytest.raises(ArgumentError, match=r"%x of @g is f32\[3\]"):
+        weft.compile(parse_graph("graph @g(%x: f32[3]) {\n  return %x\n}"))
 
 
 def test_a_damaged_file_is_no_graph(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def _other(kind: str) -> tuple[Callable[[weft.Tensor], Any], Callable[[weft.Tens
 
     cases: dict[str, tuple[Any, Any, str]] = {
         "operator": (lambda x: x.sin().sum(), lambda x: x.cos().sum(), "CosBackward0 where an earlier one has SinBack"),
-        "constant": (lambda x: x.cumsum(0).sum(), lambda x: x.sum(0, keepdim=True).sum(), "SumBackward0"),
+        "constant": (lambda x: x.cumsum(0).sum(), lambda x: x.sum(0, keepdim=True).sum(), "SumBackward1"),
         "flag": (
             lambda x: weft.nn.functional.gelu(x).sum(), lambda x: weft.nn.functional.gelu(x, approximate="tanh").sum(),
             "`approximate` of GeluBackward0 is 'tanh', was 'none'",

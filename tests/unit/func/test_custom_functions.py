@@ -229,7 +229,7 @@ class WrittenExp(weft.autograd.Function):
 
     @staticmethod
     def jvp(ctx, t):
-        return t * ctx.saved_tensors[0]
+        return t.mul_(ctx.saved_tensors[0])
 
     @staticmethod
     def vmap(info, in_dims, x):

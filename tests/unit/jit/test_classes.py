@@ -347,3 +347,73 @@ REFUSED = [
 def test_what_a_class_does_not_offer_is_refused_by_name(obj, message) -> None:
     with pytest.raises(weft.jit.CompileError, match=message):
         weft.jit.script(obj)
+
+
+def test_annotations_are_what_python_made_of_them() -> None:
+    kind = Tensor  # no name that a function closes over
+
+    class Held:
+        def __init__(self) -> None:
+            self.n = 3
+
+    class Holder:
+        def __init__(self) -> None:
+            self.n = 1
+
+        def put(self, held: Held, x: kind) -> kind:
+            self.n += held.n
+            return x * self.n
+
+    Holder.put.__annotations__.update(held=Held, x=kind)  # as without the import from __future__
+    Holder.put.__annotations__["return"] = kind
+
+    def used(x: Tensor):
+        return Holder().put(Held(), x)
+
+    assert weft.jit.script(used)(weft.ones(1)).item() == 4
+
+
+class Made:
+    __jit_unused_properties__ = ("listed",)
+
+    def __init__(self, a: int) -> None:
+        self.a = a
+
+    @classmethod
+    def of(cls, a: int, more: int = 2) -> Made:
+        return cls(a + more)
+
+    @property
+    def listed(self) -> int:
+        return exec("1")  # type: ignore[func-returns-value]
+
+    @weft.jit.unused
+    def anything(self, x: int, *args, **kwargs) -> int:
+        return exec("1")  # type: ignore[func-returns-value]
+
+    @weft.jit.unused  # type: ignore[prop-decorator]
+    @property
+    def marked(self) -> int:
+        return exec("1")  # type: ignore[func-returns-value]
+
+
+def test_class_methods_and_what_is_left_out() -> None:
+    weft.jit.script(Made)
+
+    def made(a: int) -> int:
+        return Made.of(a).a * 10 + Made(0).of(a, more=3).a
+
+    assert weft.jit.script(made)(4) == made(4)
+
+    def reached(m: Made, which: int) -> int:
+        if which == 0:
+            return m.anything(3)
+        if which == 1:
+            return m.marked
+        return m.listed if which == 2 else m.a
+
+    scripted = weft.jit.script(reached)
+    assert scripted(Made(7), 3) == 7
+    for which in range(3):
+        with pytest.raises(weft.jit.Error, match="must not be called"):
+            scripted(Made(7), which)

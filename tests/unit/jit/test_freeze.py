@@ -80,3 +80,27 @@ def test_a_module_in_training_mode_is_refused() -> None:
         weft.jit.freeze(weft.jit.script(Net()))
     with pytest.raises(TypeError, match="takes a scripted Module, not Net"):
         weft.jit.freeze(Net())
+
+
+class Named(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names = {"a": [weft.ones(2)], "b": [weft.zeros(2), weft.ones(2)]}
+
+    @weft.jit.export
+    def told(self, x: Tensor) -> Tensor:
+        for key, values in self.names.items():
+            x = x + len(key) * values[-1]
+        return x
+
+
+def test_dicts_are_constants_and_forward_may_be_missing() -> None:
+    scripted = weft.jit.script(Named()).eval()
+    frozen = weft.jit.freeze(scripted, ["told"])
+    scripted.names["a"].append(weft.full((2,), 9.0))
+    del scripted.names["b"]
+    file = io.BytesIO()
+    weft.jit.save(frozen, file)
+    file.seek(0)
+    for one in (frozen, weft.jit.load(file)):
+        assert one.told(weft.zeros(2)).tolist() == [2.0, 2.0]

@@ -106,3 +106,87 @@ def test_a_module_behind_an_interface_can_be_exchanged() -> None:
     assert module(x, "c").tolist() == [6.0, 6.0] and module.names == ["a", "c"]
     module(x, "d").sum().backward()
     assert module.inner.by.grad.tolist() == [2.0]
+
+
+@weft.jit.interface
+class Wider:
+    def apply(self, x: Tensor, n: int) -> Tensor: ...
+
+    def more(self, x: Tensor) -> Tensor: ...
+
+
+def test_an_interface_may_stand_for_one_with_fewer_methods() -> None:
+    def narrowed(op: Wider, x: Tensor) -> Tensor:
+        return used(op, x)
+
+    def widened(op: Operation) -> Wider:
+        return op
+
+    class Both(Plus):
+        def more(self, x: Tensor) -> Tensor:
+            return x
+
+    assert weft.jit.script(narrowed)(Both(), weft.ones(1)).item() == 4
+    with pytest.raises(weft.jit.CompileError, match="has no method 'more'"):
+        weft.jit.script(widened)
+
+
+class Scaled(nn.Module):
+    def __init__(self, k: float) -> None:
+        super().__init__()
+        self.k = k
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.k
+
+
+class Chosen(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.items = nn.ModuleList([Scaled(2.0), nn.ReLU(), Scaled(4.0)])
+        self.named = nn.ModuleDict({"a": Scaled(3.0), "b": nn.ReLU()})
+
+    def forward(self, x: Tensor, at: int, key: str) -> Tensor:
+        first: Layer = self.items[at]
+        second: Layer = self.named[key]
+        return second.forward(first.forward(x))
+
+
+def test_an_element_is_chosen_while_the_program_runs() -> None:
+    plain = Chosen()
+    for scripted in (weft.jit.script(plain), again(weft.jit.script(plain))):
+        for at in range(-3, 3):
+            for key in "ab":
+                assert scripted(weft.ones(1), at, key).item() == plain(weft.ones(1), at, key).item()
+        with pytest.raises(IndexError, match="3"):
+            scripted(weft.ones(1), 3, "a")
+        with pytest.raises(KeyError, match="c"):
+            scripted(weft.ones(1), 0, "c")
+
+
+class Held(nn.Module):
+    inner: Layer
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.plain = Scaled(2.0), Scaled(3.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.plain(self.inner.forward(x))
+
+
+class Counted(nn.Module):
+    def forward(self, n: int) -> int:
+        return n + 1
+
+
+def test_a_submodule_is_replaced_by_one_that_its_programs_can_call() -> None:
+    held = weft.jit.script(Held())
+    held.inner, held.plain = weft.jit.script(nn.ReLU()), weft.jit.script(Scaled(5.0))
+    assert held(weft.ones(1)).item() == 5.0
+    with pytest.raises(RuntimeError, match="does not fit the interface 'Layer'"):
+        held.inner = weft.jit.script(Counted())
+    with pytest.raises(RuntimeError, match="Expected a value of type 'Scaled' for field 'plain', but found 'ReLU'"):
+        held.plain = weft.jit.script(nn.ReLU())
+    with pytest.raises(weft.jit.CompileError, match="does not support inheritance"):
+        weft.jit.interface(type("Derived", (nn.ReLU,), {}))

@@ -244,3 +244,19 @@ def test_a_loaded_module_calls_its_own_functions() -> None:
     for made in ([again(s) for s in scripted], [again(again(s)) for s in scripted]):
         for module, loaded in zip(modules, made, strict=True):
             assert weft.equal(loaded(x), module(x))
+
+
+def warned(n: int) -> int:
+    for _ in range(n):
+        warnings.warn("again", stacklevel=2)
+    warnings.warn("again", stacklevel=2)
+    return n
+
+
+def test_warnings_are_of_their_lines() -> None:
+    scripted = weft.jit.script(warned)
+    first = warned.__code__.co_firstlineno
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        assert scripted(3) == 3
+    assert [(w.filename, w.lineno - first) for w in caught] == [(__file__, 2), (__file__, 3)]

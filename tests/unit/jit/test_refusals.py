@@ -55,7 +55,7 @@ REFUSED = [
     ("def f(n: int):\n    return (lambda x: x)(n)", "lambda", "a lambda cannot be compiled"),
     ("def f(x):\n    return math", "math", "python module cannot be used as a value"),
     ("def f(x: 'Unheard'):\n    return x", "'Unheard'", "the annotation means nothing here"),
-    ("def f(x: List):\n    return x", "List", "needs the types of its elements"),
+    ("def f(x: List):\n    return x", "List", "without a contained type"),
     ("def f(items: List[int]):\n    items.append('a')", "items.append", "of type str cannot be put into a list of int"),
     ("def f(x):\n    return x(1)", "x(1)", "is not callable"),
     ("def f(n: int):\n    return (1, 2.0)[n]", "(1, 2.0)[n]", "index of a tuple must be an integer that is written"),
@@ -71,6 +71,14 @@ REFUSED = [
     ("x = 1", "x = 1", "a program consists of functions"),
     ("def f(x):\n    return {1: 2, **x}", "x}", "\\*\\* in a dict"),
     ("def f(n: int):\n    return 99999999999999999999", "999999999", "does not fit into 64 bits"),
+    ("def f(n: int):\n    break", "break", "'break' outside loop"),
+    ("def f(n: int):\n    return tuple(1, n)", "tuple(1, n)", "takes 0 to 1 arguments, 2 were given"),
+    ("def f(n: List[int]):\n    return len(n, size=2)", "len(n", "takes no arguments by name, not size"),
+    ("def f(n: int):\n    for i in enumerate():\n        n = i\n    return n", "enumerate", "takes 1 to 2"),
+    ("def f(n: int):\n    return print(n, flush=True)", "print", "takes sep= and end= here, not flush"),
+    ("def f(n: int = 0.5):\n    return n", "n:", "Expected a default value of type int for 'n', not a float"),
+    ("def f(n):\n    # type: Int -> Tensor\n    return n", "def f", "are written `# type: \\(int\\) -> int`"),
+    ("def f(n: 'List[i'):\n    return n", "'List[i'", "the annotation means nothing here: SyntaxError"),
 ]
 
 

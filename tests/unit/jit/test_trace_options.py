@@ -121,3 +121,80 @@ def test_another_graph_for_another_input_is_an_error() -> None:
 def test_values_that_become_python_s_are_warned_of(function) -> None:
     with pytest.warns(weft.jit.TracerWarning, match="constant"):
         weft.jit.trace(function, weft.ones(2), check_trace=False)
+
+
+class Own(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.x = nn.Parameter(weft.full((2,), 5.0))
+
+    @weft.jit.export
+    def told(self) -> int:
+        return 3
+
+    def forward(self, y: Tensor) -> Tensor:
+        return self.x - y
+
+
+def test_an_example_may_be_the_module_s_own_parameter() -> None:
+    module = Own()
+    traced = weft.jit.trace(module, module.x)
+    assert traced(weft.ones(2)).tolist() == [4.0, 4.0]
+    assert traced.told() == 3 and again(traced).told() == 3
+
+
+def test_what_another_trace_left_behind_is_a_constant() -> None:
+    kept: list[Tensor] = []
+
+    def remembered(x: Tensor) -> Tensor:
+        kept.append(x.neg())
+        return x + kept[0]
+
+    with pytest.raises(weft.jit.TracingCheckError, match="Graphs differed"):
+        weft.jit.trace(remembered, weft.ones(2))
+
+
+class Taking(nn.Module):
+    def forward(self, parts: dict[str, tuple[Tensor, Tensor]]) -> Tensor:
+        return parts["a"][1] + 1
+
+
+class Giving(nn.Module):
+    def forward(self, parts: dict[str, tuple[Tensor, Tensor]]) -> dict[str, tuple[Tensor, Tensor]]:
+        first, second = parts["a"]
+        return {"a": (first, second * first)}
+
+
+class Through(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.giving, self.taking = weft.jit.script(Giving()), weft.jit.script(Taking())
+
+    def forward(self, parts: dict[str, tuple[Tensor, Tensor]]) -> Tensor:
+        given = self.giving(parts)
+        return self.taking(given) + self.taking({"a": (parts["a"][0], given["a"][1])})
+
+
+def test_dicts_go_into_scripted_parts_and_come_out_as_values(rng) -> None:
+    through = Through()
+    traced = weft.jit.trace(through, {"a": (weft.ones(2), weft.ones(2))})
+    for n in (0, 3):
+        parts = {"a": (weft.from_numpy(rng.standard_normal(n)), weft.from_numpy(rng.standard_normal(n)))}
+        assert weft.equal(traced(parts), through(parts))
+
+
+@pytest.mark.parametrize("name", ["T", "mT", "H", "mH", "data", "real"])
+def test_properties_of_tensors(name, rng) -> None:
+    def read(x: Tensor) -> Tensor:
+        return getattr(x, name) * 2
+
+    x, y = (weft.from_numpy(rng.standard_normal(s) + 1j) for s in ((2, 3), (3, 4)))
+    for made in (weft.jit.trace(read, x), weft.jit.CompilationUnit(f"def f(x):\n    return x.{name} * 2").f):
+        assert weft.equal(made(y), read(y)) and weft.equal(again(made)(y), read(y))
+
+
+def test_backward_hooks_are_refused() -> None:
+    module = nn.Sequential(nn.Linear(2, 2))
+    module[0].register_full_backward_hook(lambda *parts: None)
+    with pytest.raises(RuntimeError, match="backward hooks assigned cannot be traced; take those of 0"):
+        weft.jit.trace(module, weft.ones(2))

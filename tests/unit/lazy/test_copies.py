@@ -88,3 +88,56 @@ def test_an_update_of_a_part_and_a_sum_need_no_memory(rng):
     weft.counters.reset()
     np.testing.assert_allclose(step(x).item(), x.numpy().sum())
     assert weft.counters.copies == 0
+
+
+def test_a_part_is_computed_where_it_lies():
+    x = weft.randn(6, 8, device="lazy")
+    lazy.mark_step()
+    wanted = x.cpu()
+    for _ in range(2):
+        weft.counters.reset()
+        x.view(-1)[2:5].add_(1)
+        total = x.sum()
+        lazy.mark_step()
+        lazy.wait_device_ops()
+        assert weft.counters.kernels == 2 and weft.counters.copies == 0
+    wanted.view(-1)[2:5].add_(2)
+    np.testing.assert_allclose(x.numpy(), wanted.numpy(), rtol=1e-6)
+    np.testing.assert_allclose(total.item(), wanted.sum().item(), rtol=1e-5)
+
+
+PARTS = {
+    "reads the part": lambda x, y: x[1].mul_(2),
+    "reads another part": lambda x, y: x[1].copy_(x[0] * 2 + 1),
+    "reads it shifted": lambda x, y: x.view(-1)[2:9].copy_(x.view(-1)[1:8] * 3),
+    "reads it reversed": lambda x, y: x[2].copy_(x[2].flip(0) - 1),
+    "reads it transposed": lambda x, y: x[:3, :3].copy_(x[:3, :3].t() * 2),
+    "reads one element": lambda x, y: x[0].copy_(x[0] * x[0, 0]),
+    "reads something else": lambda x, y: x[:, 1].copy_(y[:, 0] * 2),
+    "two parts change places": lambda x, y: (t := x[0] * 1, x[0].copy_(x[1]), x[1].copy_(t)),
+    "what is read is written before": lambda x, y: (t := y[0] + 1, y[0].zero_(), x[0].copy_(t)),
+    "it is read again": lambda x, y: (t := x[0] + 1, x[0].copy_(t), y[0].copy_(t * 2)),
+    "all of it": lambda x, y: x[:].copy_(x * 2 + y),
+    "windows that overlap": lambda x, y: x.view(-1).unfold(0, 4, 2).mul_(2),
+    "expanded": lambda x, y: x[:2].copy_((y[0] * 2).expand(2, 4)),
+}
+
+
+@pytest.mark.parametrize("write", PARTS.values(), ids=PARTS)
+def test_parts_are_right_wherever_they_are_computed(write, rng):
+    values = [rng.integers(-4, 5, (3, 4)).astype(np.float32) for _ in range(2)]
+    wanted = [weft.from_numpy(v.copy()) for v in values]
+    found = [weft.from_numpy(v).to("lazy") for v in values]
+    compiled = [weft.from_numpy(v.copy()) for v in values]
+    step = weft.compile(lambda: (write(*compiled), compiled[0].sum())[1])
+    for _ in range(3):
+        write(*wanted)
+        total = wanted[0].sum()
+        write(*found)
+        sums = found[0].sum(), step()
+        lazy.mark_step()
+        for a, b, c in zip(wanted, found, compiled, strict=True):
+            np.testing.assert_array_equal(b.numpy(), a.numpy())
+            np.testing.assert_array_equal(c.numpy(), a.numpy())
+        for s in sums:
+            assert s.item() == total.item()

@@ -92,8 +92,10 @@ def _trained(device: str, make: Any, steps: int = 6) -> tuple[list[np.ndarray], 
         x = weft.tensor(np.random.default_rng(i).standard_normal((6, 4)).astype(np.float32), device=device)
         optimizer.zero_grad()
         model(x).square().mean().backward()
+        before = _entries()
         optimizer.step()
         if device == "lazy":
+            assert not i or _entries() == before + 1  # all parameters together
             lazy.mark_step()
             compiles.append(lazy.metrics.counter_value("UncachedCompile") or 0)
     return [p.detach().cpu().numpy() for p in model.parameters()], compiles
@@ -107,7 +109,13 @@ OPTIMIZERS = {
     "nesterov": lambda p: weft.optim.SGD(p, momentum=0.9, nesterov=True),
     "dampened": lambda p: weft.optim.SGD(p, momentum=0.5, dampening=0.3, weight_decay=0.0),
     "rmsprop": lambda p: weft.optim.RMSprop(p, momentum=0.9, centered=True),
-    "nadam": lambda p: weft.optim.NAdam(p),
+    "nadam": lambda p: weft.optim.NAdam(p, weight_decay=0.1, decoupled_weight_decay=True),
+    "radam": lambda p: weft.optim.RAdam(p, weight_decay=0.1),
+    "adadelta": lambda p: weft.optim.Adadelta(p, weight_decay=0.1),
+    "adagrad": lambda p: weft.optim.Adagrad(p, lr_decay=0.1),
+    "adamax": lambda p: weft.optim.Adamax(p),
+    "rprop": lambda p: weft.optim.Rprop(p),
+    "muon": lambda p: weft.optim.Muon([q for q in p if q.ndim == 2]),
 }
 
 
@@ -117,7 +125,7 @@ def test_replayed_updates_train_as_eager_ones_and_compile_nothing_for_another_ra
     found, compiles = _trained("lazy", OPTIMIZERS[name])
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
-    assert compiles[2] == compiles[-1]
+    assert compiles[-1] - compiles[2] <= (name == "radam")  # which begins to adapt at its sixth step
 
 
 def test_an_update_of_tensors_that_share_memory_is_not_replayed() -> None:
@@ -182,7 +190,7 @@ def test_sizes_of_replayed_formulas_are_inputs_of_one_program() -> None:
     assert lazy.metrics.counter_value("UncachedCompile") == 1
 
 
-@pytest.mark.parametrize("name", ["adam", "adamw", "rmsprop", "sgd"])
+@pytest.mark.parametrize("name", ["adam", "adamw", "rmsprop", "sgd", "nesterov", "adadelta"])
 def test_the_first_step_of_an_optimizer_is_the_program_of_those_that_follow(name: str) -> None:
     _, compiles = _trained("lazy", OPTIMIZERS[name])
     assert compiles == [1] * len(compiles)
@@ -216,11 +224,10 @@ def test_rules_are_recorded_anew_for_another_default_dtype() -> None:
         assert rules is not None
         return len(rules._known)
 
-    assert kinds() == kinds() > 0
+    kinds()
+    assert (known := kinds()) == kinds() > 0
     weft.set_default_dtype(weft.float64)
     try:
-        rules = lazy_at(0).where.rules
-        assert rules is not None and not rules._known
-        assert kinds() > 0
+        assert kinds() == kinds() > known
     finally:
         weft.set_default_dtype(weft.float32)

@@ -62,6 +62,37 @@ def test_an_array_that_was_handed_out_is_written_in_time(rng):
     assert len(compiled.cuts) <= 1  # the array is gone: nothing has to be written at once
 
 
+@pytest.mark.parametrize("borrow", [
+    lambda x: x.numpy(), lambda x: x.numpy()[1:].T, lambda x: x.data.numpy().view(np.int32), lambda x: x.t().numpy(),
+    lambda x: memoryview(x.numpy()), np.from_dlpack, np.asarray,
+])
+def test_memory_is_lent_while_somebody_has_it(rng, borrow):
+    x = drawn(rng, 3, 2)
+    step = weft.compile(lambda: x.add_(1), split=True)
+    before, borrowed = x.tolist(), borrow(x)
+    step()
+    assert len(step.cuts) == 1 and np.shares_memory(borrowed, x.numpy())
+    del borrowed
+    step()
+    assert sum(step.cuts.values()) == 1
+    np.testing.assert_allclose(x, np.array(before) + 2)
+
+
+def test_an_array_that_came_in_is_lent_for_good(rng):
+    array = rng.standard_normal(4)
+    before = array.copy()
+    x = weft.from_numpy(array)
+    weft.from_numpy(x.numpy()[2:]).mul_(2)
+
+    @weft.compile(split=True)
+    def step():
+        x.add_(1)
+        return array.copy()
+
+    before[2:] *= 2
+    np.testing.assert_array_equal(step(), before + 1)
+
+
 def test_aliases_made_before_within_and_after(rng):
     base = weft.arange(12.0).reshape(3, 4)
     row, turned, alias = base[1], base.t(), base.detach()

@@ -74,8 +74,21 @@ def test_what_is_refused_before_the_first_input() -> None:
         weft.optim.SGD(layer.parameters(), lr=0.1)
     with pytest.raises(RuntimeError, match="LazyConv2d"):
         layer(weft.ones(3))
-    with pytest.raises(Exception, match="first input inside a compiled function"):
-        weft.compile(nn.LazyLinear(2))(weft.ones(2, 3))
+
+
+def test_a_compiled_forward_gets_its_first_input() -> None:
+    """The hook that makes the parameters is called, and what is captured is the ordinary layer behind it."""
+    layers = nn.Sequential(nn.LazyLinear(4), nn.Tanh(), nn.LazyLinear(2))
+    x = weft.randn(5, 3)
+    found = weft.compile(layers)(x)
+    assert type(layers[0]) is nn.Linear and layers[2].weight.shape == (2, 4)
+    found.square().sum().backward()
+    got = [p.grad.clone() for p in layers.parameters()]
+    layers.zero_grad()
+    expected = layers(x)
+    expected.square().sum().backward()
+    for a, b in zip([found, *got], [expected, *[p.grad for p in layers.parameters()]], strict=True):
+        assert weft.allclose(a, b, atol=1e-5)
 
 
 def test_a_module_of_ones_own() -> None:

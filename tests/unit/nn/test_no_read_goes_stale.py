@@ -343,6 +343,18 @@ READS = {
         ),
         "P.register(A)", "P = abc.ABCMeta('P', (), {})",
     ),
+    "a hook that unpacks": Read(
+        """
+        k = [2.]
+        def step(x):
+            x = x.requires_grad_()
+            with weft.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t * k[0]):
+                y = (x * x).sin().sum()
+            return weft.autograd.grad(y, (x,))[0]
+        """,
+        "k[0] = 5.",
+        "k[0] = 2.",
+    ),
     "a weak reference": Read(
         (
             "import weakref\nclass A: pass\na = A(); r = weakref.ref(a)\n"

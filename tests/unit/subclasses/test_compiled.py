@@ -14,6 +14,7 @@ import weft
 from weft import nn, overrides
 from weft.nn.parameter import Parameter
 from weft.support.counters import counters
+from weft.utils.checkpoint import checkpoint
 from weft.utils.dispatch import WeftDispatchMode
 
 
@@ -331,6 +332,21 @@ def test_function_subclass_steps(rng: np.random.Generator) -> None:
         compiled(x)
     np.testing.assert_allclose(x.detach().numpy(), a.numpy() / 8)
     assert type(x) is Quantity and x.is_leaf
+
+
+@pytest.mark.parametrize("is_wrapped", [False, True])
+def test_checkpoints_give_out_what_they_saved_once(rng: np.random.Generator, is_wrapped: bool) -> None:
+    def step(x: weft.Tensor) -> weft.Tensor:
+        out = checkpoint(lambda s: (s.sin() * s).exp(), x, use_reentrant=False)
+        return weft.autograd.grad(out.sum(), (x,))[0]
+
+    a, b = drawn(rng, int(rng.integers(1, 5)))
+    x = (Two(a, b) if is_wrapped else a).requires_grad_()
+    f, expected = weft.compile(step), step(x)
+    for i in range(2):
+        with Once() as once:
+            same(f(x), expected)
+        assert once.captures == (i == 0)
 
 
 def test_modes_see_compiled_functions_uncompiled() -> None:

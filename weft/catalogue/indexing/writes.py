@@ -190,10 +190,9 @@ def _index_put_type(
 
 
 def _index_put(x: Array, indices: Sequence[Array | None], values: Array, accumulate: bool) -> None:
-    where = numpy_index(x, indices)
-    if not accumulate and not values.ndim:
-        x[where] = values
+    if not accumulate and _is_put(x, numpy_index(x, indices, is_checked=False), values):
         return
+    where = numpy_index(x, indices)
     values = expand_values(values, _shape_of(x, where))
     if not accumulate:
         x[where] = values
@@ -201,6 +200,19 @@ def _index_put(x: Array, indices: Sequence[Array | None], values: Array, accumul
         np.logical_or.at(x, where, values)
     else:
         _accumulate(x, where, values)
+
+
+def _is_put(x: Array, where: tuple[Any, ...], values: Array) -> bool:
+    """Whether the values were put there by NumPy, which looks at places and sizes before it writes, but drops leading
+    dims of values; what is wrong with them, the long way says."""
+    arrays = [w.ndim for w in where if type(w) is np.ndarray]
+    if values.ndim and (0 in arrays or values.ndim > x.ndim - len(arrays) + max(arrays, default=0)):
+        return False
+    try:
+        x[where] = values
+    except (IndexError, ValueError):
+        return False
+    return True
 
 
 def _shape_of(x: Array, where: tuple[Any, ...]) -> tuple[int, ...]:

@@ -100,9 +100,9 @@ language(
     rule=lambda items, item: BOOL if isinstance(type_of(items), TupleType) else None, effect=ORDERED, observes="pure",
 )
 language(
-    "prim::index", "self, item, start=None", "Where an element is. Raises ValueError.",
-    lambda self, item, start: self.index(item) if start is None else self.index(item, start), "T[], T, int? -> int",
-    "str, str, int? -> int", effect=ORDERED, observes="raises",
+    "prim::index", "self, item, start=None, stop=None", "Where an element is. Raises ValueError.",
+    lambda self, item, start, stop: self.index(item, start or 0, len(self) if stop is None else stop),
+    "T[], T, int?, int? -> int", "str, str, int?, int? -> int", effect=ORDERED, observes="raises",
 )
 language(
     "prim::count", "self, item, start=None, stop=None", "How often an element is there.",
@@ -116,7 +116,7 @@ language(
 language(
     "prim::sorted", "self, reverse=False", "A new list, in order.", lambda self, reverse: sorted(self, reverse=reverse),
     "int[], bool -> int[]", "float[], bool -> float[]", "str[], bool -> str[]", "bool[], bool -> bool[]",
-    "List((T, K)), bool -> List((T, K))", effect=ORDERED, observes="pure",
+    "List((T, K)), bool -> List((T, K))", "List(Tensor), bool -> List(Tensor)", effect=ORDERED, observes="raises",
 )
 language(
     "prim::reversed", "self", "A new list, the last element first.", lambda self: list(self)[::-1], "T[] -> T[]",
@@ -198,7 +198,7 @@ language("prim::reverse", "self", "Turn the order round.", lambda self: self.rev
 language(
     "prim::sort", "self, reverse=False", "Put the elements in order.", lambda self, reverse: self.sort(reverse=reverse),
     "int[], bool -> None", "float[], bool -> None", "str[], bool -> None", "bool[], bool -> None",
-    "List((T, K)), bool -> None", effect=ORDERED,
+    "List((T, K)), bool -> None", "List(Tensor), bool -> None", effect=ORDERED,
 )
 language(
     "prim::clear", "self", "Take every element away.", lambda self: self.clear(), "T[] -> None", "Dict(K, V) -> None",

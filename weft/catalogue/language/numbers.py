@@ -17,6 +17,7 @@ from weft.types.tensor_type import (
     LAYOUT,
     NUMBER,
     STR,
+    ClassType,
     DictType,
     ListType,
     OptionalType,
@@ -165,7 +166,8 @@ def _are_comparable(a: Type, b: Type) -> bool:
     loose = (OptionalType, ListType, TupleType, DictType)
     return (
         a is b or ANY in (a, b) or {a, b} in ({LAYOUT, STR}, {DEVICE, STR}) or (a in numbers and b in numbers)
-        or isinstance(a, loose) or isinstance(b, loose) or a.is_subtype_of(b) or b.is_subtype_of(a)
+        or isinstance(a, loose) or isinstance(b, loose) or (isinstance(a, ClassType) and isinstance(b, ClassType))
+        or a.is_subtype_of(b) or b.is_subtype_of(a)
     )
 
 
@@ -189,8 +191,18 @@ language(
     "prim::ne", "a, b", "Whether two values differ.", operator.ne, rule=_equal, effect=ORDERED, observes="pure",
     native=lambda s, a, b: s.compare("ne", a, b),
 )
-language("prim::is_", "a, b", "Whether two names stand for one object (None, say).", operator.is_, "Any, Any -> bool")
-language("prim::is_not", "a, b", "Whether two names stand for two objects.", operator.is_not, "Any, Any -> bool")
+
+
+def is_same(a: Any, b: Any) -> bool:
+    """`a is b`, where equal numbers and texts of one type are one object, however they came about."""
+    return a is b or (type(a) is type(b) and isinstance(a, (int, float, complex, str)) and a == b)
+
+
+language("prim::is_", "a, b", "Whether two names stand for one object (None, say).", is_same, "Any, Any -> bool")
+language(
+    "prim::is_not", "a, b", "Whether two names stand for two objects.", lambda a, b: not is_same(a, b),
+    "Any, Any -> bool",
+)
 language(
     "prim::not_", "a", "Whether a condition does not hold.", operator.not_, "bool -> bool",
     native=lambda s, a: s.not_(a),
@@ -203,7 +215,7 @@ language(
     "float, float -> (float, float)", effect="raises",
     native=lambda s, a, b: (s.floordiv(a, b), s.mod(a, b)),
 )
-_EXTREMA = ("int, int -> int", "float, float -> float", "str, str -> str")
+_EXTREMA = ("int, int -> int", "float, float -> float", "str, str -> str", "Number, Number -> Number")
 language("prim::min", "a, b", "The lesser of two.", min, *_EXTREMA, native=lambda s, a, b: s.extremum("lt", a, b))
 language("prim::max", "a, b", "The greater of two.", max, *_EXTREMA, native=lambda s, a, b: s.extremum("gt", a, b))
 language(

@@ -70,6 +70,15 @@ def is_variable(kind: Type) -> bool:
     return isinstance(kind, ClassType) and kind.name in ("T", "K", "V")
 
 
+def stands_for_any(kind: Type) -> bool:
+    """Whether a type of a signature is a variable, or a list or dict of such."""
+    if isinstance(kind, ListType):
+        return stands_for_any(kind.element)
+    if isinstance(kind, DictType):
+        return stands_for_any(kind.value)
+    return is_variable(kind)
+
+
 def fits(given: Type, wanted: Type, bound: Bound, exact: bool = False) -> bool:
     """Whether a value of the one type may be given for the other. `bound` gains what type variables stand for.
 

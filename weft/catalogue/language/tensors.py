@@ -98,6 +98,10 @@ _ask(
     lambda d: getattr(d, "type", str(d).partition(":")[0]), tt.STR,
 )
 _ask(
+    "prim::device_index(Device self) -> int?", "The number of a device; None where it has none.",
+    lambda d: int(str(d).partition(":")[2]) if ":" in d else None, optional(tt.INT),
+)
+_ask(
     "prim::make_slice(Object start, Object stop, Object step) -> Object", "A slice, as part of an index.", slice, tt.ANY
 )
 define(

@@ -58,7 +58,9 @@ def _tensordot(self: Any, other: Any, dims_self: Sequence[int], dims_other: Sequ
 
 
 def _tensordot_any(a: Any, b: Any, dims: Any) -> Any:
-    """`dims` as users give it: a count of last and first dims, or a pair of lists."""
+    """`dims` as users give it: a count of last and first dims, or a pair of lists, or a tensor of either."""
+    if hasattr(dims, "tolist"):
+        dims = int(dims) if dims.numel() == 1 else dims.tolist()
     if isinstance(dims, int):
         if dims < 0:
             raise ShapeError(f"tensordot expects dims >= 0, but got dims={dims}")

@@ -104,6 +104,7 @@ def _inv(A: Array) -> Array:
 define(
     "aten::linalg_inv(Tensor A) -> Tensor",
     "The inverse: A [..., n, n]. Raises LinAlgError.",
+    node="LinalgInvExBackward0",
     type=_inv_type,
     kernel=_inv,
     vjp={"A": lambda g, result: -aten.matmul(aten.matmul(_adjoint(result), g), _adjoint(result))},
@@ -148,6 +149,7 @@ def _solve(A: Array, B: Array) -> Array:
 define(
     "aten::_linalg_solve(Tensor A, Tensor B) -> Tensor",
     "The X with A X = B, for matrices: A [..., n, n], B [..., n, k]. Raises LinAlgError.",
+    node="LinalgSolveExBackward0",
     type=_solve_type,
     kernel=_solve,
     vjp={

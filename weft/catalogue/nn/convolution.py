@@ -174,6 +174,7 @@ _HOW = "int[] stride, int[] padding, int[] dilation, int groups"
 define(
     f"aten::_convolve(Tensor self, Tensor weight, int[] size, {_HOW}) -> Tensor",
     "Each window of self [n, c, ...] times weight [o, c / groups, ...], `size` windows along each dim: [n, o, *size].",
+    node="ConvolutionBackward0",
     type=_correlate_type,
     kernel=_correlate,
     vjp={

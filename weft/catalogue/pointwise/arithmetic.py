@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.families import alias, conjugate, pointwise, scaled
-from weft.ops.op import NOT_DIFFERENTIABLE, define
+from weft.ops.op import NOT_DIFFERENTIABLE, NodeBy, define
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise, is_real, kind_of_number
 from weft.support.errors import DTypeError, StateError
@@ -86,6 +86,7 @@ sub = pointwise(
 rsub = pointwise(
     "aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
     "Difference the other way round: other - alpha * self.",
+    node=NodeBy("other", "RsubBackward1", "RsubBackward0"),
     scalar=lambda s, a, b, alpha: s.sub(b, a if alpha is None else s.mul(alpha, a)),
     over=("self", "other"),
     rule=_NoBool,
@@ -150,6 +151,7 @@ def _numpy_rounded(a: Any, b: Any, mode: str | None) -> Any:
 div_mode = pointwise(
     "aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor",
     "Quotient, rounded towards zero ('trunc'), towards -infinity ('floor') or not at all (None).",
+    node="DivBackward2",
     scalar=_rounded_quotient,
     rule=_RoundedDivision,
     number_first=True,
@@ -178,7 +180,7 @@ remainder = pointwise(
     "aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor",
     "Remainder with the sign of the divisor. An integer modulo 0 gives 0.",
     scalar=lambda s, a, b: guarded(s, s.remainder, a, b),
-    node="RemainderBackward1",
+    node=NodeBy("other", "RemainderBackward0", "RemainderBackward1"),
     accepts=is_real,
     wants="real numbers",
     number_first=True,
@@ -193,7 +195,7 @@ fmod = pointwise(
     "aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor",
     "Remainder with the sign of the dividend. An integer modulo 0 gives 0.",
     scalar=lambda s, a, b: guarded(s, s.fmod, a, b),
-    node="FmodBackward1",
+    node=NodeBy("other", "FmodBackward0", "FmodBackward1"),
     accepts=is_real,
     wants="real numbers",
     vjp={
@@ -299,6 +301,7 @@ reciprocal = pointwise(
 lerp = pointwise(
     "aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor",
     "Linear interpolation: self + weight * (end - self), from whichever end is nearer.",
+    node=NodeBy("weight", "LerpBackward0", "LerpBackward1"),
     scalar=lambda s, a, b, w: s.where(
         s.lt(s.abs(w), s.const(0.5, s.dtype(s.abs(w)))),
         s.add(a, s.mul(w, s.sub(b, a))), s.sub(b, s.mul(s.sub(b, a), s.sub(s.const(1, s.dtype(w)), w)))),

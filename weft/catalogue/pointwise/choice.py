@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.families import alias, pointwise
-from weft.ops.op import Op, define
+from weft.ops.op import NodeBy, Op, define
 from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.ops.rules import Pointwise, broadcast_dims, check_fits, dims_text, is_real, same_dims
@@ -221,8 +221,8 @@ def _fill_examples(op: Op, size: Any, flags: tuple[Any, ...], self: Any, value: 
 fill_tensor = pointwise(
     "aten::fill.Tensor(Tensor self, Tensor value) -> Tensor",
     "A tensor like self with every element equal to `value`, a 0-dim tensor.",
-    scalar=lambda s, x, value: value,
-    over=("self",),
+    node="FillBackward1",
+    scalar=lambda s, x, value: value, over=("self",),
     rule=_Filled,
     result="self",
     numbers=False,
@@ -236,8 +236,8 @@ fill_tensor = pointwise(
 fill = pointwise(
     "aten::fill.Scalar(Tensor self, Scalar value) -> Tensor",
     "A tensor like self with every element equal to `value`.",
-    scalar=lambda s, x, value: value,
-    over=("self",),
+    node="FillBackward0",
+    scalar=lambda s, x, value: value, over=("self",),
     rule=_IntoSelf,
     result="self",
     numbers=False,
@@ -335,8 +335,8 @@ clamp = pointwise(
 clamp_min = pointwise(
     "aten::clamp_min(Tensor self, Tensor min) -> Tensor",
     "The greater of each element and a bound (a number or a tensor).",
-    scalar=lambda s, x, low: s.maximum(x, low),
-    rule=_Bounds,
+    node=NodeBy("min", "ClampMinBackward0", "ClampMinBackward1"),
+    scalar=lambda s, x, low: s.maximum(x, low), rule=_Bounds,
     accepts=is_real,
     vjp={
         "self": lambda g, self, min: aten.where(self >= min, g, 0),
@@ -348,6 +348,7 @@ clamp_min = pointwise(
 clamp_max = pointwise(
     "aten::clamp_max(Tensor self, Tensor max) -> Tensor",
     "The smaller of each element and a bound (a number or a tensor).",
+    node=NodeBy("max", "ClampMaxBackward0", "ClampMaxBackward1"),
     scalar=lambda s, x, high: s.minimum(x, high),
     rule=_Bounds,
     accepts=is_real,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.families import conjugate
-from weft.ops.op import NOT_DIFFERENTIABLE, Op, Reduce, define
+from weft.ops.op import NOT_DIFFERENTIABLE, NodeBy, Op, Reduce, define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dims, reduced_dims
 from weft.support.errors import DTypeError
@@ -60,6 +60,7 @@ def _sum_type(self: TensorType, dim: Axes, keepdim: bool, dtype: DType | None) -
 sum_ = define(
     "aten::sum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     "Sum over `dim` (all dims when None). Integers and bool sum as int64.",
+    node=NodeBy("dim", "SumBackward0", "SumBackward1"),
     type=_sum_type,
     reduce=Reduce("sum"),
     vjp={"self": lambda g, self_dims, dim, keepdim: aten.expand(with_reduced(g, self_dims, dim, keepdim), self_dims)},
@@ -101,6 +102,7 @@ def _mean(self: Any, dim: Axes, keepdim: bool, dtype: DType | None) -> Any:
 mean = define(
     "aten::mean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     "Mean over `dim` (all dims when None), of floats.",
+    node=NodeBy("dim", "MeanBackward0", "MeanBackward1"),
     type=_mean_type,
     decompose=_mean,
     vjp={"self": lambda g, self_dims, dim, keepdim: aten.div(
@@ -148,6 +150,7 @@ def _prod_gradient(g: Any, self: Any, self_dims: tuple[Dim, ...], dim: int | Non
 prod = define(
     "aten::prod(Tensor self, int? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     "Product over `dim` (all dims when None). Integers and bool multiply as int64.",
+    node=NodeBy("dim", "ProdBackward0", "ProdBackward1"),
     type=_prod_type,
     reduce=Reduce("prod"),
     vjp={"self": _prod_gradient},

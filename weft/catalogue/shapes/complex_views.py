@@ -47,6 +47,9 @@ view_as_real = view(
 )
 
 
+_ODD = "Tensor must have a stride divisible by 2 for all but last dimension"
+
+
 def _as_complex_geometry(g: Geometry) -> Geometry:
     if g.ndim == 0:
         raise ShapeError("Input tensor must have one or more dimensions")
@@ -54,8 +57,9 @@ def _as_complex_geometry(g: Geometry) -> Geometry:
         raise ShapeError(f"Tensor must have a last dimension of size 2, got {dims_text(g.dims)}")
     if not shape_env.equal(g.strides[-1], 1):
         raise ShapeError("Tensor must have a last dimension with stride 1")
-    if any(not shape_env.equal(dm.mod(s, 2), 0) for s in (*g.strides[:-1], g.offset)):
-        raise ShapeError("Tensor must have a stride divisible by 2 for all but last dimension")
+    odd = [d for d, s in zip(g.dims[:-1], g.strides[:-1], strict=True) if not shape_env.equal(dm.mod(s, 2), 0)]
+    if any(not shape_env.equal(d, 1) for d in odd) or not shape_env.equal(dm.mod(g.offset, 2), 0):
+        raise ShapeError(_ODD)
     return Geometry(g.dims[:-1], tuple(dm.floordiv(s, 2) for s in g.strides[:-1]), dm.floordiv(g.offset, 2))
 
 
@@ -81,6 +85,8 @@ def _numpy_as_complex(x: Any) -> Any:
         return np.empty(x.shape[:-1], kind.dtype.numpy)
     if x.strides[-1] != x.itemsize:
         raise ShapeError("Tensor must have a last dimension with stride 1")
+    if any([s % (2 * x.itemsize) and n != 1 for s, n in zip(x.strides[:-1], x.shape[:-1], strict=True)]):
+        raise ShapeError(_ODD)
     return x.view(kind.dtype.numpy)[..., 0]
 
 
@@ -174,6 +180,8 @@ view_bits = view(
 define(
     "aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)",
     "The tensor's memory shown as elements of another dtype.",
-    decompose=lambda self, dtype: self if self.dtype is dtype else aten.view_bits(self, dtype, self.dtype.itemsize),
+    decompose=lambda self, dtype: (
+        aten.alias(self) if self.dtype is dtype else aten.view_bits(self, dtype, self.dtype.itemsize)
+    ),
     public=("Tensor",),
 )

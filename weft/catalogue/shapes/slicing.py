@@ -268,6 +268,29 @@ define(
 )
 
 
+define(
+    "aten::unsafe_split.Tensor(Tensor self, int split_size, int dim=0) -> Tensor[]",
+    "split whose pieces have memory of their own.",
+    decompose=lambda self, split_size, dim: aten.split_copy(self, split_size, dim),
+    samples=draw(case(F(5, 3), 2), case(F(2, 4), 2, -1)),
+    reference=split.reference,
+)
+
+define(
+    "aten::unsafe_split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]",
+    "split_with_sizes whose pieces have memory of their own.",
+    decompose=lambda self, split_sizes, dim: aten.split_with_sizes_copy(self, split_sizes, dim),
+    samples=draw(case(F(5, 3), (2, 3))),
+)
+
+define(
+    "aten::unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]",
+    "chunk whose pieces have memory of their own.",
+    decompose=lambda self, chunks, dim: tuple(aten.clone(t) for t in aten.chunk(self, chunks, dim)),
+    samples=draw(case(F(5, 3), 2), case(F(2, 4), 4, 1)),
+)
+
+
 def _tensor_split(self: Any, sections: int, dim: int) -> Any:
     if self.ndim == 0:
         raise ShapeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
@@ -275,7 +298,8 @@ def _tensor_split(self: Any, sections: int, dim: int) -> Any:
         raise ShapeError(f"number of sections must be larger than 0, got {sections}")
     at = normalize_dim("tensor_split", dim, self.ndim)
     least, longer = divmod(shape_env.fixed(self.dims[at]), sections)
-    return aten.split_with_sizes(self, [least + (i < longer) for i in range(sections)], at)
+    bounds = [i * least + min(i, longer) for i in range(sections + 1)]
+    return tuple(aten.slice(self, at, a, b) for a, b in itertools.pairwise(bounds))
 
 
 def _tensor_split_at(self: Any, indices: Sequence[Dim], dim: int) -> Any:

@@ -32,6 +32,7 @@ from weft.types.tensor_type import TensorType, tensor_type
 
 Array = Any
 _PUBLIC_SCATTERS = ("select", "slice", "diagonal", "as_strided")
+_PUBLIC_COPIES = ("slice", "alias")
 
 
 def view(
@@ -121,7 +122,7 @@ def _define_copy(op: Op, formulas: Mapping[str, Rule] | Joint) -> Op:
         type=lambda *types: _result_type(op, types),
         kernel=kernel,
         vjp=formulas,
-        public=("weft",) if op.public else (),
+        public=("weft",) if op.public or schema.base in _PUBLIC_COPIES else (),
         out=not schema.returns_list,
         copies=op if op.type is None else None,
         reference=op.reference,

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.catalogue.samples import F, case, draw
 from weft.catalogue.shapes.twins import view
-from weft.ops.geometry import Geometry, merge_strides
+from weft.ops.geometry import Geometry, is_contiguous, merge_strides
 from weft.ops.op import define, itself
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text, normalize_dim
@@ -143,10 +143,22 @@ define(
     reference=lambda x, a, b: x.reshape((*x.shape[:a], -1) if b == -1 else x.shape),
 )
 
-define(
+
+def _ravel(g: Geometry) -> Geometry | None:
+    return Geometry((dm.product(g.dims),), (1,), g.offset) if is_contiguous(g) else None
+
+
+ravel = view(
     "aten::ravel(Tensor(a) self) -> Tensor(a)",
-    "All elements in one dim.",
-    decompose=lambda self: aten.reshape(self, (dm.product(self.dims),)),
+    "All elements in one dim: a view where they lie row-major, else a copy.",
+    _ravel,
+    inverse=reshaped_back,
+    samples=draw(case(F(2, 6)), case(F()), case(F(4))),
+    reference=lambda x: np.ravel(x),
+    keeps_order=True,
+    compiled=lambda g: _reshape(g, (-1,)),
+    may_copy=True,
+    identity=itself,
 )
 
 
@@ -270,6 +282,14 @@ def _numpy_T(self: Any) -> Any:
     return aten.permute(self, tuple(range(self.ndim))[::-1])
 
 
+def _matrix_H(self: Any) -> Any:
+    if self.ndim not in (0, 2):
+        raise ShapeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.")
+    return aten.conj(aten.transpose(self, 0, 1) if self.ndim else self)
+
+
+define("aten::matrix_H(Tensor(a) self) -> Tensor(a)", "A matrix's conjugate transpose (the property `H`).",
+       decompose=_matrix_H, public=())
 define("aten::mT(Tensor(a) self) -> Tensor(a)", "Each matrix transposed (the property `mT`).", decompose=_mT, public=())
 define("aten::mH(Tensor(a) self) -> Tensor(a)", "Each matrix's conjugate transpose (the property `mH`).",
        decompose=lambda self: aten.conj(_mT(self)), public=())

@@ -327,18 +327,6 @@ class Arithmetic(Emitter):
         """A float as a signed integer, towards zero; undefined out of range."""
         return self._cast("fptosi", a, to, "float int", name)
 
-    def fptoui(self, a: Value, to: LType, name: str = "") -> Value:
-        """A float as an unsigned integer, towards zero; undefined out of range."""
-        return self._cast("fptoui", a, to, "float int", name)
-
-    def ptrtoint(self, a: Value, to: LType, name: str = "") -> Value:
-        """A pointer's address."""
-        return self._cast("ptrtoint", a, to, "ptr int", name)
-
-    def inttoptr(self, a: Value, to: LType, name: str = "") -> Value:
-        """A pointer from an address."""
-        return self._cast("inttoptr", a, to, "int ptr", name)
-
     def bitcast(self, a: Value, to: LType, name: str = "") -> Value:
         """The same bits as another type of the same total size."""
         if max(a.type.lanes, 1) * a.type.bits != max(to.lanes, 1) * to.bits or "ptr" in (a.type.kind, to.kind):

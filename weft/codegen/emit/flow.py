@@ -180,10 +180,6 @@ class ControlFlow(MemoryOps):
             raise EmitError(f"ret: the function returns {self._result}, got {got}")
         self._end("ret void" if value is None else f"ret {got.text} {value.text}")
 
-    def unreachable(self) -> None:
-        """Control never gets here."""
-        self._end("unreachable")
-
     def phi(self, type: LType, incoming: Sequence[tuple[Value, str]] = (), name: str = "phi") -> Phi:
         """A phi at the current place, which must be the start of a block;
         more values may be added until the function is printed."""

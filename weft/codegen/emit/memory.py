@@ -146,10 +146,6 @@ class MemoryOps(VectorOps):
         """Copy `size` (i64) bytes between places that do not overlap."""
         self._block_copy("memcpy", target, source, size)
 
-    def memmove(self, target: Value, source: Value, size: Value) -> None:
-        """Copy `size` (i64) bytes between places that may overlap."""
-        self._block_copy("memmove", target, source, size)
-
     def _block_copy(self, op: str, target: Value, source: Value, size: Value) -> None:
         args = (target, source, size, const(I1, 0))
         self.intrinsic(op, *args, result=VOID, overloads=[PTR, PTR, I64])

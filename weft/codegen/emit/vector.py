@@ -180,14 +180,6 @@ class VectorOps(Arithmetic):
         """The greater of two signed integers."""
         return self._extreme("smax", "sgt", a, b, name)
 
-    def umin(self, a: Operand, b: Operand, name: str = "") -> Value:
-        """The lesser of two unsigned integers."""
-        return self._extreme("umin", "ult", a, b, name)
-
-    def umax(self, a: Operand, b: Operand, name: str = "") -> Value:
-        """The greater of two unsigned integers."""
-        return self._extreme("umax", "ugt", a, b, name)
-
     def extractvalue(self, aggregate: Value, index: int, name: str = "part") -> Value:
         """One member of a struct value."""
         members = aggregate.type.members

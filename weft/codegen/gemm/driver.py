@@ -107,7 +107,7 @@ class Driver:
         self.depth = equal_steps(f, arg["K"], plan.depth)
         self.strip_bytes = const(I64, plan.strip * self.size)
         self.by_rows, self.by_columns = self._kinds()
-        self.b_space = f.gep(I8, arg["workspace"], plan.strip * plan.depth * self.size)
+        self.b_space = f.gep(I8, arg["workspace"], f.mul(f.smin(arg["K"], self.depth), self.strip_bytes))
         with f.loop(0, arg["N"], plan.columns, "jc") as outer:
             columns = f.smin(f.sub(arg["N"], outer.index), plan.columns, "columns")
             with f.loop(0, arg["K"], self.depth, "pc") as inner:

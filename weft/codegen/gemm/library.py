@@ -279,8 +279,8 @@ class _Entries:
         f, arg = self._begin("workspace")
         plan = self.plan
         columns = self._up(f, f.smin(arg["N"], plan.columns))
-        block = f.mul(columns, f.smin(arg["K"], plan.depth))
-        total = f.mul(f.add(block, plan.strip * plan.depth + plan.panel), self.size)
+        block = f.mul(f.add(columns, plan.strip), f.smin(arg["K"], plan.depth))
+        total = f.mul(f.add(block, plan.panel), self.size)
         f.ret(f.select(f.icmp("sgt", arg["M"], 0), total, const(I64, 0)))
         return f.signature
 

@@ -66,7 +66,7 @@ class GemmPlan:
         """Bytes of scratch memory that one call of the driver needs for an [m, k] x [k, n] product
         (64-byte aligned)."""
         depth, columns = min(k, self.depth), _up(min(n, self.columns), self.panel)
-        return (self.strip * self.depth + columns * depth + self.panel) * self.elem.bytes if m > 0 else 0
+        return ((self.strip + columns) * depth + self.panel) * self.elem.bytes if m > 0 else 0
 
     def packed_bytes(self, n: int, k: int) -> int:
         """Bytes that the whole of B takes when it is packed ahead."""

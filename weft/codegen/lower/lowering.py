@@ -9,6 +9,7 @@ import weft.catalogue  # noqa: F401  # defines the operators that lowerings are 
 from weft.codegen.emit import Module
 from weft.codegen.lower.loops import emit_nest
 from weft.codegen.lower.nest import kernel_call, lay_out, layout_key
+from weft.codegen.lower.parts import groups_for_parts
 from weft.codegen.lower.templates import Template, structure_of
 from weft.codegen.target import Target
 from weft.ir.graph import Block, Graph, Node, Operand, Value
@@ -80,19 +81,30 @@ class BlockLowering:
         """Steps and aliases of the block."""
         plan = group_nodes(self.block.nodes, self.block.results, self.lowering.env)
         self.aliases = plan.aliases
+        self.awaited = groups_for_parts(plan, self.block.results)
+        waiting = set(map(id, self.awaited.values()))
         seen = progress()
         seen.stage("writing kernels", len(plan.items), "groups")
         for number, item in enumerate(plan.items):
             seen.done = number
-            if isinstance(item, Group):
+            if isinstance(item, StandaloneKernel):
+                self._standalone(item, plan.stored)
+            elif id(item) not in waiting:
                 self.steps += self.lowering.group(item, plan.aliases, plan.stored)
-            else:
-                self._standalone(item)
         results = tuple(self._result(r) for r in self.block.results)
         return LoweredGraph(self.lowering.graph, self.block.params, results, self.steps, plan.aliases.geometry)
 
-    def _standalone(self, item: StandaloneKernel) -> None:
+    def _standalone(self, item: StandaloneKernel, stored: set[Value]) -> None:
         node = item.node
+        group = next((self.awaited[v] for v in node.inputs() if v in self.awaited), None)
+        if group is not None:
+            calls = self._lowered(node)
+            if calls and not any(v in self.awaited for v in node.inputs()):
+                self.steps += calls
+                return
+            for v in node.inputs():
+                self.awaited.pop(v, None)
+            self.steps += self.lowering.group(group, self.aliases, stored)
         inputs = tuple(dict.fromkeys(v for v in node.inputs()))
         if node.blocks:
             blocks = tuple(BlockLowering(self.lowering, b).run() for b in node.blocks)

@@ -5,17 +5,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from weft.catalogue.shapes.twins import overlaps
 from weft.codegen.emit import F64, I8, I64, PTR, const
 from weft.codegen.emit import Value as Scalar
 from weft.codegen.lower.loops import PARAMETERS
 from weft.codegen.lower.lowering import BlockLowering, lowers
+from weft.codegen.lower.parts import reads_elsewhere
 from weft.ir.graph import Node, Value
+from weft.loops.build import build_into
 from weft.loops.copies import copy_nest, fill_nest
 from weft.loops.kernel import KernelCall
 from weft.ops.geometry import Geometry, contiguous, contiguous_strides
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
 from weft.passes.alias import dims_of, dtype_of, view_geometries
+from weft.plan.storage import GRAIN
 from weft.types import dims as dm
 from weft.types.dims import Dim, Expr
 from weft.types.tensor_type import TensorType
@@ -67,15 +71,35 @@ def write_into(block: BlockLowering, node: Node, base: Value, source: Value, pla
         and dm.product(dims_of(root)) == dm.product(dims_of(out))
     )
     before = []
-    if other is root:  # the part is read before anything is written, which then may be done in place
+    computed = None if not is_whole else computed_in_place(block, root, out, source, place)
+    if computed is None and other is root:  # the part is read before anything is written, which may then be in place
         other = Value(source.type, source.name)
         before = [block.copy(other, dims_of(source), root, source_geometry, node)]
         source_geometry = contiguous(dims_of(source))
     first = _copy_unless_same(block, root, out, node) if is_whole else block.copy(out, dims_of(out), root, lies, node)
-    second = block.lowering.nest(copy_nest(out, dims_of(source), other, source_geometry, node, block.aliases, place))
+    second = computed or block.lowering.nest(
+        copy_nest(out, dims_of(source), other, source_geometry, node, block.aliases, place)
+    )
     joined = join_calls(block, [first, second], node, is_ordered=True)
-    in_place = ((0, 0),) if is_whole else ()
+    again = [i + len(first.reads) for i, v in enumerate(second.reads) if computed is not None and v is root]
+    in_place = tuple([(0, at) for at in (0, *again)]) if is_whole else ()
     return [*before, replace(joined, in_place=in_place, copies=() if root in block.aliases.splats else ((0, 0),))]
+
+
+def computed_in_place(
+    block: BlockLowering, root: Value, out: Value, source: Value, place: Geometry
+) -> KernelCall | None:
+    """What computes a part where it goes to, if that is short and reads no other place of the memory it writes."""
+    group, dims = block.awaited.get(source), dims_of(source)
+    if group is None or not all([type(n) is int for n in (*dims, *place.strides)]) or overlaps(place):
+        return None
+    if reads_elsewhere(group, block.aliases, root, dims, place):
+        return None
+    call = block.lowering.nest(build_into(group, block.aliases, source, out, place))
+    if type(call.cost) is not int or call.cost > GRAIN:
+        return None
+    del block.awaited[source]
+    return call
 
 
 def _copy_unless_same(block: BlockLowering, source: Value, target: Value, node: Node) -> KernelCall:

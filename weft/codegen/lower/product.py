@@ -77,7 +77,7 @@ def product_sizes(plan: GemmPlan, lead: Dim, m: Dim, n: Dim, k: Dim) -> tuple[Di
 def workspace(plan: GemmPlan, n: Dim, k: Dim) -> Dim:
     """Bytes of scratch that one part needs (GemmPlan.workspace_bytes, for sizes that may be symbols)."""
     columns = dm.floordiv(dm.minimum(n, plan.columns) + plan.panel - 1, plan.panel) * plan.panel
-    return (columns * dm.minimum(k, plan.depth) + plan.strip * plan.depth + plan.panel) * plan.elem.bytes
+    return ((columns + plan.strip) * dm.minimum(k, plan.depth) + plan.panel) * plan.elem.bytes
 
 
 def emit_product(module: Module, name: str, dtype: str, target: Target, is_batched: bool) -> None:

@@ -19,8 +19,10 @@ from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.node import Edge, InputMetadata, Node, sequence_numbers
 from weft.compile.blocks.memory import Memory, end_of
 from weft.ir.builder import Builder, Handle
-from weft.ir.graph import Block, Operand, Value, map_operand
+from weft.ir.graph import Block, Operand, Value, map_operand, values_in
+from weft.ir.graph import Node as GraphNode
 from weft.ops.packet import aten
+from weft.passes.effects import ORDERED
 from weft.support.errors import CaptureError
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
@@ -116,7 +118,10 @@ def record(capture: Capture, body: Callable[[Builder], Sequence[Any]], through: 
 
 
 def _copy_nodes(builder: Builder, block: Block, values: dict[Value, Operand]) -> None:
+    over = _has_been_done(block)
     for node in block.nodes:
+        if node in over:
+            continue
         args = tuple([map_operand(a, values) for a in node.args])
         if node.blocks:
             types = tuple([v.type for v in node.outputs])
@@ -126,6 +131,15 @@ def _copy_nodes(builder: Builder, block: Block, values: dict[Value, Operand]) ->
         else:
             made = builder.emit_like(node, args)
         values.update(zip(node.outputs, made.outputs, strict=True))
+
+
+def _has_been_done(block: Block) -> set[GraphNode]:
+    """The nodes that a second run of a block leaves out: what they do (a print) has been done."""
+    found = {node for node in block.nodes if node.op.effect in ORDERED}
+    if not found:
+        return found
+    read = {v for node in block.nodes for v in node.needs()} | set(values_in(block.results))
+    return {node for node in found if read.isdisjoint(node.outputs)}
 
 
 def _copy(builder: Builder, block: Block, values: dict[Value, Operand]) -> Block:

@@ -12,11 +12,13 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 from weft.autograd import engine
+from weft.autograd.node import OpNode
 from weft.compile.blocks.memory import OpenBlock
 from weft.compile.capture.backend import CaptureBackend
 from weft.compile.capture.evaluator import OpaqueEvaluator
 from weft.compile.capture.gradients import LeafGradients
 from weft.compile.capture.outside import GuardedState
+from weft.compile.capture.python_calls import PythonCalls
 from weft.compile.capture.recorder import GraphRecorder, paused, refusal
 from weft.compile.capture.tensors import SymbolicTensors
 from weft.compile.capture.wrapper_gradients import WrapperGradients
@@ -50,6 +52,9 @@ class Capture:
         self.leaf_gradients = LeafGradients(self.recorder, self.tensors, self.outside)
         self.gradients = WrapperGradients(self.leaf_gradients, self.outside)
         self.evaluator = OpaqueEvaluator(self)
+        self.calls = PythonCalls(self)
+        functions = self.calls.functions
+        self.hooks, self.call_rule, self.call_forward = self.calls.hooks, functions.call_rule, functions.call_forward
         self.backend = CaptureBackend(self)
         self.random: list[RandomState] = []
 
@@ -94,6 +99,10 @@ class Capture:
         except WeftError as error:
             self.recorder.explain(error, user_location(2))
             raise
+
+    def expect_history(self, args: tuple[Any, ...], node: OpNode) -> None:
+        """A call with these arguments is about to be recorded that has a history."""
+        self.recorder.histories.expect(args, node)
 
     def specialized(self, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Bound arguments; numbers whose value decides what is computed (`Op.specialize`) are Python's, and guarded."""

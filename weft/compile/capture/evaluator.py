@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd.accumulate import AccumulateGrad
-from weft.autograd.engine import Evaluator
+from weft.autograd.evaluator import Evaluator
 from weft.autograd.function import FunctionNode
 from weft.autograd.node import InputMetadata, Node, OpNode
+from weft.autograd.saved import SavedTensor
 from weft.compile.capture.symbolic import SymbolicPayload
 from weft.compile.capture.wrappers import involves
 from weft.guards.watching import unwatched
@@ -30,17 +31,21 @@ class OpaqueEvaluator(Evaluator):
     def __init__(self, capture: Capture) -> None:
         self.capture = capture
         self.ran: set[Node] = set()
-        self.users: list[Any] = []  # hooks that ran, and what there is of custom Functions
+        self.walks = 0
+        self.hooks: list[Any] = []  # that ran, and the rules of custom Functions that did
+        self.rules: list[Any] = []  # what else custom Functions have
 
     def stepper(self, step: Callable[[Node], None]) -> Callable[[Node], None]:
         """A step that calls nothing of the user's is not watched (half of a backward's cost would be the profile
         hook's), and stands at the line of the call.
         """
+        self.walks += 1
         where = user_location() if self.capture.recorder.builder.track_locations else None
 
         def take(node: Node) -> None:
             if _calls_users(node):
-                self.users += _users_functions(node)
+                self.rules += _rules_of(node)
+                self.hooks += _hooks_of(node)
                 step(node)
                 return
             builder = self.capture.recorder.builder
@@ -59,20 +64,25 @@ class OpaqueEvaluator(Evaluator):
         self.ran.add(node)
         if modes.grad or not isinstance(node, OpNode) or not any(needs):
             return node.apply(grads, needs)
-        if wrapper_classes and (involves(grads) or involves(node.unpack())):
-            return node.apply(grads, needs)  # formulas of wrappers are their class's business
-        found: tuple[Any, ...] = unwatched(self._record, node, grads, needs)
+        saved = node.unpack()  # here alone: a checkpoint gives each tensor out once
+        if wrapper_classes and (involves(grads) or involves(saved)):
+            return node.apply(grads, needs, saved)  # formulas of wrappers are their class's business
+        found: tuple[Any, ...] = unwatched(self._record, node, saved, grads, needs)
         return found
 
-    def _record(self, node: OpNode, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+    def _record(
+        self, node: OpNode, saved: tuple[Any, ...], grads: tuple[Any, ...], needs: tuple[bool, ...]
+    ) -> tuple[Any, ...]:
         capture = self.capture
         needed = node.needs_per_argument(needs)
         counts = node.argument_counts
         total = sum(c for c, n in zip(counts, needed, strict=True) if n)
         builder = capture.recorder.builder
-        args = (capture.tensors.operand(grads), needed, capture.tensors.operand(node.unpack()))
+        capture.calls.note_saved(node, saved)
+        args = (capture.tensors.operand(grads), needed, capture.tensors.operand(saved))
         where = node.where or builder.where or (user_location(2) if builder.track_locations else None)
-        made = builder.emit_raw(opaque_op(node.plan.op), args, (TENSOR,) * total, where=where)
+        made = builder.emit_raw(opaque_op(node.plan), args, (TENSOR,) * total, where=where)
+        capture.recorder.histories.note_saved(made, saved)
         results = iter(made.outputs)
         out: list[Any] = []
         for count, wanted in zip(counts, needed, strict=True):
@@ -100,15 +110,25 @@ def _calls_users(node: Node) -> bool:
     if isinstance(node, AccumulateGrad):
         variable = node.variable
         return variable is not None and variable._autograd is not None and bool(variable._autograd.post_accumulate)
-    return not isinstance(node, OpNode)
+    return not isinstance(node, OpNode) or any(_is_unpacked_by_hook(value) for value in node.saved_values or ())
 
 
-def _users_functions(node: Node) -> list[Any]:
-    """The hooks of a node, and the rules of a custom Function."""
+def _is_unpacked_by_hook(saved: Any) -> bool:
+    if type(saved) is tuple:
+        return any(map(_is_unpacked_by_hook, saved))
+    return type(saved) is SavedTensor and saved.unpack_hook is not None
+
+
+def _rules_of(node: Node) -> list[Any]:
+    if not isinstance(node, FunctionNode):
+        return []
+    return [node.function.setup_context]
+
+
+def _hooks_of(node: Node) -> list[Any]:
     found: list[Any] = []
     if isinstance(node, FunctionNode):
-        rules = node.function
-        found += [rules.forward, rules.backward, rules.setup_context, rules.vjp]
+        found += [node.function.forward, node.function.backward, node.function.vjp]
     variable = node.variable if isinstance(node, AccumulateGrad) else None
     state = None if variable is None else variable._autograd
     tables = (node.tensor_hooks or {}).values()

@@ -41,6 +41,22 @@ class GradSlot:
     has: int | None = None
     touched: bool = False
     zeroed: bool = False  # set to zero if there is one, before anything else was asked of it
+    settled: tuple[Any, Any] | None = None  # what it was at the latest call of Python, and that tensor's value
+
+    def is_changed(self) -> bool:
+        """Whether the function set it or added to it, since the latest call of Python."""
+        if self.settled is None:
+            return self.touched
+        return self.settled[0] is not self.current or self.settled[1] is not _value_of(self.current)
+
+    def settle(self) -> None:
+        """It is made real."""
+        self.settled = (self.current, _value_of(self.current))
+
+
+def _value_of(gradient: Tensor | None) -> Any:
+    """The value that a gradient shows, where it is the program's."""
+    return gradient._data.storage.value if gradient is not None and type(gradient._data) is SymbolicPayload else None
 
 
 def present_grad(tensor: Tensor) -> Tensor | None:
@@ -58,6 +74,7 @@ class LeafGradients:
     def __init__(self, recorder: GraphRecorder, tensors: SymbolicTensors, outside: GuardedState) -> None:
         self.recorder, self.tensors, self.outside = recorder, tensors, outside
         self.slots: dict[int, GradSlot] = {}
+        self.buffers: list[tuple[GradSlot, int]] = []  # memory that gradients go to where there were none
         self.knows_gradients = False
 
     def _grad_slot(self, tensor: Tensor) -> GradSlot:
@@ -148,12 +165,22 @@ class LeafGradients:
         else:
             slot.current.add_(gradient)
 
+    def buffer_of(self, slot: GradSlot) -> int:
+        """The parameter whose memory receives the gradient."""
+        is_other = slot.settled is not None and slot.settled[0] is not slot.current
+        if slot.param is None or (is_other and slot.has is None):
+            self.recorder.builder.param(slot.current._data.type, f"grad{len(self.recorder.builder.params)}")
+            slot.param = len(self.recorder.builder.params) - 1
+            self.buffers.append((slot, slot.param))
+        return slot.param
+
     def _accumulate_optional(self, slot: GradSlot, gradient: Tensor) -> None:
         """Whether there is a gradient already is decided when the program runs."""
         kind: TensorType = self.tensors.payload_of(slot.tensor).type
         name = f"grad{len(self.slots) - 1}"
         present = self.recorder.builder.param(kind, name)
         slot.param = len(self.recorder.builder.params) - 1
+        self.buffers.append((slot, slot.param))
         has = self.recorder.builder.param(tensor_type(dt.bool_, ()), f"has_{name}")
         slot.has = len(self.recorder.builder.params) - 1
         before = self.tensors.operand(aten.zeros_like(gradient)) if slot.zeroed else present

@@ -250,6 +250,11 @@ class GuardedState:
 
         self.python_state.guard(("wrapper", id(wrapper)), change, holds)
 
+    @property
+    def has_wrappers(self) -> bool:
+        """Whether the function met wrappers."""
+        return bool(self._wrappers)
+
     def is_outside(self, tensor: Tensor) -> bool:
         """Whether a tensor exists outside of the function: it has bytes, or its inner tensors have."""
         if is_traceable_wrapper_subclass(tensor):

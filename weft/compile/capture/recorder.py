@@ -7,12 +7,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from weft.compile.blocks.memory import OpenBlock
+from weft.compile.capture.histories import Histories
 from weft.compile.miss_text import LOCATED
 from weft.ir.builder import Builder
-from weft.ir.graph import Operand, Value
+from weft.ir.graph import Node, Operand, Value
+from weft.ops.op import Op
+from weft.passes.stop_gradients import is_without_some
 from weft.support.errors import CaptureError, WeftError
 from weft.support.locations import Location, is_internal, user_location
 from weft.tensor.modes import modes
@@ -44,7 +47,7 @@ class GraphRecorder:
     values: in the backward of a block, what stands for the values of the forward one. lengths: by the number of steps
     of a loop, how many rows it stacks. run_time: symbols bound while the program runs, of which a 0-dim value is known.
     by_memory: parameters that as_strided looks at, whose whole memory counts. refused: the latest question for a value,
-    which the function may have swallowed: it then went on as no call would.
+    which the function may have swallowed: it then went on as no call would. histories: which operands had none.
     """
 
     def __init__(self, name: str, env: ShapeEnv) -> None:
@@ -58,6 +61,15 @@ class GraphRecorder:
         self.run_time: dict[str, Value] = {}
         self.by_memory: set[int] = set()
         self.refused: CaptureError | None = None
+        self.histories = Histories()
+
+    def emit(self, op: Op, args: tuple[Any, ...], operands: tuple[Operand, ...]) -> Node:
+        """Record a call, and which of its arguments had no history."""
+        without = self.histories.expected(args)
+        node = self.builder.emit(op, operands, variant=without if without and is_without_some(without) else None)
+        if without is not None:
+            self.histories.of[node] = without
+        return node
 
     @contextmanager
     def inner(self, block: OpenBlock) -> Iterator[Builder]:

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 class SymbolicStorage(Storage[Value]):
     """A storage whose base is a value of a graph. builder, depth: the block that it belongs to. slot, param: the input
-    that it is, if it is one.
+    that it is, if it is one. doubles: storages that may be the same memory, by a branch that the program chooses when
+    it runs; is_stale: one of them was written since.
     """
 
-    __slots__ = ("builder", "depth", "param", "recorder", "slot")
+    __slots__ = ("builder", "depth", "doubles", "is_stale", "param", "recorder", "slot")
 
     def __init__(
         self, recorder: GraphRecorder, value: Value, type: TensorType, geometry: Geometry | None = None,
@@ -39,6 +40,26 @@ class SymbolicStorage(Storage[Value]):
         self.builder, self.depth = recorder.builder, recorder.depth
         self.slot: Any = None
         self.param: int | None = None
+        self.doubles: list[SymbolicStorage] = []
+        self.is_stale = False
+
+    def may_be(self, other: SymbolicStorage) -> None:
+        """Note that both may be the same memory."""
+        self.doubles.append(other)
+        other.doubles.append(self)
+
+    def part_ways(self) -> None:
+        """A write begins: what may be the same memory is not known any more. Raises CaptureError where an input of the
+        program may have to be written."""
+        for other in self.doubles:
+            if other.param is not None or other.slot is not None:
+                raise CaptureError(_EITHER.format(where=_here(), what="is written in place"))
+            other.is_stale = True
+
+    def refuse_stale(self) -> None:
+        """It is about to be read. Raises CaptureError where what may be the same memory was written since."""
+        if self.is_stale:
+            raise CaptureError(_EITHER.format(where=_here(), what="is read, and the other one was written since"))
 
     @property
     def has_gaps(self) -> bool:
@@ -51,6 +72,17 @@ class SymbolicStorage(Storage[Value]):
     def keep(self, guard: ShapeGuard) -> None:
         """The program is for calls with this answer."""
         self.recorder.env.guards.setdefault(guard.relation, guard)
+
+
+_EITHER = (
+    "{where}a tensor that a branch leaves as another one or as one of its own, which is known when the program runs, "
+    "{what}: give the branch a clone() of it"
+)
+
+
+def _here() -> str:
+    where = user_location(3)
+    return f"{where}: " if where else ""
 
 
 class _Nodes:
@@ -101,6 +133,7 @@ class SymbolicPayload(Payload, View[Value]):
     def read(self) -> Value:
         """The graph value now."""
         storage = self.storage
+        storage.refuse_stale()
         again = storage.recorder.values
         if again and (storage.value in again or any(v in again for _, args, _ in self.path for v in values_in(args))):
             base: Any = map_operand(storage.value, again)
@@ -108,6 +141,9 @@ class SymbolicPayload(Payload, View[Value]):
             return found
         if storage.depth != storage.recorder.depth and any(True for _, args, _ in self.path for _ in values_in(args)):
             # a place that a block has found is not known where the base lives
+            return replay(_Nodes(storage.recorder.builder, {}), storage.value, self.path)
+        if not _is_open(storage.builder, storage.recorder):
+            # the block found again what was there before it, and the base lives on outside
             return replay(_Nodes(storage.recorder.builder, {}), storage.value, self.path)
         # replayed where the base lives, so that every block that sees the base sees it
         return self.read_with(_Nodes(storage.builder, {}))
@@ -138,3 +174,11 @@ class SymbolicPayload(Payload, View[Value]):
             "The value is only known when the program runs: use weft.cond, weft.while_loop or weft.where, "
             "move this line out of the compiled function, or compile with split=True, which runs Python on each call."
         )
+
+
+def _is_open(builder: Builder, recorder: GraphRecorder) -> bool:
+    """Whether a block is still being recorded."""
+    at: Builder | None = recorder.builder
+    while at is not None and at is not builder:
+        at = at.parent
+    return at is not None

@@ -44,6 +44,7 @@ class SymbolicTensors:
     def __init__(self, recorder: GraphRecorder, outside: GuardedState, writes: Writes) -> None:
         self.recorder, self.outside, self.writes = recorder, outside, writes
         self.payload_of = outside.payload_of
+        self.arguments: list[Tensor] = []  # the stand-ins
 
     # ---- operators
     def run(self, op: Op, args: tuple[Any, ...]) -> Any:
@@ -52,7 +53,7 @@ class SymbolicTensors:
             return self._view(op, args)
         if op.view_if_captured:
             return self._view_at(op, *args)
-        node = self.recorder.builder.emit(op, self.operand(args))
+        node = self.recorder.emit(op, args, self.operand(args))
         if node.outputs and not isinstance(node.outputs[0].type, TensorType):
             raise refusal(
                 f"{op.base}() answers Python with {node.outputs[0].type}, which is only known when the program runs"
@@ -156,6 +157,7 @@ class SymbolicTensors:
             out = self.run(aten.expand.default.op, (out, expanded, False))
         out._view = None
         self.outside.stand_ins[id(out)] = tensor
+        self.arguments.append(out)
         self.outside.python_state.keep(out)
         return out
 
@@ -227,12 +229,14 @@ class SymbolicTensors:
             drawn: Value = self.operand(op.decompose(*args))
             self.store(target, payload, drawn)
             return
-        node = self.recorder.builder.emit(op, self.operand(args))
+        node = self.recorder.emit(op, args, self.operand(args))
         self.store(target, payload, node.output, op.is_splat)
 
     def store(self, target: Tensor, payload: SymbolicPayload, value: Value, is_splat: bool = False) -> None:
         """Put a value where a tensor lies. is_splat: all of its elements are equal (a splat)."""
         storage = payload.storage
+        if storage.doubles:
+            storage.part_ways()
         if self.recorder.open:
             self.recorder.open[-1].note(target, payload)
         if payload.path or value.tensor_type.dtype is not payload.type.dtype:

@@ -78,9 +78,12 @@ class _Captured:
         with counters.for_eager():
             self.program = Compiled(graph, "llvm").program
         self.program.is_for_eager = True
+        self.program.let_go(arena=True)
         layout = self.program.layout
         if any(isinstance(s, HostSegment) for s in layout.segments):
             raise _Refused("the compiler has no kernel for a part of it")
+        if any(r.kind == "given" for r in layout.results):
+            raise _Refused("a result is an argument itself: a copy of it has memory of its own")
         self.order = tuple(self.names.index(name) for name in layout.symbols[: layout.given])
         self.guards = tuple(graph.env.guards.values())
 

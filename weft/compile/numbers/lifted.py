@@ -36,7 +36,8 @@ class NumberInput:
     and where it comes from.
 
     leaf: the place among the call's arguments; None for state, which `getter` reads.
-    key: what its value goes by among the values of a call's symbols.
+    key: what its value goes by among the values of a call's symbols. since: how many calls of Python there were when
+    it was first met.
     """
 
     name: str
@@ -44,6 +45,7 @@ class NumberInput:
     leaf: int | None
     param: int | None
     key: str
+    since: int = 0
 
 
 @dataclass(eq=False)
@@ -161,11 +163,11 @@ class LiftedNumbers:
             value = self.capture.recorder.root.param(FLOAT, name)
             param = len(self.capture.recorder.root.params) - 1
             key = f"%{param}"
-            self.numbers.append(NumberInput(name, getter, leaf, param, key))
+            self.numbers.append(NumberInput(name, getter, leaf, param, key, len(self.capture.calls.made)))
             self._examples[key] = float(example)
             return SymFloat(value, self.capture, lambda values: float(values[key]))
         symbol = self.env.fresh("i", int(example))
-        self.numbers.append(NumberInput(name, getter, leaf, None, str(symbol)))
+        self.numbers.append(NumberInput(name, getter, leaf, None, str(symbol), len(self.capture.calls.made)))
         return SymInt(symbol, self.env)
 
     def ask_number(

@@ -3,6 +3,7 @@ while it is captured."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -29,6 +30,20 @@ class RandomState:
         """The values of a call's symbols."""
         stream = self.generator.stream
         symbols[self.key], symbols[self.offset] = stream.key, stream.offset  # type: ignore[assignment]
+
+    def go_along(self, symbols: dict[str, int]) -> None:
+        """Others may have drawn from the generator, or seeded it, since it was settled: draws that follow go on from
+        there."""
+        stream = self.generator.stream
+        assert isinstance(stream.key, int) and isinstance(stream.offset, int)
+        symbols[self.offset] += stream.offset - dims.evaluate(self.stream.offset, symbols)
+        symbols[self.key] = stream.key
+
+    def copy(self) -> RandomState:
+        """The state as it is now, whatever the function draws later."""
+        made = copy.copy(self)
+        made.stream = copy.copy(self.stream)
+        return made
 
     def is_moved(self) -> bool:
         """Whether the function draws from the generator, or seeds it."""

@@ -93,10 +93,14 @@ class CallGuards:
         if missed is not None:
             return self._named(missed)
         if not self.python.check():
-            return self._python_miss()
+            return self.python_miss()
         missed = self.state.match(leaves)
         if missed is not None:
             return missed
+        return self._bind(leaves)
+
+    def symbols_of(self, leaves: list[Any]) -> Symbols | Miss:
+        """The values of the program's symbols for a call whose arguments fit."""
         return self._bind(leaves)
 
     def _named(self, miss: Miss) -> Miss:
@@ -118,7 +122,8 @@ class CallGuards:
                 return Miss(f"was {self.constants[i]!r}, is now {leaf!r}", 3, self._changed_numbers(leaves), i)
         return self.state.match_sharing(leaves)
 
-    def _python_miss(self) -> Miss:
+    def python_miss(self) -> Miss:
+        """What of Python's state is not as the program takes it to be."""
         found = self.python.first_miss()
         if found is None:
             return Miss("Python state changed", 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from weft.compile.program.program_io import (
     ReturnGrad,
     StateSource,
 )
-from weft.ir.graph import Graph
 from weft.support.counters import counters
 from weft.tensor.tensor import Tensor
 from weft.types import dims as dm
@@ -80,13 +80,30 @@ class Inputs:
             )
         for at, number in self.numbers:
             inputs[at] = float(symbols[number.key])
-        for at, flag in self.flags:
-            inputs[at] = _YES if present_grad(target_of(flag, leaves)) is not None else _NO
+        self._gather_flags(leaves, inputs)
         for at, slot in self.moving:
             inputs[at] = base_like(leaves[slot.leaf], slot)  # type: ignore[index]
         for at, source in self.buffers:
             inputs[at] = _grad_buffer(at, source, target_of(source, leaves), grads)
         return inputs, grads
+
+    def _gather_flags(self, leaves: list[Any], inputs: list[Any]) -> None:
+        for at, flag in self.flags:
+            inputs[at] = _YES if present_grad(target_of(flag, leaves)) is not None else _NO
+
+    def gather_gradients(
+        self, leaves: list[Any], inputs: list[Any], grads: Grads, settled: Container[int | None]
+    ) -> None:
+        """Look again for gradients that are there already, but for those with memory that is `settled`."""
+        self._gather_flags(leaves, inputs)
+        for at, source in self.buffers:
+            tensor, before = target_of(source, leaves), grads[at]
+            present = present_grad(tensor)
+            is_other = present is not before
+            if source.slot.has is None:  # the memory of one that nobody could see; now somebody may
+                is_other = before is not None and present is before and not tensor._state().owns_grad
+            if is_other and at not in settled:
+                inputs[at] = _grad_buffer(at, source, tensor, grads)
 
 
 def target_of(source: GradFlag | GradBuffer | GradEffect | ReturnGrad, leaves: list[Any]) -> Tensor:
@@ -101,8 +118,9 @@ def _grad_buffer(at: int, source: GradBuffer, tensor: Tensor, grads: Grads) -> A
     is_optional = source.slot.has is not None
     data = tensor._data
     if (
-        present is not None and (is_optional or (not source.slot.present and tensor._state().owns_grad))
-        and _is_like(present._data, data)
+        present is not None and not source.is_later
+        and (is_optional or (not source.slot.present and tensor._state().owns_grad))
+        and is_like(present._data, data)
     ):
         grads[at] = present
         return present._data
@@ -116,7 +134,7 @@ def _grad_buffer(at: int, source: GradBuffer, tensor: Tensor, grads: Grads) -> A
     return fresh
 
 
-def _is_like(gradient: Any, data: Any) -> bool:
+def is_like(gradient: Any, data: Any) -> bool:
     """Whether a program can write a gradient where it is: row-major, of its leaf's dtype (one of before `.double()`
     keeps its own).
     """
@@ -127,8 +145,8 @@ class Effects:
     """What a call does besides the bytes: versions, .grad objects, copied arguments, numbers, the generator."""
 
     def __init__(
-        self, graph: Graph, sources: list[Any], grad_effects: list[GradEffect], number_writes: list[NumberWrite],
-        random: list[RandomState], raised: dict[int, tuple[Any, int]], memory: Memory,
+        self, writes: Sequence[tuple[int, int]], sources: list[Any], grad_effects: list[GradEffect],
+        number_writes: list[NumberWrite], random: list[RandomState], raised: dict[int, tuple[Any, int]], memory: Memory,
     ) -> None:
         moving = {
             id(s.slot.storage): s.slot.leaf for s in sources if type(s) is StateSource and s.slot.leaf is not None
@@ -139,7 +157,7 @@ class Effects:
             (place, raised[key][1]) for key, place in places.items() if key in raised and raised[key][1]
         ]
         self.arguments: list[tuple[int, int, Any, int]] = []
-        for _, param in graph.writes:
+        for _, param in writes:
             source = sources[param]
             if type(source) is ArgumentSource:
                 by = raised[source.counter][1] if source.counter in raised else 0

@@ -58,6 +58,13 @@ class Entry:
             results = self.executable.run(inputs, symbols)
         except Interrupted as stop:
             results, interrupt = stop.results, stop
+        return self.finish(leaves, inputs, results, symbols, grads, before, interrupt)
+
+    def finish(
+        self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, grads: Grads,
+        before: Mapping[int, Any], interrupt: Interrupted | None,
+    ) -> Any:
+        """What follows the program's run. Raises the interrupt that came meanwhile."""
         kept_up: list[ObjectWrite] = []
         try:
             made = self._finish(leaves, inputs, results, symbols, grads, kept_up, before)
@@ -80,10 +87,20 @@ class Entry:
         self.effects.apply(leaves, inputs, results, symbols, grads)
         return self.outputs.make(leaves, inputs, results, symbols, kept_up, before)
 
+    @property
+    def programs(self) -> list[tuple[str, Graph, Interpreted | Compiled]]:
+        """What runs at a call, by title, in order."""
+        return [("program", self.graph, self.executable)]
+
     def stages(self) -> dict[str, Any]:
         """Every stage by name."""
-        found: dict[str, Any] = self.executable.stages()
-        program = getattr(self.executable, "program", None)
+        return self.stages_of(self.executable)
+
+    @staticmethod
+    def stages_of(executable: Interpreted | Compiled) -> dict[str, Any]:
+        """Every stage of one executable by name."""
+        found: dict[str, Any] = executable.stages()
+        program = getattr(executable, "program", None)
         if program is not None and hasattr(program, "stages"):
             found.update(program.stages())
         return found

@@ -15,7 +15,9 @@ from weft.compile.program.nan_watch import interpret_watching
 from weft.compile.program.program_cache import added_since, find_program, program_key, store_guards, with_answers
 from weft.ir.graph import Graph
 from weft.ir.interpreter import interpret
+from weft.passes.partition import Halves
 from weft.passes.pipeline import optimize
+from weft.passes.recompute import recompute
 from weft.passes.run import Run
 from weft.runtime.cache import Cache, user_cache
 from weft.runtime.storage import root_of
@@ -135,5 +137,11 @@ class Compiled:
 
 def make_executable(graph: Graph, backend: str | None = None) -> Interpreted | Compiled:
     """The executable of a captured graph on the back end that the knobs choose."""
-    chosen = backend or knobs.backend
-    return Interpreted(graph) if chosen == "interpret" or knobs.nan else Compiled(graph, chosen)
+    name = backend or knobs.backend
+    return Interpreted(graph) if name == "interpret" or knobs.nan else Compiled(graph, name)
+
+
+def chosen(halves: Halves, results: int, backend: str | None) -> Halves:
+    """Halves with the choice of what is saved. The interpreter runs what was captured, and saves what that names."""
+    is_interpreted = knobs.nan or (backend or knobs.backend) == "interpret"
+    return halves if is_interpreted else recompute(halves, results)

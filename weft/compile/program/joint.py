@@ -20,14 +20,16 @@ from weft.compile.capture.capture import Capture
 from weft.compile.capture.symbolic import SymbolicPayload
 from weft.compile.capture.wrappers import Desugared, UnwrapBackward, desugar, resugar
 from weft.compile.program.arguments import leaf_of
-from weft.compile.program.executable import Compiled, Interpreted
+from weft.compile.program.executable import Compiled, Interpreted, chosen
 from weft.compile.program.higher_order import input_of, version_of
 from weft.compile.program.inlining import Whole
 from weft.compile.program.kept import save
 from weft.compile.program.program_io import ArgumentSource, StateSource
-from weft.compile.program.tensor_program import Gradients, ProgramBackward, chosen
+from weft.compile.program.tensor_program import Gradients, ProgramBackward
 from weft.ir.graph import Graph
+from weft.ir.graph import Node as IRNode
 from weft.passes.partition import Halves, partition
+from weft.passes.stop_gradients import Without
 from weft.runtime.storage import root_of
 from weft.support import pytree
 from weft.support.errors import StateError
@@ -197,11 +199,13 @@ class JointProgram:
 
     @classmethod
     def build(
-        cls, graph: Graph, record: JointRecord, results: int, outputs: list[int], backend: str | None
+        cls, graph: Graph, record: JointRecord, results: int, outputs: list[int], backend: str | None,
+        without: Mapping[IRNode, Without],
     ) -> JointProgram:
-        """Cut the joint graph and compile its backward half."""
+        """Cut the joint graph and compile its backward half. without: which operands of nodes had no history."""
         halves = chosen(partition(graph, results, record.tangents, record.start), results, backend)
-        return cls(record, Gradients(graph, results, record.tangents, halves, backend), results, outputs)
+        gradients = Gradients(graph, results, record.tangents, halves, backend, without)
+        return cls(record, gradients, results, outputs)
 
     @property
     def halves(self) -> Halves:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.ir.graph import Block, Graph, Node, Operand, Value
-from weft.ir.opaque import ACCUMULATE, VALIDATE, plan_of_opaque
+from weft.ir.opaque import ACCUMULATE, STOP_GRADIENT, VALIDATE, plan_of_opaque
 from weft.ir.structure import IF
 from weft.ops.backward import flat_gradients
 from weft.ops.op import Op
@@ -30,6 +30,8 @@ def run_on_tensors(graph: Graph, inputs: Sequence[Any], symbols: Mapping[str, in
 
 def evaluate_op(op: Op, args: tuple[Any, ...]) -> Results:
     """The results of a node: opaque calls by their formulas, others as they are."""
+    if op is STOP_GRADIENT and isinstance(args[0], Tensor):
+        return (args[0].detach(),)
     plan = plan_of_opaque(op)
     if plan is not None:
         return flat_gradients(plan, *args)

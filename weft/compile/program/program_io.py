@@ -57,11 +57,13 @@ class GradBuffer:
     """The memory that receives `.grad` of a leaf (`has` gives the flag of an optional present gradient).
 
     leaf: its place among the call's leaves, where it is an argument; then `tensor` is the one of the capture only.
+    is_later: whether a gradient with other memory comes before it.
     """
 
     slot: GradSlot
     tensor: Tensor
     leaf: int | None = None
+    is_later: bool = False
 
 
 @dataclass(frozen=True, eq=False)

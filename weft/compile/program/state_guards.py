@@ -4,6 +4,7 @@ its state lies.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Container
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd.hooks import hooks_on
@@ -51,6 +52,7 @@ class StateGuards:
         self.presence = [(leaf_of(tensor, leaves), tensor, present) for tensor, present in reads]
         arguments = {i for s in states for i in s.own}  # their hooks are checked with their other facts
         self.hooks = [(t, hooks_on(t)) for i, (t, _, _) in capture.outside.wants_grad.items() if i not in arguments]
+        self.open = {id(t) for t, _ in self.hooks if capture.calls.are_called(t)}  # others may take their places
         self.hooks_everywhere = _hooks_everywhere()
         self.hook_changes = RemovableHandle.changes
         self.sharing = sharing_pattern(leaves)
@@ -111,7 +113,7 @@ class StateGuards:
                 )
             for tensor, known in self.hooks:
                 found = hooks_on(tensor)
-                if found != known:
+                if found != known and not (id(tensor) in self.open and _same_counts(found, known)):
                     return Miss(
                         (
                             f"{self._where(tensor)}the number of hooks of a tensor of shape {list(tensor.dims)} "
@@ -127,6 +129,20 @@ class StateGuards:
             self.owner.knows_gradients = True
             return Miss("a .grad that is added to now shares memory with another tensor that the function uses", 5)
         return None if self.memory.is_in_place() else self._go_along(leaves)
+
+    def holds_within(self, known: Collection[Tensor], passed: Container[int]) -> bool:
+        """Whether all of it still holds on the program's way. Of `known` tensors the program has set `.grad`; hooks
+        that were added to those with ids in `passed` come too late."""
+        own = {id(tensor) for tensor in known}
+        for _, tensor, present in self.presence:
+            if id(tensor) not in own and (present_grad(tensor) is not None) is not present:
+                return False
+        if RemovableHandle.changes != self.hook_changes and any(
+            len(now) > len(before) for tensor, known in self.hooks
+            for now, before in zip(hooks_on(tensor), known, strict=True) if id(tensor) not in passed
+        ):
+            return False
+        return all(g.check() for g in self.capture.python_state.state_guards.values()) and self.memory.is_in_place()
 
     def _renew(self, guard: StateGuard) -> bool:
         """Go with tensors that others took the places of (the state of an optimizer that was restored), if the program
@@ -161,6 +177,10 @@ class StateGuards:
 
 def _hooks_everywhere() -> list[list[int]]:
     return [list(table) for table in registry.hook_tables]
+
+
+def _same_counts(found: Any, known: Any) -> bool:
+    return list(map(len, found)) == list(map(len, known))
 
 
 def _moved(place: Place) -> str:

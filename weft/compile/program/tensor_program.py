@@ -9,7 +9,7 @@ what a backward that is differentiated again computes: a TensorProgram itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -19,24 +19,21 @@ from weft.autograd.node import InputMetadata, Node
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED, SavedTensor
 from weft.compile.blocks.differentiate import Joint, number_key, with_gradients
-from weft.compile.program.executable import Compiled, Interpreted, make_executable
+from weft.compile.program.executable import Compiled, Interpreted, chosen, make_executable
 from weft.compile.program.inlining import Body, Inlined, Whole, body_of
 from weft.compile.program.kept import array_of, has_bytes, is_hooked, owned, packed_of, save
 from weft.compile.program.on_tensors import run_on_tensors
 from weft.compile.program.shape_check import shape_check
-from weft.ir.builder import Builder
 from weft.ir.graph import Block, Graph, Operand, Value, values_in
-from weft.ops.packet import aten
+from weft.ir.graph import Node as IRNode
 from weft.passes.dce import dce
+from weft.passes.entry_sizes import bind_arguments, giving_sizes
 from weft.passes.partition import Halves, partition
-from weft.passes.recompute import recompute
+from weft.passes.stop_gradients import Without, stop_gradients
 from weft.support.errors import StateError, UnknownSize, VersionError
-from weft.support.knobs import knobs
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-from weft.types.dims import symbol
-from weft.types.dtype import int64
 from weft.types.tensor_type import FLOAT, TensorType
 
 Symbols = Mapping[str, Any]
@@ -44,22 +41,20 @@ ndarray = np.ndarray
 
 
 # ---- gradients
-def chosen(halves: Halves, results: int, backend: str | None) -> Halves:
-    """Halves with the choice of what is saved. The interpreter runs what was captured, and saves what that names."""
-    is_interpreted = knobs.nan or (backend or knobs.backend) == "interpret"
-    return halves if is_interpreted else recompute(halves, results)
-
-
 @dataclass(eq=False)
 class Gradients:
     """The gradients of a joint graph, whose parameters end with the tangents and whose results begin with `results` of
-    the forward's: as a program of saved values, and as a function of the inputs."""
+    the forward's: as a program of saved values, and as a function of the inputs.
+
+    without: which operands of its nodes had no history: no gradient flows through them if it is differentiated again.
+    """
 
     joint: Graph
     results: int
     tangents: int
     halves: Halves
     backend: str | None = None
+    without: Mapping[IRNode, Without] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.executable = make_executable(self.halves.backward, self.backend)
@@ -71,6 +66,16 @@ class Gradients:
         self.read = tuple([i for i, p in enumerate(whole.params) if p in read])
         params = tuple([p for p in whole.params if p in read])
         self._whole = Graph(whole.name, Block(params, whole.nodes, whole.results), whole.env)
+
+    @cached_property
+    def _function(self) -> Graph:
+        """The gradients as they are differentiated again."""
+        return stop_gradients(self._whole, self.without)
+
+    @cached_property
+    def _again(self) -> tuple[TensorProgram, dict[str, str]]:
+        given, sizes = bind_arguments(self._function)  # tangents come with the sizes that the forward found
+        return TensorProgram(given, self.backend), sizes
 
     @cached_property
     def reach(self) -> tuple[frozenset[int], ...]:
@@ -95,7 +100,7 @@ class Gradients:
         again; None where they are not copied."""
         key = (has_history, wanted)
         if key not in self._bodies:
-            graph = self._whole if has_history else self.halves.backward
+            graph = self._function if has_history else self.halves.backward
             tangents = sum(i >= self.inputs for i in self.read) if has_history else self.tangents
             self._bodies[key] = body_of(graph, tangents, wanted)
         return self._bodies[key]
@@ -105,10 +110,10 @@ class Gradients:
         """How many inputs the forward has."""
         return len(self.joint.params) - self.tangents
 
-    @cached_property
-    def again(self) -> TensorProgram:
-        """The gradients as a function of those inputs and tangents that it reads (`read`)."""
-        return TensorProgram(self._whole, self.backend)
+    def again(self, inputs: list[Any], symbols: Symbols) -> list[Any]:
+        """The gradients of those inputs and tangents that they are a function of (`read`), with a history."""
+        program, sizes = self._again
+        return program(inputs, {**symbols, **{new: symbols[old] for new, old in sizes.items()}})
 
 
 class ProgramBackward(Node):
@@ -290,21 +295,12 @@ class TensorProgram:
             return _Native(graph, *shape_check(graph.env), make_executable(graph, self.backend))
         count, tangents = len(graph.results), len(joint.tangents)
         found = tuple(sorted(set(partition(joint.graph, count, tangents, joint.start).sizes.values())))
-        whole = _giving_sizes(joint.graph, count, found) if found else joint.graph
+        whole = giving_sizes(joint.graph, count, found) if found else joint.graph
         results = count + len(found)
         halves = chosen(partition(whole, results, tangents, joint.start), results, self.backend)
         executable = make_executable(halves.forward, self.backend)
         gradients = Gradients(whole, results, tangents, halves, self.backend)
         return _Recorded(graph, *shape_check(graph.env), executable, joint, gradients, found)
-
-
-def _giving_sizes(graph: Graph, results: int, names: tuple[str, ...]) -> Graph:
-    """The graph with sizes that it finds while it runs, by name, as results behind the first ones."""
-    builder = Builder(graph.name, graph.env)
-    builder.params, builder.nodes = list(graph.params), list(graph.nodes)
-    with builder.active():
-        sizes = [builder.operand(aten.full((), symbol(name), dtype=int64)) for name in names]
-    return builder.graph((*graph.results[:results], *sizes, *graph.results[results:]), graph.writes)
 
 
 @dataclass(eq=False)
@@ -385,7 +381,6 @@ class _Recorded(_Native):
         """For each saved value which input it is."""
         places = {v: i for i, v in enumerate(self.gradients.halves.forward.params)}
         return [places.get(v) for v in self.gradients.halves.saved]
-
 
 
 def _has_gradient(kind: Any) -> bool:

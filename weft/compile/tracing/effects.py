@@ -8,8 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from weft import guards
-from weft.compile.capture.capture import Capture
-from weft.compile.capture.gradients import GradSlot
 from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
 from weft.compile.numbers.sym_float import SymFloat, is_live, operand_of
 from weft.compile.program.program_io import (
@@ -70,7 +68,7 @@ def gradient_effects(outcome: Outcome) -> list[GradEffect]:
     effects = []
     for slot in capture.leaf_gradients.slots.values():
         real = capture.leaf_gradients.real(slot.tensor)
-        if not slot.touched:
+        if not slot.is_changed():
             continue
         current, leaf = slot.current, outcome.leaf_of(real)
         if current is None:
@@ -79,18 +77,10 @@ def gradient_effects(outcome: Outcome) -> list[GradEffect]:
         if is_dense(current):
             effects.append(GradEffect(slot, real, current, None, leaf))
             continue
-        param = slot.param if slot.param is not None else _grad_buffer(capture, slot)
-        outcome.put_source(param, GradBuffer(slot, real, leaf))
-        if slot.has is not None:
-            outcome.put_source(slot.has, GradFlag(slot, real, leaf))
+        param = capture.leaf_gradients.buffer_of(slot)
         outcome.writes.append((outcome.result(current._data.read()), param))
         effects.append(GradEffect(slot, real, None, param, leaf))
     return effects
-
-
-def _grad_buffer(capture: Capture, slot: GradSlot) -> int:
-    capture.recorder.builder.param(slot.current._data.type, f"grad{len(capture.recorder.builder.params)}")
-    return len(capture.recorder.builder.params) - 1
 
 
 def fill_sources(outcome: Outcome) -> None:
@@ -100,10 +90,12 @@ def fill_sources(outcome: Outcome) -> None:
     for number in capture.python_state.numbers:
         if number.param is not None:
             outcome.put_source(number.param, NumberSource(number))
-    for slot in capture.leaf_gradients.slots.values():
+    met: set[int] = set()
+    for slot, param in capture.leaf_gradients.buffers:
         real = capture.leaf_gradients.real(slot.tensor)
-        if slot.param is not None and outcome.sources[slot.param : slot.param + 1] in ([], [None]):
-            outcome.put_source(slot.param, GradBuffer(slot, real, outcome.leaf_of(real)))
-            assert slot.has is not None
-            outcome.put_source(slot.has, GradFlag(slot, real, outcome.leaf_of(real)))
+        leaf = outcome.leaf_of(real)
+        outcome.put_source(param, GradBuffer(slot, real, leaf, id(slot) in met))
+        met.add(id(slot))
+        if slot.has is not None:
+            outcome.put_source(slot.has, GradFlag(slot, real, leaf))
     assert None not in outcome.sources, "a parameter of the graph has no source"

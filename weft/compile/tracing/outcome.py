@@ -50,6 +50,7 @@ class Outcome:
     raised: dict[int, tuple[Any, int]] = field(default_factory=dict)
     made_leaves: list[int] = field(default_factory=list)
     checks: Any = None
+    behind: list[tuple[Any, Callable[[], bool]]] = field(default_factory=list)  # the same behind each call of Python
     named: set[int] = field(default_factory=set)
     met: list[Tensor] = field(default_factory=list)
 

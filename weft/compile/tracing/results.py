@@ -167,6 +167,7 @@ def _shown(data: SymbolicPayload) -> Shown:
 
 def _in_memory_order(capture: Capture, storage: SymbolicStorage) -> Operand:
     """A storage's value with its dims from the outermost in memory inwards: results lie row-major."""
+    storage.refuse_stale()
     if storage.order is None:
         return storage.value
     return capture.recorder.builder.emit(aten.permute.default.op, (storage.value, storage.order)).output

@@ -30,8 +30,10 @@ from weft.compile.tracing.python_state import (
 )
 from weft.compile.tracing.results import bind_late, bind_sizes, returns_of
 from weft.compile.tracing.stand_ins import restart_for_sharing, stand_ins_of, tensors_in
+from weft.guards import switches
 from weft.ops.overrides import override_classes
 from weft.support import pytree
+from weft.support.handlers import outermost
 from weft.support.interrupts import to_the_end
 from weft.support.progress import progress
 from weft.tensor.tensor import Tensor
@@ -49,8 +51,11 @@ def trace_program(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeS
     Raises Restart when it must be tried again with something lifted.
     """
     capture = Capture(owner.name)
-    owner.users = capture.evaluator.users
+    owner.hooks, owner.rules = capture.evaluator.hooks, capture.evaluator.rules
     capture.leaf_gradients.knows_gradients = owner.knows_gradients
+    calls = capture.calls
+    calls.codes, calls.gone, calls.missing, calls.switches = owner.called, owner.gone, owner.missing, owner.switches
+    calls.functions.forwards = owner.forwards
     capture.python_state.lifted_codes = owner.lifted_codes
     progress().stage("recording", growing=capture.recorder.builder.nodes)
     del leaves[spec.size :]
@@ -83,9 +88,11 @@ def _run(owner: CompiledFunction, outcome: Outcome, spec: pytree.TreeSpec) -> No
     with (
         lifted_in(owner.function, owner.lifted_codes),
         substitution_of(owner, outcome.capture, bound) as substitution, optimizer_groups() as groups,
+        switches.before(owner.switches),
     ):
         result, seen = guards.observe(
             owner.function, args, kwargs, kinds=kinds(outcome.leaves), substitution=substitution, at_end=empty_caches,
+            tell=outcome.capture.calls.begin,
         )
         try:
             outcome.capture.recorder.raise_swallowed()
@@ -95,10 +102,13 @@ def _run(owner: CompiledFunction, outcome: Outcome, spec: pytree.TreeSpec) -> No
             outcome.assigned = assignments(seen.writes, owner, (args, kwargs), bound)
             outcome.capture.writes.refuse_histories()
             outcome.capture.outside.refuse_hooks()
+            if outcome.bound.places:
+                outcome.capture.calls.refuse_behind("tensors of Python's state are inputs")
             refuse_changed_groups(outcome.capture, groups)
             outcome.number_writes = number_writes_of(outcome, seen)
             _note_results(outcome, seen, result, (args, kwargs, [value for _, value in bound]))
         finally:
+            outcome.capture.calls.end()
             to_the_end(seen.rollback)
     outcome.met = [leaf for leaf in seen.leaves if isinstance(leaf, Tensor)]
     if seen.names_of_leaves:
@@ -113,6 +123,10 @@ def _take_guards(owner: CompiledFunction, outcome: Outcome, seen: guards.Observa
     if bound:
         containers = [c for _, value in bound for c in containers_in(value)]
         outcome.checks = seen.guards.without([slot for slot, _ in bound], containers)
+    outcome.behind = [
+        switches.behind(outcome.checks, owner.switches, i) for i, _ in enumerate(outcome.capture.calls.made)
+    ]
+    outcome.checks = switches.at_the_start(outcome.checks, owner.switches, kinds(outcome.leaves))
     outcome.named = tensors_in(outcome.checks.holds_on_to())
     restart_for_sharing(owner, outcome, outcome.leaves, outcome.named)
 
@@ -144,13 +158,14 @@ def _joint(outcome: Outcome, carriers: list[Any]) -> tuple[JointRecord, int, lis
     outputs = unfinished(outcome.capture, carriers)
     if not outputs:
         return None
+    outcome.capture.calls.refuse_behind("a result has a history")
     fixed = len(outcome.results)
     (record, gradients), seen = guards.observe(
         lambda: record_backward(outcome.capture, outputs, outcome.leaves, carriers), kinds=kinds(outcome.leaves)
     )
     if seen.writes:
         _refuse_writes(seen)
-    if outcome.capture.evaluator.users:
+    if outcome.capture.evaluator.hooks or outcome.capture.evaluator.rules:
         outcome.checks = outcome.checks.joined(seen.guards.without([p.slot for p in outcome.bound.places]))
     outcome.results.extend(gradients)
     if outcome.capture.env.has_unbacked:
@@ -168,3 +183,6 @@ def _refuse_writes(seen: guards.Observation) -> None:
         write.where, f"writes {write.target.text} in a backward that is recorded now and run later",
         "Write it in the function itself, or compile the whole step, the function that calls backward.",
     )
+
+
+outermost.add(trace_program.__code__)

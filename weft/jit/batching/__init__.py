@@ -10,5 +10,9 @@ graphs.py     the pass: branches and loops that examples take differently become
 entries.py    the operators that the pass emits
 operators.py  an operator on the values of all examples: at once by its batch rule, else example by example
 code.py       the steps of a batched program
+masks.py      rows of a program that is captured: which examples go on is only known when it runs
+probing.py    the sizes of such examples, in what an operator gives
+captured.py   operators on them
+recording.py  the steps of a batched program under a capture
 functions.py  `@weft.jit.batch`
 """

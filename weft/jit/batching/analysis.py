@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from weft.catalogue.language.entries import ORDERED
 from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
 from weft.ir.structure import IF, LOOP
@@ -44,12 +46,43 @@ def writes_tensor(node: Node) -> bool:
     return node.op.writes is not None or node.op is SET_ITEM
 
 
+def begin_alone(graph: Graph) -> set[Value]:
+    """The tensors that are made to be what a loop begins with: nobody has them when it has begun."""
+    found: set[Value] = set()
+    users: dict[Value, list[Node]] = {}
+    for node in graph.walk():
+        for value in node.needs():
+            users.setdefault(value, []).append(node)
+    given = {v for block in _blocks(graph.block) for v in values_in(block.results)}
+    for block in _blocks(graph.block):
+        made: set[Value] = set()
+        before: set[Node] = set()
+        for node in block.nodes:
+            if node.op is LOOP:
+                own = [v for v in node.args[2] if v in made and v not in given]
+                found.update(
+                    v for v in own if node.inputs().count(v) == 1
+                    and all(user is node or (user in before and makes_tensor(user)) for user in users[v])
+                )
+            before.add(node)
+            made.update(node.outputs if makes_tensor(node) else ())
+    return found
+
+
+def _blocks(block: Block) -> Iterator[Block]:
+    yield block
+    for node in block.nodes:
+        for inner in node.blocks:
+            yield from _blocks(inner)
+
+
 class Analysis:
     """The values that may differ, of those parameters on: found by going through the program until nothing changes."""
 
     def __init__(self, graph: Graph, parameters: frozenset[int]) -> None:
         self.differ: set[Value] = {p for i, p in enumerate(graph.params) if i in parameters}
         self.writes_tensors = any(map(writes_tensor, graph.walk()))
+        self.alone = begin_alone(graph) if self.writes_tensors else set()
         self.fills: bool = False  # whether only some examples write to a list or dict
         known = -1
         while known != len(self.differ) + self.fills:

@@ -9,9 +9,10 @@ from weft.ir.graph import Node, values_in
 from weft.ir.structure import LOOP
 from weft.jit.batching.entries import ROW_ENTRIES
 from weft.jit.batching.operators import example_by_example, mark_copies, of_node, on_level
-from weft.jit.batching.values import UNSET, Examples, count_of, differs, is_ragged
+from weft.jit.batching.values import Examples, count_of, differs, is_ragged
 from weft.jit.interpreter import Code
-from weft.jit.object_steps import Registers, Step
+from weft.jit.object_steps import Registers, Step, setting
+from weft.jit.recording.values import UNSET
 from weft.layers.transforms.batched import AsksForAValue
 from weft.ops.op import OPS
 
@@ -29,12 +30,7 @@ class BatchingCode(Code):
         if node.op is LOOP:
             return self._loop(node)
         if node.op is _NOTHING:
-            out = self._place(node.output)
-
-            def unset(registers: Registers) -> None:
-                registers[out] = UNSET
-
-            return unset
+            return setting(self._place(node.output), UNSET)
         step = super()._step(node)
         return self._foreign(node, step) if node.op in _FOREIGN else step
 

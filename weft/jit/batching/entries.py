@@ -8,13 +8,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.catalogue.language.entries import language, type_of
+from weft.jit.batching import masks
+from weft.jit.batching.masks import Mask
 from weft.jit.batching.operators import drawn
 from weft.jit.batching.padding import replicated
 from weft.jit.batching.rows import Rows
 from weft.jit.batching.selecting import merged, put, taken
 from weft.jit.batching.values import Examples, PerExample, differs, of_example
+from weft.jit.recording.containers import containers
+from weft.jit.recording.values import NotRecorded
 from weft.ops.op import OPS, Op
 from weft.support.errors import StateError
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types.parse import parse_type
 from weft.types.tensor_type import ANY, BOOL, INT, list_of
@@ -26,26 +31,61 @@ def _answers(condition: Any, count: int) -> list[bool]:
     return [bool(condition)] * count
 
 
-def _where(condition: Any, rows: Rows) -> Rows:
+def _where(condition: Any, rows: Any) -> Any:
+    if isinstance(rows, Mask):
+        return masks.where(condition, rows)
     return rows.kept(_answers(condition, len(rows)))
 
 
-def _where_not(condition: Any, rows: Rows) -> Rows:
+def _where_not(condition: Any, rows: Any) -> Any:
+    if isinstance(rows, Mask):
+        return masks.where_not(condition, rows)
     return rows.kept([not answer for answer in _answers(condition, len(rows))])
 
 
-def _going(condition: Any, trip: Any, step: int, rows: Rows) -> Rows:
+def _going(condition: Any, trip: Any, step: Any, rows: Any) -> Any:
+    if isinstance(rows, Mask):
+        return masks.going(condition, trip, step, rows)
     trips = [trip.values[row] for row in rows.indices] if isinstance(trip, PerExample) else [trip] * len(rows)
     return rows.kept([
         goes and step + 1 < most for goes, most in zip(_answers(condition, len(rows)), trips, strict=True)
     ])
 
 
-def _separate(self: Any, rows: Rows) -> Any:
+def _any(rows: Any) -> Any:
+    return masks.any_of(rows) if isinstance(rows, Mask) else len(rows) > 0
+
+
+def _inside(rows: Any) -> Any:
+    if isinstance(rows, Mask):
+        return Mask(None, rows.count)
+    return rows if rows.is_all else Rows.all_of(len(rows))
+
+
+def _take(self: Any, rows: Any) -> Any:
+    return masks.taken(self, rows) if isinstance(rows, Mask) else taken(self, rows)
+
+
+def _put(self: Any, rows: Any, value: Any) -> Any:
+    return masks.put(self, rows, value) if isinstance(rows, Mask) else put(self, rows, value)
+
+
+def _merge(rows: Any, value: Any, others: Any, other: Any) -> Any:
+    if isinstance(rows, Mask):
+        return masks.merged(rows, value, others, other)
+    return merged([(rows, value), (others, other)])
+
+
+def _separate(self: Any, rows: Any) -> Any:
     if isinstance(self, (PerExample, Examples)):
         return self
     if isinstance(self, Tensor):
-        return replicated(self, len(rows))
+        return replicated(self, rows.count if isinstance(rows, Mask) else len(rows))
+    if isinstance(rows, Mask) and isinstance(self, (list, dict)):
+        containers().of_each[id(self)] = self, self  # one of values that differ stands for one of each example
+        return self
+    if isinstance(rows, Mask):
+        raise NotRecorded("an object that each example has for itself")
     if isinstance(self, (list, dict)):
         copies = [of_example(self, at) for at in range(len(rows))]
         return PerExample([made.copy() if made is self else made for made in copies])
@@ -53,11 +93,17 @@ def _separate(self: Any, rows: Rows) -> Any:
 
 
 def _owned(self: Any) -> Any:
-    if isinstance(self, (list, dict)):
+    if isinstance(self, (list, dict)) and (modes.capture is None or id(self) not in containers().of_each):
         raise StateError(
             "batch: a list or dict that all examples share is written to where only some of them go; make it within "
             "the program"
         )
+    return self
+
+
+def _alone(self: Any) -> Any:
+    if isinstance(self, Examples):
+        self.has_met = False
     return self
 
 
@@ -70,8 +116,8 @@ def _sizes(self: Any, sizes: Sequence[Any], batch_size: int) -> Any:
     return sizes
 
 
-def _draw(name: str, args: Sequence[Any], rows: Rows) -> Any:
-    return drawn(OPS[name], tuple(args), len(rows))
+def _draw(name: str, args: Sequence[Any], rows: Any) -> Any:
+    return drawn(OPS[name], tuple(args), rows.count if isinstance(rows, Mask) else len(rows))
 
 
 def _same_type(value: Any, *rest: Any) -> Any:
@@ -88,17 +134,15 @@ GOING = _rows(
     "going", "condition, trip, step, rows", "The rows that make the step behind this one: where the condition holds, "
     "and the trip count is not reached.", _going,
 )
-ANY_ROWS = _rows("any", "rows", "Whether there is a row.", lambda rows: len(rows) > 0, lambda rows: BOOL)
+ANY_ROWS = _rows("any", "rows", "Whether there is a row.", _any, lambda rows: BOOL)
 INSIDE = _rows(
-    "inside", "rows", "All rows of a block that these rows run.", lambda rows: rows if rows.is_all
-    else Rows.all_of(len(rows)),
+    "inside", "rows", "All rows of a block that these rows run.", _inside,
 )
-TAKE = _rows("take", "self, rows", "What the rows have of a value.", taken, _same_type)
-PUT = _rows("put", "self, rows, value", "A value with what the rows have now.", put, _same_type)
+TAKE = _rows("take", "self, rows", "What the rows have of a value.", _take, _same_type)
+PUT = _rows("put", "self, rows, value", "A value with what the rows have now.", _put, _same_type)
 MERGE = _rows(
     "merge", "rows, value, other_rows, other", "A value of what rows and the others have.",
-    lambda rows, value, others, other: merged([(rows, value), (others, other)]),
-    lambda rows, value, *rest: type_of(value),
+    _merge, lambda rows, value, *rest: type_of(value),
 )
 SEPARATE = _rows(
     "separate", "self, rows", "A tensor, list, dict or object of its own for each row.", _separate, _same_type
@@ -106,6 +150,7 @@ SEPARATE = _rows(
 OWNED = _rows(
     "owned", "self", "The list or dict itself, which every row has for itself. Raises StateError.", _owned, _same_type
 )
+ALONE = _rows("alone", "self", "The value itself, a tensor that no other name has.", _alone, _same_type)
 SIZES = _rows(
     "sizes", "self, sizes, batch_size", "Sizes for a view of one example, where they may name the batch.", _sizes,
     lambda *seen: list_of(INT),
@@ -114,4 +159,6 @@ DRAW = _rows(
     "draw", "op, args, type, rows", "A draw of random numbers for each row.",
     lambda op, args, type, rows: _draw(op, args, rows), lambda op, args, type, rows: parse_type(type),
 )
-ROW_ENTRIES = frozenset((WHERE, WHERE_NOT, GOING, ANY_ROWS, INSIDE, TAKE, PUT, MERGE, SEPARATE, OWNED, SIZES, DRAW))
+ROW_ENTRIES = frozenset(
+    (WHERE, WHERE_NOT, GOING, ANY_ROWS, INSIDE, TAKE, PUT, MERGE, SEPARATE, OWNED, ALONE, SIZES, DRAW)
+)

@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.jit.batching.code import BatchingCode
 from weft.jit.batching.graphs import batched
+from weft.jit.batching.masks import Mask
 from weft.jit.batching.rows import Rows
 from weft.jit.batching.tensors import BatchTensor
 from weft.jit.batching.values import Examples, PerExample, differs, in_form, of_example
@@ -15,6 +16,7 @@ from weft.jit.errors import CompileError
 from weft.jit.functions import ScriptFunction
 from weft.jit.graph import Graph
 from weft.jit.inlining import inlined
+from weft.jit.interpreter import Code
 from weft.jit.program import Program
 from weft.jit.script import script
 from weft.nn.modules.module import Module
@@ -57,7 +59,7 @@ class BatchedFunction:
         self.batch_size = batch_size
         self._owner, program = _program_of(function)
         self._graph, self._whole = inlined(program)
-        self._codes: dict[frozenset[int], BatchingCode] = {}
+        self._programs: dict[frozenset[int], Program] = {}
         self.__name__ = self.__qualname__ = program.name.rpartition(".")[2]
         self.__doc__ = program.document
         self._code(self._tensors())  # what cannot be done is refused here, not when it is called
@@ -82,13 +84,14 @@ class BatchedFunction:
         code = self._code(frozenset(at for at, value in enumerate(values) if differs(value)))
         before = modes.grad
         try:
-            return _left(code([Rows.all_of(count), *values]), count)
+            every: Any = Rows.all_of(count) if modes.capture is None else Mask(None, count)
+            return _left(code([every, *values]), count)
         except BaseException:
             modes.grad = before  # what was raised has left `with no_grad()`
             raise
 
     def _count(self, args: tuple[Any, ...]) -> int:
-        counts = dict.fromkeys(value.batch_size for value in _batches(args))
+        counts = [value.batch_size for value in _batches(args)]
         expected = self.batch_size if self.batch_size is not None else next(iter(counts), None)
         if expected is None:
             raise ArgumentError(f"{self.__name__}: no BatchTensor is given; say how many examples: batch(batch_size=n)")
@@ -103,13 +106,20 @@ class BatchedFunction:
         """The positions of parameters that are tensors."""
         return frozenset(at for at, p in enumerate(self._whole.parameters) if isinstance(p.type, TensorType))
 
-    def _code(self, parameters: frozenset[int]) -> BatchingCode:
-        found = self._codes.get(parameters)
-        if found is None:
+    def _code(self, parameters: frozenset[int]) -> Code:
+        program = self._programs.get(parameters)
+        if program is None:
             graph = batched(self._graph, parameters, self.batch_size)
             program = dataclasses.replace(self._whole, graph=graph, code=None, recording_code=None, plans={})
-            found = self._codes[parameters] = BatchingCode(program)
-        return found
+            self._programs[parameters] = program
+        if modes.capture is None:
+            program.code = program.code or BatchingCode(program)
+            return program.code  # type: ignore[no-any-return]
+        if program.recording_code is None:
+            from weft.jit.batching.recording import RecordedBatches  # (captures are of no use to most)
+
+            program.recording_code = RecordedBatches(program)
+        return program.recording_code  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"<weft.jit.BatchedFunction {self._whole.schema()}>"

@@ -139,8 +139,14 @@ class _Batching:
         made = out.emit(
             LOOP, (_MOST, goes, (first, *carried), *rest), ANY, *types, blocks=(self._body(body, values, trip, node),)
         )
-        for old, new in zip(node.outputs, made.outputs[1:], strict=True):
-            new.name, values[old] = old.name, new
+        for old, new, begin in zip(node.outputs, made.outputs[1:], node.args[2], strict=True):
+            new.name, values[old] = old.name, self._alone(begin, new, out)
+
+    def _alone(self, begin: Operand, value: Value, out: Emitter) -> Value:
+        """A carried value; that a loop began with a tensor that nobody else has is noted, for it may be written."""
+        if begin not in self.found.alone:
+            return value
+        return out.emit(entries.ALONE, (value,), value.type).output
 
     def _body(self, body: Block, values: Values, trip: Operand, node: Node) -> Block:
         out = Emitter()
@@ -150,8 +156,11 @@ class _Batching:
         inside = out.emit(entries.INSIDE, (going,), ANY).output
         inner = self._taking(body, values, going, out)
         inner[body.params[0]] = index
-        for old, new in zip(body.params[1:], carried, strict=True):
-            inner[old] = out.emit(entries.TAKE, (new, going), old.type).output
+        owned: list[Value] = []
+        for old, new, begin in zip(body.params[1:], carried, node.args[2], strict=True):
+            own = self._alone(begin, new, out)
+            owned.append(own)
+            inner[old] = out.emit(entries.TAKE, (own, going), old.type).output
             inner[old].name = old.name
         self._nodes(body, inner, inside, out, True)
         condition, *after = (map_operand(r, inner) for r in body.results)
@@ -159,7 +168,7 @@ class _Batching:
         following = out.emit(entries.GOING, (condition, trip, index, going), ANY).output
         results = [
             out.emit(entries.PUT, (old, going, new), old.type).output
-            for old, new in zip(carried, after, strict=True)
+            for old, new in zip(owned, after, strict=True)
         ]
         goes = out.emit(entries.ANY_ROWS, (following,), BOOL).output
         return Block((index, going, *carried), tuple(out.nodes), (goes, following, *results))

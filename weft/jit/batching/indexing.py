@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from weft.ops.op import OPS
@@ -21,6 +22,13 @@ def is_basic(index: tuple[Any, ...]) -> bool:
 
 def indexed(value: Any, index: tuple[Any, ...]) -> Any:
     """value[index], dim by dim. Raises IndexError."""
+    return by_parts(value, index, _part) if index else aten.alias(value)
+
+
+def by_parts(value: Any, index: tuple[Any, ...], one: Callable[[Any, int, Any], tuple[Any, int]]) -> Any:
+    """value[index], dim by dim: `one(value, dim, part)` gives the value for a number or slice at a dim, and how many
+    dims that leaves. Raises IndexError.
+    """
     dim = 0
     named = sum(part is not None and type(part) is not str for part in index)
     if named > value.ndim:
@@ -31,10 +39,15 @@ def indexed(value: Any, index: tuple[Any, ...]) -> Any:
             dim += rest
         elif part is None:
             value, dim = aten.unsqueeze(value, dim), dim + 1
-        elif type(part) is int:
-            value = aten.select(value, dim, part)
         else:
-            if (part.start, part.stop, part.step) != (None, None, None):
-                value = aten.slice(value, dim, part.start, part.stop, 1 if part.step is None else part.step)
-            dim += 1
-    return value if index else aten.alias(value)
+            value, left = one(value, dim, part)
+            dim += left
+    return value
+
+
+def _part(value: Any, dim: int, part: Any) -> tuple[Any, int]:
+    if type(part) is int:
+        return aten.select(value, dim, part), 0
+    if (part.start, part.stop, part.step) != (None, None, None):
+        value = aten.slice(value, dim, part.start, part.stop, 1 if part.step is None else part.step)
+    return value, 1

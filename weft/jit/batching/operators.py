@@ -9,10 +9,12 @@ from functools import partial
 from typing import Any
 
 from weft.catalogue.language.entries import SIGNATURES
-from weft.catalogue.language.signatures import is_variable
+from weft.catalogue.language.signatures import is_variable, stands_for_any
 from weft.jit.batching.analysis import SET_ITEM
 from weft.jit.batching.indexing import GET_ITEM, indexed, is_basic
+from weft.jit.batching.masks import check_target
 from weft.jit.batching.padding import fitted, gathered, numbers_of
+from weft.jit.batching.probing import agree, is_open
 from weft.jit.batching.ragged import at_once
 from weft.jit.batching.selecting import written_back
 from weft.jit.batching.values import (
@@ -25,14 +27,16 @@ from weft.jit.batching.values import (
     of_example,
     routes,
 )
+from weft.jit.recording.values import NotRecorded
 from weft.layers.transforms.batched import AsksForAValue, BatchLevel
 from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.support.counters import counters
 from weft.support.errors import ShapeError, StateError
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-from weft.types.tensor_type import FLOAT, INT, NUMBER, DictType, ListType, TensorType, Type
+from weft.types.tensor_type import FLOAT, INT, NUMBER, TensorType
 
 Function = Callable[..., Any]
 
@@ -98,6 +102,8 @@ def _left(level: BatchLevel, out: Any, found: dict[int, Examples], shows: Exampl
 # ---- example by example
 def example_by_example(function: Function, args: tuple[Any, ...], keeps_lists: bool = False) -> Any:
     """The function for one example after the other; right for everything. Counted in weft.counters.vmap_loops."""
+    if modes.capture is not None and is_ragged(args):
+        raise NotRecorded("what runs example by example, for examples whose sizes are only known when the program runs")
     counters.vmap_loops += 1
     found = [function(*[of_example(a, at) for a in args]) for at in range(count_of(*args))]
     return gathered(found, keeps_lists)
@@ -178,6 +184,7 @@ def _written(op: Op, function: Function, args: tuple[Any, ...]) -> Any:
 def _check_target(what: str, target: Any) -> None:
     if type(target) is not Examples:
         raise StateError(f"{what}: the examples write into a tensor that all of them share; make a new one instead")
+    check_target(target)
     if target.is_copy:
         raise StateError(
             f"{what}: this writes into a part of something that each example has for itself (a view of examples of "
@@ -190,11 +197,18 @@ def _with_tuples(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _copy_into(op: Op, target: Examples, new: Any) -> None:
-    if not isinstance(new, Examples) or any(
-        new.ndim != target.ndim or new.dims_of(at) != target.dims_of(at) for at in range(target.size)
-    ):
+    if not isinstance(new, Examples) or new.ndim != target.ndim or not _fits(new, target):
         raise ShapeError(f"{op.base}_: the result has other sizes than the tensor that it is written into")
     target.data.copy_(fitted(new.data, target.data.shape[1:]))
+
+
+def _fits(new: Examples, target: Examples) -> bool:
+    if not is_open(new) and not is_open(target):
+        return all(new.dims_of(at) == target.dims_of(at) for at in range(target.size))
+    return all(
+        agree(new.lengths[dim] if new.lengths[dim] is not None else new.data.shape[dim + 1], length)
+        for dim, length in enumerate(target.lengths) if length is not None
+    )
 
 
 # ---- operators on values of Python's
@@ -247,16 +261,7 @@ def _is_opaque(op: Op, at: int, value: Any) -> bool:
     takes = [s.takes[at] for s in signatures if at < len(s.takes)]
     if type(value) is PerExample:
         return bool(takes) and all(map(is_variable, takes))
-    return all(map(_stands_for_any, takes))
-
-
-def _stands_for_any(kind: Type) -> bool:
-    """Whether a type of a signature is a variable, or a list or dict of such."""
-    if isinstance(kind, ListType):
-        return _stands_for_any(kind.element)
-    if isinstance(kind, DictType):
-        return _stands_for_any(kind.value)
-    return is_variable(kind)
+    return all(map(stands_for_any, takes))
 
 
 routes.append(of_tensors)

@@ -16,7 +16,7 @@ from weft.support.errors import DTypeError, ShapeError
 from weft.tensor.creation import from_numpy
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-from weft.types.dtype import DType
+from weft.types.dtype import DType, bool_
 
 PLAIN = (bool, int, float, complex, str, type(None), DType)
 
@@ -24,12 +24,29 @@ PLAIN = (bool, int, float, complex, str, type(None), DType)
 # ---- masks
 def mask_of(count: int, dims: Sequence[int], lengths: Lengths) -> Tensor:
     """True where an element belongs to its example: [count, *dims], with size 1 in dims that all share."""
+    if any(isinstance(length, Tensor) for length in lengths):
+        return _open_mask(dims, lengths)
+    if modes.capture is not None and all(length is None for length in lengths):
+        return aten.ones((count, *(1,) * len(dims)), dtype=bool_)  # type: ignore[no-any-return]
     mask = np.ones((count, *(1,) * len(dims)), bool)
     for dim, (size, length) in enumerate(zip(dims, lengths, strict=True)):
         if length is not None:
             inside = np.arange(size) < length.reshape(-1, 1)
             mask = mask & inside.reshape(count, *(1,) * dim, size, *(1,) * (len(dims) - dim - 1))
     return from_numpy(np.ascontiguousarray(mask))
+
+
+def _open_mask(dims: Sequence[Any], lengths: Lengths) -> Tensor:
+    found: Any = None
+    for dim, (size, length) in enumerate(zip(dims, lengths, strict=True)):
+        if length is not None:
+            inside = aten.lt(aten.arange(size), aten.unsqueeze(length, 1))
+            for _ in range(dim):
+                inside = aten.unsqueeze(inside, 1)
+            for _ in range(len(dims) - dim - 1):
+                inside = aten.unsqueeze(inside, -1)
+            found = inside if found is None else aten.logical_and(found, inside)
+    return found  # type: ignore[no-any-return]
 
 
 def filled(value: Examples, fill: Any) -> Tensor:
@@ -65,8 +82,9 @@ def cleaned(value: Examples) -> Examples:
 
 
 def keeps_history(data: Tensor) -> bool:
-    """Whether what is computed now of the data may stand for it later: it has its history."""
-    return modes.grad or not data.requires_grad
+    """Whether what is computed now of the data may stand for it later: it has its history, and is no value of a block
+    that is being recorded."""
+    return modes.capture is None and (modes.grad or not data.requires_grad)
 
 
 def forget_clean(value: Examples) -> None:
@@ -89,8 +107,10 @@ def fitted(data: Tensor, dims: Sequence[int]) -> Tensor:
 
 def sized(data: Tensor, lengths: Lengths) -> Examples:
     """Examples of padded data, cut to the longest of them."""
+    if any(isinstance(length, Tensor) for length in lengths):
+        return Examples(data, lengths)
     dims = [
-        int(s) if length is None else int(length.max(initial=0))
+        s if length is None else int(length.max(initial=0))
         for s, length in zip(data.shape[1:], lengths, strict=True)
     ]
     return Examples(fitted(data, dims), lengths)

@@ -5,12 +5,15 @@ count. What an example has behind its end is cleared before an operator reads it
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from weft.catalogue.transforms.padding import padding_of
 from weft.jit.batching.padding import cleaned, filled, fitted, lengths_of, sized
+from weft.jit.batching.probing import agree, is_open, lengths_of_result, lengths_of_view
 from weft.jit.batching.values import Examples, Lengths, PerExample, count_of, differs, in_form, within
 from weft.layers.transforms.batched import AsksForAValue
 from weft.ops.geometry import Geometry
@@ -18,6 +21,7 @@ from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise
 from weft.tensor.creation import from_numpy
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType, tensor_type
@@ -31,7 +35,7 @@ def at_once(op: Op, function: Callable[..., Any], args: tuple[Any, ...], on_leve
     an example raises.
     """
     args = _with_numbers(op, args)
-    if any(isinstance(value, PerExample) for value in within(args)):
+    if any(not isinstance(value, Examples) for value in within(args)):
         return NotImplemented
     if op.view is not None:
         return _view(op, function, args, on_level)
@@ -91,11 +95,16 @@ def _broadcast(operands: Sequence[Any]) -> Lengths | None:
     for at in range(-max(t.ndim for t in operands), 0):
         there = [t for t in operands if t.ndim >= -at]
         ragged = [n for n in (_length(t, at) for t in there) if n is not None]
-        fixed = {_size(t, at) for t in there if _length(t, at) is None} - {1}
         if not ragged:
             found.append(None)
             continue
         first = ragged[0]
+        if isinstance(first, Tensor):
+            rest = [*ragged[1:], *(_size(t, at) for t in there if _length(t, at) is None and _size(t, at) != 1)]
+            assert all(agree(first, other) for other in rest)
+            found.append(first)
+            continue
+        fixed = {_size(t, at) for t in there if _length(t, at) is None} - {1}
         if any(not np.array_equal(first, other) for other in ragged[1:]) or any((first != s).any() for s in fixed):
             return None
         found.append(first)
@@ -124,6 +133,8 @@ def _view(op: Op, function: Callable[..., Any], args: tuple[Any, ...], on_level:
     assert op.view is not None
     if op.view.is_free or not isinstance(source, Examples) or differs(rest):
         return NotImplemented
+    if is_open(source):
+        return _open_view(op, function, args, on_level)
     strides = tuple(source.data.stride())[1:]
     shown = [op.view.geometry(Geometry(source.dims_of(i), strides, 0), *rest) for i in range(source.size)]
     try:
@@ -134,6 +145,17 @@ def _view(op: Op, function: Callable[..., Any], args: tuple[Any, ...], on_level:
         return NotImplemented
     out = on_level(function, (Examples(source.data), *rest), source.size)
     found = sized(out.data, _shown_lengths(source, strides, whole, [tuple(map(int, g.dims)) for g in shown]))
+    found.root = source.root
+    return found
+
+
+def _open_view(op: Op, function: Callable[..., Any], args: tuple[Any, ...], on_level: OnLevel) -> Any:
+    source, rest, view = args[0], args[1:], op.view
+    assert view is not None
+    lengths = lengths_of_view(source, lambda shown: view.geometry(shown, *rest), _is_start)
+    if lengths is None:
+        return NotImplemented
+    found = Examples(on_level(function, (Examples(source.data), *rest), source.size).data, lengths)
     found.root = source.root
     return found
 
@@ -164,8 +186,11 @@ def _padded(op: Op, function: Callable[..., Any], args: tuple[Any, ...], fill: A
     if op.tensor_list_positions or any(isinstance(a, (list, tuple)) and differs(a) for a in args):
         return NotImplemented
     count = count_of(args)
-    shapes = _result_dims(op, function, args, count)
     bare = tuple([Examples(filled(a, fill)) if isinstance(a, Examples) else a for a in args])
+    if any(isinstance(a, Examples) and is_open(a) for a in args):
+        lengths = lengths_of_result(args, lambda sizes: _dims_of_example(op, function, args, sizes))
+        return _with_lengths(on_level(function, bare, count), lengths)
+    shapes = _result_dims(op, function, args, count)
     return _cut(on_level(function, bare, count), shapes)
 
 
@@ -176,27 +201,31 @@ def _result_dims(op: Op, function: Callable[..., Any], args: tuple[Any, ...], co
     for at in range(count):
         key = tuple([a.dims_of(at) for a in args if isinstance(a, Examples)])
         if key not in known:
-            known[key] = _dims_of_example(op, function, args, at)
+            known[key] = _dims_of_example(op, function, args, partial(_own_dims, at))
         found.append(known[key])
     return found
 
 
-def _dims_of_example(op: Op, function: Callable[..., Any], args: tuple[Any, ...], at: int) -> Any:
+def _own_dims(at: int, value: Any) -> Any:
+    return value.dims_of(at) if isinstance(value, Examples) else tuple(value.shape)
+
+
+def _dims_of_example(op: Op, function: Callable[..., Any], args: tuple[Any, ...], sizes: Callable[[Any], Any]) -> Any:
+    """The sizes of what an example gives, where `sizes` says those of the operands."""
     if op.type is not None:
-        return _dims_of(op.type(*[_type_of(a, at) for a in args]))
-    return _dims_of(function(*[_abstract(a, at) for a in args]))
+        return _dims_of(op.type(*[_type_of(a, sizes) for a in args]))
+    with nullcontext() if modes.capture is None else modes.capture.paused():
+        return _dims_of(function(*[_abstract(a, sizes) for a in args]))
 
 
-def _type_of(value: Any, at: int) -> Any:
-    if isinstance(value, Examples):
-        return tensor_type(value.dtype, value.dims_of(at))
-    return value.type_ if isinstance(value, Tensor) else value
+def _type_of(value: Any, sizes: Callable[[Any], Any]) -> Any:
+    return tensor_type(value.dtype, sizes(value)) if isinstance(value, (Examples, Tensor)) else value
 
 
-def _abstract(value: Any, at: int) -> Any:
-    if isinstance(value, Examples):
-        return aten.empty(value.dims_of(at), dtype=value.dtype, device="meta")
-    return aten.empty(tuple(value.shape), dtype=value.dtype, device="meta") if isinstance(value, Tensor) else value
+def _abstract(value: Any, sizes: Callable[[Any], Any]) -> Any:
+    if isinstance(value, (Examples, Tensor)):
+        return aten.empty(sizes(value), dtype=value.dtype, device="meta")
+    return value
 
 
 def _dims_of(result: Any) -> Any:
@@ -211,3 +240,9 @@ def _cut(out: Any, shapes: Sequence[Any]) -> Any:
         return in_form(out, [_cut(part, [shape[i] for shape in shapes]) for i, part in enumerate(out)])
     dims = [max(sizes) for sizes in zip(*shapes, strict=True)]
     return Examples(fitted(out.data, dims), lengths_of(shapes))
+
+
+def _with_lengths(out: Any, lengths: Any) -> Any:
+    if isinstance(out, (tuple, list)):
+        return in_form(out, [_with_lengths(part, lengths[i]) for i, part in enumerate(out)])
+    return Examples(out.data, lengths)

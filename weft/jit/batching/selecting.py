@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from weft.jit.batching import masks
 from weft.jit.batching.padding import (
     fitted,
     forget_clean,
@@ -18,7 +18,8 @@ from weft.jit.batching.padding import (
     sized,
 )
 from weft.jit.batching.rows import Rows, index_tensor
-from weft.jit.batching.values import UNSET, Examples, Lengths, Link, PerExample, differs, in_form, of_example
+from weft.jit.batching.values import Examples, Lengths, Link, MaskLink, PerExample, differs, in_form, of_example
+from weft.jit.recording.values import UNSET
 from weft.ops.packet import aten
 from weft.support.errors import DTypeError, ShapeError
 from weft.tensor.tensor import Tensor
@@ -54,8 +55,7 @@ def _examples(value: Examples, rows: Rows) -> Examples:
         return known[2]
     lengths = tuple([None if n is None else n[list(rows.indices)] for n in value.lengths])
     made = sized(selected_rows(value.data, rows.indices), lengths)
-    made.links = (Link(value, rows.indices, tuple(range(len(rows)))),)
-    value.root.takers = [ref for ref in value.root.takers if ref() is not None] + [weakref.ref(made)]
+    value.note_taker(made, Link(value, rows.indices, tuple(range(len(rows)))))
     if keeps_history(value.data):
         value._selected = (rows, version, made)
     return made
@@ -64,6 +64,8 @@ def _examples(value: Examples, rows: Rows) -> Examples:
 def written_back(value: Examples) -> None:
     """After a write: the values of which this one has rows get it too."""
     forget_clean(value)
+    if any(isinstance(link, MaskLink) for link in value.root.links):
+        return masks.written_back(value)
     root = value.root
     for source, there, here in root.links:
         data = root.data if len(here) == root.size else selected_rows(root.data, here)

@@ -10,6 +10,7 @@ import numpy as np
 from weft.jit.batching.padding import cleaned, fitted, mask_of, sized
 from weft.jit.batching.values import Examples, Lengths
 from weft.ops.packet import aten
+from weft.support import pytree
 from weft.support.errors import ArgumentError, DTypeError, ShapeError
 from weft.tensor.creation import from_numpy
 from weft.tensor.tensor import Tensor
@@ -69,7 +70,7 @@ class BatchTensor:
     @property
     def batch_size(self) -> int:
         """How many examples there are."""
-        return int(self.data.shape[0])
+        return self.data.shape[0]  # type: ignore[no-any-return]
 
     def examples(self) -> list[Tensor]:
         """The examples, each [1, ...] of its own size."""
@@ -167,3 +168,24 @@ def _lengths(mask: np.ndarray[Any, Any], flags: list[bool]) -> Lengths:
             "BatchTensor: the mask must be True from each example's beginning to its end, in every dim"
         )
     return tuple(found)
+
+
+def _parts(batch: BatchTensor) -> tuple[list[Any], Any]:
+    """The data, and how far the examples reach where that differs, as tensors."""
+    lengths = [n if isinstance(n, Tensor) else from_numpy(n) for n in batch._lengths if n is not None]
+    return [batch.data, *lengths], tuple([n is None for n in batch._lengths])
+
+
+def _of_parts(parts: list[Any], is_fixed: Any) -> Any:
+    data, *rest = parts
+    made = BatchTensor.__new__(BatchTensor)
+    lengths = iter([n.numpy() if isinstance(n, Tensor) and isinstance(n._data, np.ndarray) else n for n in rest])
+    made.data, made._lengths = data, tuple([None if fixed else next(lengths) for fixed in is_fixed])
+    if isinstance(data, Tensor):
+        found = sized(data, made._lengths)
+        made.data = found.data
+        made._describe()
+    return made
+
+
+pytree.register(BatchTensor, _parts, _of_parts)

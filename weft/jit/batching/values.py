@@ -6,9 +6,8 @@ import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-import numpy as np
-
 from weft.jit.batching.rows import Rows
+from weft.jit.recording.values import RunTime, number_tensor
 from weft.layers.transforms.batched import AsksForAValue
 from weft.ops.methods import OperatorMethods
 from weft.ops.op import Op
@@ -16,18 +15,11 @@ from weft.ops.packet import aten
 from weft.ops.route import Route
 from weft.tensor.tensor import Tensor
 from weft.types.dtype import DType
+from weft.types.tensor_type import Type
 
-Lengths = tuple["np.ndarray[Any, Any] | None", ...]
-
-
-class Unset:
-    """Stands where no value will be read."""
-
-    def __repr__(self) -> str:
-        return "uninitialized"
+Lengths = tuple[Any, ...]  # for each dim None, or [examples] of int64: an array; a tensor in a program that is captured
 
 
-UNSET = Unset()
 routes: list[Route] = []  # what computes an operator on the values of all examples (operators.py)
 
 
@@ -51,6 +43,31 @@ class PerExample:
     __pow__ = __rpow__ = __neg__ = __abs__ = __and__ = __or__ = __getitem__ = __call__ = _each_has_its_own
 
 
+class OpenNumber:
+    """A number for each example, in a program that is captured: tensors of one element."""
+
+    __slots__ = ("examples", "kind")
+
+    def __init__(self, examples: Examples, kind: Type) -> None:
+        self.examples, self.kind = examples, kind
+
+    def __weft_form__(self) -> Any:
+        return self.kind
+
+    def __weft_parts__(self) -> list[Any]:
+        return [self.examples]
+
+    def __weft_remade__(self, parts: Sequence[Any]) -> OpenNumber:
+        return OpenNumber(parts[0], self.kind)
+
+    def __weft_from__(self, value: Any) -> OpenNumber:
+        """A number that all examples share, as a loop carries it that gives back one for each."""
+        return OpenNumber(Examples(aten.expand(number_tensor(value), (self.examples.size,))), self.kind)
+
+    __bool__ = __int__ = __float__ = __complex__ = __index__ = __len__ = __iter__ = __hash__ = _each_has_its_own
+    __format__ = __str__ = __repr__ = __contains__ = __eq__ = __ne__ = _each_has_its_own
+
+
 class Examples(OperatorMethods):
     """A tensor for each example.
 
@@ -58,25 +75,50 @@ class Examples(OperatorMethods):
     None where all have the same; the largest is the padded size. root: the one whose memory a view shows. links: the
     values of which this has rows; what is written here is written there as well. takers: those that have rows of it, or
     of a view of it. is_copy: the program's own tensor
-    would be a part of something, and this is not.
+    would be a part of something, and this is not. has_met: in a program that is captured, it may be one of several.
     """
 
-    __slots__ = ("__weakref__", "_clean", "_selected", "data", "is_copy", "lengths", "links", "root", "takers")
+    __slots__ = (
+        "__weakref__", "_clean", "_selected", "data", "has_met", "is_copy", "lengths", "links", "root", "takers"
+    )
 
     def __init__(self, data: Tensor, lengths: Lengths | None = None, root: Examples | None = None) -> None:
         self.data = data
         self.lengths: Lengths = (None,) * (data.ndim - 1) if lengths is None else lengths
         self.root: Examples = self if root is None else root
-        self.links: tuple[Link, ...] = ()
+        self.links: tuple[Any, ...] = ()  # of Link; in a program that is captured of MaskLink
         self.takers: list[weakref.ref[Examples]] = []
-        self.is_copy = False
+        self.is_copy = self.has_met = False
         self._clean: Examples | None = None
         self._selected: tuple[Rows, int, Examples] | None = None
 
     @property
     def size(self) -> int:
         """How many examples there are."""
-        return int(self.data.shape[0])
+        return self.data.shape[0]  # type: ignore[no-any-return]
+
+    def note_taker(self, made: Examples, link: Link | MaskLink) -> None:
+        """A value that has rows of this one came to be."""
+        made.links = (link,)
+        self.root.takers = [ref for ref in self.root.takers if ref() is not None] + [weakref.ref(made)]
+
+    # ---- in a program that is captured
+    def __weft_form__(self) -> Any:
+        return tuple([length is None for length in self.lengths])
+
+    def __weft_parts__(self) -> list[Any]:
+        return [self.data, *(length for length in self.lengths if length is not None)]
+
+    def __weft_remade__(self, parts: Sequence[Any]) -> Examples:
+        data, *rest = parts
+        lengths = iter(rest)
+        made = Examples(data, tuple([None if length is None else next(lengths) for length in self.lengths]))
+        made.has_met = True
+        return made
+
+    def __weft_from__(self, value: Any) -> Examples:
+        """A tensor that all examples share, as a loop carries it that gives back one for each."""
+        return Examples(aten.expand(aten.unsqueeze(value, 0), (self.size, *value.shape)))
 
     @property
     def is_ragged(self) -> bool:
@@ -128,6 +170,15 @@ class Examples(OperatorMethods):
         """The device."""
         return self.data.device
 
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to it."""
+        return self.data.requires_grad
+
+    def detach(self) -> Examples:
+        """The same values without a history."""
+        return Examples(self.data.detach(), self.lengths)
+
     @staticmethod
     def __weft_route__(op: Op, args: tuple[Any, ...]) -> Any:
         return routes[0](op, args)
@@ -150,19 +201,26 @@ class Link(NamedTuple):
     here: tuple[int, ...]
 
 
+class MaskLink(NamedTuple):
+    """What one value has of another in a program that is captured: the rows of a mask."""
+
+    source: Examples
+    rows: Any
+
+
 def differs(value: Any) -> bool:
     """Whether a value, or one within a tuple or list, differs from example to example."""
     kind = type(value)
-    if kind is Examples or kind is PerExample:
+    if kind is Examples or kind is PerExample or kind is OpenNumber:
         return True
     if isinstance(value, (tuple, list)):
         return any(map(differs, value))
     return isinstance(value, dict) and any(map(differs, value.values()))
 
 
-def within(value: Any) -> Iterator[Examples | PerExample]:
+def within(value: Any) -> Iterator[Examples | PerExample | OpenNumber]:
     """The values that differ, those within tuples and lists included."""
-    if type(value) in (Examples, PerExample):
+    if type(value) in (Examples, PerExample, OpenNumber):
         yield value
     elif isinstance(value, (tuple, list)):
         for part in value:
@@ -174,12 +232,14 @@ def within(value: Any) -> Iterator[Examples | PerExample]:
 def count_of(*values: Any) -> int:
     """How many examples the values are of."""
     found = next(within(values))
+    if isinstance(found, OpenNumber):
+        found = found.examples
     return found.size if isinstance(found, Examples) else len(found.values)
 
 
 def is_ragged(value: Any) -> bool:
     """Whether a value needs each example's own size, or number."""
-    return any(type(v) is PerExample or v.is_ragged for v in within(value))  # type: ignore[union-attr]
+    return any(not isinstance(v, Examples) or v.is_ragged for v in within(value))
 
 
 def of_example(value: Any, at: int) -> Any:
@@ -189,6 +249,8 @@ def of_example(value: Any, at: int) -> Any:
         return value.example(at)
     if kind is PerExample:
         return value.values[at]
+    if kind is OpenNumber:
+        return RunTime(aten.select(value.examples.data, 0, at), value.kind)
     if not differs(value):
         return value
     if isinstance(value, dict):

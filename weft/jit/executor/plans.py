@@ -115,7 +115,7 @@ def may_have_plans(program: Program) -> bool:
 def run_program(program: Program, args: Sequence[Any]) -> Any:
     """Run a program by the plan for these arguments, made when such arguments come for the first time."""
     if not Execution.optimized or knobs.eager or modes.capture is not None or modes.special is not None:
-        return code_of(program)(args)
+        return code_of(program).from_python(args)
     spec = spec_of(args) if may_have_plans(program) else None
     if spec is None:
         return code_of(program)(args)

@@ -9,11 +9,12 @@ from weft.interop import files
 from weft.ir.parser import parse_graph
 from weft.ir.verifier import verify
 from weft.jit.files.classes import ClassReader
+from weft.jit.files.modules import loaded_module, restore_own
 from weft.jit.files.names import CALLS_BY_NAME, check_names
 from weft.jit.files.saving import KEY, VERSION
 from weft.jit.frontend.objects import OBJECTS
 from weft.jit.functions import ScriptFunction
-from weft.jit.module import ScriptModule, loaded_module, restore_own
+from weft.jit.module import ScriptModule
 from weft.jit.program import MISSING, Parameter, Program, accepted
 from weft.nn.parameter import Parameter as Weight
 from weft.support.errors import ParseError, Unsupported, VerifyError, WeftError
@@ -129,7 +130,8 @@ class _Reader:
         for name, method in stored["methods"].items():
             self._method(module, name, self.program(method))
         if stored["own"] is not None:
-            restore_own(module, *stored["own"])
+            class_name, held = stored["own"]
+            restore_own(module, class_name, held, stored.get("own_functions", {}))
         return module
 
     def _named(self, text: str) -> str:

@@ -71,11 +71,11 @@ def _method(program: Program, node: Node, members: Members) -> None:
 
 def _builtin(program: Program, node: Node, members: Members) -> None:
     path = node.args[0]
-    if not _is_public(path):
+    if not is_public(path):
         _refuse(program, f"calls {path!r}, no function of weft's for programs")
 
 
-def _is_public(path: Any) -> bool:
+def is_public(path: Any) -> bool:
     """Whether a path leads to a function of weft's that programs may call: computing ones, nothing that reads or writes
     files.
     """

@@ -11,6 +11,7 @@ from weft.interop import files, streams
 from weft.ir.printer import print_graph
 from weft.jit.files.classes import ClassWriter
 from weft.jit.frontend.attributes import is_constant, type_of_attribute, type_of_object
+from weft.jit.frontend.outside import path_of
 from weft.jit.functions import ScriptFunction
 from weft.jit.module import OWN, STATE, ScriptMethod, ScriptModule
 from weft.jit.program import MISSING, Parameter, Program
@@ -18,6 +19,7 @@ from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter as Weight
 from weft.support.errors import ArgumentError
 from weft.tensor.tensor import Tensor
+from weft.types.tensor_type import NONE
 
 VERSION = 2  # 1 has no classes
 KEY = "weft.jit"
@@ -112,6 +114,7 @@ class _Writer:
             "attributes": self._attributes(module, False), "objects": self._attributes(module, True),
             "modules": {n: None if m is None else self.module(m) for n, m in fields["_modules"].items()},
             "methods": {n: self.program(p) for n, p in fields["_programs"].items()}, "own": self._own(module),
+            "own_functions": self._own_functions(module),
         }  # fmt: skip
         return number
 
@@ -132,9 +135,17 @@ class _Writer:
             if name in OWN or isinstance(value, (ScriptMethod, Module)):
                 continue
             kind = type_of_object(value) if is_constant(module, name) else type_of_attribute(module, name)
+            kind = NONE if value is None and kind is None else kind
             if kind is not None and self.classes.holds_objects(value) is with_objects:
                 found[name] = [str(kind), self.classes.value(value) if with_objects else value]
         return found
+
+    @staticmethod
+    def _own_functions(module: ScriptModule) -> dict[str, str]:
+        """The functions of weft's that one of weft's own modules holds (an activation), by their paths."""
+        original = module.__dict__["_original"]
+        found = {n: path_of(v) for n, v in vars(original).items() if n not in STATE} if original is not None else {}
+        return {n: path for n, path in found.items() if path is not None}
 
     def _own(self, module: ScriptModule) -> Any:
         """What makes one of weft's own modules again, of which programs may call the Python: its class, and its plain

@@ -5,7 +5,8 @@ values.py and scope.py say what a name can stand for.
 
     statements    statements.py, assignments.py, branches.py with exits.py, loops.py with iterables.py
     expressions   expressions.py, operations.py, conditions.py, containers.py, subscripts.py, strings.py
-    calls         calls.py, matching.py (schemas), functions.py and builtins.py (what names of Python mean), members.py
+    calls         calls.py, matching.py (schemas), members.py
+    names         functions.py, python/ (what those of Python stand for), classes/
     types         types.py
 
 Variables are values of the graph: an assignment gives a name another value; branches and loops join what their blocks

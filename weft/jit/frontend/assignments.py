@@ -69,7 +69,7 @@ def assign_target(ctx: Context, target: ast.expr, value: SugaredValue) -> None:
     elif isinstance(target, ast.Attribute):
         ctx.expression(target.value).set_attribute(ctx, target, target.attr, value)
     elif isinstance(target, ast.Subscript):
-        set_item(ctx, target, ctx.expression(target.value), value)
+        set_item(ctx, target, ctx.expression(target.value), ctx.expression(target.slice), value)
     else:
         ctx.fail(target, "this cannot be assigned to")
 
@@ -109,7 +109,7 @@ def annotated(ctx: Context, node: ast.AnnAssign) -> None:
         return
     if kind is ANY and isinstance(node.target, ast.Name):  # any type is the one that the value has
         del ctx.scope.declared[node.target.id]
-        return assign_target(ctx, node.target, held(ctx, node.value, ctx.expression(node.value)))
+        return assign_target(ctx, node.target, held(ctx, node.value, ctx.expression(node.value, kind)))
     value = ctx.coerced(ctx.value(node.value, kind), kind, node.value, "the value")
     assign_target(ctx, node.target, value)
 
@@ -137,13 +137,13 @@ def augmented(ctx: Context, node: ast.AugAssign) -> None:
 
 
 def _augmented_item(ctx: Context, node: ast.AugAssign, target: ast.Subscript) -> None:
-    owner = ctx.expression(target.value)
-    old = get_item(ctx, target, owner)
+    owner, index = ctx.expression(target.value), ctx.expression(target.slice)
+    old = get_item(ctx, target, owner, index)
     value = _updated(ctx, node, old)
     if value is not None:
-        set_item(ctx, target, owner, value)
+        set_item(ctx, target, owner, index, value)
     elif is_tensor(old) and is_tensor(owner):
-        set_item(ctx, target, owner, old)
+        set_item(ctx, target, owner, index, old)
 
 
 def _updated(ctx: Context, node: ast.AugAssign, old: SugaredValue) -> SugaredValue | None:
@@ -158,6 +158,11 @@ def _updated(ctx: Context, node: ast.AugAssign, old: SugaredValue) -> SugaredVal
     if isinstance(old, Simple) and isinstance(old.type, ListType) and operation is ast.Add:
         ctx.prim("extend", node, old, right.as_value(ctx, node, old.type))
         return None
+    if isinstance(old, Simple) and isinstance(old.type, ListType) and operation is ast.Mult:
+        found = compute(ctx, node, operation, old, right).as_value(ctx, node)
+        ctx.prim("clear", node, old)
+        ctx.prim("extend", node, old, found)
+        return None
     assert operation in BINARY
     return compute(ctx, node, operation, old, right)
 
@@ -168,7 +173,7 @@ def delete(ctx: Context, node: ast.Delete) -> None:
     """`del items[i]`, `del name`."""
     for target in node.targets:
         if isinstance(target, ast.Subscript):
-            delete_item(ctx, target, ctx.expression(target.value))
+            delete_item(ctx, target, ctx.expression(target.value), ctx.expression(target.slice))
         elif isinstance(target, ast.Name) and target.id in ctx.scope.assigned:
             del ctx.scope.assigned[target.id]
         else:

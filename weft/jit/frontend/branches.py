@@ -14,7 +14,7 @@ from weft.jit.frontend.conditions import Condition, refine
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.scope import Scope
 from weft.jit.frontend.values import Simple, SugaredValue, TupleValue, Undefined, constant
-from weft.types.tensor_type import ANY, INT, Type, unify
+from weft.types.tensor_type import ANY, INT, STR, Type, unify
 
 EXIT, RESULT = "$exit", "$result"  # names that no program has: how the block is left, and with what
 STAYS, CONTINUES, BREAKS, RETURNS = range(4)
@@ -41,9 +41,16 @@ class Branch:
 
 
 def choose(
-    ctx: Context, node: ast.AST, asked: Condition, first: Callable[[], SugaredValue], second: Callable[[], SugaredValue]
+    ctx: Context,
+    node: ast.AST,
+    asked: Condition,
+    first: Callable[[], SugaredValue],
+    second: Callable[[], SugaredValue],
+    expected: Type | None = None,
 ) -> SugaredValue:
-    """The value of one of two expressions. Raises CompileError if their types have nothing in common."""
+    """The value of one of two expressions. Raises CompileError if their types have nothing in common, and are not both
+    of the type that is expected.
+    """
     if asked.known is not None:
         with _refined(ctx, asked.holds if asked.known else asked.fails):
             return (first if asked.known else second)()
@@ -56,6 +63,8 @@ def choose(
             values.append(expression().as_value(ctx, node))
             branches.append(Branch(inner, ctx.scope))
     kind = joined(values[0].type, values[1].type)
+    if kind is None and expected is not None and all(v.type.is_subtype_of(expected) for v in values):
+        kind = expected
     if kind is None:
         ctx.fail(
             node,
@@ -65,6 +74,16 @@ def choose(
     made = _append(ctx, node, asked.value.operand, branches, [(kind, values[0].operand, values[1].operand)])
     assert ctx.scope is outer
     return Simple(made.output, kind)
+
+
+def raise_if(ctx: Context, node: ast.AST, asked: Simple, text: str, error: str) -> None:
+    """One of Python's exceptions, where a condition holds."""
+    with ctx.block() as inner:
+        ctx.prim("RaiseException", node, constant(text, STR), constant(error, STR))
+        raising = inner.block(())
+    with ctx.block() as inner:
+        going_on = inner.block(())
+    ctx.append(ctx.op("prim::If"), (asked.operand,), (), node, (raising, going_on))
 
 
 @contextmanager
@@ -123,6 +142,23 @@ def join(ctx: Context, node: ast.AST, asked: Operand, branches: list[Branch]) ->
             ctx.pending.append(made.outputs[place])
     for name, value in kept.items():
         ctx.scope.assign(name, value)
+    for name, place in places.items():
+        narrower = _type_where_it_stays(name, branches)
+        if narrower is not None and narrower is not results[place][0]:
+            ctx.scope.stays[name] = narrower
+
+
+def _type_where_it_stays(name: str, branches: list[Branch]) -> Type | None:
+    """The type of a name where no branch has been left by `break`, `continue` or `return`."""
+    kind: Type | None = None
+    for b in branches:
+        found = b.scope.find(name)
+        if b.leaves == STAYS and isinstance(found, Simple):
+            own = b.scope.stays.get(name, found.type)
+            kind = own if kind is None else joined(kind, own)
+        elif b.leaves == STAYS:
+            return None
+    return kind
 
 
 def _append(

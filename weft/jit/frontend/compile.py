@@ -8,15 +8,15 @@ import contextlib
 import enum
 import inspect
 import types
-from collections.abc import Callable, Mapping
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from weft.jit.annotations import ENUMERATIONS, is_named_tuple, type_of_named_tuple
 from weft.jit.errors import CompileError
-from weft.jit.frontend.builtins import ANNOTATE, builtin
 from weft.jit.frontend.classes.from_python import Member, class_of_python
-from weft.jit.frontend.classes.interfaces import check_implements, interface_member, interface_of, methods_of
+from weft.jit.frontend.classes.interfaces import check_implements, extends, interface_member, interface_of, methods_of
 from weft.jit.frontend.classes.script_classes import (
     SETTER,
     Description,
@@ -25,25 +25,24 @@ from weft.jit.frontend.classes.script_classes import (
     set_object_member,
 )
 from weft.jit.frontend.context import Context
-from weft.jit.frontend.definitions import compile_definition, parameters_of
-from weft.jit.frontend.functions import (
+from weft.jit.frontend.definitions import compile_definition, parameters_of, returned_type
+from weft.jit.frontend.functions import Entry, Operators, PythonFunction, Scripted, overloads
+from weft.jit.frontend.outside import path_of, python_constant
+from weft.jit.frontend.outside_values import Names, note
+from weft.jit.frontend.python.builtins import ANNOTATE, builtin
+from weft.jit.frontend.python.foreign import (
+    CalledModule,
     ConstantDict,
-    Entry,
     GradMode,
     NamedTupleClass,
     OperatorNamespace,
-    Operators,
-    PythonFunction,
     PythonModule,
-    Scripted,
-    overloads,
 )
-from weft.jit.frontend.outside import path_of, python_constant
 from weft.jit.frontend.scope import Scope
-from weft.jit.frontend.types import annotated_type
-from weft.jit.frontend.values import Simple, SugaredValue, TupleValue
+from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue
 from weft.jit.program import Parameter, Program
 from weft.jit.source import function_source, text_source
+from weft.nn.modules.module import Module
 from weft.ops.op import OPS
 from weft.ops.packet import Namespace, Packet
 from weft.tensor.modes import enable_grad, no_grad
@@ -51,25 +50,23 @@ from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
 from weft.types.tensor_type import TupleType, Type
 
-Names = Callable[[str], "tuple[Any] | None"]
 _COMPILED: WeakKeyDictionary[Any, Program] = WeakKeyDictionary()
 UNDERWAY: list[Any] = []
 _AS_DECLARED: dict[tuple[Any, Any], Program] = {}
 
 
 def names_of(function: Callable[..., Any]) -> Names:
-    """What the names in a function mean: cells that it closes over, globals, builtins."""
-    return names_in(_closed_over(function), getattr(function, "__globals__", {}))
-
-
-def _closed_over(function: Any) -> dict[str, Any]:
-    """The variables of functions around it; those that have no value yet are left out."""
-    found = {}
+    """What the names in a function mean, whenever they are asked for: cells that it closes over, globals, builtins."""
     names = getattr(getattr(function, "__code__", None), "co_freevars", ())
-    for name, cell in zip(names, getattr(function, "__closure__", None) or (), strict=False):
-        with contextlib.suppress(ValueError):  # (the cell is empty)
-            found[name] = cell.cell_contents
-    return found
+    cells = dict(zip(names, getattr(function, "__closure__", None) or (), strict=False))
+    elsewhere = names_in(getattr(function, "__globals__", {}))
+
+    def find(name: str) -> tuple[Any] | None:
+        with contextlib.suppress(KeyError, ValueError):  # (a variable that has no value yet is left out)
+            return (cells[name].cell_contents,)
+        return elsewhere(name)
+
+    return find
 
 
 def names_in(*spaces: Mapping[str, Any]) -> Names:
@@ -109,6 +106,7 @@ class Linker:
                 f"{name} is a {type(found[0]).__name__}: a scripted program can use numbers, texts, tensors, "
                 "functions, modules, dtypes, and tuples of them from outside; pass other objects' parts as arguments",
             )
+        note(self.program, self.python_object, name, found[0])
         return wrapped
 
     def wrap(self, ctx: Context, value: Any, name: str) -> SugaredValue | None:
@@ -118,12 +116,15 @@ class Linker:
             return plain
         if isinstance(value, (tuple, list)) and not is_named_tuple(type(value)):
             parts = [self.wrap(ctx, v, f"{name}[{i}]") for i, v in enumerate(value)]
-            return None if any(p is None for p in parts) else TupleValue([p for p in parts if p is not None])
+            known = [p for p in parts if p is not None]
+            if len(known) < len(parts):
+                return None
+            return ListValue(known) if isinstance(value, list) and _is_of_one_type(known) else TupleValue(known)
         if isinstance(value, Tensor):
             return self._tensor(ctx, value, name)
         if isinstance(value, enum.Enum):
             return Member(value)
-        if isinstance(value, types.ModuleType):
+        if isinstance(value, (types.ModuleType, types.SimpleNamespace)):
             return PythonModule(value)
         if isinstance(value, Namespace):
             return OperatorNamespace(value)
@@ -144,6 +145,11 @@ class Linker:
             return Scripted(program)
         if value is builtins.__dict__.get(name.rpartition(".")[2]):
             return None
+        if isinstance(value, Module):
+            return CalledModule(value, name)
+        called = inspect.getattr_static(type(value), "__call__", None)
+        if getattr(called, "__weft_script__", None) is not None:
+            return PythonFunction(types.MethodType(called, value), name)
         return self._function(value, name) or (class_of_python(value) if isinstance(value, type) else None)
 
     def _function(self, value: Any, name: str) -> SugaredValue | None:
@@ -179,7 +185,7 @@ class Linker:
     def local_function(self, ctx: Context, definition: ast.FunctionDef) -> SugaredValue:
         """A function that is defined within this one. Raises CompileError where it uses variables around it."""
         inner = type(self)(Program(f"{self.program.name}.{definition.name}"), self.python_object, self._compile)
-        inner.around = ctx.scope
+        inner.around, inner.program.outside = ctx.scope, self.program.outside
         return Scripted(compile_definition(definition, ctx.source, inner))
 
     def compiled(self, ctx: Context, node: ast.AST, function: Any) -> Program:
@@ -232,8 +238,8 @@ class Linker:
         """The name by which a graph calls Python."""
         return _unique(self.program.python, name, function)
 
-    def python_signature(self, ctx: Context, node: ast.AST, function: Any) -> Program:
-        """What a Python function takes and gives, by its annotations."""
+    def python_signature(self, ctx: Context, node: ast.AST, function: Any, is_method: bool = False) -> Program:
+        """What a Python function takes and gives, by its annotations; a method without its object."""
         definition, source = function_source(function)
         inner = Context(
             definition.name,
@@ -241,10 +247,16 @@ class Linker:
             lambda name, node: None,
             Linker(Program(definition.name), names_of(function), self._compile),
         )
-        skip = 1 if isinstance(function, types.MethodType) else 0
-        parameters = parameters_of(inner, definition, function)[skip:]
-        given = definition.returns
-        return Program(definition.name, parameters, annotated_type(inner, given) if given is not None else tt.TENSOR)
+        skip = 1 if is_method or isinstance(function, types.MethodType) else 0
+        parameters = parameters_of(inner, definition, function, tt.ANY if skip else None, True)[skip:]
+        return Program(definition.name, parameters, returned_type(inner, definition, function) or tt.TENSOR)
+
+    def python_result(self, ctx: Context, node: ast.AST, function: Any) -> Type:
+        """The type of what a Python function gives, by its annotation."""
+        definition, source = function_source(function)
+        linker = Linker(Program(definition.name), names_of(function), self._compile)
+        inner = Context(definition.name, source, lambda name, node: None, linker)
+        return returned_type(inner, definition, function) or tt.TENSOR
 
     def member(self, ctx: Context, node: ast.AST, value: Simple, name: str) -> SugaredValue:
         """An attribute of an object: of a class of the user's, or a member of an enumeration."""
@@ -267,11 +279,17 @@ class Linker:
         interface, owner = interface_of(kind), description_of_value(value)
         if interface is None or owner is None:
             return False
+        if interface_of(value.type) is not None:
+            return extends(ctx, node, interface, owner.cls)
         for name in methods_of(interface):
             if not owner.has_method(name):
                 ctx.fail(node, f"'{owner.cls.__name__}' has no method '{name}' of the interface '{interface.__name__}'")
             check_implements(ctx, node, interface, name, self.method_of_class(ctx, node, owner, name))
         return True
+
+    def is_module(self, value: Simple) -> bool:
+        """Whether a value is a Module."""
+        return False
 
     def is_module_of(self, ctx: Context, value: Simple, kinds: ast.expr) -> bool | None:
         """Whether a Module is of one of some classes; None for what is no Module."""
@@ -287,6 +305,12 @@ class Linker:
         if owner is not None:
             return set_object_member(ctx, node, value, owner, name, given)
         ctx.fail(node, f"a value of type {value.type} has no attribute {name!r}")
+
+
+def _is_of_one_type(items: Sequence[SugaredValue]) -> bool:
+    if all(type(p) is ListValue for p in items):
+        return _is_of_one_type([p for inner in items if isinstance(inner, ListValue) for p in inner.items])
+    return all(isinstance(p, Simple) for p in items) and len({p.type for p in items if isinstance(p, Simple)}) == 1
 
 
 def _unique(table: dict[str, Any], name: str, value: Any) -> str:
@@ -315,7 +339,8 @@ def compile_python(function: Callable[..., Any]) -> Program:
     if found is None:
         definition, source = function_source(plain)
         name = f"{plain.__module__}.{plain.__qualname__}".replace(".<locals>", "").replace("<", "").replace(">", "")
-        program = Program(name, document=plain.__doc__ or "")
+        held = weakref.ref(plain)
+        program = Program(name, document=plain.__doc__ or "", outside=[], forget=lambda: _COMPILED.pop(held(), None))
         UNDERWAY.append(plain)
         try:
             compile_definition(definition, source, Linker(program, names_of(plain), compile_python), plain)
@@ -335,7 +360,8 @@ def method_of_class(owner: Description, name: str) -> Program:
         linker.defines = owner if name == "__init__" else None
         UNDERWAY.append((owner, name))
         try:
-            compile_definition(definition, source, linker, function, owner.type)
+            self_type = None if isinstance(owner.raw(name), classmethod) else owner.type
+            compile_definition(definition, source, linker, function, self_type)
         finally:
             UNDERWAY.pop()
         found = owner.programs[name] = program

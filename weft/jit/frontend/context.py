@@ -193,8 +193,18 @@ class Context:
         inner = wanted.inner if isinstance(wanted, tt.OptionalType) else wanted
         return (
             given.is_subtype_of(wanted)
+            or (
+                isinstance(given, tt.TupleType)
+                and isinstance(inner, tt.ListType)
+                and all(Context.converts(e, inner.element) for e in given.elements)
+            )
             or (tt.TENSOR if isinstance(given, tt.TensorType) else given, inner) in _CONVERSIONS
         )
+
+    def implements(self, value: Simple, wanted: Type, node: ast.AST) -> bool:
+        """Whether a value is an object that may stand for the interface that is wanted. Raises CompileError."""
+        inner = wanted.inner if isinstance(wanted, tt.OptionalType) else wanted
+        return isinstance(inner, tt.ClassType) and self.program.implements(self, node, value, inner)
 
     def coerced(self, value: Simple, wanted: Type | None, node: ast.AST, what: str = "") -> Simple:
         """The value as one of the wanted type: what is one already, an int for a float, a tensor with one element for a
@@ -205,9 +215,11 @@ class Context:
         if value.type.is_subtype_of(wanted):
             return Simple(value.operand, value.type if isinstance(wanted, tt.TensorType) else wanted)
         inner = wanted.inner if isinstance(wanted, tt.OptionalType) else wanted
-        if isinstance(inner, tt.ClassType) and self.program.implements(self, node, value, inner):
+        if self.implements(value, wanted, node):
             made = self.builder.emit_raw(self.op("prim::unchecked_cast"), (value.operand, str(wanted)), (wanted,))
             return Simple(made.output, wanted)
+        if isinstance(value.type, tt.TupleType) and isinstance(inner, tt.ListType) and self.converts(value.type, inner):
+            return Simple(self.tables.new_list(self, node, value.elements(self, node), inner).operand, wanted)
         convert = _CONVERSIONS.get((tt.TENSOR if isinstance(value.type, tt.TensorType) else value.type, inner))
         if convert is None:
             self.fail(

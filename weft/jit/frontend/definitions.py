@@ -26,9 +26,9 @@ from weft.jit.frontend.context import Context
 from weft.jit.frontend.exits import always_leaves
 from weft.jit.frontend.outside import python_constant
 from weft.jit.frontend.statements import run
-from weft.jit.frontend.types import annotated_type, annotation_of, is_open, python_value
+from weft.jit.frontend.types import annotated_type, annotation_of, has_open_arguments, python_value
 from weft.jit.frontend.values import Simple, SugaredValue
-from weft.jit.program import MISSING, Parameter, Program
+from weft.jit.program import MISSING, Parameter, Program, accepted
 from weft.jit.source import Source
 from weft.types import tensor_type as tt
 from weft.types.tensor_type import Type
@@ -64,8 +64,10 @@ def compile_definition(
     if types:
         known = {p.name: p.type for p in types}
         program.parameters = tuple(replace(p, type=known.get(p.name, p.type)) for p in program.parameters)
-    ctx.return_type = _returned(ctx, definition)
-    if loose:  # weft's own modules say Any where any of PyTorch's arguments will do
+    ctx.return_type = returned_type(ctx, definition, function)
+    if not (loose or types):
+        _check_defaults(ctx, definition, program.parameters)
+    else:  # weft's own modules say Any where any of PyTorch's arguments will do
         program.parameters = tuple(_as_tensor(p) if p.type is tt.ANY else p for p in program.parameters)
         ctx.return_type = None if "Any" in str(ctx.return_type) else ctx.return_type
     ctx.open_types = {p.name: p.type for p in program.parameters if len(tt.members_of(p.type)) > 1}
@@ -78,6 +80,15 @@ def compile_definition(
     program.returns = _result_type(ctx)
     program.graph = _finished(ctx, program.returns)
     return program
+
+
+def _check_defaults(ctx: Context, definition: ast.FunctionDef, parameters: Sequence[Parameter]) -> None:
+    for p in parameters:
+        if p.default is not MISSING and accepted(p.default, p.type) is MISSING:
+            found = "None" if p.default is None else f"a {type(p.default).__name__}"
+            spec = definition.args
+            place = next(a for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs) if a.arg == p.name)
+            ctx.fail(place, f"Expected a default value of type {written(p.type)} for '{p.name}', not {found}")
 
 
 def _as_tensor(parameter: Parameter) -> Parameter:
@@ -117,41 +128,62 @@ def _finished(ctx: Context, kind: Type) -> Graph:
     return ctx.builder.graph([result.operand if isinstance(result, Simple) else None])
 
 
-def _returned(ctx: Context, definition: ast.FunctionDef) -> Type | None:
-    comment = _type_comment(definition)
-    if comment is not None:
+def returned_type(ctx: Context, definition: ast.FunctionDef, function: Any) -> Type | None:
+    """The type of the result that a definition declares, or None."""
+    comment = _type_comment(ctx, definition)
+    if comment is not None and comment.returns is not None:
         return annotated_type(ctx, comment.returns)
-    return None if definition.returns is None else annotated_type(ctx, definition.returns)
+    evaluated = getattr(function, "__annotations__", {}).get("return")
+    return None if definition.returns is None else annotated_type(ctx, definition.returns, evaluated)
 
 
-def _type_comment(definition: ast.FunctionDef) -> ast.FunctionType | None:
-    if definition.type_comment is None:
+def _type_comment(ctx: Context, definition: ast.FunctionDef) -> ast.FunctionType | None:
+    """`# type: (int, Tensor) -> Tensor`; without a result (`# type: (int)`), `returns` is None."""
+    text = definition.type_comment
+    if text is None:
         return None
-    found = ast.parse(definition.type_comment, mode="func_type")
+    written = "->" in text
+    try:
+        found = ast.parse(text if written else f"{text} -> None", mode="func_type")
+    except SyntaxError:
+        ctx.fail(definition, f"the types of the arguments and of the result are written `# type: (int) -> int`, not as "
+                             f"`# type: {text}`")
     for part in (*found.argtypes, found.returns):
         for piece in ast.walk(part):
             piece.lineno, piece.col_offset = definition.lineno, definition.col_offset  # type: ignore[attr-defined]
             piece.end_lineno = piece.end_col_offset = None  # type: ignore[attr-defined]
+    if not written:
+        found.returns = None  # type: ignore[assignment]
     return found
 
 
 def parameters_of(
-    ctx: Context, definition: ast.FunctionDef, function: Any = None, self_type: Type | None = None
+    ctx: Context,
+    definition: ast.FunctionDef,
+    function: Any = None,
+    self_type: Type | None = None,
+    is_open: bool = False,
 ) -> tuple[Parameter, ...]:
-    """The parameters of a definition. What has neither annotation nor a number as default is a tensor."""
+    """The parameters of a definition. What has neither annotation nor a number as default is a tensor.
+
+    is_open: `*args` and `**kwargs` may stand behind them.
+    """
     spec = definition.args
-    if spec.vararg is not None or spec.kwarg is not None:
+    if self_type is not None and not (spec.posonlyargs or spec.args):
+        ctx.fail(definition, "a method needs a parameter for its object: `def forward(self):`")
+    if not is_open and (spec.vararg is not None or spec.kwarg is not None):
         ctx.fail(
             spec.vararg or spec.kwarg or definition,
             "a function with *args or **kwargs cannot be compiled; name each argument",
         )
-    comment = _type_comment(definition)
+    comment = _type_comment(ctx, definition)
     positional = [*spec.posonlyargs, *spec.args]
     written: list[ast.expr | None] = [annotation_of(a) for a in (*positional, *spec.kwonlyargs)]
-    if comment is not None and comment.argtypes and not is_open(comment):
+    if comment is not None and comment.argtypes and not has_open_arguments(comment):
         skipped = 1 if self_type is not None else 0
         written[skipped : skipped + len(comment.argtypes)] = comment.argtypes
     defaults = _defaults(ctx, definition, function)
+    evaluated = getattr(function, "__annotations__", {})
     found: list[Parameter] = []
     for i, arg in enumerate((*positional, *spec.kwonlyargs)):
         default = defaults.get(arg.arg, MISSING)
@@ -159,7 +191,8 @@ def parameters_of(
             found.append(Parameter(arg.arg, self_type))
             continue
         annotation = written[i]
-        kind = annotated_type(ctx, annotation) if annotation is not None else _inferred(default)
+        known = evaluated.get(arg.arg) if annotation is arg.annotation else None
+        kind = annotated_type(ctx, annotation, known) if annotation is not None else _inferred(default)
         found.append(Parameter(arg.arg, kind, default, i >= len(positional)))
     return tuple(found)
 

@@ -67,9 +67,8 @@ def choice(ctx: Context, node: ast.IfExp) -> SugaredValue:
     """`a if c else b`. Only the chosen one is computed."""
     expected = ctx.expected
     asked = condition(ctx, node.test)
-    return choose(
-        ctx, node, asked, lambda: ctx.expression(node.body, expected), lambda: ctx.expression(node.orelse, expected)
-    )
+    ways = [lambda part=part: ctx.expression(part, expected) for part in (node.body, node.orelse)]
+    return choose(ctx, node, asked, ways[0], ways[1], expected)
 
 
 @translates(ast.NamedExpr)

@@ -5,7 +5,7 @@ exceptions and named tuples.
 from __future__ import annotations
 
 import ast
-import types
+import inspect
 import typing
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,12 +14,12 @@ from weft.ir.graph import Operand
 from weft.jit.annotations import UnknownType, type_of_annotation
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.matching import NoMatch, call_any, match
-from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue, constant
+from weft.jit.frontend.values import ListValue, Simple, SugaredValue, constant
 from weft.jit.overloads import first_that_takes, overloads_of
 from weft.jit.program import MISSING, Program
 from weft.ops.op import PACKETS, Op
 from weft.tensor.tensor import Tensor
-from weft.types.tensor_type import NONE, STR, TENSOR, DictType, OptionalType, TupleType, Type
+from weft.types.tensor_type import BOOL, NONE, STR, TENSOR, Type, tuple_of
 
 Args = Sequence[SugaredValue]
 Kwargs = dict[str, SugaredValue]
@@ -30,10 +30,25 @@ class Builtin(SugaredValue):
 
     kind = "builtin function"
 
-    def __init__(self, name: str, compile: Callable[[Context, ast.AST, Args, Kwargs], SugaredValue]) -> None:
-        self.name, self.compile = name, compile
+    def __init__(
+        self,
+        name: str,
+        compile: Callable[[Context, ast.AST, Args, Kwargs], SugaredValue],
+        counts: tuple[int, int] = (0, 1 << 20),
+        words: Sequence[str] | None = None,
+    ) -> None:
+        """counts: the least and most arguments by position; words: the names of those by name, None for any."""
+        self.name, self.compile, self.counts, self.words = name, compile, counts, words
 
     def call(self, ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs, binders: int) -> SugaredValue:
+        unknown = [] if self.words is None else [k for k in kwargs if k not in self.words]
+        if unknown:
+            offer = f"takes {'= and '.join(self.words)}= here" if self.words else "takes no arguments by name"
+            ctx.fail(node, f"{self.name}() {offer}, not {', '.join(unknown)}")
+        least, most = self.counts
+        if not least <= len(args) <= most:
+            wanted = str(least) if least == most else f"{least} to {most}" if most < 9 else f"at least {least}"
+            ctx.fail(node, f"{self.name}() takes {wanted} argument{'s' * (wanted != '1')}, {len(args)} were given")
         return self.compile(ctx, node, args, kwargs)
 
 
@@ -98,10 +113,38 @@ class Operators(SugaredValue):
         self.path, self.candidates, self.python, self.bound, self.in_place = path, candidates, python, bound, in_place
 
     def call(self, ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs, binders: int) -> SugaredValue:
-        given = ([] if self.bound is None else [self.bound]) + list(args)
+        given = self._with_object(args)
+        if "return_indices" in self._names():
+            return self._dispatched(ctx, node, given, kwargs)
         if self.candidates and (self.python is None or self._fits(ctx, node, given, kwargs)):
             return call_any(ctx, node, self.path.rpartition(".")[2], self.candidates, given, kwargs, self.in_place)
         return call_builtin(ctx, node, self.path, self.python, given, kwargs)
+
+    def _names(self) -> list[str]:
+        """The names of the arguments."""
+        if self.candidates:
+            return [a.name for a in self.candidates[0].schema.arguments]
+        return [] if self.python is None else list(inspect.signature(self.python).parameters)
+
+    def _dispatched(self, ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
+        """A call of what gives one tensor or two: `F.max_pool2d(x, 2, return_indices=True)`."""
+        at = self._names().index("return_indices")
+        flag = args[at] if at < len(args) else kwargs.get("return_indices", constant(False, BOOL))
+        value = flag.as_value(ctx, node)
+        if not value.is_constant:
+            ctx.fail(node, f"{self.path}: return_indices must be known while compiling")
+        if self.candidates and not value.operand:
+            return call_any(ctx, node, self.path.rpartition(".")[2], self.candidates, args, kwargs)
+        kind = tuple_of(TENSOR, TENSOR) if value.operand else TENSOR
+        return call_builtin(ctx, node, self.path, self.python, args, kwargs, kind)
+
+    def _with_object(self, args: Args) -> list[SugaredValue]:
+        """The arguments with the object of a method, which is `self` wherever that stands: `x.where(condition, y)`."""
+        if self.bound is None:
+            return list(args)
+        names = [a.name for a in self.candidates[0].schema.arguments] if self.candidates else []
+        at = names.index("self") if "self" in names else 0
+        return [*args[:at], self.bound, *args[at:]]
 
     def _fits(self, ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> bool:
         """Whether an operator takes the arguments. What none takes, but the function does (`requires_grad=`), is a call
@@ -131,9 +174,13 @@ def _is_written(function: Any) -> bool:
     )
 
 
-def call_builtin(ctx: Context, node: ast.AST, path: str, function: Any, args: Args, kwargs: Kwargs) -> SugaredValue:
-    """A call of a function of weft's that is no operator, found again by its path when the program runs."""
-    kind = _returned(function)
+def call_builtin(
+    ctx: Context, node: ast.AST, path: str, function: Any, args: Args, kwargs: Kwargs, kind: Type | None = None
+) -> SugaredValue:
+    """A call of a function of weft's that is no operator, found again by its path when the program runs. kind: the type
+    of what it gives, where its annotation does not say that.
+    """
+    kind = kind or _returned(function)
     values = [a.as_value(ctx, node) for a in (*args, *kwargs.values())]
     op = ctx.op("prim::CallBuiltin")
     return spread(ctx, node, ctx.emit(op, (path, tuple(v.operand for v in values), tuple(kwargs), str(kind)), node))
@@ -210,26 +257,21 @@ def default_value(ctx: Context, default: Any, name: str) -> SugaredValue | None:
 
 
 class PythonFunction(SugaredValue):
-    """A function of Python's. A call compiles it, save one marked @weft.jit.ignore, which is called as it is."""
+    """A function of Python's. A call compiles it, save one marked @weft.jit.ignore, which is called as it is; `owner`
+    is the object of such a method.
+    """
 
     kind = "Python function"
 
-    def __init__(self, function: Callable[..., Any], name: str) -> None:
-        self.function, self.name = function, name
+    def __init__(self, function: Callable[..., Any], name: str, owner: Simple | None = None) -> None:
+        self.function, self.name, self.owner = function, name, owner
 
     def call(self, ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs, binders: int) -> SugaredValue:
         how = getattr(self.function, "__weft_script__", None)
         if how == "unused":
-            ctx.prim(
-                "RaiseException",
-                node,
-                constant(f"{self.name} is marked @weft.jit.unused: it must not be called from a scripted program", STR),
-                constant("RuntimeError", STR),
-            )
-            kind = ctx.program.python_signature(ctx, node, self.function).returns
-            return ctx.emit(ctx.op("prim::Uninitialized"), (str(kind),), node)
+            return unused_result(ctx, node, self.name, self.function)
         if how == "ignore":
-            return self._as_it_is(ctx, node, args, kwargs)
+            return self.as_it_is(ctx, node, args, kwargs)
         declared = overloads_of(self.function)
         if declared:
             return self._overloaded(ctx, node, declared, args, kwargs)
@@ -244,135 +286,34 @@ class PythonFunction(SugaredValue):
             ctx, node, self.name, programs, args, kwargs, lambda p: Scripted(p).call(ctx, node, args, kwargs, 1)
         )
 
-    def _as_it_is(self, ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
-        """A node that calls Python when the program runs."""
-        signature = ctx.program.python_signature(ctx, node, self.function)
-        operands = bound_operands(ctx, node, signature, args, kwargs)
+    def _signature(self, ctx: Context, node: ast.AST) -> Program:
+        return ctx.program.python_signature(ctx, node, self.function, self.owner is not None)  # type: ignore[no-any-return]
+
+    def as_it_is(self, ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
+        """A node that calls Python when the program runs. What `*args` and `**kwargs` take goes along as it is."""
+        signature = self._signature(ctx, node)
+        kinds = {p.kind for p in inspect.signature(self.function).parameters.values()}
+        by_name = [p.name for p in signature.parameters if p.keyword_only]
+        count = len(signature.parameters) - len(by_name)
+        more = args[count:] if inspect.Parameter.VAR_POSITIONAL in kinds else ()
+        known = {p.name for p in signature.parameters}
+        words = {k: v for k, v in kwargs.items() if inspect.Parameter.VAR_KEYWORD in kinds and k not in known}
+        rest = {k: v for k, v in kwargs.items() if k not in words}
+        bound = bound_operands(ctx, node, signature, args[: len(args) - len(more)], rest)
+        owner = () if self.owner is None else (self.owner.operand,)
+        extra, named = ([v.as_value(ctx, node).operand for v in values] for values in (more, words.values()))
+        operands = (*owner, *bound[:count], *extra, *bound[count:], *named)
         name = ctx.program.link_python(self.function, self.name)
-        names = tuple(p.name for p in signature.parameters if p.keyword_only)
-        made = ctx.emit(ctx.op("prim::PythonOp"), (name, tuple(operands), names, str(signature.returns)), node)
-        return spread(ctx, node, made)
+        given = (name, operands, (*by_name, *words), str(signature.returns))
+        return spread(ctx, node, ctx.emit(ctx.op("prim::PythonOp"), given, node))
 
 
-class ExceptionClass(SugaredValue):
-    """One of Python's exceptions."""
-
-    kind = "exception class"
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def call(self, ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs, binders: int) -> SugaredValue:
-        if not args:
-            return RaisedException(self.name, constant("", STR))
-        shown = args[0] if len(args) == 1 else TupleValue(args)
-        return RaisedException(self.name, ctx.prim("str", node, shown.as_value(ctx, node)))
-
-
-class RaisedException(SugaredValue):
-    """An exception that is about to be raised."""
-
-    kind = "exception"
-
-    def __init__(self, name: str, message: Simple) -> None:
-        self.name, self.message = name, message
-
-
-class NamedTupleClass(SugaredValue):
-    """A class of named tuples."""
-
-    kind = "class of named tuples"
-
-    def __init__(self, cls: Any, type: TupleType) -> None:
-        self.cls, self.type = cls, type
-
-    def call(self, ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs, binders: int) -> SugaredValue:
-        fields, defaults = self.type.fields, getattr(self.cls, "_field_defaults", {})
-        given: dict[str, SugaredValue] = {**dict(zip(fields, args, strict=False)), **kwargs}
-        items: list[SugaredValue] = []
-        for field, kind in zip(fields, self.type.elements, strict=True):
-            one = given.pop(field, None) or (
-                default_value(ctx, defaults[field], field) if field in defaults else None
-            )
-            if one is None:
-                ctx.fail(node, f"{self.type.name}() is missing a value for its field {field!r}")
-            items.append(ctx.coerced(one.as_value(ctx, node, kind), kind, node, f"field {field!r}"))
-        if given or len(args) > len(fields):
-            ctx.fail(node, f"{self.type.name}() has the fields {', '.join(fields)}")
-        return TupleValue(items, self.type.name, fields).as_value(ctx, node)
-
-
-class PythonModule(SugaredValue):
-    """A module of Python's: a name in it is whatever Python has there."""
-
-    kind = "python module"
-
-    def __init__(self, module: types.ModuleType) -> None:
-        self.module = module
-
-    def attribute(self, ctx: Context, node: ast.AST, name: str) -> SugaredValue:
-        try:
-            found = getattr(self.module, name)
-        except AttributeError as problem:
-            ctx.fail(node, str(problem))
-        wrapped = ctx.program.wrap(ctx, found, f"{self.module.__name__}.{name}")
-        if wrapped is None:
-            ctx.fail(
-                node, f"{self.module.__name__}.{name} is a {type(found).__name__}, which a scripted program cannot use"
-            )
-        return wrapped  # type: ignore[no-any-return]
-
-
-class OperatorNamespace(SugaredValue):
-    """`weft.ops.packet.aten`: operators by their names."""
-
-    kind = "namespace of operators"
-
-    def __init__(self, space: Any) -> None:
-        self.space = space
-
-    def attribute(self, ctx: Context, node: ast.AST, name: str) -> SugaredValue:
-        packet = getattr(self.space, name, None)
-        if packet is None:
-            self.refuse(ctx, node, f"has no operator {name!r}")
-        return Operators(f"aten.{name}", packet.overloads)
-
-
-class ConstantDict(SugaredValue):
-    """A dict from outside: what it has for a key is known while compiling."""
-
-    kind = "dict from outside"
-
-    def as_value(self, ctx: Context, node: ast.AST, expected: Type | None = None) -> Simple:
-        wanted = expected.inner if isinstance(expected, OptionalType) else expected
-        if not isinstance(wanted, DictType):
-            self.refuse(ctx, node, "is no value of a program; index it by a key that is known while compiling")
-        values = [
-            ctx.coerced(v.as_value(ctx, node, wanted.value), wanted.value, node).operand for v in self.parts.values()
-        ]
-        made = ctx.emit(ctx.op("prim::DictConstruct"), (tuple(self.parts), tuple(values), str(wanted)), node)
-        return Simple(made.operand, wanted)
-
-    def __init__(self, parts: dict[Any, Any]) -> None:
-        self.parts = parts
-
-    def item(self, ctx: Context, node: ast.AST, index: SugaredValue) -> SugaredValue:
-        at = index.operand if isinstance(index, Simple) and index.is_constant else None
-        if at not in self.parts:
-            self.refuse(ctx, node, f"has no element for {at!r}; its keys must be known while compiling")
-        return self.parts[at]  # type: ignore[no-any-return]
-
-
-class GradMode(SugaredValue):
-    """`weft.no_grad`, `weft.enable_grad`; called, what a `with` statement takes."""
-
-    kind = "context manager"
-
-    def __init__(self, mode: bool) -> None:
-        self.mode = mode
-
-    def call(self, ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs, binders: int) -> SugaredValue:
-        return self
+def unused_result(ctx: Context, node: ast.AST, name: str, function: Any) -> SugaredValue:
+    """What stands for a call of a function that is marked as unused: an exception."""
+    text = f"{name} is marked @weft.jit.unused: it must not be called from a scripted program"
+    ctx.prim("RaiseException", node, constant(text, STR), constant("RuntimeError", STR))
+    kind = ctx.program.python_result(ctx, node, function)
+    return ctx.emit(ctx.op("prim::Uninitialized"), (str(kind),), node)
 
 
 def overloads(name: str) -> list[Op]:

@@ -6,10 +6,12 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
+from weft.jit.annotations import written
+from weft.jit.frontend.branches import raise_if
 from weft.jit.frontend.context import TABLES, Context
 from weft.jit.frontend.functions import Builtin, Entry, Operators, overloads
 from weft.jit.frontend.matching import call_operator
-from weft.jit.frontend.sorting import sort
+from weft.jit.frontend.python.sorting import sort
 from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue, constant
 from weft.ops.op import OPS
 from weft.tensor.tensor import Tensor
@@ -31,11 +33,12 @@ _FACTS = {
 _VIEWS = {
     "T": "aten::numpy_T",
     "mT": "aten::mT",
-    "H": "aten::H",
     "mH": "aten::mH",
+    "H": "aten::matrix_H",
     "real": "aten::real",
     "imag": "aten::imag",
 }
+READABLE = frozenset((*_FACTS, *_VIEWS))
 _SYNONYMS = {"ndimension": "dim", "nelement": "numel", "__len__": "len"}
 
 
@@ -69,6 +72,9 @@ def _to_list(
     found = ctx.emit(ctx.op("aten::tolist"), (args[0].as_value(ctx, node).operand,), node)
     if wanted is None or wanted is tt.ANY:
         return found
+    fits = ctx.emit(ctx.op("prim::isinstance"), (found.operand, str(wanted)), node)
+    text = f"tolist() was annotated as {written(wanted)}, which is not what a tensor of this dtype and rank gives"
+    raise_if(ctx, node, ctx.prim("not_", node, fits), text, "RuntimeError")
     return ctx.emit(ctx.op("prim::unchecked_cast"), (found.operand, str(wanted)), node, (wanted,))
 
 
@@ -234,8 +240,8 @@ def _attribute(ctx: Context, node: ast.AST, value: Simple, name: str) -> Sugared
         return ctx.prim(name, node, value)
     if kind is tt.COMPLEX and name == "conjugate":
         return Entry(OPS["prim::conjugate"], value)
-    if kind is tt.DEVICE and name == "type":
-        return ctx.emit(ctx.op("prim::device_type"), (value.operand,), node)
+    if kind is tt.DEVICE and name in ("type", "index"):
+        return ctx.emit(ctx.op(f"prim::device_{name}"), (value.operand,), node)
     ctx.fail(node, f"a value of type {kind} has no attribute {name!r}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import typing
+import weakref
 from collections.abc import Sequence
 from typing import Any
 from weakref import WeakValueDictionary
@@ -15,7 +16,7 @@ from weft.jit.errors import CompileError
 from weft.jit.frontend.attributes import is_constant, is_weft_own, type_of_attribute
 from weft.jit.frontend.classes.interfaces import check_implements, interface_of, methods_of
 from weft.jit.frontend.classes.script_classes import SETTER
-from weft.jit.frontend.compile import UNDERWAY, Linker, compile_python, names_of, parameters_of_function
+from weft.jit.frontend.compile import UNDERWAY, Linker, compile_python, names_in, names_of, parameters_of_function
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.definitions import compile_definition
 from weft.jit.frontend.functions import Builtin, PythonFunction, bound_operands, spread
@@ -24,8 +25,8 @@ from weft.jit.frontend.submodules import WALKS, Element, Submodules, read_member
 from weft.jit.frontend.types import python_value
 from weft.jit.frontend.values import NOTHING, Simple, SugaredValue, constant
 from weft.jit.overloads import first_that_takes, overloads_of
-from weft.jit.program import Parameter, Program
-from weft.jit.source import function_source
+from weft.jit.program import MISSING, Parameter, Program
+from weft.jit.source import Source, function_source
 from weft.nn.modules.module import Module
 from weft.ops.op import OPS
 from weft.tensor.tensor import Tensor
@@ -48,7 +49,7 @@ class ModuleLinker(Linker):
         if found is not None:
             return found
         cls = owner._original_class()
-        raw = inspect.getattr_static(cls, name, None)
+        raw = owner._raw(name)
         if isinstance(raw, property):
             return Method(owner, value, name).call(ctx, node, [], {}, 1)
         if name in owner._programs:
@@ -79,6 +80,9 @@ class ModuleLinker(Linker):
             check_implements(ctx, node, interface, name, Method(owner, value, name)._program(ctx, node))
         return True
 
+    def is_module(self, value: Simple) -> bool:
+        return _is_module(value)
+
     def is_module_of(self, ctx: Context, value: Simple, kinds: ast.expr) -> bool | None:
         if not _is_module(value):
             return None
@@ -96,8 +100,7 @@ class ModuleLinker(Linker):
 
     def _method(self, owner: Any, value: Simple, name: str, raw: Any) -> SugaredValue:
         if getattr(raw, "__weft_script__", None) in ("ignore", "unused"):
-            original = owner.__dict__["_original"] or owner
-            return PythonFunction(getattr(original, name), f"{value.type}.{name}")
+            return PythonFunction(raw, f"{value.type}.{name}", value)
         declared = overloads_of(getattr(raw, "function", raw))
         return OverloadedMethod(owner, value, name, declared) if declared else Method(owner, value, name)
 
@@ -141,7 +144,7 @@ class ModuleLinker(Linker):
             ctx.fail(node, f"{name} is a constant of the Module and cannot be written")
         if name in fields["_parameters"] or name in fields["_modules"]:
             ctx.fail(node, f"{name} is a parameter or submodule of the Module: a program cannot replace it")
-        raw = inspect.getattr_static(owner._original_class(), name, None)
+        raw = owner._raw(name)
         if isinstance(raw, property) and raw.fset is not None:
             Method(owner, value, f"{name}{SETTER}").call(ctx, node, [given], {}, 1)
             return None
@@ -305,7 +308,10 @@ def compile_method(owner: Any, name: str, function: Any, signature: Any = None) 
         return program
     plain = inspect.unwrap(function)
     definition, source = function_source(plain)
+    held = weakref.ref(owner)
     program = Program(f"{owner._script_name}.{name}", document=plain.__doc__ or "")
+    if signature is None:
+        program.outside, program.forget = [], lambda: _forget(held(), name)
     UNDERWAY.append((id(owner), name))
     try:
         linker = ModuleLinker(program, names_of(plain), compile_python)
@@ -319,13 +325,29 @@ def compile_method(owner: Any, name: str, function: Any, signature: Any = None) 
     return program
 
 
+def check_module(owner: Any, kind: Type | None) -> None:
+    """Raises CompileError for a scripted Module that does not implement an interface."""
+    linker = ModuleLinker(Program("assignment"), names_in({}), compile_python)
+    ctx = Context("assignment", Source("<assignment>", ""), lambda name, node: None, linker)
+    assert isinstance(kind, ClassType)
+    linker.implements(ctx, ast.Pass(lineno=1, col_offset=0), Simple(None, class_of(owner._script_name)), kind)
+
+
+def _forget(owner: Any, name: str) -> None:
+    if owner is not None and owner._programs.pop(name, None) is not None:
+        owner.__dict__.pop(name, None)
+
+
 def compile_call_of(owner: Any) -> Program:
     """A `forward` that calls that of one of weft's own modules, whose Python cannot be compiled."""
     cls = owner._original_class()
-    names = [p.name for p in inspect.signature(cls.forward).parameters.values() if p.default is p.empty]
     kind = promised_type(cls, "forward") or tt.TENSOR
-    program = Program(f"{owner._script_name}.forward", tuple(Parameter(n, tt.TENSOR) for n in names[1:]), kind)
-    program.parameters = (Parameter("self", class_of(owner._script_name)), *program.parameters)
+    parameters = [Parameter("self", class_of(owner._script_name))]
+    for p in list(inspect.signature(cls.forward).parameters.values())[1:]:
+        if p.kind is p.POSITIONAL_OR_KEYWORD:  # a state of any kind may be given, or left out
+            given_type, default = (tt.TENSOR, MISSING) if p.default is p.empty else (tt.ANY, p.default)
+            parameters.append(Parameter(p.name, given_type, default))
+    program = Program(f"{owner._script_name}.forward", tuple(parameters), kind)
     builder = Builder("forward")
     given = [builder.param(p.type, p.name) for p in program.parameters]
     args = (given[0], "forward", tuple(given[1:]), str(kind))

@@ -64,6 +64,8 @@ def compute(
     """The result of an operation on two values."""
     if type(left) is TupleValue and type(right) is TupleValue and operation is ast.Add:
         return TupleValue((*left.items, *right.items))
+    if type(left) is TupleValue and operation is ast.Mult and isinstance(right, Simple) and type(right.operand) is int:
+        return TupleValue(left.items * right.operand)
     name, tensors = BINARY[operation]
     found = magic(ctx, node, left, METHODS[operation], [right])
     if found is None:
@@ -131,9 +133,8 @@ def _deciding(ctx: Context, node: ast.BoolOp, parts: list[ast.expr], all_of: boo
     if len(parts) == 1:
         return first
     asked = Condition(truth(ctx, node, first))
-    return choose(
-        ctx, node, asked, *((lambda: _deciding(ctx, node, parts[1:], all_of), lambda: first)[:: 1 if all_of else -1])
-    )
+    ways = (lambda: _deciding(ctx, node, parts[1:], all_of), lambda: first)[:: 1 if all_of else -1]
+    return choose(ctx, node, asked, ways[0], ways[1])
 
 
 @translates(ast.Compare)

@@ -13,10 +13,12 @@ from weft.types.tensor_type import Type
 
 
 def python_constant(value: Any) -> Simple | None:
-    """A number, text, dtype, device or None as an immediate; None for any other object."""
+    """A number, text, dtype, device, None or `...` as an immediate; None for any other object."""
     if value is None or type(value) in (bool, int, float, complex, str):
         kinds: dict[type, Type] = {bool: tt.BOOL, int: tt.INT, float: tt.FLOAT, complex: tt.COMPLEX, str: tt.STR}
         return constant(value, kinds.get(type(value), tt.NONE))
+    if value is ...:
+        return constant("...", tt.ANY)
     if isinstance(value, DType):
         return constant(value, tt.DTYPE)
     if isinstance(value, Device):
@@ -24,16 +26,21 @@ def python_constant(value: Any) -> Simple | None:
     return None
 
 
-_ROOTS = ("weft", "weft.nn.functional", "weft.linalg", "weft.special", "weft.fft", "weft.autograd", "weft.nn.init")
+_SPACES = ("weft.linalg", "weft.special", "weft.fft")  # of operators that have other names elsewhere
+_ROOTS = ("weft", "weft.nn.functional", *_SPACES, "weft.autograd", "weft.nn.init", "weft.nn.utils.rnn")
 
 
 def path_of(function: Any) -> str | None:
     """Where a function of weft's is found again: `weft.nn.functional.pad`; None for the user's functions."""
-    name = getattr(function, "__name__", None)
-    if name is None or not callable(function) or isinstance(function, type):
+    if function is Device:
+        return "weft.device"
+    if not callable(function) or isinstance(function, type):
         return None
     for root in _ROOTS:
-        module = sys.modules.get(root)
-        if module is not None and module.__dict__.get(name) is function:
+        held = vars(sys.modules[root]) if root in sys.modules else {}
+        name: str | None = getattr(function, "__name__", "")
+        if held.get(name or "") is not function:  # it may have another name there: weft.special.expit is sigmoid
+            name = next((n for n, v in held.items() if v is function), None) if root in _SPACES else None
+        if name is not None:
             return f"{root}.{name}"
     return None

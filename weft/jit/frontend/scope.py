@@ -15,6 +15,7 @@ class Scope:
         self.refined: dict[
             str, SugaredValue
         ] = {}  # what the block has found out about names: the same objects, of a narrower type
+        self.stays: dict[str, Type] = {}  # narrower types of names, where nothing has left the block
         self.declared: dict[str, Type] = (
             outer.declared if outer is not None else {}
         )  # types that the user wrote, for the whole function
@@ -32,6 +33,7 @@ class Scope:
     def assign(self, name: str, value: SugaredValue) -> None:
         """Give a name a value."""
         self.refined.pop(name, None)
+        self.stays.pop(name, None)
         self.assigned[name] = value
 
     def refine(self, name: str, value: SugaredValue) -> None:

@@ -78,7 +78,7 @@ def guarded(ctx: Context, node: ast.AST, rest: Sequence[ast.stmt]) -> None:
         ctx.scope.assign(EXIT, constant(STAYS, INT))
         run(ctx, rest)
 
-    branches = [branch(ctx, {}, reached), branch(ctx, {}, lambda: None)]
+    branches = [branch(ctx, dict(ctx.scope.stays), reached), branch(ctx, {}, lambda: None)]
     branches[1].left_before = BREAKS if ctx.loops else RETURNS
     join(ctx, node, stays.operand, branches)
 
@@ -105,7 +105,7 @@ def leave(ctx: Context, node: ast.Return) -> None:
     wanted = ctx.return_type
     value = NOTHING if node.value is None else ctx.value(node.value, wanted)
     if wanted is not None:
-        if not ctx.converts(value.type, wanted):
+        if not ctx.converts(value.type, wanted) and not ctx.implements(value, wanted, node):
             ctx.fail(
                 node,
                 f"Return value was annotated as having type {written(wanted)} but is actually of type "
@@ -154,7 +154,7 @@ def check(ctx: Context, node: ast.Assert) -> None:
 @executes(ast.With)
 def within(ctx: Context, node: ast.With) -> None:
     """`with weft.no_grad():`, `with Class() as name:`."""
-    from weft.jit.frontend.functions import GradMode  # the front end's objects know statements
+    from weft.jit.frontend.python.foreign import GradMode  # the front end's objects know statements
 
     leaving: list[Callable[[], object]] = []
     for item in node.items:
@@ -195,7 +195,10 @@ def _leave_object(ctx: Context, node: ast.AST, value: SugaredValue) -> None:
 @executes(ast.Raise)
 def stop(ctx: Context, node: ast.Raise) -> None:
     """`raise ValueError("text")`."""
-    from weft.jit.frontend.functions import ExceptionClass, RaisedException  # the front end's objects know statements
+    from weft.jit.frontend.python.foreign import (  # the front end's objects know statements
+        ExceptionClass,
+        RaisedException,
+    )
 
     if node.exc is None:
         ctx.fail(node, "`raise` alone has nothing to raise: a scripted function catches no exceptions")

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
+from weft.jit.frontend.branches import choose
+from weft.jit.frontend.conditions import Condition
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.functions import Builtin
 from weft.jit.frontend.values import Simple, SugaredValue, TupleValue, constant
@@ -40,6 +42,37 @@ class Element(SugaredValue):
 
     def item(self, ctx: Context, node: ast.AST, index: SugaredValue) -> SugaredValue:
         return self.as_value(ctx, node).item(ctx, node, index)
+
+
+def submodule_at(ctx: Context, node: ast.AST, container: Simple, at: Simple, kind: Type) -> Simple:
+    """The element of a container of Modules that an index or key finds while the program runs, as of an interface.
+    Raises CompileError where an element does not implement it.
+    """
+    found = [e.as_value(ctx, node) for e in container.elements(ctx, node)]
+    keyed = bool(found) and found[0].is_constant
+    if at.type is not (tt.STR if keyed else tt.INT):
+        ctx.fail(node, f"the index of this container is {'a key' if keyed else 'an integer'}, not of type {at.type}")
+
+    def element(i: int) -> Simple:
+        held = container.attribute(ctx, node, found[i].operand).as_value(ctx, node) if keyed else found[i]
+        return ctx.coerced(held, kind, node, "the element")
+
+    def from_here(i: int) -> Simple:
+        if i == len(found):
+            return _missing(ctx, node, at, kind, "KeyError" if keyed else "IndexError")
+        asked = ctx.prim("eq", node, at, found[i] if keyed else constant(i, tt.INT))
+        if not keyed:
+            behind = ctx.prim("eq", node, at, constant(i - len(found), tt.INT))
+            asked = ctx.prim("bitwise_or", node, asked, behind)
+        return choose(ctx, node, Condition(asked), lambda: element(i), lambda: from_here(i + 1)).as_value(ctx, node)
+
+    return from_here(0)
+
+
+def _missing(ctx: Context, node: ast.AST, at: Simple, kind: Type, error: str) -> Simple:
+    text = ctx.prim("str", node, at)
+    ctx.prim("RaiseException", node, text, constant(error, tt.STR))
+    return ctx.emit(ctx.op("prim::Uninitialized"), (str(kind),), node)
 
 
 class Submodules(SugaredValue):

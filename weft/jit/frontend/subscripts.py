@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import Any
 
 from weft.ir.graph import Operand
+from weft.jit.frontend.classes.interfaces import interface_of
 from weft.jit.frontend.classes.script_classes import description_of_value, magic, magic_or_refuse
 from weft.jit.frontend.context import TABLES, Context, translates
+from weft.jit.frontend.submodules import submodule_at
 from weft.jit.frontend.values import NOTHING, ListValue, Simple, SugaredValue, TupleValue, constant
 from weft.types.tensor_type import (
     ANY,
@@ -22,22 +25,61 @@ from weft.types.tensor_type import (
     OptionalType,
     TensorType,
     TupleType,
+    Type,
 )
+
+
+class SliceValue(SugaredValue):
+    """`start:stop:step` in an index, or `slice(start, stop, step)`: three values, of which None stands for what is
+    left out.
+    """
+
+    kind = "slice"
+
+    def __init__(self, parts: Sequence[Simple]) -> None:
+        self.parts = tuple(parts)
+
+    def attribute(self, ctx: Context, node: ast.AST, name: str) -> SugaredValue:
+        if name not in _PARTS:
+            self.refuse(ctx, node, f"has no attribute {name!r}")
+        return self.parts[_PARTS.index(name)]
+
+
+_PARTS = ("start", "stop", "step")
+
+
+@translates(ast.Slice)
+def bounds(ctx: Context, node: ast.Slice) -> SugaredValue:
+    """`a:b:c` in an index."""
+    return SliceValue([NOTHING if part is None else ctx.value(part) for part in (node.lower, node.upper, node.step)])
+
+
+def slice_of(ctx: Context, node: ast.AST, args: Sequence[SugaredValue]) -> SliceValue:
+    """`slice(stop)`, `slice(start, stop, step)`."""
+    given = [a.as_value(ctx, node) for a in args]
+    return SliceValue(([NOTHING, *given] if len(given) == 1 else given) + [NOTHING] * (3 - max(len(given), 2)))
 
 
 @translates(ast.Subscript)
 def subscript(ctx: Context, node: ast.Subscript) -> SugaredValue:
     """`value[index]`."""
-    return get_item(ctx, node, ctx.expression(node.value))
+    expected = ctx.expected
+    owner = ctx.expression(node.value)
+    return get_item(ctx, node, owner, ctx.expression(node.slice), expected)
 
 
-def get_item(ctx: Context, node: ast.Subscript, owner: SugaredValue) -> SugaredValue:
-    """The element, elements, or part of a tensor."""
+def get_item(
+    ctx: Context, node: ast.AST, owner: SugaredValue, index: SugaredValue, expected: Type | None = None
+) -> SugaredValue:
+    """The element, elements, or part of a tensor. `expected` is the type that its surroundings want."""
     if isinstance(owner, Simple) and isinstance(owner.type, TensorType):
-        return _part(ctx, node, owner)
-    if isinstance(node.slice, ast.Slice):
-        return _sliced(ctx, node, owner, node.slice)
-    return owner.item(ctx, node, ctx.expression(node.slice))
+        return _part(ctx, node, owner, index)
+    if isinstance(index, SliceValue):
+        return _sliced(ctx, node, owner, index.parts)
+    if isinstance(owner, Simple) and interface_of(expected) is not None and ctx.program.is_module(owner):
+        assert expected is not None
+        return submodule_at(ctx, node, owner, index.as_value(ctx, node), expected)
+    return owner.item(ctx, node, index)
 
 
 def _item(ctx: Context, node: ast.AST, owner: Simple, index: SugaredValue) -> SugaredValue:
@@ -63,7 +105,8 @@ def _submodule(ctx: Context, node: ast.AST, owner: Simple, at: Simple) -> Sugare
     """An element of a ModuleList or Sequential, or of a ModuleDict by its key."""
     if not at.is_constant:
         ctx.fail(
-            node, "the index of a container of Modules must be written in the program, or come from an unrolled loop"
+            node, "the index of a container of Modules must be written in the program, or come from an unrolled loop; "
+            "or annotate the element with an interface: `layer: Layer = self.layers[i]`"
         )
     if isinstance(at.operand, str):
         return owner.attribute(ctx, node, at.operand)
@@ -86,63 +129,38 @@ def _element(ctx: Context, node: ast.AST, owner: Simple, at: Simple) -> Simple:
 TABLES.item = _item
 
 
-def _bounds(ctx: Context, node: ast.Slice) -> list[Simple]:
-    return [NOTHING if part is None else ctx.value(part) for part in (node.lower, node.upper, node.step)]
-
-
-def _sliced(ctx: Context, node: ast.AST, owner: SugaredValue, bounds: ast.Slice) -> SugaredValue:
-    parts = _bounds(ctx, bounds)
+def _sliced(ctx: Context, node: ast.AST, owner: SugaredValue, parts: Sequence[Simple]) -> SugaredValue:
     if not isinstance(owner, Simple) or isinstance(owner.type, (TupleType, ClassType)):
         items = owner.elements(ctx, node)
         if not all(p.is_constant for p in parts):
             ctx.fail(node, "the bounds of a tuple's slice must be integers that are written in the program")
-        return (
-            type(owner)(items[slice(*(p.operand for p in parts))])
-            if type(owner) is ListValue
-            else TupleValue(items[slice(*(p.operand for p in parts))])
-        )
+        kind = ListValue if type(owner) is ListValue else TupleValue
+        return kind(items[slice(*(p.operand for p in parts))])
     return ctx.prim("slice", node, owner, *parts)
 
 
 # ---- tensors
-def _part(ctx: Context, node: ast.Subscript, owner: Simple) -> Simple:
+def _part(ctx: Context, node: ast.AST, owner: Simple, index: SugaredValue) -> Simple:
     """A view for a number or a slice; for everything else what Python's index gives."""
-    index = node.slice
-    if isinstance(index, ast.Slice):
-        start, stop, step = _bounds(ctx, index)
-        step = constant(1, INT) if step is NOTHING else step
-        return ctx.emit(
-            ctx.op("aten::slice.Tensor"),
-            (owner.operand, 0, start.operand, stop.operand, step.operand),
-            node,
-            (owner.type,),
-        )
-    if not isinstance(index, ast.Tuple):
-        at = ctx.expression(index)
-        if isinstance(at, Simple) and at.type is INT:
-            return ctx.emit(ctx.op("aten::select.int"), (owner.operand, 0, at.operand), node, (owner.type,))
-        return ctx.emit(ctx.op("prim::tensor_getitem"), (owner.operand, _places(ctx, node, at)), node)
-    return ctx.emit(ctx.op("prim::tensor_getitem"), (owner.operand, _index(ctx, node)), node)
+    if isinstance(index, SliceValue):
+        start, stop, step = index.parts
+        step = constant(1, INT) if step.type is NONE else step
+        operands = (owner.operand, 0, start.operand, stop.operand, step.operand)
+        return ctx.emit(ctx.op("aten::slice.Tensor"), operands, node, (owner.type,))
+    if isinstance(index, Simple) and index.type is INT:
+        return ctx.emit(ctx.op("aten::select.int"), (owner.operand, 0, index.operand), node, (owner.type,))
+    return ctx.emit(ctx.op("prim::tensor_getitem"), (owner.operand, _places(ctx, node, index)), node)
 
 
-def _index(ctx: Context, node: ast.Subscript) -> tuple[Operand, ...]:
-    index = node.slice
-    if not isinstance(index, (ast.Tuple, ast.Slice)):
-        return _places(ctx, node, ctx.expression(index))
-    return tuple(_place(ctx, part) for part in (index.elts if isinstance(index, ast.Tuple) else [index]))
+def _places(ctx: Context, node: ast.AST, index: SugaredValue) -> tuple[Operand, ...]:
+    items = index.items if type(index) is TupleValue else (index,)
+    return tuple(_place(ctx, node, item) for item in items)
 
 
-def _places(ctx: Context, node: ast.AST, value: SugaredValue) -> tuple[Operand, ...]:
-    if type(value) is TupleValue:
-        return tuple(_checked(ctx, node, item.as_value(ctx, node)) for item in value.items)
-    return (_checked(ctx, node, value.as_value(ctx, node)),)
-
-
-def _place(ctx: Context, node: ast.expr) -> Operand:
-    if isinstance(node, ast.Slice):
-        parts = _bounds(ctx, node)
-        return ctx.emit(ctx.op("prim::make_slice"), tuple(p.operand for p in parts), node).operand
-    return _checked(ctx, node, ctx.value(node))
+def _place(ctx: Context, node: ast.AST, item: SugaredValue) -> Operand:
+    if isinstance(item, SliceValue):
+        return ctx.emit(ctx.op("prim::make_slice"), tuple(p.operand for p in item.parts), node).operand
+    return _checked(ctx, node, item.as_value(ctx, node))
 
 
 def _checked(ctx: Context, node: ast.AST, value: Simple) -> Operand:
@@ -169,32 +187,34 @@ def _checked(ctx: Context, node: ast.AST, value: Simple) -> Operand:
 
 
 # ---- writing
-def set_item(ctx: Context, node: ast.Subscript, owner: SugaredValue, value: SugaredValue) -> None:
+def set_item(ctx: Context, node: ast.AST, owner: SugaredValue, index: SugaredValue, value: SugaredValue) -> None:
     """`owner[index] = value`."""
     held = owner.as_value(ctx, node)
     if description_of_value(held) is not None:
-        magic_or_refuse(ctx, node, held, "__setitem__", [ctx.expression(node.slice), value])
+        magic_or_refuse(ctx, node, held, "__setitem__", [index, value])
         return
     if isinstance(held.type, TensorType):
         given = value.as_value(ctx, node)
-        ctx.emit(ctx.op("prim::tensor_setitem"), (held.operand, _index(ctx, node), given.operand), node, ())
+        ctx.emit(
+            ctx.op("prim::tensor_setitem"), (held.operand, _places(ctx, node, index), given.operand), node, ()
+        )
         return
     if isinstance(held.type, (TupleType, OptionalType)):
         ctx.fail(node, f"a value of type {held.type} cannot be written to by index")
-    if isinstance(node.slice, ast.Slice):
-        ctx.prim("set_slice", node, held, *_bounds(ctx, node.slice), value.as_value(ctx, node, held.type))
+    if isinstance(index, SliceValue):
+        ctx.prim("set_slice", node, held, *index.parts, value.as_value(ctx, node, held.type))
         return
-    at = ctx.value(node.slice)
+    at = index.as_value(ctx, node)
     inner = held.type.element if isinstance(held.type, ListType) else getattr(held.type, "value", None)
     ctx.prim("setitem", node, held, at, ctx.coerced(value.as_value(ctx, node, inner), inner, node, "the element"))
 
 
-def delete_item(ctx: Context, node: ast.Subscript, owner: SugaredValue) -> None:
+def delete_item(ctx: Context, node: ast.AST, owner: SugaredValue, index: SugaredValue) -> None:
     """`del owner[index]`."""
     held = owner.as_value(ctx, node)
     if description_of_value(held) is not None:
-        magic_or_refuse(ctx, node, held, "__delitem__", [ctx.expression(node.slice)])
-    elif isinstance(node.slice, ast.Slice):
-        ctx.prim("delete_slice", node, held, *_bounds(ctx, node.slice))
+        magic_or_refuse(ctx, node, held, "__delitem__", [index])
+    elif isinstance(index, SliceValue):
+        ctx.prim("delete_slice", node, held, *index.parts)
     else:
-        ctx.prim("delitem", node, held, ctx.value(node.slice))
+        ctx.prim("delitem", node, held, index.as_value(ctx, node))

@@ -34,9 +34,9 @@ class _Names(Mapping[str, Any]):
 
 def python_value(ctx: Context, node: ast.AST) -> Any:
     """What an annotation, or another constant expression, is in Python. Raises CompileError."""
-    parsed: Any = ast.parse(node.value, mode="eval").body if _is_text(node) else node  # type: ignore[attr-defined]
-    expression = ast.Expression(parsed)
     try:
+        parsed: Any = ast.parse(node.value, mode="eval").body if _is_text(node) else node  # type: ignore[attr-defined]
+        expression = ast.Expression(parsed)
         return eval(
             compile(expression, ctx.source.file, "eval"), {}, _Names(ctx)
         )  # the user's own annotation, as Python reads it
@@ -48,9 +48,9 @@ def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
-def annotated_type(ctx: Context, node: ast.AST) -> Type:
-    """The type that an annotation means. Raises CompileError."""
-    value = python_value(ctx, node)
+def annotated_type(ctx: Context, node: ast.AST, evaluated: Any = None) -> Type:
+    """The type that an annotation means. `evaluated` is what Python has made of it, if it has. Raises CompileError."""
+    value = python_value(ctx, node) if evaluated is None or isinstance(evaluated, str) else evaluated
     if isinstance(value, str):
         return annotated_type(ctx, ast.copy_location(ast.Constant(value), node))
     try:
@@ -73,12 +73,9 @@ def annotation_of(arg: ast.arg) -> ast.expr | None:
     """The annotation of an argument, or the comment behind it: `x,  # type: int`."""
     if arg.annotation is not None or arg.type_comment is None:
         return arg.annotation
-    found = ast.parse(arg.type_comment, mode="eval").body
-    for piece in ast.walk(found):
-        ast.copy_location(piece, arg)
-    return found
+    return ast.copy_location(ast.Constant(arg.type_comment), arg)
 
 
-def is_open(comment: ast.FunctionType) -> bool:
+def has_open_arguments(comment: ast.FunctionType) -> bool:
     """`# type: (...) -> T`, where each argument has a comment of its own."""
     return any(isinstance(a, ast.Constant) and a.value is ... for a in comment.argtypes)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.compile.capture.backend import active_capture
 from weft.ir.graph import Node
 from weft.ir.structure import IF, LOOP
 from weft.jit.interpreter import Code
-from weft.jit.object_steps import Registers, Step
-from weft.jit.recording.control import choose_when_run, repeat_when_run
-from weft.jit.recording.operators import recorded, refuse_in_block
+from weft.jit.object_steps import Registers, Step, setting
+from weft.jit.recording.branches import choose_when_run
+from weft.jit.recording.effects import raise_when_run
+from weft.jit.recording.loops import WhenRun
+from weft.jit.recording.operators import recorded, refuse_in_block, writes_or_shows
+from weft.jit.recording.rows import settle
 from weft.jit.recording.values import UNSET, Asked, NotRecorded, RunTime, is_open
 from weft.ops.op import OPS
 from weft.support.locations import Location
@@ -20,12 +23,19 @@ from weft.types.sym import SymInt
 
 _NOTHING = OPS["prim::Uninitialized"]
 _IN_PYTHON = tuple(OPS[f"prim::{n}"] for n in ("PythonOp", "SetAttr"))
+_OUTSIDE = tuple(OPS[f"prim::{n}"] for n in ("PythonOp", "SetAttr", "CallBuiltin", "CallMethod"))
+_CALLS = tuple(OPS[f"prim::Call{n}"] for n in ("Function", "Method"))
 _RAISE = OPS["prim::RaiseException"]
 UNROLLED = 4  # steps; a loop of so many that surely are made is written out
 
 
 class RecordingCode(Code):
-    """The steps of a program whose operators are recorded. What hangs on values becomes prim::If and prim::Loop."""
+    """The steps of a program whose operators are recorded. What hangs on values becomes prim::If and prim::Loop.
+
+    may_widen: whether a step of a loop may give another kind of value than it was given.
+    """
+
+    may_widen = False
 
     def _step(self, node: Node) -> Step:
         if node.op is IF:
@@ -33,19 +43,34 @@ class RecordingCode(Code):
         if node.op is LOOP:
             return self._loop(node)
         if node.op is _NOTHING:
-            out = self._place(node.output)
-
-            def unset(registers: Registers) -> None:
-                registers[out] = UNSET
-
-            return unset
+            return setting(self._place(node.output), UNSET)
         step = super()._step(node)
-        if node.op in _IN_PYTHON or node.op is _RAISE:
-            return _once(step, node.op.name)
-        return step
+        if node.op is _RAISE:
+            return at_its_line(self._raise(node, step), node.where)
+        if node.op in _OUTSIDE:
+            step = _settled(step, [self._place(v) for v in node.inputs()])
+        return _once(step, node.op.name) if node.op in _IN_PYTHON else step
+
+    def from_python(self, args: Sequence[Any]) -> Any:
+        found = self(args)
+        settle((*args, found))
+        return found
+
+    def _raise(self, node: Node, step: Step) -> Step:
+        """In a block that is recorded, an exception that the run raises where it gets there."""
+        read, where = self.reader(node.args), node.where
+
+        def raise_then(registers: Registers) -> None:
+            capture = active_capture()
+            if capture is None or not capture.recorder.depth:
+                return step(registers)
+            text, kind = read(registers)
+            return raise_when_run(text, kind, where)
+
+        return raise_then
 
     def _call(self, node: Node, function: Callable[..., Any]) -> Step:
-        return _at_its_line(super()._call(node, recorded(node.op, function)), node.where)
+        return at_its_line(super()._call(node, recorded(node.op, function)), node.where)
 
     def _branch(self, node: Node) -> Step:
         asked = self._read(node.args[0])
@@ -85,6 +110,7 @@ class RecordingCode(Code):
         goes_round = [r is not p for p, r in zip(node.blocks[0].params[1:], following[1:], strict=True)]
         outer = [self.places[v] for v in node.blocks[0].free_values()]
         steps_surely = following[0] is True
+        fills = self.may_widen or any(writes_or_shows(n.op) or n.op in _CALLS for n in node.blocks[0].walk())
         read = _values(reads)
 
         def repeat(registers: Registers) -> None:
@@ -106,7 +132,7 @@ class RecordingCode(Code):
                 return goes_on, results
 
             try:
-                found = repeat_when_run(trip, going, values, goes_round, step, node.where)
+                found = WhenRun(trip, going, values, goes_round, step, fills, node.where).record()
             except NotRecorded:
                 if type(trip) in (RunTime, SymInt) or type(going) in (RunTime, Asked):
                     raise
@@ -131,7 +157,7 @@ def _values(reads: list[Any]) -> Callable[[Registers], tuple[Any, Any, list[Any]
     )
 
 
-def _at_its_line(step: Step, where: Location | None) -> Step:
+def at_its_line(step: Step, where: Location | None) -> Step:
     """Nodes that the step records come from the program's line."""
     if where is None:
         return step
@@ -142,6 +168,16 @@ def _at_its_line(step: Step, where: Location | None) -> Step:
             return step(registers)
         with capture.recorder.at_line(where):
             return step(registers)
+
+    return run
+
+
+def _settled(step: Step, places: Sequence[int]) -> Step:
+    """A step that hands values to Python, which sees lists as they are."""
+
+    def run(registers: Registers) -> None:
+        settle(tuple([registers[place] for place in places]))
+        step(registers)
 
     return run
 

@@ -5,37 +5,90 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.catalogue.language.entries import NATIVE, ORDERED
+from weft.catalogue.language.entries import NATIVE, ORDERED, SIGNATURES
+from weft.catalogue.language.signatures import stands_for_any
 from weft.compile.capture.backend import active_capture
+from weft.jit.recording.containers import containers
+from weft.jit.recording.effects import show_when_run
 from weft.jit.recording.numbers import NUMBERS
-from weft.jit.recording.values import Asked, NotRecorded, RunTime, is_open, kind_of, number_tensor, options_of
+from weft.jit.recording.rows import ON_ROWS, has_rows, one_of, plainly, put_at
+from weft.jit.recording.values import (
+    Asked,
+    NotRecorded,
+    RunTime,
+    is_open,
+    kind_of,
+    number_tensor,
+    options_of,
+    parts_of,
+)
+from weft.ops.methods import OperatorMethods
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.dtype import DType
+from weft.types.sym import SymInt
 from weft.types.tensor_type import BOOL, FLOAT, INT, Type
 
 _UNPACKED = tuple(OPS[f"prim::Tuple{n}"] for n in ("Construct", "Index", "Unpack"))
 _COMPARISONS = tuple(OPS[f"prim::{n}"] for n in ("lt", "le", "gt", "ge", "eq", "ne"))
 _OF_TENSORS = tuple(OPS[f"prim::{n}"] for n in ("bool", "int", "float"))
 _GET, _SET = OPS["prim::tensor_getitem"], OPS["prim::tensor_setitem"]
+_PRINT = OPS["prim::Print"]
 _RANGE, _SELECT, _CAST = OPS["prim::range_length"], OPS["aten::select.int"], OPS["prim::unchecked_cast"]
 _RANKS: dict[Type, int] = {BOOL: 0, INT: 1, FLOAT: 2}
 _ITEM = OPS["aten::item"]
+_CONTAINERS = tuple(OPS[f"prim::{n}"] for n in ("ListConstruct", "DictConstruct", "ListUnpack", "len"))
+_AT_END = tuple(OPS[f"prim::{n}"] for n in ("append", "extend"))
+_ANY_ELEMENTS = (*_AT_END, OPS["prim::copy"])  # do with lists what they do, whatever stands in them
+_ELEMENT, _SET_ELEMENT = OPS["prim::getitem"], OPS["prim::setitem"]
 _AS_THEY_ARE = (*_UNPACKED, _CAST)
 
 
-def recorded(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
-    """What computes an operator of a program that is captured."""
+def recorded(
+    op: Op, function: Callable[..., Any], otherwise: Callable[..., Any] | None = None
+) -> Callable[..., Any]:
+    """What computes an operator of a program that is captured. otherwise: gives what computes it, of what would, where
+    the operands ask for more."""
+    inner = _recorded(op, function)
+    if otherwise is not None:
+        inner = otherwise(inner)
+    writes, at_end = writes_or_shows(op), op in _AT_END
+    on_rows = ON_ROWS.get(op)
+
+    def noted(*args: Any) -> Any:
+        state, own = containers(), inner
+        if op not in _ANY_ELEMENTS and any(map(has_rows, args)):
+            if on_rows is not None:
+                own = on_rows
+            elif writes:
+                state.replace(args[0], plainly(args[0].copy()))
+            else:
+                args = tuple([plainly(a.copy()) if has_rows(a) else a for a in args])
+        return state.around(own, args, writes, at_end)
+
+    return noted
+
+
+def writes_or_shows(op: Op) -> bool:
+    """Whether an entry of the language writes to its first operand, or does what Python sees."""
+    return op.host and op.effect == ORDERED and not op.observes
+
+
+def _recorded(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
     if op in _AS_THEY_ARE:
         return function
+    if op is _PRINT:
+        return show_when_run
     if not op.host and op is not _ITEM:
         return lambda *args: _on_tensors(op, function, args)
     if op in (_GET, _SET):
         return lambda self, *rest: function(self, *map(_as_index, rest))
     if op is _ITEM:
         return lambda a: _item(a) if _is_symbolic(a) else function(a)
+    if op in (_ELEMENT, _SET_ELEMENT):
+        return _at_place(op, function)
     body = NATIVE.get(op)
     if op in _OF_TENSORS:
         return lambda a: body(NUMBERS, a) if _is_symbolic(a) or type(a) is RunTime else function(a)  # type: ignore[misc]
@@ -43,18 +96,29 @@ def recorded(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda a, b: _compared(op, function, a, b)
     if op is _RANGE:
         return _range_length(function)
-    writes = op.effect == ORDERED and not op.observes
+    writes = writes_or_shows(op)
 
     def on_values(*args: Any) -> Any:
-        if any(map(_is_run_time, args)):
-            if body is None:
-                raise NotRecorded(f"{op.name} of a number that is only known when the program runs")
-            return body(NUMBERS, *args)
-        if writes:
+        if writes and not (args and type(args[0]) in (list, dict)):
             refuse_in_block(op.name)
-        return function(*args)
+        if not any(map(_is_run_time, args)) or _holds_only(op, args):
+            return function(*args)
+        if body is None:
+            raise NotRecorded(f"{op.name} of a number that is only known when the program runs")
+        return body(NUMBERS, *args)
 
     return on_values
+
+
+def _holds_only(op: Op, args: Sequence[Any]) -> bool:
+    """Whether an operator does not look into the numbers that it is given, which it holds or hands on."""
+    if op in _ANY_ELEMENTS or op in _CONTAINERS or (type(args[0]) in (list, dict) and op in NATIVE):
+        return True
+    signatures = SIGNATURES.get(op, ())
+    return bool(signatures) and all(
+        not _is_run_time(value) or all(stands_for_any(s.takes[at]) for s in signatures if at < len(s.takes))
+        for at, value in enumerate(args)
+    )
 
 
 def refuse_in_block(name: str) -> None:
@@ -67,7 +131,7 @@ def refuse_in_block(name: str) -> None:
 
 
 def _is_run_time(value: Any) -> bool:
-    return type(value) is RunTime or (isinstance(value, (tuple, list)) and any(map(_is_run_time, value)))
+    return type(value) is RunTime or any(map(_is_run_time, parts_of(value) or ()))
 
 
 def _is_symbolic(value: Any) -> bool:
@@ -101,6 +165,16 @@ def _compared(op: Op, function: Callable[..., Any], a: Any, b: Any) -> Any:
     return function(a, b)
 
 
+def _at_place(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
+    """An element of a list, read or written at a place that may only be known when the program runs."""
+    at_place = one_of if op is _ELEMENT else put_at
+
+    def found(self: Any, index: Any, *value: Any) -> Any:
+        return (at_place if type(index) is RunTime and type(self) is list else function)(self, index, *value)
+
+    return found
+
+
 def _range_length(function: Callable[..., Any]) -> Callable[..., Any]:
     def length(start: Any, stop: Any, step: Any) -> Any:
         if not any(map(is_open, (start, stop, step))):
@@ -124,13 +198,13 @@ def _on_tensors(op: Op, function: Callable[..., Any], args: tuple[Any, ...]) -> 
     for argument, value in zip(op.schema.arguments, args, strict=True):
         if type(value) is not RunTime:
             if _is_run_time(value):
-                value = type(value)([_size(v) for v in value])
+                value = type(value)([as_size(v) for v in value])
             converted.append(value)
         elif argument.kind in ("Tensor", "Scalar"):
             has_other_overload |= argument.kind == "Scalar"
-            converted.append(_like_tensors(value, args))
+            converted.append(like_tensors(value, args))
         else:
-            converted.append(_size(value))
+            converted.append(as_size(value))
     if not has_other_overload:
         return function(*converted)
     return _other_overload(op, converted)
@@ -149,18 +223,23 @@ def _other_overload(op: Op, args: Sequence[Any]) -> Any:
         ) from problem
 
 
-def _size(value: Any) -> Any:
-    """An integer as a symbol that is bound while the program runs."""
-    if type(value) is not RunTime:
+def as_size(value: Any) -> Any:
+    """An integer that Python must know. Raises NotRecorded."""
+    if type(value) is int or isinstance(value, SymInt):
         return value
     raise NotRecorded("a size is only known when the program runs")
 
 
-def _like_tensors(number: RunTime, args: Sequence[Any]) -> Tensor:
+def like_tensors(number: RunTime, args: Sequence[Any]) -> Tensor:
     """A number as the tensor that has as much say in the result's dtype as a number of Python's."""
-    dtypes = [a.dtype for a in args if isinstance(a, Tensor)]
-    dtypes += [v.dtype for a in args if isinstance(a, (tuple, list)) for v in a if isinstance(v, Tensor)]
-    return number_tensor(number, _joined(dtypes, number.kind))
+    return number_tensor(number, has_rank_of(args, number.kind))
+
+
+def has_rank_of(args: Sequence[Any], kind: Type) -> DType | None:
+    """The dtype of a number that is joined with operands; None for its own."""
+    every = [part for a in args for part in (a if isinstance(a, (tuple, list)) else (a,))]
+    tensors: list[Any] = [v for v in every if isinstance(v, OperatorMethods)]
+    return _joined([t.dtype for t in tensors], kind)
 
 
 def _joined(dtypes: Sequence[DType], kind: Type) -> DType | None:

@@ -18,7 +18,9 @@ from weft.jit.errors import CompileError
 from weft.jit.frontend.compile import compile_python, names_in
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.functions import Operators, Scripted, overloads
+from weft.jit.frontend.members import READABLE
 from weft.jit.frontend.objects import ModuleLinker, promised_type
+from weft.jit.frontend.python.foreign import ConstantDict
 from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue, constant
 from weft.jit.module import ScriptModule
 from weft.jit.program import Parameter, Program
@@ -95,10 +97,8 @@ class Recorder(WeftFunctionMode):
         """What an argument is for the compiler."""
         if isinstance(held, TracedNumber):
             return held.value
-        if isinstance(held, TracedTensor):
-            return self.values[id(held.plain)][1]
         if isinstance(held, Tensor):
-            return self._tensor_from_outside(held)
+            return self._tensor_value(held.plain if isinstance(held, TracedTensor) else held)
         if isinstance(held, tuple):
             return TupleValue([self.value_of(v) for v in held])
         if isinstance(held, list):
@@ -108,6 +108,8 @@ class Recorder(WeftFunctionMode):
                 self.value_of(p).as_value(self.ctx, _NOWHERE).operand for p in (held.start, held.stop, held.step)
             )
             return self.ctx.emit(self.ctx.op("prim::make_slice"), parts, _NOWHERE)
+        if type(held) is dict:
+            return ConstantDict({k: self.value_of(v) for k, v in held.items()})
         if held is ...:
             return constant("...", tt.ANY)
         wrapped = self.ctx.program.wrap(self.ctx, held, "value")
@@ -115,7 +117,10 @@ class Recorder(WeftFunctionMode):
             raise CompileError(f"weft.jit.trace: an argument of type {type(held).__name__} cannot be recorded")
         return wrapped  # type: ignore[no-any-return]
 
-    def _tensor_from_outside(self, held: Tensor) -> Simple:
+    def _tensor_value(self, held: Tensor) -> Simple:
+        """What a tensor is for the compiler: a value of this trace, a member of the Module, or one from outside, which
+        another trace may have left.
+        """
         found = self.values.get(id(held))
         if found is not None:
             return found[1]
@@ -183,6 +188,8 @@ class Recorder(WeftFunctionMode):
                 ctx.op("prim::tensor_setitem"), (_operand(ctx, given[0]), index, _operand(ctx, given[2])), _NOWHERE, ()
             )
             return None
+        elif name == "__get__" and path.split(".")[-2] in READABLE:
+            emitted = given[0].attribute(ctx, _NOWHERE, path.split(".")[-2])
         elif name in _REFLECTED:
             emitted = _REFLECTED[name](ctx, given[0], given[1])
         else:
@@ -235,7 +242,15 @@ class Recorder(WeftFunctionMode):
             parts = emitted.elements(ctx, _NOWHERE, len(result))
             made = [self.bound(p, r) for p, r in zip(parts, result, strict=True)]
             return _like(result, made)
+        if isinstance(result, dict):
+            held = emitted.as_value(ctx, _NOWHERE)
+            return {k: self.bound(self._value_at(held, k), v) for k, v in result.items()}
         return result
+
+    def _value_at(self, held: Simple, key: Any) -> Simple:
+        """What a dict has for a key."""
+        kind = held.type.key if isinstance(held.type, tt.DictType) else tt.ANY
+        return self.ctx.prim("getitem", _NOWHERE, held, constant(key, kind))
 
     def scripted(
         self, program: Program, args: Sequence[Any], kwargs: Mapping[str, Any], run: Callable[..., Any]
@@ -271,7 +286,7 @@ class Recorder(WeftFunctionMode):
         """An input as the traced function sees it."""
         ctx, kind = self.ctx, value.type
         if isinstance(held, Tensor):
-            if id(held) in self.values:  # given twice: two inputs
+            if id(held) in self.values or id(held) in self.members:  # given twice, or the Module's own: another value
                 with DisableWeftFunction(), self.ctx.pause():
                     held = held.view_as(held)
             return self.tensor(held, value)
@@ -280,8 +295,7 @@ class Recorder(WeftFunctionMode):
             made = [self.entered(h, p.as_value(ctx, _NOWHERE)) for h, p in zip(held, parts, strict=True)]
             return _like(held, made)
         if isinstance(held, dict) and isinstance(kind, tt.DictType):
-            keys = {k: constant(k, kind.key) for k in held}
-            return {k: self.entered(h, ctx.prim("getitem", _NOWHERE, value, keys[k])) for k, h in held.items()}
+            return {k: self.entered(h, self._value_at(value, k)) for k, h in held.items()}
         return self.number(held, value) if type(held) in (int, float) else held
 
     def left(self, result: Any) -> Simple:
@@ -345,6 +359,7 @@ def _holds_tensor(value: Any) -> bool:
         isinstance(value, Tensor)
         or value is None
         or (isinstance(value, (tuple, list)) and any(map(_holds_tensor, value)))
+        or (isinstance(value, dict) and any(map(_holds_tensor, value.values())))
     )
 
 

@@ -13,12 +13,13 @@ from weft.jit.functions import ScriptFunction, script_function
 from weft.jit.module import ScriptModule, wrapped_module
 from weft.jit.program import Parameter, Program
 from weft.jit.recorders import RECORDING, recording
+from weft.jit.script import compile_exported
 from weft.jit.tracing.checking import check_trace as check
 from weft.jit.tracing.recorder import Recorder
 from weft.jit.tracing.values import type_of_example
 from weft.nn.modules.module import Module
 from weft.ops.route import default_route
-from weft.support.errors import ArgumentError
+from weft.support.errors import ArgumentError, StateError
 
 
 def record(
@@ -72,10 +73,12 @@ def trace(
         func = owner
     inputs, names = _by_position(func, example_inputs, example_kwarg_inputs)
     if isinstance(func, Module):
+        _refuse_backward_hooks(func)
         made: Any = wrapped_module(func)
         again = _recording(func, f"{made._script_name}.forward", names, made)
         program = again(inputs)
         made._add("forward", program)
+        compile_exported(made)
     else:
         again = _recording(func, _name(func), names, None)
         program = again(inputs)
@@ -96,6 +99,7 @@ def trace_module(
     example_inputs_is_kwarg: bool = False,
 ) -> ScriptModule:
     """A Module of which several methods are traced: `inputs` has the example inputs of each by the method's name."""
+    _refuse_backward_hooks(mod)
     made = wrapped_module(mod)
     for name, example in inputs.items():
         method = getattr(mod, name)
@@ -109,6 +113,15 @@ def trace_module(
             for checked in [positional, *others]:
                 check(method, again, getattr(made, name), program, checked, check_tolerance)
     return made
+
+
+def _refuse_backward_hooks(module: Module) -> None:
+    for name, inner in module.named_modules():
+        if any(getattr(inner, f"_{kind}_hooks", None) for kind in ("backward", "backward_pre", "plain_backward")):
+            raise StateError(
+                f"weft.jit.trace: Modules that have backward hooks assigned cannot be traced; take those of "
+                f"{name or type(inner).__name__} away"
+            )
 
 
 def _recording(

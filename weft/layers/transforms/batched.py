@@ -58,7 +58,7 @@ class Batched(Wrapper):
 
     def item(self) -> NoReturn:
         """Refused."""
-        what = "calling .item() (int(), float(), bool() and `if tensor` call it too)"
+        what = "calling .item() on a Tensor (int(), float(), bool(), data-dependent control flow such as `if tensor`)"
         raise AsksForAValue(_NO_VALUE.format(what=what))
 
     def materialize(self, what: str) -> NoReturn:

@@ -89,6 +89,7 @@ def under_vmap(level: BatchLevel, function: Kind, args: Args) -> Any:
     flags = level.flags(args)
     if flags is None:
         return level.down(lambda: function.apply(*args))
+    _check_style(function)
     has_own = function.vmap is not Function.vmap
     if has_own and function.generate_vmap_rule:
         raise StateError(
@@ -101,7 +102,6 @@ def under_vmap(level: BatchLevel, function: Kind, args: Args) -> Any:
             f"You tried to vmap over {function.__name__}, but it does not have vmap support. "
             "Please override and implement the vmap staticmethod or set generate_vmap_rule=True."
         )
-    _check_style(function)
     values = level.lower(args)
     if not has_own:
         made, out_flags = level.down(batched_function, function, level.size, level.randomness, flags, values)
@@ -109,7 +109,7 @@ def under_vmap(level: BatchLevel, function: Kind, args: Args) -> Any:
             _argument_or(level.wrap, o, values, args) if f else o
             for o, f in zip(_outputs(made), out_flags, strict=True)
         ]))
-    in_dims = tuple([_dims_of(f) for f in flags])
+    in_dims = tuple([_dims_of(f, a) for f, a in zip(flags, args, strict=True)])
     info = VmapInfo(level.size, level.randomness)
     result = level.down(lambda: function.vmap(info, in_dims, *values))
     if not isinstance(result, tuple) or len(result) != 2:
@@ -120,27 +120,26 @@ def under_vmap(level: BatchLevel, function: Kind, args: Args) -> Any:
     return _wrapped_by_dims(level, *result, values, args)
 
 
-def _dims_of(flag: Any) -> Any:
-    return tuple(_dims_of(f) for f in flag) if type(flag) is tuple else 0 if flag else None
+def _dims_of(flag: Any, given: Any) -> Any:
+    if type(flag) is tuple:
+        return type(given)([_dims_of(f, g) for f, g in zip(flag, given, strict=True)])
+    return 0 if flag else None
 
 
 def _wrapped_by_dims(level: BatchLevel, output: Any, out_dims: Any, values: Args, args: Args) -> Any:
     leaves, spec = pytree.flatten(output)
-    dims = [out_dims] * len(leaves) if out_dims is None or isinstance(out_dims, int) else _flat_dims(out_dims)
-    if len(dims) != len(leaves):
-        raise StateError(f"the vmap staticmethod gave {len(leaves)} outputs and {len(dims)} out_dims")
+    dims = pytree.spread(out_dims, spec)
+    if dims is None:
+        raise StateError(
+            f"The vmap staticmethod returned an incompatible (out_dims, output) pair: out_dims is {out_dims!r}, and "
+            f"the output has the structure {spec}"
+        )
 
     def made(leaf: Any, dim: Any) -> Any:
         front = leaf if dim in (0, None) else level.down(aten.movedim, leaf, dim, 0)
         return front if dim is None else _argument_or(level.wrap, front, values, args)
 
     return pytree.unflatten([made(leaf, d) for leaf, d in zip(leaves, dims, strict=True)], spec)
-
-
-def _flat_dims(dims: Any) -> list[Any]:
-    if isinstance(dims, (tuple, list)):
-        return [d for part in dims for d in _flat_dims(part)]
-    return [dims]
 
 
 # ---- jvp
@@ -150,13 +149,18 @@ def under_jvp(level: DualLevel, function: Kind, args: Args) -> Any:
     values = level.lower(args)
     if all(t is None for t in tangents):
         return _lifted(level, level.down(lambda: function.apply(*values)))
-    rule = _transposed if function.jvp is Function.jvp else _by_rule
-    output, pushed, dirty = level.down(rule, function, values, tangents)
+    has_rule = function.jvp is not Function.jvp
+    if not has_rule and isinstance(level, ForwardADLevel) and function.setup_context is Function.setup_context:
+        function.jvp(None)  # says what to write
+    output, pushed, ctx = level.down(_by_rule if has_rule else _transposed, function, values, tangents)
+    dirty = () if ctx is None else ctx._dirty
     made = _like(
         output,
         tuple([_with_tangent(level, o, t, values, args, dirty) for o, t in zip(_outputs(output), pushed, strict=True)]),
     )
-    return _recorded(function, args, made) if isinstance(level, ForwardADLevel) and level.records(args) else made
+    if isinstance(level, ForwardADLevel) and level.records(args):
+        return _recorded(function, args, made, ctx, (*values, *_outputs(output)))
+    return made
 
 
 def _with_tangent(level: DualLevel, output: Any, tangent: Any, values: Args, args: Args, dirty: Args) -> Any:
@@ -172,25 +176,24 @@ def _with_tangent(level: DualLevel, output: Any, tangent: Any, values: Args, arg
     return args[at]
 
 
-def _recorded(function: Kind, args: Args, made: Any) -> Any:
+def _recorded(function: Kind, args: Args, made: Any, before: FunctionCtx | None, below: Args) -> Any:
     """Dual outputs with the node of the call, whose context holds dual tensors:
-    its backward gives gradients with tangents."""
+    its backward gives gradients with tangents. `below` are the values of args and outputs, as `before`, the context of
+    the run below, knows them."""
     needs = tuple([isinstance(a, Tensor) and a.requires_grad for a in args])
+    above = (*args, *_outputs(made))
+
+    def lifted(tensors: Args) -> Args:
+        return tuple([next((a for a, b in zip(above, below, strict=True) if b is t), t) for t in tensors])
 
     def run(ctx: FunctionCtx, given: Args) -> Any:
-        with unrecorded():
-            if function.setup_context is not Function.setup_context:
+        if before is None or function.setup_context is not Function.setup_context:
+            with unrecorded():
                 function.setup_context(ctx, given, made)
-                return made
-            again = _outputs(function.forward(ctx, *given))
-        if ctx._dirty:
-            raise StateError(
-                f"{function.__name__}: gradients of dual tensors through a Function that writes into its arguments "
-                "need forward(*args) and setup_context(ctx, inputs, output) instead of forward(ctx, *args)"
-            )
-        ctx._to_save = tuple(
-            [next((m for m, o in zip(_outputs(made), again, strict=True) if o is t), t) for t in ctx._to_save]
-        )
+            return made
+        ctx.__dict__.update({**before.__dict__, "needs_input_grad": ctx.needs_input_grad, "_saved": ctx._saved})
+        for name in ("_to_save", "_for_forward", "_dirty", "_without_grad"):
+            setattr(ctx, name, lifted(getattr(before, name)))
         return made
 
     return function._record(args, needs, True, run)
@@ -200,23 +203,69 @@ def _lifted(level: Level, output: Any) -> Any:
     return _like(output, tuple([level.lift(o) for o in _outputs(output)]))
 
 
-def _by_rule(function: Kind, values: Args, tangents: Args) -> tuple[Any, Args, Args]:
-    """The output, its tangents by the Function's jvp, and the arguments that it wrote."""
-    output, ctx = _with_context(function, values)
-    saved = ctx._for_forward or ctx._to_save
-    ctx = copy.copy(ctx)
-    ctx._saved = tuple([None if t is None else SavedTensor(t) for t in saved])
-    given = [
+def _by_rule(function: Kind, values: Args, tangents: Args) -> tuple[Any, Args, FunctionCtx]:
+    """The output, its tangents by the Function's jvp, and the context as forward left it."""
+    output, left = _with_context(function, values)
+    ctx = copy.copy(left)
+    ctx._saved = tuple([None if t is None else SavedTensor(t) for t in ctx._for_forward])
+    ctx._to_save = ()
+    given = tuple([
         aten.zeros_like(v) if t is None and ctx._materialize and isinstance(v, Tensor) and v.dtype.is_differentiable
         else t for v, t in zip(values, tangents, strict=True)
-    ]
-    pushed = _outputs(function.jvp(ctx, *given))
-    if len(pushed) != len(_outputs(output)):
+    ])
+    versions = [t._version if isinstance(t, Tensor) else 0 for t in given]
+    outputs, pushed = _outputs(output), _outputs(function.jvp(ctx, *given))
+    kept = tuple([t for t, v in zip(given, versions, strict=True) if isinstance(t, Tensor) and t._version == v])
+    if len(pushed) != len(outputs):
         raise StateError(
             f"{function.__name__}Backward: jvp returned an incorrect number of forward gradients "
-            f"(expected {len(_outputs(output))}, got {len(pushed)})"
+            f"(expected {len(outputs)}, got {len(pushed)})"
         )
-    return output, pushed, ctx._dirty
+    for i, (out, tangent) in enumerate(zip(outputs, pushed, strict=True)):
+        _check_tangent(f"{function.__name__}: ", left, i, out, tangent, values, given, kept)
+    return output, pushed, left
+
+
+def _check_tangent(
+    name: str, ctx: FunctionCtx, i: int, output: Any, tangent: Any, values: Args, given: Args, kept: Args
+) -> None:
+    """What jvp returned for an output must be related to the tangents that it was given (`kept`: and did not write)
+    as the output is to the arguments. Raises StateError."""
+    if not isinstance(output, Tensor) or not output.dtype.is_differentiable or _is_in(output, ctx._without_grad):
+        if tangent is not None:
+            raise StateError(
+                f"{name}jvp returned a forward gradient for output {i}, which is not differentiable. "
+                "You should return None at that position instead."
+            )
+        return
+    at = next((k for k, v in enumerate(values) if v is output), None)
+    if at is not None and _is_in(output, ctx._dirty):
+        if tangent is not given[at] or _is_in(tangent, kept):
+            raise StateError(
+                f"{name}An inplace custom Function is not modifying the forward mode gradients inplace. If the forward "
+                "is modifying an input inplace, then the jvp function must modify the corresponding gradient inplace."
+            )
+        return
+    if at is None and output._view is not None:
+        at = next((k for k, v in enumerate(values) if isinstance(v, Tensor) and _base(v) is _base(output)), None)
+    if at is None or given[at] is None or not isinstance(tangent, Tensor):
+        return
+    text = (
+        f"{name}A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view"
+    )
+    if tangent._view is None:
+        raise StateError(f"{text}.")
+    if _base(tangent) is not _base(given[at]):
+        what = "the given grad input" if values[at]._view is None else "the same base as the given grad input"
+        raise StateError(f"{text} of {what}.")
+
+
+def _is_in(tensor: Any, tensors: Args) -> bool:
+    return any(t is tensor for t in tensors)
+
+
+def _base(tensor: Tensor) -> Tensor:
+    return tensor if tensor._view is None else tensor._view.base
 
 
 def _with_context(function: Kind, values: Args) -> tuple[Any, FunctionCtx]:
@@ -239,7 +288,7 @@ def _with_context(function: Kind, values: Args) -> tuple[Any, FunctionCtx]:
     return function._record(values, needs, modes.grad and any(needs), run), kept[0]
 
 
-def _transposed(function: Kind, values: Args, tangents: Args) -> tuple[Any, Args, Args]:
+def _transposed(function: Kind, values: Args, tangents: Args) -> tuple[Any, Args, None]:
     """The tangents by the backward's own transpose: u -> backward(u) is linear. Raises StateError where backward hides
     how it depends on u."""
     inner, outer = GradLevel(), GradLevel()
@@ -251,7 +300,7 @@ def _transposed(function: Kind, values: Args, tangents: Args) -> tuple[Any, Args
     wanted = [i for i, t in enumerate(tangents) if t is not None]
     zeros = [aten.zeros_like(o) for o, c in zip(_outputs(output), carries, strict=True) if c]
     if not zeros:
-        return output, (None,) * len(carries), ()
+        return output, (None,) * len(carries), None
     with outer, enable_grad():
         seeds = [outer.leaf(z) for z in zeros]
         with inner:
@@ -262,7 +311,7 @@ def _transposed(function: Kind, values: Args, tangents: Args) -> tuple[Any, Args
                 of_ones = inner.gradients(results, [inputs[i] for i in wanted], [aten.ones_like(s) for s in seeds])
                 _check_backward(function, [of_ones[k] for k in hidden])
         found = iter(outer.gradients(gradients, seeds, [tangents[i] for i in wanted]))
-    return output, tuple([next(found) if c else None for c in carries]), ()
+    return output, tuple([next(found) if c else None for c in carries]), None
 
 
 def _check_backward(function: Kind, of_ones: list[Tensor]) -> None:

@@ -102,7 +102,7 @@ class DualLevel(Level):
         pushed = None
         if any([t is not None for t in tangents]):
             with constants(primals):
-                pushed = self.down(rules.push, op, primals, tangents, out)
+                pushed = self.down(_push, op, primals, tangents, out)
         if isinstance(out, (tuple, list)):
             listed = pushed or (None,) * len(out)
             return same_form(out, [self._wrapped(o, t) for o, t in zip(out, listed, strict=True)])
@@ -151,7 +151,7 @@ class DualLevel(Level):
         if not op.is_differentiable:
             return None
         kept = (aten.clone(primals[0]), *primals[1:])  # a level below may save it, and it is about to be written
-        return rules.push(op, kept, tangents, walk.walk(op, kept))
+        return _push(op, kept, tangents, walk.walk(op, kept))
 
     def _write_tangent(self, target: Tensor, new: Tensor | None) -> None:
         """Tangents are never written in place: a write through a view gives its base another one."""
@@ -162,6 +162,18 @@ class DualLevel(Level):
         data.tangent = self.down(
             _rewritten, data, () if view is None else path_from_base(target), new, target._data.value
         )
+
+
+def _push(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], out: Any) -> Any:
+    """The tangents of the results. They are no argument's own, which somebody may write."""
+    pushed = rules.push(op, primals, tangents, out)
+    if not isinstance(pushed, (tuple, list)):
+        return _own(pushed, tangents)
+    return type(pushed)([_own(t, tangents) for t in pushed])
+
+
+def _own(tangent: Any, given: tuple[Any, ...]) -> Any:
+    return aten.clone(tangent) if tangent is not None and any(g is tangent for g in given) else tangent
 
 
 def _rewritten(data: Dual, path: Any, new: Tensor | None, target: Tensor) -> Tensor:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakSet
 
+from weft.autograd.node import InputMetadata
 from weft.autograd.record import gradient_edge
-from weft.autograd.views import storage_order
+from weft.autograd.views import check_inplace, storage_order
 from weft.functionalizer import other_memory
 from weft.functionalizer.memory_format import order_like, result_orders
 from weft.functionalizer.operators import AS_STRIDED, copy_of
@@ -80,7 +81,11 @@ class Functional(Wrapper, View[Tensor]):
     def value(self) -> Tensor:  # type: ignore[override]
         """The value now."""
         assert isinstance(self.level, FunctionalLevel)
-        out = self.read_with(self.level.recorder)
+        grad, modes.grad = modes.grad, modes.grad or not self.is_detached  # the history of when the view was made
+        try:
+            out = self.read_with(self.level.recorder)
+        finally:
+            modes.grad = grad
         return self.level.beneath(out.detach) if self.is_detached and out.requires_grad else out
 
     def geometry(self) -> Geometry:
@@ -100,6 +105,16 @@ class Functional(Wrapper, View[Tensor]):
         """An alias without history."""
         assert isinstance(self.level, FunctionalLevel)
         return Functional(self.level, self.storage, self.path, self.type, self._geometry, True)
+
+    def moved_to(self, owner: Tensor) -> Functional:
+        """What a tensor shows from now on; it keeps its history where it shows other elements of the same memory."""
+        before = owner._data
+        if type(before) is Functional and before.storage is self.storage:
+            outside = self.storage.outside
+            if modes.grad and not before.is_detached and outside is not None and self.path != before.path:
+                check_inplace("", outside, False)
+            self.is_detached = before.is_detached
+        return self
 
 
 class _FunctionalTensors(OutsideOfLevel):
@@ -237,7 +252,8 @@ class FunctionalLevel(Level):
         if shown.results is None:
             return self.fresh(self.down(walk.walk, copy_of(op), (data.value, *rest)), None)
         made = [
-            self._tensor(Functional(self, storage, path, kind, g, data.is_detached)) for path, kind, g in shown.results
+            self._tensor(Functional(self, storage, path, kind, g, data.is_detached or not modes.grad))
+            for path, kind, g in shown.results
         ]
         return tuple(made) if op.schema.returns_list or len(op.schema.returns) > 1 else made[0]
 
@@ -261,11 +277,27 @@ class FunctionalLevel(Level):
         if new.dtype is not before.dtype:
             new = aten._to_copy(new, before.dtype)
         whole = write_path(self.recorder, storage.value, data.path, new, op.is_splat)
-        storage.write(
-            _with_history_of(storage.value, whole) if data.is_detached and storage.value.requires_grad else whole
-        )
+        if storage.value.requires_grad and (data.is_detached or not modes.grad):
+            whole = _with_history(whole, gradient_edge(storage.value))
+        elif storage.value.requires_grad and not whole.requires_grad:  # nothing flows through, and it may be asked for
+            node = walk.blocking_node(op)
+            node.metadata_of_inputs.append(InputMetadata(whole.dims, whole.dtype))
+            whole = _with_history(whole, (node, 0))
+        storage.write(whole)
 
     # ---- tensors out
+    def put_back(self, storage: FunctionalStorage) -> None:
+        """Write what came in and was written inside. Writes without history, and only those, leave a leaf one."""
+        outside, value = storage.outside, storage.value
+        if outside is None or not storage.generation or outside is value:
+            return
+        grad = modes.grad
+        modes.grad = grad and not (outside.requires_grad and gradient_edge(outside) == gradient_edge(value))
+        try:
+            outside.copy_(value)
+        finally:
+            modes.grad = grad
+
     def leave(self, tensor: Any, bases: dict[int, Tensor]) -> Any:
         """A tensor of this level as its caller gets it: what it was outside, or a view of its base.
         bases: those that were made, by storage."""
@@ -294,12 +326,10 @@ def _laid_out(value: Tensor, order: Order | None) -> Tensor:
     return forget_base(aten.permute(aten._contiguous_copy(aten.permute(value, order)), back))
 
 
-def _with_history_of(source: Tensor, value: Tensor) -> Tensor:
-    """The value with the history of another tensor: what was written through a detached alias is none
-    of autograd's business."""
+def _with_history(value: Tensor, edge: tuple[Any, int] | None) -> Tensor:
+    """The value with another history: what was written through a detached alias is none of autograd's business."""
     out = Tensor(value._data)
     out._storage = value.storage()
-    edge = gradient_edge(source)
     if edge is not None:
         out._autograd = AutogradState(False, *edge)
     return out

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import weft.autograd.record as record
-from weft.autograd.engine import Evaluator, install, run_backward
+from weft.autograd.engine import install, run_backward
+from weft.autograd.evaluator import Evaluator
 from weft.autograd.views import check_inplace, rebase
 from weft.layers import walk
 from weft.layers.transforms.level import Level, Wrapper, same_form
@@ -127,7 +128,7 @@ class GradLevel(Level):
             self._write(op, args)
             return target
         if op.opens_above_autograd:
-            return walk.copy_into(target, op.decompose(aten.clone(target), *args[1:]))  # type: ignore[misc]
+            return walk.copy_into(target, walk.opened(op, (aten.clone(target), *args[1:])))
         node = record.prepare(op, self.lift(args), clone_self=True) or walk.blocking_node(op)
         self._write(op, args)
         rebase(target, node)

@@ -17,7 +17,6 @@ from weft.layers.walk import inplace_untransformed, walk_untransformed
 from weft.lazy.backend import Lazy, has_value
 from weft.lazy.draws import drawn_numbers
 from weft.lazy.split.device import SplitDevice
-from weft.lazy.split.handlers import is_watched
 from weft.lazy.split.memory import order_in
 from weft.lazy.split.payload import SplitPayload, let_wait
 from weft.lazy.trace import LONGEST, NoValue
@@ -25,13 +24,13 @@ from weft.ops.op import Op
 from weft.ops.rules import Pointwise
 from weft.runtime.storage import InferenceStorage, Storage, root_of
 from weft.support.errors import StateError, Unsupported
+from weft.support.handlers import is_watched
 from weft.tensor.backend import DENSE_RANK, Args
 from weft.tensor.modes import Floor, floor, modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import view_of
 
 ndarray = np.ndarray
-_CANNOT: Any = object()
 _NUMBERS = frozenset((int, float, bool))
 
 
@@ -152,43 +151,32 @@ class Split(Lazy):
         _plain(args, op.base)
         return DENSE.run(op, args)
 
-    # ---- rules that write
-    def update(self, rule: Any, args: Args) -> None:
-        """A rule that writes into tensors among its arguments: recorded once, then one entry of the trace."""
-        if not self._repeat(rule, args):
-            rule(*args)
+    # ---- recorded rules
+    def _is_plain(self) -> bool:
+        if floor() is not self.floor or modes.special != (self.floor,) or config.forced:
+            return False
+        return len(self.where.trace.nodes) < LONGEST - 1
 
     def _repeat(self, rule: Any, args: Args) -> bool:
-        where = self.where
-        if floor() is not self.floor or modes.special != (self.floor,) or modes.grad or config.forced:
+        rules = self._rules()
+        if rules is None or not all([self._is_writable(a) for a in args if isinstance(a, Tensor)]):
             return False
-        shown = [self._shown(a) if isinstance(a, Tensor) else a for a in args]
-        if len(where.trace.nodes) >= LONGEST - 1 or any([a is _CANNOT for a in shown]):
-            return False
-        targets = [(t, t._data.storage, t._data.storage.generation) for t in shown if isinstance(t, Tensor)]
-        if not where.repeated.update(rule, tuple(shown)):
-            return False
-        for tensor, family, generation in targets:
-            if family.generation != generation:
-                where.note_write(family)
-                if type(tensor._storage) is Storage:
-                    let_wait(tensor._storage, family)
-        return True
+        written = rules.update(rule, args)
+        for tensor, data in written or ():
+            family: Any = data.storage
+            self.where.note_write(family)
+            if type(tensor._storage) is Storage:
+                let_wait(tensor._storage, family)
+        return written is not None
 
-    def _shown(self, tensor: Tensor) -> Any:
-        """A tensor that waits, for one that is all of its memory, and that nobody else writes."""
-        if type(tensor._data) is SplitPayload:
-            return tensor if tensor._data.waits and not tensor._data.path else _CANNOT
-        if type(tensor._data) is not ndarray or type(tensor.storage()) is InferenceStorage:
-            return _CANNOT
-        if not tensor._data.flags.writeable or self.where.is_lent(tensor):
-            return _CANNOT
-        payload = self.where.home_of(tensor).view(tensor._data)
-        if payload.path:
-            return _CANNOT
-        shown = Tensor(payload)
-        shown._storage = tensor.storage()
-        return shown
+    def _is_writable(self, tensor: Tensor) -> bool:
+        """Whether the memory of a tensor may be written at the cut."""
+        if type(tensor._data) is not ndarray:
+            return True
+        return (
+            tensor._data.flags.writeable and type(tensor.storage()) is not InferenceStorage
+            and not self.where.is_lent(tensor)
+        )
 
     def _outside(self, op: Op, args: Args) -> Any:
         """Tensors whose value waited, where their function does not run: another thread's, or not seen at the cut."""

@@ -5,33 +5,31 @@ happens at a cut. Programs run at once: whoever cuts needs what they give.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 from weakref import ref
 
 import numpy as np
 
 import weft.lazy.metrics as metrics
-from weft.functionalizer.memory_format import is_permuted, result_orders
 from weft.functionalizer.storage import Order
 from weft.lazy.backend import Lazy
-from weft.lazy.device import LazyDevice
+from weft.lazy.device import LazyDevice, by_itself
+from weft.lazy.payload import LazyPayload
 from weft.lazy.programs import Plan, Specialized
+from weft.lazy.recorded import Recorded
 from weft.lazy.rules import Rules
 from weft.lazy.split.failures import Repeated, Written
-from weft.lazy.split.memory import Home, is_lent
-from weft.lazy.split.payload import Family, SplitPayload
+from weft.lazy.split.memory import Home, is_lent, order_in
+from weft.lazy.split.payload import Family, ReadOnce, SplitPayload
 from weft.lazy.trace import INDEX_BITS
 from weft.lazy.values import Array, Cell, Deferred, Node, computed
 from weft.ops.layout import ordered
-from weft.ops.op import Op
-from weft.ops.route import defaults
 from weft.runtime.storage import root_of
 from weft.support.errors import WeftError
+from weft.support.handlers import is_watched
 from weft.support.knobs import knobs
 from weft.support.locations import user_location
-from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 ndarray = np.ndarray
@@ -86,17 +84,12 @@ class SplitDevice(LazyDevice):
         super().__init__("cpu")
         self.native = native  # what programs are compiled by; None: as the knob says
         self.cuts = cuts
-        self.repeated = Rules(self, Lazy)
+        self.rules = Rules(self, Lazy)
         self.homes: dict[int, Home] = {}
         self.families: list[ref[Family]] = []
         self.made: list[ref[Tensor]] = []
         self.failing: list[int] = []  # calls that may refuse their values
         self.writes: dict[int, list[Written]] = {}  # by the identity of the family
-
-    def forget(self) -> None:
-        """Forget all programs."""
-        super().forget()
-        self.repeated.forget()
 
     # ---- tensors
     def fresh(self, value: Deferred, order: Order | None = None) -> Tensor:
@@ -111,6 +104,29 @@ class SplitDevice(LazyDevice):
         """A tensor with a payload that waits: it becomes a plain one at the cut."""
         self.made.append(ref(tensor))
         return tensor
+
+    def shown(self, tensor: Tensor | LazyPayload) -> SplitPayload | None:
+        """What a tensor shows: a plain one that shows a part of memory, or lent memory, is read as it is now."""
+        data = tensor._data if isinstance(tensor, Tensor) else tensor
+        if type(data) is SplitPayload:
+            return data if data.waits and data.storage.device is self else None
+        if type(data) is not ndarray or not isinstance(tensor, Tensor):
+            return None
+        home = self.homes.get(id(data)) or self.home_of(tensor)
+        if data is home.root and home.whole is not None:
+            return home.whole
+        if not home.is_lent and (home.is_written or order_in(data, home.root) is not None):
+            return home.view(data)
+        return ReadOnce(Family(self, home.read(data))) if data.flags.c_contiguous else None
+
+    def may_repeat(self, calls: Recorded) -> bool:
+        """Whether a rule's calls may wait: not what may refuse its values within the user's `try`."""
+        if not calls.may_raise:
+            return True
+        if is_watched():
+            return False
+        self.failing.append(len(self.trace.nodes))  # the entry that comes
+        return True
 
     def home_of(self, tensor: Tensor) -> Home:
         """The memory that a plain tensor shows."""
@@ -130,9 +146,9 @@ class SplitDevice(LazyDevice):
     # ---- what may fail
     def note_failing(self) -> None:
         """The call that was traced last may refuse its values when it runs: it runs whoever wants its results."""
-        node = self.trace.nodes[-1]
-        if not self.failing or self.failing[-1] is not node.position:
-            self.failing.append(node.position)
+        position = len(self.trace.nodes) - 1
+        if not self.failing or self.failing[-1] != position:
+            self.failing.append(position)
 
     def note_write(self, family: Family) -> None:
         """A family was given another value."""
@@ -149,7 +165,7 @@ class SplitDevice(LazyDevice):
 
     def cut(self, count: bool = True) -> None:
         """Compute everything that somebody holds; all tensors are plain ones then. Raises what a program raised."""
-        with self.trace.lock, _by_itself():
+        with self.trace.lock, by_itself():
             try:
                 problem = self._run()
                 problem = self._settle() or problem
@@ -196,8 +212,7 @@ class SplitDevice(LazyDevice):
         if plan is None:
             if self.plans.is_full:
                 self.forget()
-            also = [Deferred(trace, node.types[0], node) for node in map(trace.nodes.__getitem__, self.failing)]
-            plan = trace.state.programs[key] = self.plans.shared(Plan(trace, wanted, also))
+            plan = trace.state.programs[key] = self.plans.shared(Plan(trace, wanted, self.failing))
         numbers = [d for turn in plan.inputs for d in trace.inputs[turn].dims] + plan.numbers(trace)
         arrays = [trace.inputs[turn].read() for turn in plan.inputs]
         writes = self._overwritten(plan, wanted, homes)
@@ -260,33 +275,8 @@ class SplitDevice(LazyDevice):
                 tensor._data = tensor._data.dense("cut")
         return problem
 
-    # ---- orders in memory
-    def orders_of(self, op: Op, args: tuple[Any, ...]) -> tuple[Order | None, ...]:
-        """The order of dims that each result has in eager mode; () where all are row-major."""
-        for a in args:
-            if isinstance(a, Tensor):
-                data = a._data
-                if not (data.flags.c_contiguous if type(data) is ndarray else data.permuted is False):
-                    break
-            elif type(a) is tuple:
-                break
-        else:
-            return ()
-        if not is_permuted(args, None):
-            return ()
-        with _by_itself():
-            return result_orders(op, args, None)
-
-
-@contextmanager
-def _by_itself() -> Iterator[None]:
-    """Within the block operators are computed as they come, whatever holds for the user's."""
-    state = (modes.grad, modes.special, modes.capture, defaults.stack)
-    modes.grad, modes.special, modes.capture, defaults.stack = False, None, None, ()
-    try:
-        yield
-    finally:
-        modes.grad, modes.special, modes.capture, defaults.stack = state
+    def _is_row_major(self, data: Any) -> bool:
+        return bool(data.flags.c_contiguous) if type(data) is ndarray else data.permuted is False
 
 
 def _own(family: Family, taken: set[int]) -> BaseException | None:

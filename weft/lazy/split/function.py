@@ -13,8 +13,9 @@ from typing import Any
 
 from weft.lazy.split.backend import Split
 from weft.lazy.split.device import Cuts, SplitDevice
-from weft.lazy.split.handlers import outermost
 from weft.lazy.split.onlooker import running, without
+from weft.support.generators import resumed_within
+from weft.support.handlers import outermost
 from weft.support.knobs import knobs
 from weft.tensor.modes import floor, modes
 
@@ -62,22 +63,7 @@ class SplitFunction:
 
     def _stepwise(self, generator: Any) -> Generator[Any, Any, Any]:
         """The generator's own code runs deferred, what its caller does between two of its values does not."""
-        resume: Callable[..., Any] = generator.send
-        value: Any = None
-        while True:
-            try:
-                with self._deferring():
-                    item = resume(value)
-            except StopIteration as stop:
-                return stop.value
-            try:
-                resume, value = generator.send, (yield item)
-            except GeneratorExit:
-                with self._deferring():
-                    generator.close()
-                raise
-            except BaseException as error:
-                resume, value = generator.throw, error
+        return (yield from resumed_within(self._deferring, generator))
 
     @property
     def cuts(self) -> dict[str, int]:

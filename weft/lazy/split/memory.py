@@ -6,7 +6,6 @@ is written into it waits as the base of a family and goes back into the memory a
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,8 @@ from weft.functionalizer.writes import Path
 from weft.lazy.split.payload import Family, SplitPayload
 from weft.lazy.values import Array, Deferred, computed
 from weft.ops.geometry import Geometry
-from weft.runtime.storage import Storage, address_of, root_of
+from weft.runtime.address import address_of
+from weft.runtime.storage import Storage, root_of
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.tensor_type import tensor_type
@@ -27,15 +27,6 @@ if TYPE_CHECKING:
     from weft.lazy.split.device import SplitDevice
 
 ndarray = np.ndarray
-
-
-def _holders(tensor: Tensor) -> int:
-    """How many hold the array of a plain tensor (and this call)."""
-    return sys.getrefcount(tensor._data)
-
-
-_ALONE = _holders(Tensor(np.empty(1)))  # only its tensor has it
-_STORED = _ALONE + 1  # and its storage
 
 
 class Home:
@@ -47,7 +38,7 @@ class Home:
     parts: values of tensors that show a part, read before anything was written.
     """
 
-    __slots__ = ("base", "device", "family", "first", "is_lent", "parts", "root", "views")
+    __slots__ = ("base", "device", "family", "first", "is_lent", "parts", "root", "views", "whole")
 
     def __init__(self, device: SplitDevice, root: Array, is_lent: bool) -> None:
         self.device, self.root, self.is_lent = device, root, is_lent
@@ -55,6 +46,7 @@ class Home:
         self.base = root
         self.first: Deferred | None = None
         self.views: dict[Any, SplitPayload] = {}
+        self.whole: SplitPayload | None = None  # of the tensor whose array is the root
         self.parts: dict[Any, Deferred] = {}
 
     @property
@@ -90,6 +82,8 @@ class Home:
             path = self._path(family, data, order, shown)
             kind = tensor_type(dt.from_numpy(data.dtype), data.shape)
             payload = self.views[key] = SplitPayload(family, path, kind, shown)
+            if data is self.root:
+                self.whole = payload
         return payload
 
     def _begin(self, data: Array, order: tuple[int, ...] | None) -> Family:
@@ -146,13 +140,5 @@ def is_lent(tensor: Tensor) -> bool:
     """Whether others than tensors may get at the memory of a plain tensor."""
     storage = tensor._storage
     if storage is not None:
-        if not isinstance(storage, Storage) or not storage.is_lent:
-            return not isinstance(storage, Storage)
-        if _holders(tensor) == _STORED:  # who borrowed it has let it go
-            storage.is_lent = False
-        return storage.is_lent
-    if _holders(tensor) != _ALONE:
-        return True
-    if tensor._data.base is None:
-        return False
-    return type(tensor._data.base) is not ndarray or sys.getrefcount(tensor._data.base) != _ALONE
+        return not isinstance(storage, Storage) or storage.is_lent
+    return root_of(tensor._data).base is not None

@@ -13,7 +13,8 @@ import weft.ops.compute as compute
 from weft.functionalizer.storage import Order
 from weft.lazy.payload import LazyPayload, LazyStorage, known
 from weft.lazy.values import Array, Deferred
-from weft.runtime.storage import Storage, address_of, root_of
+from weft.runtime.address import address_of
+from weft.runtime.storage import Storage, root_of
 from weft.tensor.dense import DensePayload
 from weft.tensor.tensor import Tensor
 
@@ -34,9 +35,10 @@ class AwaitedStorage(Storage):
         """The memory, once it is there."""
         found = _memory.__get__(self)
         if type(found) is not ndarray:
-            found.bring("storage()")
+            there = found.bring("storage()")
             found = _memory.__get__(self)
-        return found  # type: ignore[no-any-return]
+            found = found if type(found) is ndarray else _row_of(there)  # of a place that was not written
+        return found
 
     @property
     def nbytes(self) -> int:
@@ -85,7 +87,7 @@ class Family(LazyStorage):
         if self.memory is not None:
             return Storage(self.memory)
         made = Storage.__new__(AwaitedStorage)
-        made.version, made.written, made._address, made.is_lent = 0, None, None, False
+        made.version, made.written, made._address, made.loans = 0, None, None, None
         let_wait(made, self)
         return made
 
@@ -103,8 +105,7 @@ class Family(LazyStorage):
     def settle(self, memory: Array) -> None:
         """The bytes are there, and the aliases' own."""
         self.memory = memory
-        root = root_of(memory)
-        root = root if root.flags.c_contiguous else root.ravel(order="K")
+        root = _row_of(memory)
         for owner in self.owners:
             storage = owner()
             if storage is not None:
@@ -112,6 +113,11 @@ class Family(LazyStorage):
                 storage.__class__ = Storage
         self.owners.clear()
         self.update = None
+
+
+def _row_of(memory: Array) -> Array:
+    root = root_of(memory)
+    return root if root.flags.c_contiguous else root.ravel(order="K")
 
 
 class SplitPayload(LazyPayload):
@@ -184,3 +190,13 @@ class SplitPayload(LazyPayload):
     def note_inference(self, owner: Tensor) -> None:
         owner._data = self.dense("inference_mode()")
         DensePayload(owner._data, owner._storage).note_inference(owner)
+
+
+class ReadOnce(SplitPayload):
+    """Memory that is read as it is now, as an operand of a recorded rule; no tensor has it."""
+
+    __slots__ = ()
+    is_apart = True
+
+    def __init__(self, family: Family) -> None:
+        super().__init__(family, (), family.value.type_)

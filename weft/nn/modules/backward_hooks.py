@@ -4,12 +4,14 @@ where its gradients pass by."""
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from weft.autograd.node import InputMetadata, Node
+from weft.autograd.node import InputMetadata, Node, hooks_of
 from weft.autograd.record import gradient_edge
 from weft.nn.modules import global_hooks as everywhere
 from weft.ops.packet import aten
+from weft.support import registry
 from weft.support.errors import StateError
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes, no_grad
@@ -65,47 +67,71 @@ class BackwardWatch:
 
     def _outputs_known(self, grads: Grads, places: list[int], count: int) -> Grads:
         seen = _spread(grads, places, count)
-        for hook in [*everywhere.backward_pre.values(), *self.module._backward_pre_hooks.values()]:
-            replaced = hook(self.module, seen)
-            if replaced is None:
-                continue
-            replaced = replaced if isinstance(replaced, tuple) else (replaced,)
-            if len(replaced) != count:
-                raise StateError(
-                    f"Backward pre hook returned an invalid number of grad_output, got {len(replaced)}, "
-                    f"but expected {count}")
-            seen = replaced
+        for hook in _hooks(everywhere.backward_pre, self.module._backward_pre_hooks, call_pre_hook, 1):
+            seen = call_pre_hook(hook, self.module, seen)
         self.grad_outputs = seen
         if not self.watches_inputs:
             self._without_inputs(seen)
         return tuple(seen[i] for i in places)
 
     def _without_inputs(self, grad_outputs: Grads) -> None:
-        for hook in [*everywhere.backward.values(), *self.module._backward_hooks.values()]:
-            found = hook(self.module, (None,) * self.input_count, grad_outputs)
-            if found is not None and not (isinstance(found, tuple) and all(f is None for f in found)):
-                raise StateError(
-                    "Backward hook for Modules where no input requires gradient should always return None or None for "
-                    "all gradients.")
+        for hook in _hooks(everywhere.backward, self.module._backward_hooks, call_without_inputs, None):
+            call_without_inputs(hook, self.module, (None,) * self.input_count, grad_outputs)
         self.grad_outputs = None
 
     def _inputs_known(self, grads: Grads, places: list[int]) -> Grads | None:
         if self.grad_outputs is None:  # only the inputs' gradients were asked for past the outputs
             return None
         seen = _spread(grads, places, self.input_count)
-        for hook in [*everywhere.backward.values(), *self.module._backward_hooks.values()]:
-            replaced = hook(self.module, seen, self.grad_outputs)
-            if replaced is None:
-                continue
-            replaced = replaced if isinstance(replaced, tuple) else (replaced,)
-            if len(replaced) != self.input_count:
-                raise StateError(
-                    f"Backward hook returned an invalid number of grad_input, got {len(replaced)}, "
-                    f"but expected {self.input_count}"
-                )
-            seen = replaced
+        for hook in _hooks(everywhere.backward, self.module._backward_hooks, call_hook, 1):
+            seen = call_hook(hook, self.module, seen, self.grad_outputs)
         self.grad_outputs = None
         return tuple(seen[i] for i in places)
+
+
+def _hooks(
+    on_all: dict[int, Any], own: dict[int, Any], caller: Callable[..., Any], replaced: int | None
+) -> list[Any]:
+    return [*hooks_of(on_all, caller, replaced), *hooks_of(own, caller, replaced)]
+
+
+def call_pre_hook(hook: Any, module: Module, grad_outputs: Grads) -> Grads:
+    """The gradients of a module's results, or what a hook puts in their place."""
+    replaced = hook(module, grad_outputs)
+    if replaced is None:
+        return grad_outputs
+    replaced = replaced if isinstance(replaced, tuple) else (replaced,)
+    if len(replaced) != len(grad_outputs):
+        raise StateError(
+            f"Backward pre hook returned an invalid number of grad_output, got {len(replaced)}, "
+            f"but expected {len(grad_outputs)}")
+    return replaced
+
+
+def call_hook(hook: Any, module: Module, grad_inputs: Grads, grad_outputs: Grads) -> Grads:
+    """The gradients of a module's arguments, or what a hook puts in their place."""
+    replaced = hook(module, grad_inputs, grad_outputs)
+    if replaced is None:
+        return grad_inputs
+    replaced = replaced if isinstance(replaced, tuple) else (replaced,)
+    if len(replaced) != len(grad_inputs):
+        raise StateError(
+            f"Backward hook returned an invalid number of grad_input, got {len(replaced)}, "
+            f"but expected {len(grad_inputs)}"
+        )
+    return replaced
+
+
+def call_without_inputs(hook: Any, module: Module, grad_inputs: Grads, grad_outputs: Grads) -> None:
+    """Tell a hook the gradients of a module's results, where none of its arguments has one."""
+    found = hook(module, grad_inputs, grad_outputs)
+    if found is not None and not (isinstance(found, tuple) and all(f is None for f in found)):
+        raise StateError(
+            "Backward hook for Modules where no input requires gradient should always return None or None for "
+            "all gradients.")
+
+
+registry.user_callers.update((call_pre_hook.__code__, call_hook.__code__, call_without_inputs.__code__))
 
 
 def _through(values: Any) -> tuple[Any, BackwardHookFunctionBackward | None, list[int]]:

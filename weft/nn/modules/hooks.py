@@ -12,6 +12,7 @@ from weft.autograd.node import RemovableHandle
 from weft.autograd.record import gradient_edge
 from weft.nn.modules import global_hooks as everywhere
 from weft.nn.modules.backward_hooks import BackwardWatch
+from weft.support import registry
 from weft.support.errors import ArgumentError, StateError
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -78,6 +79,9 @@ def _before(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
 def _call_forward_hook(module: Module, key: int, hook: Hook, args: Any, kwargs: Any, result: Any) -> Any:
     wants_kwargs = key in module._forward_hooks_with_kwargs or key in everywhere.forward_with_kwargs
     return hook(module, args, kwargs, result) if wants_kwargs else hook(module, args, result)
+
+
+registry.user_callers.update((_before.__code__, _call_forward_hook.__code__))
 
 
 def _call_always(module: Module, called: set[int], args: Any, kwargs: Any, result: Any) -> None:

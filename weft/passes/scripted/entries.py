@@ -8,6 +8,7 @@ from weft.ops.op import OPS, Op
 GET_ATTR: Op = OPS["prim::GetAttr"]
 SET_ATTR: Op = OPS["prim::SetAttr"]
 CALLS = frozenset(OPS[f"prim::{name}"] for name in ("CallFunction", "CallMethod", "CallBuiltin", "PythonOp"))
+DICT = OPS["prim::DictConstruct"]
 LIST, LIST_UNPACK = OPS["prim::ListConstruct"], OPS["prim::ListUnpack"]
 NEW_LISTS = frozenset(OPS[f"prim::{name}"] for name in ("slice", "add", "mul", "copy"))  # of old elements
 TUPLE, TUPLE_INDEX, TUPLE_UNPACK = (OPS[f"prim::Tuple{name}"] for name in ("Construct", "Index", "Unpack"))

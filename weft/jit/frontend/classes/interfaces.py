@@ -61,6 +61,16 @@ def interface_member(ctx: Context, node: ast.AST, value: Simple, cls: type, name
     return InterfaceMethod(value, name, known[name])
 
 
+def extends(ctx: Context, node: ast.AST, cls: type, given: type) -> bool:
+    """Whether an interface has the methods of another one. Raises CompileError for methods of other signatures."""
+    known = methods_of(given)
+    for name in methods_of(cls):
+        if name not in known:
+            ctx.fail(node, f"the interface '{given.__name__}' has no method '{name}' of the interface '{cls.__name__}'")
+        check_implements(ctx, node, cls, name, ctx.program.python_signature(ctx, node, known[name]))
+    return True
+
+
 def check_implements(ctx: Context, node: ast.AST, cls: type, name: str, program: Program) -> None:
     """Raises CompileError where a method of an object has another signature than the interface says."""
     wanted, given = signature_of(ctx, node, methods_of(cls)[name]), program.parameters[1:]

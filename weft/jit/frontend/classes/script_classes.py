@@ -8,6 +8,7 @@ annotates.
 from __future__ import annotations
 
 import ast
+import copy
 import inspect
 import typing
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from weft.jit.annotations import CLASSES, UnknownType, class_type, type_of_annot
 from weft.jit.errors import CompileError
 from weft.jit.frontend.classes.dataclass_methods import is_generated, text_of_method
 from weft.jit.frontend.context import Context
-from weft.jit.frontend.functions import PythonFunction, Scripted
+from weft.jit.frontend.functions import PythonFunction, Scripted, unused_result
 from weft.jit.frontend.values import Simple, SugaredValue
 from weft.jit.program import Program
 from weft.jit.source import Source, function_source, text_source
@@ -54,6 +55,8 @@ class Description:
     def definition(self, name: str) -> tuple[ast.FunctionDef, Source, Any, Mapping[str, Any]]:
         """A method's syntax, the function with its defaults, and names that mean something in it."""
         raw = self.raw(name.removesuffix(SETTER))
+        if isinstance(raw, classmethod):
+            return self._of_class(raw.__func__)
         if isinstance(raw, property):
             raw = raw.fset if name.endswith(SETTER) else raw.fget
         if is_generated(self.cls, raw):
@@ -62,10 +65,28 @@ class Description:
             return definitions[0], source, None, names
         return (*function_source(raw), raw, {self.cls.__name__: self.cls})
 
+    def _of_class(self, function: Any) -> tuple[ast.FunctionDef, Source, Any, Mapping[str, Any]]:
+        """A class method: its first parameter is a name of the class."""
+        definition, source = function_source(function)
+        first, *others = definition.args.args
+        short = copy.copy(definition)
+        short.args = copy.copy(definition.args)
+        short.args.args = others
+        return short, source, function, {self.cls.__name__: self.cls, first.arg: self.cls}
+
+    def is_left_out(self, name: str) -> bool:
+        """Whether a method or property is marked as one that programs do not use."""
+        raw = self.raw(name)
+        function = raw.fget if isinstance(raw, property) else raw
+        listed = getattr(self.cls, "__jit_unused_properties__", ())
+        return getattr(function, "__weft_script__", None) == "unused" or (isinstance(raw, property) and name in listed)
+
     def methods(self) -> list[str]:
         """Everything that `script` compiles."""
         found = []
         for name, raw in vars(self.cls).items():
+            if self.is_left_out(name):
+                continue
             if isinstance(raw, property):
                 found += [name] if raw.fset is None else [name, f"{name}{SETTER}"]
             elif inspect.isfunction(raw) and (name == "__init__" or not is_generated(self.cls, raw)):
@@ -161,6 +182,21 @@ class ObjectMethod(SugaredValue):
         return call_method(ctx, node, self.owner, self.value, self.name, args, kwargs)
 
 
+class ClassMethod(SugaredValue):
+    """A method of a class, which needs no object."""
+
+    kind = "class method"
+
+    def __init__(self, owner: Description, name: str) -> None:
+        self.owner, self.name = owner, name
+
+    def call(
+        self, ctx: Context, node: ast.AST, args: Sequence[SugaredValue], kwargs: Kwargs, binders: int
+    ) -> SugaredValue:
+        program = ctx.program.method_of_class(ctx, node, self.owner, self.name)
+        return Scripted(program).call(ctx, node, args, kwargs, 1)
+
+
 def _know_attributes(ctx: Context, node: ast.AST, owner: Description) -> None:
     """An object may come in as an argument, before any `__init__` was compiled."""
     if owner.has_method("__init__") and "__init__" not in owner.programs and ctx.program.defines is not owner:
@@ -179,10 +215,16 @@ def object_member(ctx: Context, node: ast.AST, value: Simple, owner: Description
     raw = owner.raw(name)
     if kind is not None and not isinstance(raw, property):
         return Simple(ctx.emit(ctx.op("prim::GetAttr"), (value.operand, name, str(kind)), node).operand, kind)
+    if isinstance(raw, property) and owner.is_left_out(name):
+        return unused_result(ctx, node, f"{owner.cls.__name__}.{name}", raw.fget)
     if isinstance(raw, property):
         return call_method(ctx, node, owner, value, name, [], {})
     if isinstance(raw, staticmethod):
         return PythonFunction(raw.__func__, f"{owner.cls.__name__}.{name}")
+    if isinstance(raw, classmethod):
+        return ClassMethod(owner, name)
+    if owner.is_left_out(name):
+        return PythonFunction(raw, f"{owner.cls.__name__}.{name}")
     if inspect.isfunction(raw):
         return ObjectMethod(owner, value, name)
     wrapped = None if raw is None else ctx.program.wrap(ctx, raw, f"{owner.cls.__name__}.{name}")

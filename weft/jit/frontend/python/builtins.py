@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import ast
 import builtins
+import collections
 import types
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from weft.autograd.api import grad
+from weft.jit.frontend.branches import raise_if
 from weft.jit.frontend.classes.script_classes import magic
 from weft.jit.frontend.conditions import TYPES_OF, condition, has_attribute
 from weft.jit.frontend.context import Context
-from weft.jit.frontend.functions import Builtin, Entry, ExceptionClass, TypedBuiltin
-from weft.jit.frontend.iterables import Iterable, enumerated, iterated, range_of, zipped
-from weft.jit.frontend.matching import call_operator
-from weft.jit.frontend.sorting import sorted_list
+from weft.jit.frontend.functions import Args, Builtin, Entry, Kwargs, TypedBuiltin, call_builtin
+from weft.jit.frontend.iterables import Iterable, enumerated, iterated, loop_over, range_of, zipped
+from weft.jit.frontend.python.foreign import ExceptionClass
+from weft.jit.frontend.python.numbers import NUMBERS, values_of
+from weft.jit.frontend.python.sorting import sorted_list
+from weft.jit.frontend.subscripts import slice_of
 from weft.jit.frontend.types import annotated_type, python_value
 from weft.jit.frontend.values import NOTHING, ListValue, Simple, SugaredValue, TupleValue, constant
 from weft.jit.futures import fork, wait
@@ -25,23 +29,14 @@ from weft.ops.op import OPS
 from weft.tensor.device import Device
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
-from weft.types.tensor_type import ClassType, DictType, ListType, OptionalType, TensorType, TupleType, Type, dict_of
-
-Args = Sequence[SugaredValue]
-Kwargs = dict[str, SugaredValue]
-
-
-def _values(ctx: Context, node: ast.AST, args: Args) -> list[Simple]:
-    return [a.as_value(ctx, node) for a in args]
+from weft.types.tensor_type import ClassType, DictType, ListType, OptionalType, TupleType, Type, dict_of
 
 
 def _print(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
-    words = {name: kwargs.pop(name).as_value(ctx, node).operand for name in ("sep", "end") if name in kwargs}
-    if kwargs:
-        ctx.fail(node, f"print() takes sep= and end= here, not {', '.join(kwargs)}")
+    words = {name: value.as_value(ctx, node).operand for name, value in kwargs.items()}
     ctx.emit(
         ctx.op("prim::Print"),
-        (tuple(v.operand for v in _values(ctx, node, args)), words.get("sep", " "), words.get("end", "\n")),
+        (tuple(v.operand for v in values_of(ctx, node, args)), words.get("sep", " "), words.get("end", "\n")),
         node,
         (),
     )
@@ -49,7 +44,7 @@ def _print(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredVa
 
 
 def _range(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
-    return range_of(ctx, node, _values(ctx, node, args))
+    return range_of(ctx, node, values_of(ctx, node, args))
 
 
 def _enumerate(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
@@ -58,13 +53,11 @@ def _enumerate(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> Sugar
 
 
 def _zip(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
-    if not args:
-        ctx.fail(node, "zip needs something to go over")
     return zipped(ctx, node, [iterated(ctx, node, a) for a in args])
 
 
 def _length(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
-    (value,) = _exactly(ctx, node, "len", args, 1)
+    (value,) = args
     found = magic(ctx, node, value, "__len__")
     if found is not None:
         return found
@@ -75,74 +68,6 @@ def _length(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredV
     if type(value) is TupleValue or (isinstance(value, Simple) and isinstance(value.type, (TupleType, ClassType))):
         return constant(len(value.elements(ctx, node)), tt.INT)
     return ctx.prim("len", node, value.as_value(ctx, node))
-
-
-def _exactly(ctx: Context, node: ast.AST, name: str, args: Args, *counts: int) -> Args:
-    if len(args) not in counts:
-        ctx.fail(node, f"{name}() takes {' or '.join(map(str, counts))} arguments, {len(args)} were given")
-    return args
-
-
-def _extremum(name: str) -> Builtin:
-    def compile(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
-        if len(args) > 1:
-            found = args[0].as_value(ctx, node)
-            for other in args[1:]:
-                found = _two(ctx, node, name, found, other.as_value(ctx, node))
-            return found
-        (value,) = _exactly(ctx, node, name, args, 1)
-        simple = (ListValue(value.items) if isinstance(value, TupleValue) else value).as_value(ctx, node)
-        if isinstance(simple.type, TensorType):
-            return call_operator(ctx, node, f"aten::{name}", [simple])
-        return ctx.prim(
-            f"{name}_of", node, ctx.prim("list", node, simple) if isinstance(simple.type, TupleType) else simple
-        )
-
-    return Builtin(name, compile)
-
-
-def _two(ctx: Context, node: ast.AST, name: str, a: Simple, b: Simple) -> Simple:
-    if {a.type, b.type} == {tt.INT, tt.FLOAT}:
-        a, b = (ctx.coerced(v, tt.FLOAT, node) for v in (a, b))
-    if isinstance(a.type, TensorType) and isinstance(b.type, TensorType):
-        return call_operator(ctx, node, f"aten::{name}", [a, b]).as_value(ctx, node)
-    return ctx.prim(name, node, a, b)
-
-
-def _absolute(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
-    found = magic(ctx, node, args[0], "__abs__") if args else None
-    if found is not None:
-        return found
-    (value,) = _values(ctx, node, _exactly(ctx, node, "abs", args, 1))
-    return (
-        call_operator(ctx, node, "aten::abs", [value])
-        if isinstance(value.type, TensorType)
-        else ctx.prim("abs", node, value)
-    )
-
-
-def _round(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
-    values = _values(ctx, node, _exactly(ctx, node, "round", args, 1, 2))
-    return (
-        call_operator(ctx, node, "aten::round", values)
-        if isinstance(values[0].type, TensorType)
-        else ctx.prim("round", node, *values)
-    )
-
-
-def _pow(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
-    from weft.jit.frontend.operations import compute  # operations stand beside this module
-
-    base, exponent = _exactly(ctx, node, "pow", args, 2)
-    return compute(ctx, node, ast.Pow, base, exponent)
-
-
-def _sum(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
-    value = args[0]
-    simple = (ListValue(value.items) if isinstance(value, TupleValue) else value).as_value(ctx, node)
-    if isinstance(simple.type, TensorType):
-        return call_operator(ctx, node, "aten::sum", [simple, ListValue([constant(0, tt.INT)])])
-    return ctx.prim("sum", node, simple, *_values(ctx, node, args[1:]))
 
 
 def _list(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
@@ -158,8 +83,6 @@ def _list(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredVal
 
 def _listed(ctx: Context, node: ast.AST, over: Iterable) -> SugaredValue:
     """`list(range(n))`: a loop that appends."""
-    from weft.jit.frontend.iterables import loop_over
-
     made = ctx.append(ctx.op("prim::ListConstruct"), ((), ""), (tt.list_of(tt.INT),), node)
 
     def add(item: SugaredValue) -> None:
@@ -172,14 +95,17 @@ def _listed(ctx: Context, node: ast.AST, over: Iterable) -> SugaredValue:
     return Simple(made.output, made.output.type)
 
 
+def _slice(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
+    return slice_of(ctx, node, args)
+
+
 def _dict(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
-    if args and not kwargs and isinstance(args[0], TupleValue):
-        return _dict_of_pairs(ctx, node, [p.elements(ctx, node, 2) for p in args[0].items])
+    """`dict(of, name=value)`: of a dict, or of pairs."""
     if args:
-        value = args[0].as_value(ctx, node)
-        if not isinstance(value.type, DictType) or kwargs:
-            ctx.fail(node, "dict() takes a dict, a list of pairs that is written out, or names with values")
-        return ctx.prim("copy", node, value)
+        made = _dict_of(ctx, node, args[0])
+        for name, value in kwargs.items():
+            _put(ctx, node, made, constant(name, tt.STR), value)
+        return made
     if not kwargs and isinstance(ctx.expected, DictType):
         return ctx.emit(ctx.op("prim::DictConstruct"), ((), (), str(ctx.expected)), node)
     values = [v.as_value(ctx, node) for v in kwargs.values()]
@@ -191,7 +117,30 @@ def _dict(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredVal
     )
 
 
-def _dict_of_pairs(ctx: Context, node: ast.AST, pairs: Sequence[Sequence[SugaredValue]]) -> SugaredValue:
+def _dict_of(ctx: Context, node: ast.AST, over: SugaredValue) -> Simple:
+    if isinstance(over, TupleValue) and over.items:
+        return _dict_of_pairs(ctx, node, [p.elements(ctx, node, 2) for p in over.items])
+    if isinstance(over, Simple) and isinstance(over.type, DictType):
+        return ctx.prim("copy", node, over)
+    kind = ctx.expected if isinstance(ctx.expected, DictType) else dict_of(tt.STR, tt.TENSOR)
+    made = ctx.append(ctx.op("prim::DictConstruct"), ((), (), str(kind)), (kind,), node)
+
+    def add(pair: SugaredValue) -> None:
+        key, value = (v.as_value(ctx, node) for v in pair.elements(ctx, node, 2))
+        made.output.type = dict_of(key.type, value.type)
+        ctx.prim("setitem", node, Simple(made.output, made.output.type), key, value)
+
+    loop_over(ctx, node, iterated(ctx, node, over), add)
+    made.args = ((), (), str(made.output.type))
+    return Simple(made.output, made.output.type)
+
+
+def _put(ctx: Context, node: ast.AST, made: Simple, key: Simple, value: SugaredValue) -> None:
+    inner = getattr(made.type, "value", None)
+    ctx.prim("setitem", node, made, key, ctx.coerced(value.as_value(ctx, node, inner), inner, node, "the value"))
+
+
+def _dict_of_pairs(ctx: Context, node: ast.AST, pairs: Sequence[Sequence[SugaredValue]]) -> Simple:
     keys = tuple(p[0].as_value(ctx, node).operand for p in pairs)
     values = tuple(p[1].as_value(ctx, node).operand for p in pairs)
     return ctx.emit(ctx.op("prim::DictConstruct"), (keys, values, ""), node)
@@ -203,9 +152,7 @@ def _tuple(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredVa
 
 def _sorted(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
     reverse = kwargs.get("reverse", constant(False, tt.BOOL)).as_value(ctx, node)
-    if set(kwargs) - {"reverse", "key"}:
-        ctx.fail(node, f"sorted() takes key= and reverse=, not {', '.join(set(kwargs) - {'reverse', 'key'})}")
-    value = _list(ctx, node, args[:1], {}).as_value(ctx, node)
+    value = _list(ctx, node, args, {}).as_value(ctx, node)
     return sorted_list(ctx, node, value, kwargs.get("key"), reverse)
 
 
@@ -213,19 +160,6 @@ def _bool(ctx: Context, node: ast.Call, expected: Type | None) -> SugaredValue:
     if len(node.args) != 1:
         ctx.fail(node, "bool() takes one argument")
     return condition(ctx, node.args[0]).value
-
-
-def _conversion(name: str) -> Builtin:
-    empty = {"int": (0, tt.INT), "float": (0.0, tt.FLOAT), "str": ("", tt.STR), "complex": (0j, tt.COMPLEX)}[name]
-
-    def compile(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
-        found = magic(ctx, node, args[0], f"__{name}__") if len(args) == 1 else None
-        if found is not None:
-            return found
-        values = _values(ctx, node, args)
-        return constant(*empty) if not values else ctx.prim(name, node, *values)
-
-    return Builtin(name, compile)
 
 
 def _annotate(ctx: Context, node: ast.Call, expected: Type | None) -> SugaredValue:
@@ -254,14 +188,7 @@ def _unwrap(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredV
     if not isinstance(value.type, OptionalType):
         return value
     missing = ctx.prim("is_", node, value, constant(None, tt.NONE))
-    with ctx.block() as inner:
-        ctx.prim(
-            "RaiseException", node, constant("Unwrapping null optional", tt.STR), constant("AssertionError", tt.STR)
-        )
-        raising = inner.block(())
-    with ctx.block() as inner:
-        going_on = inner.block(())
-    ctx.append(ctx.op("prim::If"), (missing.operand,), (), node, (raising, going_on))
+    raise_if(ctx, node, missing, "Unwrapping null optional", "AssertionError")
     kind = value.type.inner
     return ctx.emit(ctx.op("prim::unchecked_cast"), (value.operand, str(kind)), node, (kind,))
 
@@ -271,7 +198,8 @@ def _device(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredV
     parts = [a.as_value(ctx, node).operand for a in (*args, *kwargs.values())]
     if any(not isinstance(p, (str, int)) for p in parts):
         ctx.fail(node, "weft.device takes a text, and a number, that are known while compiling")
-    return constant(str.__str__(Device(*parts)), tt.DEVICE)
+    name = constant(str.__str__(Device(*parts)), tt.STR)
+    return call_builtin(ctx, node, "weft.device", Device, [name], {}, tt.DEVICE)
 
 
 def _warn(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
@@ -281,20 +209,18 @@ def _warn(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredVal
 
 
 def _hash(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
-    (value,) = _exactly(ctx, node, "hash", args, 1)
+    (value,) = args
     found = magic(ctx, node, value, "__hash__")
     return ctx.prim("hash", node, value.as_value(ctx, node)) if found is None else found
 
 
 def _fork(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
     """`fork(f, *args)`: the call, whose result is handed out by `wait`."""
-    if not args:
-        ctx.fail(node, "fork takes a function and its arguments")
     return TupleValue([args[0].call(ctx, node, args[1:], kwargs, 1)], "Future", ("value",)).as_value(ctx, node)
 
 
 def _wait(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
-    (value,) = _exactly(ctx, node, "wait", args, 1)
+    (value,) = args
     if not isinstance(value, Simple) or str(value.type)[:18] != "NamedTuple(Future)":
         ctx.fail(node, "wait takes what fork gave")
     return value.elements(ctx, node)[0]
@@ -302,12 +228,13 @@ def _wait(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredVal
 
 def _grad(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
     """`weft.autograd.grad(outputs, inputs)`: a list, None for an input that has no part in the outputs."""
-    operands = tuple(v.operand for v in _values(ctx, node, (*args, *kwargs.values())))
+    operands = tuple(v.operand for v in values_of(ctx, node, (*args, *kwargs.values())))
     given = ("weft.autograd.grad", operands, tuple(kwargs), "List(Tensor?)")
     return ctx.prim("list", node, ctx.emit(ctx.op("prim::CallBuiltin"), given, node))
 
 
 ANNOTATE = TypedBuiltin(_annotate)
+_NONE, _ONE, _SEVERAL = (0, 0), (1, 1), (1, 1 << 20)
 _PYTHON_TYPES: dict[Any, Any] = {
     int: tt.INT,
     float: tt.FLOAT,
@@ -336,29 +263,25 @@ def _types_of(ctx: Context, node: ast.expr) -> list[Any]:
 TYPES_OF.append(_types_of)
 _COMPILED: dict[str, SugaredValue] = {
     **{
-        name: Builtin(name, function)
-        for name, function in {
-            "print": _print,
-            "range": _range,
-            "enumerate": _enumerate,
-            "zip": _zip,
-            "len": _length,
-            "abs": _absolute,
-            "round": _round,
-            "pow": _pow,
-            "sum": _sum,
-            "list": _list,
-            "dict": _dict,
-            "tuple": _tuple,
-            "sorted": _sorted,
-            "hash": _hash,
+        name: Builtin(name, function, counts, words)
+        for name, (function, counts, words) in {
+            "print": (_print, (0, 1 << 20), ("sep", "end")),
+            "range": (_range, (1, 3), ()),
+            "enumerate": (_enumerate, (1, 2), ("start",)),
+            "zip": (_zip, _SEVERAL, ()),
+            "len": (_length, _ONE, ()),
+            "list": (_list, (0, 1), ()),
+            "dict": (_dict, (0, 1), None),
+            "slice": (_slice, (1, 3), ()),
+            "tuple": (_tuple, (0, 1), ()),
+            "sorted": (_sorted, _ONE, ("key", "reverse")),
+            "hash": (_hash, _ONE, ()),
         }.items()
     },
-    **{name: _extremum(name) for name in ("min", "max")},
-    **{name: _conversion(name) for name in ("int", "float", "str", "complex")},
+    **NUMBERS,
     **{
         name: Entry(OPS[f"prim::{name}"])
-        for name in ("ord", "chr", "hex", "oct", "bin", "divmod", "any", "all", "reversed")
+        for name in ("ord", "chr", "hex", "oct", "bin", "divmod", "reversed")
     },
     "bool": TypedBuiltin(_bool),
     "getattr": TypedBuiltin(_getattr),
@@ -368,14 +291,15 @@ _COMPILED: dict[str, SugaredValue] = {
 
 
 _OWN: dict[Any, SugaredValue] = {
-    is_scripting: Builtin("is_scripting", lambda ctx, node, args, kwargs: constant(True, tt.BOOL)),
-    is_tracing: Builtin("is_tracing", lambda ctx, node, args, kwargs: constant(False, tt.BOOL)),
+    collections.OrderedDict: Builtin("OrderedDict", _dict, (0, 1)),
+    is_scripting: Builtin("is_scripting", lambda ctx, node, args, kwargs: constant(True, tt.BOOL), _NONE, ()),
+    is_tracing: Builtin("is_tracing", lambda ctx, node, args, kwargs: constant(False, tt.BOOL), _NONE, ()),
     isinstance_of: TypedBuiltin(_instance),
-    unwrap_optional: Builtin("_unwrap_optional", _unwrap),
+    unwrap_optional: Builtin("_unwrap_optional", _unwrap, _ONE, ()),
     Device: Builtin("device", _device),
-    fork: Builtin("fork", _fork),
+    fork: Builtin("fork", _fork, _SEVERAL),
     grad: Builtin("grad", _grad),
-    wait: Builtin("wait", _wait),
+    wait: Builtin("wait", _wait, _ONE, ()),
     warnings.warn: Builtin("warn", _warn),
 }
 

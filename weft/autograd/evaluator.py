@@ -1,0 +1,31 @@
+"""How a backward walk computes: the engine runs what a compiler installs in place of this."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.autograd.node import InputMetadata, Node
+from weft.autograd.validate import validate
+from weft.ops import overrides
+from weft.ops.packet import aten
+
+
+class Evaluator:
+    """How a walk computes. A compiler overrides these to record."""
+
+    def run(self, node: Node, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        """The gradients of a node's edges."""
+        return node.apply(grads, needs)
+
+    def stepper(self, step: Callable[[Node], None]) -> Callable[[Node], None]:
+        """How one backward call takes its steps."""
+        return step
+
+    def validate(self, node: Node, index: int, gradient: Any, metadata: InputMetadata) -> Any:
+        """The gradient made to fit the tensor it belongs to (`index` is the edge's number)."""
+        return validate(node.name(), index, gradient, metadata)
+
+    def add(self, a: Any, b: Any) -> Any:
+        """The sum of two contributions to one slot."""
+        return aten.add(a, b) if overrides.override_classes else a + b  # no public call

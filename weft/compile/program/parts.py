@@ -1,0 +1,182 @@
+"""A captured graph with calls of Python, cut at the calls: what each part reads, computes and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+from weft.ir.builder import Builder
+from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
+from weft.ir.python_calls import PYTHON_CALL
+from weft.passes.dce import dce
+from weft.passes.open_opaque import open_opaque
+from weft.passes.rebuild import append
+from weft.types.dims import Expr
+from weft.types.tensor_type import TensorType
+
+Place = tuple[bool, int]  # of a value between two parts: the memory of an input, or a slot of the call's frame
+
+
+@dataclass(eq=False)
+class Part:
+    """What runs up to a call of Python, or to the end. graph: None where there is nothing to do.
+
+    reads: where its parameters are; kept: which of its results go to which slots; saved: inputs whose memory it
+    overwrites, and slots for what lies there before. call: the number of the call that follows; given: where what it
+    is given lies, or numbers; made: the slots that what it gives goes to.
+    """
+
+    graph: Graph | None = None
+    reads: list[Place] = field(default_factory=list)
+    kept: list[tuple[int, int]] = field(default_factory=list)
+    saved: list[tuple[int, int]] = field(default_factory=list)
+    call: int = -1
+    given: list[Any] = field(default_factory=list)
+    made: list[int] = field(default_factory=list)
+    held: list[str] = field(default_factory=list)  # by input: what its memory holds behind the part
+    mentioned: set[str] = field(default_factory=set)  # symbols
+
+
+@dataclass(eq=False)
+class Parts:
+    """A graph in parts. slots: what each slot of a call's frame holds, by a text that says how it is computed."""
+
+    parts: list[Part]
+    slots: list[str]
+
+
+def parts_of(graph: Graph, written: list[list[int]], likes: list[list[Any]], sources: Sequence[str]) -> Parts:
+    """The graph in parts. written: for each call, the parameters that its values go to; likes: what each of its results
+    is like (None: it is not there). sources: for each parameter,
+    a text that says where it comes from."""
+    cut = _Cut(dce(open_opaque(dce(graph))), written, likes, sources)
+    parts = cut.parts()
+    return Parts(parts, [cut.texts[v] for v in cut.slots])
+
+
+class _Cut:
+    """Where values lie while the graph is cut. holder: by parameter, the value in its memory."""
+
+    def __init__(
+        self, graph: Graph, written: list[list[int]], likes: list[list[Any]], sources: Sequence[str]
+    ) -> None:
+        self.graph, self.written, self.likes = graph, written, likes
+        self.holder: list[Value] = list(graph.params)
+        self.slots: dict[Value, int] = {}
+        self.texts: dict[Value, str] = dict(zip(graph.params, sources, strict=True))
+        for node in graph.nodes:
+            self._describe(node)
+
+    def _describe(self, node: Node) -> None:
+        if node.op is PYTHON_CALL:
+            likes = self.likes[node.args[0]]
+            places = [i for i, like in enumerate(likes) if like is not None]
+            self.texts.update((v, f"call {node.args[0]}.{i}") for v, i in zip(node.outputs, places, strict=True))
+            return
+        inside = str(id(node)) if node.blocks else ""  # what has blocks is like nothing else
+        text = f"{node.op.name}{inside}{self._told(node.args)}"
+        digest = blake2b(text.encode(), digest_size=16).hexdigest()
+        self.texts.update((v, f"{digest}.{i}") for i, v in enumerate(node.outputs))
+
+    def _told(self, operand: Operand) -> str:
+        if isinstance(operand, Value):
+            return self.texts[operand]
+        return f"({','.join(map(self._told, operand))})" if isinstance(operand, tuple) else repr(operand)
+
+    def parts(self) -> list[Part]:
+        """The graph, cut."""
+        pieces: list[tuple[list[Node], Node | None]] = []
+        nodes: list[Node] = []
+        for node in self.graph.nodes:
+            if node.op is PYTHON_CALL:
+                pieces.append((nodes, node))
+                nodes = []
+            else:
+                nodes.append(node)
+        pieces.append((nodes, None))
+        later = self._read_later(pieces)
+        return [self._part(*piece, rest) for piece, rest in zip(pieces, later, strict=True)]
+
+    def _read_later(self, pieces: list[tuple[list[Node], Node | None]]) -> list[set[Value]]:
+        """For each piece, the values that are read behind its call."""
+        reads = {v for r in self.graph.results for v in values_in(r)}
+        found = []
+        for nodes, call in reversed(pieces):
+            found.append(set(reads))
+            reads |= {v for node in (*nodes, *(() if call is None else (call,))) for v in node.needs()}
+        return found[::-1]
+
+    def _part(self, nodes: list[Node], call: Node | None, later: set[Value]) -> Part:
+        part = Part()
+        made = {v for node in nodes for v in node.outputs}
+        results: list[Operand] = []
+        if call is None:
+            results = list(self.graph.results)
+            changes = [(at, p) for at, p in self.graph.writes if results[at] is not self.holder[p]]
+        else:
+            number, given, values, _ = call.args
+            part.call = number
+            results = list(values)
+            changes = [(i, p) for i, p in enumerate(self.written[number]) if values[i] is not self.holder[p]]
+            used = later | set(values_in(given))
+            self._save_overwritten(part, [p for _, p in changes], used)
+            placed = {values[i] for i, _ in changes}
+            for v in dict.fromkeys(v for node in nodes for v in node.outputs if v in used and v not in placed):
+                part.kept.append((len(results), self._slot(v)))
+                results.append(v)
+        params = self._needed(nodes, made, results, [p for _, p in changes])
+        part.reads = [self._place(v) for v in params]
+        where = {v: i for i, v in reversed(list(enumerate(params)))}
+        writes = [(at, where[self.holder[p]]) for at, p in changes]
+        if call is None or nodes or changes:
+            name = f"{self.graph.name}_{call.args[0]}" if call is not None else self.graph.name
+            part.graph = self._graph(name, params, Block((), tuple(nodes), tuple(results)), writes)
+        if call is not None:
+            for at, p in changes:
+                self.holder[p] = results[at]
+            part.given = [self._place(v) if isinstance(v, Value) else v for v in call.args[1]]
+            part.made = [self._slot(v) for v in call.outputs]
+        part.held = [self.texts[v] for v in self.holder]
+        part.mentioned = {name for node in nodes for name in _symbols_of(node)}
+        return part
+
+    def _graph(self, name: str, params: list[Value], block: Block, writes: list[tuple[int, int]]) -> Graph:
+        """A block with parameters of its own for what it reads: what other parts made has no node here."""
+        builder = Builder(name, self.graph.env)
+        env: dict[Value, Operand] = {v: builder.param(v.type, v.name) for v in params}
+        return builder.graph(append(builder, block, env), writes)
+
+    def _save_overwritten(self, part: Part, params: list[int], used: set[Value]) -> None:
+        for p in params:
+            old = self.holder[p]
+            if old in used and old not in self.slots and self.holder.count(old) == 1:
+                part.saved.append((p, self._slot(old)))
+
+    def _needed(
+        self, nodes: list[Node], made: set[Value], results: list[Operand], targets: Iterable[int]
+    ) -> list[Value]:
+        """The values from before that a part reads, and those whose memory it writes."""
+        read = [v for node in nodes for v in node.needs()] + [v for r in results for v in values_in(r)]
+        return list(dict.fromkeys([v for v in read if v not in made] + [self.holder[p] for p in targets]))
+
+    def _slot(self, value: Value) -> int:
+        return self.slots.setdefault(value, len(self.slots))
+
+    def _place(self, value: Value) -> Place:
+        held = next((i for i, v in enumerate(self.holder) if v is value), None)
+        return (False, self.slots[value]) if held is None else (True, held)
+
+
+def _symbols_of(node: Node) -> Iterable[str]:
+    """The symbols in a node's arguments, and in the sizes of its results."""
+    pending: list[Any] = [*node.args, *(v.type for v in node.outputs)]
+    while pending:
+        found = pending.pop()
+        if isinstance(found, Expr):
+            yield from found.symbols()
+        elif isinstance(found, tuple):
+            pending += found
+        elif isinstance(found, TensorType):
+            pending += found.dims or ()

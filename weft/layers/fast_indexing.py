@@ -1,0 +1,157 @@
+"""Indexing whose items are integers, slices, or tensors of integers beside whole dims, on dense tensors: short ways
+to the operators that tensor/indexing.py would call. What they do not know, it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import weft.layers.walk as walk_module
+from weft.layers.fast import entry_of, known_as
+from weft.ops.overrides import plain_integers, plain_kinds
+from weft.ops.packet import aten
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+
+ndarray = np.ndarray
+_WHOLE = slice(None)
+_INDEX = np.dtype(np.int64)
+_NUMBERS = frozenset((bool, int, float))
+
+
+class _Views:
+    """The views that integers and slices give."""
+
+    def __init__(self) -> None:
+        self.select, self.slice = aten.select.int.op, aten.slice.Tensor.op
+        some = Tensor(np.zeros(1))
+        self.enter_select = entry_of(self.select, (some, 0, 0)) or walk_module.walk
+        self.enter_slice = entry_of(self.slice, (some, 0, 0, 1, 1)) or walk_module.walk
+
+    def show(self, x: Any, index: Any) -> Any:
+        """x[index]; None where it is not known to be a view, or is all of x."""
+        data, kind = x._data, type(index)
+        if kind in plain_integers:
+            if data.ndim and -data.shape[0] <= index < data.shape[0]:
+                return self.enter_select(self.select, (x, 0, index))
+            return None
+        steps = _steps(data.shape, index if kind is tuple else (index,))
+        if not steps:
+            return None
+        for dim, item in steps:
+            if type(item) is slice:
+                step = 1 if item.step is None else item.step
+                x = self.enter_slice(self.slice, (x, dim, item.start, item.stop, step))
+            else:
+                x = self.enter_select(self.select, (x, dim, item))
+        return x
+
+
+def _getitem(slow: Callable[..., Any], views: _Views) -> Callable[..., Any]:
+    pick = aten.index.Tensor.op
+    some = Tensor(np.zeros(1))
+    enter, show = entry_of(pick, (some, (some,))) or walk_module.walk, views.show
+
+    def method(self: Any, index: Any) -> Any:
+        if type(self._data) is ndarray and type(self) in plain_kinds:
+            view = show(self, index)
+            if view is not None:
+                return view
+            indices = _indices(self._data, index if type(index) is tuple else (index,))
+            if indices is not None:
+                return enter(pick, (self, indices))
+        return slow(self, index)
+
+    return known_as(slow, method)
+
+
+def _setitem(slow: Callable[..., Any], views: _Views) -> Callable[..., Any]:
+    put, show = aten.index_put.default.op, views.show
+
+    def method(self: Any, index: Any, value: Any) -> None:
+        data, kind = self._data, type(value)
+        if type(data) is not ndarray or type(self) not in plain_kinds or modes.special is not None:
+            return slow(self, index, value)  # a mode sees the operators that PyTorch's sees: an element is copied
+        if kind in _NUMBERS:
+            view = show(self, index)
+            if view is None:
+                return slow(self, index, value)
+            view.fill_(value)
+            return None
+        given = value._data if kind in plain_kinds else None
+        if type(given) is not ndarray or given.dtype is not data.dtype:
+            return slow(self, index, value)
+        indices = _indices(data, index if type(index) is tuple else (index,))
+        if indices is not None:
+            if given.ndim <= _room(data, indices):
+                walk_module.inplace(put, (self, indices, value, False))
+                return None
+        else:
+            view = show(self, index)
+            if view is not None and given.ndim <= view._data.ndim:
+                view.copy_(value)
+                return None
+        return slow(self, index, value)
+
+    return known_as(slow, method)
+
+
+def _steps(shape: tuple[int, ...], items: tuple[Any, ...]) -> list[tuple[int, Any]] | None:
+    """(dim, integer or slice) of each view, in order; None where items are of other kinds, or not within bounds."""
+    if len(items) > len(shape):
+        return None
+    steps: list[tuple[int, Any]] = []
+    dim = 0
+    for item, size in zip(items, shape, strict=False):
+        if type(item) is int:
+            if not -size <= item < size:
+                return None
+            steps.append((dim, item))
+            continue
+        if type(item) is not slice:
+            return None
+        start, stop, step = item.start, item.stop, item.step
+        if start is not None or stop is not None or step is not None:
+            if not (start is None or type(start) is int) or not (stop is None or type(stop) is int):
+                return None
+            if step is not None and (type(step) is not int or step < 1):
+                return None
+            if start is not None or stop is not None or step != 1:
+                steps.append((dim, item))
+        dim += 1
+    return steps
+
+
+def _indices(data: Any, items: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The items as a list of `aten::index`: tensors of integers, None for whole dims; None where there are others."""
+    if len(items) > data.ndim:
+        return None
+    found: list[Any] = []
+    count = 0
+    for item in items:
+        if type(item) is Tensor:
+            array = item._data
+            if type(array) is not ndarray or array.dtype is not _INDEX or not array.ndim:
+                return None
+            found.append(item)
+            count = len(found)
+        elif type(item) is slice and item == _WHOLE:
+            found.append(None)
+        else:
+            return None
+    return tuple(found[:count]) if count else None
+
+
+def _room(data: Any, indices: tuple[Any, ...]) -> int:
+    """How many dims what they index has."""
+    ranks = [i._data.ndim for i in indices if i is not None]
+    return data.ndim - len(ranks) + max(ranks)
+
+
+def install() -> None:
+    """Put the short ways on Tensor."""
+    views = _Views()
+    for name, short in (("__getitem__", _getitem), ("__setitem__", _setitem)):
+        setattr(Tensor, name, short(getattr(Tensor, name), views))

@@ -1,0 +1,305 @@
+"""Composites that are replayed with their history: what one of them calls is one entry of the trace, and the nodes that
+autograd makes for these calls are made from what was noted of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from weft.autograd.accumulate import AccumulateGrad
+from weft.autograd.anomaly import anomaly
+from weft.autograd.node import Node, OpNode
+from weft.autograd.record import gradient_edge
+from weft.autograd.saved import SavedTensor, default_hooks
+from weft.functionalizer.storage import Order
+from weft.functionalizer.writes import Path
+from weft.lazy.device import LazyDevice
+from weft.lazy.payload import LazyPayload
+from weft.lazy.recorded import Recorded, Structure
+from weft.lazy.recording import Args, Operand, Recording, Unrecordable, ViewOfOperand
+from weft.lazy.rules import MOST_KINDS, NOT_RECORDED, Operands, Rules
+from weft.lazy.values import Deferred
+from weft.ops.geometry import Geometry
+from weft.ops.op import Op
+from weft.support.locations import user_mark
+from weft.tensor.history import AutogradState
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+from weft.types import dtype as dt
+from weft.types.tensor_type import TensorType
+
+HOPELESS = 4  # kinds of operands, and none of them could be recorded: then the operator runs as it is
+
+
+class OperandSaved(NamedTuple):
+    """In a saved value's place: an operand."""
+
+    turn: int
+
+
+class ResultSaved(NamedTuple):
+    """In a saved value's place: one of the tensors that are made; is_output: by the node itself, its result so many."""
+
+    tensor: int
+    is_output: bool
+    number: int
+
+
+class Made(NamedTuple):
+    """A tensor that nodes save, or that comes out: a new one around a result (turn), or a view of the memory of another
+    one or of an operand (base; operands from behind). node, slot: where its gradient flows (-1: nowhere).
+    """
+
+    turn: int | None
+    order: Order | None
+    base: int
+    path: Path
+    type: TensorType
+    geometry: Geometry | None
+    node: int
+    slot: int
+
+
+class Noted(NamedTuple):
+    """A node. edges: of each the node, or an operand from behind (~turn), and the input's number."""
+
+    type: Any
+    edges: tuple[tuple[int, int] | None, ...]
+    saved: tuple[Any, ...]
+    counts: tuple[int, ...]
+    metadata: list[Any]
+
+
+class Composite:
+    """A composite's calls for operands of certain types, its nodes in order, and its results among the tensors."""
+
+    def __init__(
+        self, calls: Recorded, gives_operands: bool, nodes: Sequence[Noted], tensors: Sequence[Made], results: Any
+    ) -> None:
+        self.calls, self.gives_operands = calls, gives_operands
+        self.nodes, self.tensors, self.results = nodes, tensors, results
+        self.behind: list[list[int]] = [[] for _ in nodes]  # of each node, the tensors whose gradients flow into it
+        for i, made in enumerate(tensors):
+            if made.node >= 0:
+                self.behind[made.node].append(i)
+
+    def replay(self, device: LazyDevice, operands: Sequence[Tensor], values: Sequence[Deferred]) -> Any:
+        """The results, with the history that the calls would have given them."""
+        tensors: list[Tensor] = []
+        for made in self.tensors:
+            if made.turn is not None:
+                tensors.append(device.fresh(values[made.turn], made.order))
+                continue
+            base = tensors[made.base] if made.base >= 0 else operands[~made.base]
+            data = device.shown(base)
+            assert data is not None
+            shown = Tensor(type(data)(data.storage, data.path + made.path, made.type, made.geometry))
+            shown._storage = base.storage()
+            tensors.append(device.note(shown))
+        nodes: list[Node] = []
+        mark = user_mark(3) if self.nodes else None
+        for noted, behind in zip(self.nodes, self.behind, strict=True):
+            edges = tuple([
+                None if e is None else (nodes[e[0]], e[1]) if e[0] >= 0 else gradient_edge(operands[~e[0]])
+                for e in noted.edges
+            ])
+            node = noted.type(edges, tuple([_saved(s, operands, tensors) for s in noted.saved]), noted.counts)
+            node.metadata_of_inputs, node.mark = list(noted.metadata), mark
+            nodes.append(node)
+            for i in behind:
+                tensors[i]._autograd = AutogradState(False, node, self.tensors[i].slot)
+        results = self.results
+        return tensors[results] if type(results) is int else tuple([tensors[i] for i in results])
+
+
+def _saved(saved: Any, operands: Sequence[Tensor], tensors: Sequence[Tensor]) -> Any:
+    kind = type(saved)
+    if kind is OperandSaved:
+        return SavedTensor(operands[saved.turn])
+    if kind is ResultSaved:
+        return SavedTensor(tensors[saved.tensor], saved.is_output, saved.number)
+    return tuple([_saved(s, operands, tensors) for s in saved]) if kind is tuple else saved
+
+
+class HistoryRecording(Recording):
+    """One run of a composite on stand-ins of its operands, some of which want a gradient."""
+
+    def composite(
+        self, op: Op, args: Args, operands: Sequence[Operand], needs: Sequence[bool], structures: dict[Any, Structure]
+    ) -> Composite:
+        """What was called, without the calls that nobody needs. Raises Unrecordable."""
+        at = iter(operands)
+        given = [self._stand_in(a, at) for a in args]
+        for tensor, wanted in zip(self.stand_ins, needs, strict=True):
+            if wanted:
+                tensor.requires_grad_()
+        assert op.decompose is not None
+        with self.device.backend.constants(()):
+            out = op.decompose(*given)
+        if any([t._data.storage.value is not v for t, v in zip(self.stand_ins, self.values, strict=True)]):
+            raise Unrecordable("it writes into an operand")
+        self._made: list[Made] = []
+        self._bases: dict[int, int] = {}  # by the identity of a storage
+        self._seen: dict[Any, int] = {}
+        outputs = out if type(out) is tuple else (out,)
+        for output in outputs:
+            if not isinstance(output, Tensor) or output._view is not None or output._data.path:
+                raise Unrecordable("it gives a view, or no tensor")
+        nodes = _nodes_behind(outputs)
+        self._places: dict[Any, int] = {node: i for i, node in enumerate(nodes)}
+        results = [self._tensor(o._data, *self._history(o)) for o in outputs]
+        if len(set(results)) < len(results):
+            raise Unrecordable("it gives a tensor twice")
+        noted = [self._noted(node) for node in nodes]
+        calls = self.calls(structures, ())
+        return Composite(
+            calls, self.gives_operands, noted, self._made, tuple(results) if type(out) is tuple else results[0]
+        )
+
+    def _history(self, tensor: Tensor) -> tuple[int, int]:
+        state = tensor._autograd
+        if state is None or state.node is None:
+            return -1, 0
+        return self._places[state.node], state.index
+
+    def _noted(self, node: OpNode) -> Noted:
+        edges: list[tuple[int, int] | None] = []
+        for edge in node.edges:
+            if edge is None:
+                edges.append(None)
+            elif type(edge[0]) is AccumulateGrad:
+                edges.append((~self._operand(edge[0].variable), 0))
+            else:
+                edges.append((self._places[edge[0]], edge[1]))
+        saved = tuple([self._saved(s, node) for s in node.raw_values()])
+        return Noted(type(node), tuple(edges), saved, node.argument_counts, node.metadata_of_inputs)
+
+    def _operand(self, tensor: Any) -> int:
+        for i, known in enumerate(self.stand_ins):
+            if known is tensor:
+                return i
+        raise Unrecordable("it makes a leaf of its own")
+
+    def _saved(self, saved: Any, node: OpNode) -> Any:
+        if type(saved) is tuple:
+            return tuple([self._saved(s, node) for s in saved])
+        if type(saved) is not SavedTensor:
+            if isinstance(saved, Tensor):
+                raise Unrecordable("it saves a tensor as it is")
+            return saved
+        if saved.leaf is not None and (saved.leaf.requires_grad or any([saved.leaf is t for t in self.stand_ins])):
+            return OperandSaved(self._operand(saved.leaf))
+        payload: LazyPayload = saved.payload
+        if payload.storage.version != saved.version:
+            raise Unrecordable("it writes into what it saved")
+        for i, known in enumerate(self.stand_ins):
+            if payload.storage is known._data.storage and not payload.path:
+                return OperandSaved(i)
+        history = (-1, 0)
+        if saved.is_output:
+            history = (self._places[node], saved.index)
+        elif saved.history is not None:
+            history = (self._places[saved.history[0]], saved.history[1])
+        return ResultSaved(self._tensor(payload, *history), saved.is_output, saved.index)
+
+    def _tensor(self, payload: LazyPayload, node: int, index: int) -> int:
+        """The number of a tensor that is made."""
+        storage = payload.storage
+        key = (id(storage), payload.path, node, index)
+        found = self._seen.get(key)
+        if found is not None:
+            return found
+        for i, known in enumerate(self.stand_ins):
+            if storage is known._data.storage:
+                return self._add(key, self._view_of_operand(i, payload, node, index))
+        if storage.device is not self.device:
+            raise Unrecordable("it keeps what comes from elsewhere")
+        base = self._bases.get(id(storage))
+        is_view = bool(payload.path) or base is not None
+        if base is None:
+            mine = (-1, 0) if is_view else (node, index)
+            made = Made(self._turn(storage.value), storage.order, -1, (), storage.type, None, *mine)
+            base = self._bases[id(storage)] = self._add((id(storage), (), *mine), made)
+        if not is_view:
+            return base
+        geometry = payload.geometry() if payload.path else None
+        return self._add(key, Made(None, None, base, payload.path, payload.type, geometry, node, index))
+
+    def _view_of_operand(self, turn: int, payload: LazyPayload, node: int, index: int) -> Made:
+        operand = self._operands[turn]
+        if operand.is_apart or not payload.path:
+            raise Unrecordable("it keeps an operand, or a view of memory that was only read")
+        view = ViewOfOperand(turn, payload.path, operand)
+        return Made(None, None, ~turn, view.taken, view.type, view.geometry, node, index)
+
+    def _add(self, key: Any, made: Made) -> int:
+        self._seen[key] = len(self._made)
+        self._made.append(made)
+        return len(self._made) - 1
+
+
+def _nodes_behind(outputs: Sequence[Tensor]) -> list[OpNode]:
+    """The nodes of operators behind some tensors, the earliest first."""
+    found: dict[Any, None] = {}
+    stack: list[Any] = [t._autograd.node for t in outputs if t._autograd is not None and t._autograd.node is not None]
+    while stack:
+        node = stack.pop()
+        if node in found or type(node) is AccumulateGrad:
+            continue
+        if not isinstance(node, OpNode) or node.tensor_hooks or node.pre_hooks or node.post_hooks:
+            raise Unrecordable("its history is more than operators")
+        found[node] = None
+        stack.extend([e[0] for e in node.edges if e is not None])
+    return sorted(found, key=lambda node: node.sequence)
+
+
+class Composites:
+    """The composites that were recorded for one device."""
+
+    def __init__(self, device: LazyDevice) -> None:
+        self._device = device
+        self._known: dict[Any, Composite | None] = {}
+        self._kinds: Counter[Op] = Counter()
+        self._recorded: set[Op] = set()
+
+    def run(self, rules: Rules, op: Op, args: Args) -> Any:
+        """The operator's results, or NOT_RECORDED."""
+        if op not in self._recorded and self._kinds[op] >= HOPELESS:
+            return NOT_RECORDED
+        if op.effect not in ("pure", "raises") or default_hooks.stack or anomaly.enabled or modes.inference:
+            return NOT_RECORDED
+        operands = Operands()
+        signs = rules.signs(args, operands, None)
+        if signs is None or not operands.tensors:
+            return NOT_RECORDED
+        needs = tuple([t.requires_grad for t in operands.tensors]) if modes.grad else (False,) * len(operands.tensors)
+        key = (op, signs, needs, dt.get_default())
+        found = self._known.get(key, NOT_RECORDED)
+        if found is NOT_RECORDED:
+            found = self._record(rules, key, args, operands)
+        if found is None or not self._device.may_repeat(found.calls):
+            return NOT_RECORDED
+        values = rules.appended(found, operands.values, ())
+        return found.replay(self._device, operands.tensors, values)
+
+    def _record(self, rules: Rules, key: Any, args: Args, operands: Operands) -> Composite | None:
+        op, _, needs, _ = key
+        if self._kinds[op] >= MOST_KINDS:
+            return None
+        self._kinds[op] += 1
+        recording = HistoryRecording(self._device.name, rules.make)
+        before = modes.grad
+        try:
+            modes.grad = True in needs
+            found: Composite | None = recording.composite(
+                op, args, rules.shown(operands), needs, rules.structures
+            )
+            self._recorded.add(op)
+        except Exception:  # what is wrong is said where the operator runs as it is
+            found = None
+        finally:
+            modes.grad = before
+        self._known[key] = found
+        return found

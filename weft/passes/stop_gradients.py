@@ -1,0 +1,55 @@
+"""stop_gradients: no gradient flows through operands that had no history when their node was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weft.ir.builder import Builder
+from weft.ir.graph import Graph, Node, Operand, Value
+from weft.ir.opaque import STOP_GRADIENT
+from weft.passes.rebuild import rebuild, same_objects
+from weft.types.tensor_type import FLOAT, TensorType
+
+Without = tuple[Any, ...]  # for each argument of a node whether it had no history; of a list, for each of its parts
+
+
+def is_without_some(without: Without) -> bool:
+    """Whether any operand had no history."""
+    return any([any(w) if type(w) is tuple else w for w in without])
+
+
+def stop_gradients(graph: Graph, without: Mapping[Node, Without]) -> Graph:
+    """The graph with a node of autograd::stop_gradient in front of each such operand that a gradient could reach."""
+    flowing = _flowing(graph)
+
+    def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+        def stopped(was: Any, now: Any, lacks: Any) -> Any:
+            if type(lacks) is tuple and type(was) is tuple:
+                return tuple([
+                    stopped(a, b, lacks[i]) if i < len(lacks) else b
+                    for i, (a, b) in enumerate(zip(was, now, strict=True))
+                ])
+            if lacks is not True or type(was) is not Value or was not in flowing or type(now) is not Value:
+                return now
+            return builder.emit(STOP_GRADIENT, (now,)).output if isinstance(now.type, TensorType) else now
+
+        changed = tuple([stopped(*each) for each in zip(node.args, args, without[node], strict=True)])
+        return None if same_objects(changed, args) else tuple(builder.emit_like(node, changed).outputs)
+
+    return rebuild(graph, rewrite, lambda node: node in without and is_without_some(without[node]))
+
+
+def _flowing(graph: Graph) -> set[Value]:
+    """The parameters that may have a history, and all that is computed of them."""
+    found = {p for p in graph.params if p.type is FLOAT or _is_differentiable(p.type)}
+    for node in graph.walk():
+        if not found.isdisjoint(node.needs()):
+            found.update(node.outputs)
+            for block in node.blocks:
+                found.update(block.params)
+    return found
+
+
+def _is_differentiable(kind: Any) -> bool:
+    return isinstance(kind, TensorType) and (kind.dtype is None or kind.dtype.is_differentiable)
