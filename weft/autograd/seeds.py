@@ -9,7 +9,7 @@ from typing import Any, cast
 from weft.autograd.anomaly import anomaly
 from weft.autograd.node import Edge, GradientEdge
 from weft.autograd.record import gradient_edge
-from weft.ops.overrides import override_classes
+from weft.ops.overrides import plain_kinds
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
 from weft.tensor.dense import is_dense, payload_of
@@ -90,7 +90,9 @@ def retain_inputs(inputs: Any) -> None:
 
 def run_by_backend(edges: Sequence[Edge], seeds: Sequence[Any], keep: bool) -> bool:
     """Whether the back end of the gradients has run the call, which gives leaves their gradients and no more."""
-    if not seeds or is_dense(seeds[0]) or anomaly.enabled or modes.capture is not None or override_classes:
+    if not seeds or is_dense(seeds[0]) or anomaly.enabled or modes.capture is not None:
+        return False
+    if any([type(seed) not in plain_kinds for seed in seeds]):  # a class of the user's, or a mode, may be asked
         return False
     previous, modes.grad = modes.grad, False
     try:

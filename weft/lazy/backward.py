@@ -19,6 +19,7 @@ from weft.autograd.saved import SavedTensor
 from weft.lazy.rules import NOT_RECORDED, Rules
 from weft.lazy.trace import State
 from weft.ops.backward import apply_functional
+from weft.ops.overrides import plain_kinds
 from weft.ops.packet import aten
 from weft.support.errors import WeftError
 from weft.tensor.tensor import Tensor
@@ -146,13 +147,13 @@ def _has_hooks(node: Node) -> bool:
 
 def _look(leaf: AccumulateGrad) -> tuple[Any, Any, bool] | None:
     """What gradients of a leaf look like: their types, the strides they are kept with (None: row-major), and whether
-    they are added to others. None where somebody hears when the leaf takes its gradient.
+    they are added to others. None where somebody hears when the leaf takes its gradient, or its class takes calls over.
     """
     variable = leaf.variable
     if variable is None:
         return leaf.metadata_of_inputs, None, True
     state = variable._autograd
-    if state is None or state.post_accumulate:
+    if state is None or state.post_accumulate or type(variable) not in plain_kinds:
         return None
     strides = None if is_row_major(variable) else variable.geometry().strides
     return leaf.metadata_of_inputs, strides, state.grad is not None

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from weft.autograd.accumulate import gradient_of
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
 from weft.optim.optimizer import Optimizer, Params
-from weft.optim.updates import Group, descent
+from weft.optim.updates import Group, directed, update_each
 from weft.support.errors import StateError, ValueProblem
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.limits import finfo
@@ -44,32 +46,63 @@ class Adafactor(Optimizer):
 
     def _update_group(self, group: Group, params: list[Tensor]) -> None:
         lr, decay = self._number(group, "lr"), self._number(group, "weight_decay")
+        eps, least = group["eps"]
+        shrink = 1 - lr * decay if decay != 0 else None
         for clock in self._clocks(group, params):
-            count = aten.full((), 0.0, dtype=dt.float64) + clock.count
-            fresh = count ** group["beta2_decay"]
-            relative = aten.minimum(aten.full((), 0.0, dtype=dt.float64) + lr, count**-0.5)
+            fresh = clock.count ** group["beta2_decay"]
+            relative = _smaller(lr, clock.count**-0.5)
+            rows = []
             for p in clock.params:
-                grad = descent(p, group["maximize"], 0)
-                size = relative * aten.clamp_min(_root_mean_square(p), group["eps"][1])
-                if decay != 0:
-                    p.mul_(1 - lr * decay)
-                eps = group["eps"][0]
                 floor = finfo(p.dtype).eps if eps is None else eps
-                update = aten.rsqrt(aten.clamp_min(self._squares(p, grad, fresh, floor), floor * floor)) * grad
-                p.add_(update * (-size / aten.clamp_min(_root_mean_square(update) / group["d"], 1.0)).to(p.dtype))
+                rows.append((p, gradient_of(p), *self._averages(p), floor, floor * floor))
+            update_each(_update, rows, group["maximize"], shrink, fresh, -relative, least, group["d"])
 
-    def _squares(self, p: Tensor, grad: Tensor, fresh: Tensor, floor: float) -> Tensor:
-        """The average of squared gradients after this step, of which `fresh` is the newest one's share."""
-        fresh = fresh.to(grad.dtype)
-        if grad.ndim < 2:
-            variance: Tensor = self._state_of(p, ("variance",))["variance"]
-            return variance.lerp_(grad * grad, fresh)
+    def _averages(self, p: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """The averages of squared gradients: of all elements, or else of rows and of columns."""
+        if p.ndim < 2:
+            return self._state_of(p, ("variance",))["variance"], None, None
         self._state_of(p, ("row_var",), lambda p: aten.new_zeros(p, (*p.dims[:-1], 1)))
         state = self._state_of(p, ("col_var",), lambda p: aten.new_zeros(p, (*p.dims[:-2], 1, p.dims[-1])))
-        square = grad * grad
-        rows = state["row_var"].lerp_(aten.mean(square, -1, True), fresh)
-        columns = state["col_var"].lerp_(aten.mean(square, -2, True), fresh)
-        return aten.matmul(rows, columns) / aten.clamp_min(aten.mean(rows, -2, True), floor)
+        return None, state["row_var"], state["col_var"]
+
+
+def _update(
+    p: Tensor, gradient: Tensor, variance: Tensor | None, rows: Tensor | None, columns: Tensor | None, floor: float,
+    floor_squared: float, maximize: bool, shrink: Any, fresh: Any, size: Any, least: float, most: float,
+) -> None:
+    """One step of one parameter. variance, rows, columns: its state; fresh: the share of the newest gradient in it;
+    size: of the step relative to the parameter, with its sign; least: of the parameter's size; most: of the update's.
+    """
+    gradient = directed(gradient, p, maximize, 0)
+    size = aten.clamp_min(_root_mean_square(p), least) * size
+    if shrink is not None:
+        p.mul_(shrink)
+    squares = _squares(gradient, variance, rows, columns, fresh, floor)
+    update = aten.rsqrt(aten.clamp_min(squares, floor_squared)) * gradient
+    p.add_(update * (size / aten.clamp_min(_root_mean_square(update) / most, 1.0)).to(p.dtype))
+
+
+def _squares(
+    gradient: Tensor, variance: Tensor | None, rows: Tensor | None, columns: Tensor | None, fresh: Any, floor: float
+) -> Tensor:
+    """The average of squared gradients after this step."""
+    if isinstance(fresh, Tensor):
+        fresh = fresh.to(gradient.dtype)
+    square = gradient * gradient
+    if rows is None or columns is None:
+        assert variance is not None
+        return variance.lerp_(square, fresh)
+    rows.lerp_(aten.mean(square, -1, True), fresh)
+    columns.lerp_(aten.mean(square, -2, True), fresh)
+    return aten.matmul(rows, columns) / aten.clamp_min(aten.mean(rows, -2, True), floor)
+
+
+def _smaller(lr: Any, other: Any) -> Any:
+    """The smaller of two numbers, either of which a capture may have made a tensor."""
+    if modes.capture is None and not isinstance(lr, Tensor):
+        return min(lr, other)
+    zero = aten.full((), 0.0, dtype=dt.float64)
+    return aten.minimum(zero + lr, zero + other)
 
 
 def _root_mean_square(x: Tensor) -> Tensor:

@@ -8,7 +8,8 @@ from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
 from weft.optim.clock import as_number
 from weft.optim.optimizer import Optimizer, Params
-from weft.optim.updates import Group, before_write, descent
+from weft.optim.updates import Group, add_multiple, before_write, directed, update_each
+from weft.tensor.modes import beside, modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 
@@ -33,18 +34,54 @@ class ASGD(Optimizer):
             self._number(group, key) for key in ("lr", "lambd", "alpha", "t0", "weight_decay")
         )
         for clock in self._clocks(group, params):
+            rows = []
+            for row in self._rows(clock.params, "ax"):
+                eta, mu = self._sizes(row[0], group)
+                rows.append((*row, 1 - lambd * eta, -eta, mu))
+            update_each(_update, rows, group["maximize"], decay)
+            eta = lr / (1 + lambd * lr * as_number(clock.count, lr)) ** alpha
+            mu = 1 / _at_least_one(clock.count - start)
             for p in clock.params:
-                if self.state[p].get("eta") is None or self.state[p].get("mu") is None:
-                    self._add_state(p, lambda p: {
-                        "eta": aten.full((), float(group["lr"]), dtype=dt.float32),
-                        "mu": aten.ones((), dtype=dt.float32)})
-                state = self._state_of(p, ("ax",))
-                eta = before_write(state["eta"], group).to(dt.float64)  # 1 - lambd * eta loses too much in float32
-                mu = before_write(state["mu"], group)
-                grad = descent(p, group["maximize"], decay)
-                p.mul_(1 - lambd * eta)
-                p.add_(-eta * grad)
-                state["ax"].add_((p - state["ax"]) * mu)
-                count = aten.full((), 0.0, dtype=dt.float64) + clock.count
-                state["eta"].copy_(lr / (1 + lambd * lr * as_number(count, lr)) ** alpha)
-                state["mu"].copy_(1 / aten.clamp_min(count - start, 1))
+                state = self.state[p]
+                with beside([state["eta"], state["mu"]], _SIZES):
+                    _set(state["eta"], eta)
+                    _set(state["mu"], mu)
+
+    def _sizes(self, p: Tensor, group: Group) -> tuple[Any, Any]:
+        """How far this step goes, and how much of it the average takes: what the step before left."""
+        state = self.state[p]
+        known = [state[name] for name in ("eta", "mu") if state.get(name) is not None]
+        with beside(known, _SIZES):
+            if len(known) < 2:
+                self._add_state(p, lambda p: {
+                    "eta": aten.full((), float(group["lr"]), dtype=dt.float32), "mu": aten.ones((), dtype=dt.float32)})
+            eta, mu = state["eta"], state["mu"]
+            if modes.capture is None and not group["differentiable"]:
+                return eta.item(), mu.item()
+            # (1 - lambd * eta loses too much in float32)
+            return before_write(eta, group).to(dt.float64), before_write(mu, group)
+
+
+def _update(
+    p: Tensor, gradient: Tensor, average: Tensor, shrink: Any, size: Any, share: Any, maximize: bool, decay: Any
+) -> None:
+    """One step of one parameter. average: its state; size: of the step, with its sign; share: of the new in the mean.
+    """
+    gradient = directed(gradient, p, maximize, decay)
+    p.mul_(shrink)
+    add_multiple(p, gradient, size)
+    average.add_((p - average) * share)
+
+
+def _at_least_one(count: Any) -> Any:
+    return aten.clamp_min(count, 1) if isinstance(count, Tensor) else max(count, 1)
+
+
+def _set(state: Tensor, value: Any) -> None:
+    if isinstance(value, Tensor):
+        state.copy_(value)
+    else:
+        state.fill_(value)
+
+
+_SIZES = "the sizes of the optimizer's steps"

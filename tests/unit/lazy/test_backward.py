@@ -160,3 +160,39 @@ def test_a_rule_is_known_by_zeros_too(rng: Any) -> None:
             p.grad = weft.ones(2, device="lazy")
             optimizer.step()
         assert p.tolist() == pytest.approx([1 - rate * (1 + 1.5 + 1.75)] * 2)
+
+
+class _Overriding(weft.Tensor):
+    """Takes calls over, and changes nothing."""
+
+    @classmethod
+    def __weft_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return super().__weft_function__(func, types, args, kwargs or {})
+
+
+def test_classes_that_take_calls_over_elsewhere_change_no_backward_call(rng: Any) -> None:
+    """What counts is whether a tensor of such a class has a part in the call, not whether one is alive."""
+    arrays = [rng.standard_normal((4, 3)), rng.standard_normal((2, 4))]
+
+    def entries(weight: Any, x: Any) -> tuple[int, list[Any]]:
+        for _ in range(3):
+            weight.grad = None
+            loss = (x @ weight).square().sum()
+            before = _entries()
+            loss.backward()
+            grown = _entries() - before
+            lazy.mark_step()
+        return grown, weight.grad.cpu().tolist()
+
+    def plain() -> list[Any]:
+        return [weft.tensor(a, device="lazy") for a in arrays]
+
+    expected = entries(plain()[0].requires_grad_(), plain()[1])
+    kept = weft.ones(2).as_subclass(_Overriding) + nn.LazyLinear(3)(weft.ones(1, 2)).sum()  # both classes are met
+    assert type(kept) is _Overriding
+    assert entries(plain()[0].requires_grad_(), plain()[1]) == expected
+    for leaf, operand in ((_Overriding, weft.Tensor), (weft.Tensor, _Overriding)):
+        weight, x = plain()
+        grown, grad = entries(weight.as_subclass(leaf).requires_grad_(), x.as_subclass(operand))
+        assert grown > expected[0]
+        assert grad == expected[1]

@@ -115,6 +115,8 @@ OPTIMIZERS = {
     "adagrad": lambda p: weft.optim.Adagrad(p, lr_decay=0.1),
     "adamax": lambda p: weft.optim.Adamax(p),
     "rprop": lambda p: weft.optim.Rprop(p),
+    "asgd": lambda p: weft.optim.ASGD(p, t0=0, weight_decay=0.1),
+    "adafactor": lambda p: weft.optim.Adafactor(p, weight_decay=0.1),
     "muon": lambda p: weft.optim.Muon([q for q in p if q.ndim == 2]),
 }
 
@@ -126,6 +128,23 @@ def test_replayed_updates_train_as_eager_ones_and_compile_nothing_for_another_ra
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
     assert compiles[-1] - compiles[2] <= (name == "radam")  # which begins to adapt at its sixth step
+
+
+@pytest.mark.parametrize("name", ["nadam", "asgd"])
+def test_numbers_of_an_optimizers_own_do_not_wait_in_a_split_step(name: str) -> None:
+    """Those of the first step among them, which makes them: nothing is cut for them."""
+    p = weft.ones(3, requires_grad=True)
+    optimizer = OPTIMIZERS[name]([p])
+
+    @weft.compile(split=True)
+    def step() -> None:
+        optimizer.zero_grad()
+        p.square().sum().backward()
+        optimizer.step()
+
+    for _ in range(3):
+        step()
+    assert not step.cuts
 
 
 def test_an_update_of_tensors_that_share_memory_is_not_replayed() -> None:
