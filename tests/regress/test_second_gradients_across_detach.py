@@ -34,13 +34,42 @@ _STEPS: list[Callable[[Tensor, Tensor], Tensor]] = [
 ]
 
 
+def _loop(x: Tensor, y: Tensor) -> Tensor:
+    def step(i: Tensor, t: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return i + 1, weft.cond(i == 1, lambda: (t * 0.5).detach(), lambda: t + x * y), (s * t).detach() + t
+
+    _, t, s = weft.while_loop(lambda i, t, s: i < 3, step, (0, x * 1, y.detach() * 2))
+    return t * x + s
+
+
+def _scan(x: Tensor, y: Tensor) -> Tensor:
+    def step(carry: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
+        return _without_grad(lambda t: t * row, carry) * carry + x.sum() * y, carry.detach() * row
+
+    carry, rows = weft.scan(step, y, weft.stack([x, y.detach(), x * y]))
+    return carry.sum() + (rows * rows).sum() * x
+
+
+_CHOSEN: list[Callable[[Tensor, Tensor], Tensor]] = [
+    lambda x, y: weft.cond(x.sum() > y.sum(), lambda: (x * y).detach() * y, lambda: x * y),
+    lambda x, y: weft.cond(x.sum() > y.sum(), lambda: x * y, lambda: x.sin().detach()) * x + y,
+    lambda x, y: weft.cond(x[0] > y[0], lambda: _without_grad(weft.sin, x) * y, lambda: y * y) + x * y,
+    lambda x, y: _without_grad(lambda t: weft.cond(t[0] > 1, lambda: t * y, lambda: t.cos()), x) * x + y,
+    _loop, _scan,
+]
+_WAYS = [(_STEPS, 3), (_STEPS + _CHOSEN, 1)]
+
+
+@pytest.mark.parametrize(("steps", "count"), _WAYS, ids=["one_way", "chosen_ways"])
 @pytest.mark.parametrize("backend", ["llvm", "interpret"])
-def test_random_programs_to_third_order(backend: str, rng: np.random.Generator) -> None:
-    for _ in range(6 if backend == "interpret" else 3):
-        steps = [_STEPS[i] for i in rng.integers(len(_STEPS), size=4)]
+def test_random_programs_to_third_order(
+    backend: str, steps: list[Callable[[Tensor, Tensor], Tensor]], count: int, rng: np.random.Generator
+) -> None:
+    for _ in range(5 if backend == "interpret" else 2):
+        drawn = [steps[-1 - i] for i in rng.integers(min(len(steps), 11), size=count + 1)]
         data = rng.uniform(0.3, 1.2, (2, int(rng.integers(2, 5))))
 
-        def forward(x: Tensor, y: Tensor, steps: list[Callable[[Tensor, Tensor], Tensor]] = steps) -> Tensor:
+        def forward(x: Tensor, y: Tensor, steps: list[Callable[[Tensor, Tensor], Tensor]] = drawn) -> Tensor:
             for step in steps:
                 x, y = step(x, y), x
             return x * y

@@ -175,11 +175,12 @@ class Builder:
         self._append(node)
         return node
 
-    def emit_like(self, node: Node, args: tuple[Operand, ...], blocks: tuple[Block, ...] = ()) -> Node:
-        """Re-emit a node with new arguments; its type rule runs again only when an argument's type changed."""
-        key = None
-        if node.op.effect in REPEATABLE and not blocks:
-            key = (node.op, memo_key(args))
+    def emit_like(self, node: Node, args: tuple[Operand, ...], variant: object = None) -> Node:
+        """Re-emit a node without blocks, with new arguments; its type rule runs again only when an argument's type
+        changed. variant: as for emit."""
+        key: Any = None
+        if node.op.effect in REPEATABLE:
+            key = (node.op, memo_key(args)) if variant is None else (node.op, memo_key(args), variant)
             found = self._find(key)
             if found is not None and len(found.outputs) == len(node.outputs):
                 return found
@@ -192,7 +193,7 @@ class Builder:
             types = self.infer(node.op, args)
         if self.env.demands:
             self._settle_demands(node.where)
-        fresh = Node(node.op, args, types, blocks, node.where)
+        fresh = Node(node.op, args, types, (), node.where)
         for old, new in zip(node.outputs, fresh.outputs, strict=True):
             new.name = old.name
         self._append(fresh)

@@ -16,16 +16,21 @@ Env = dict[Value, Operand]
 # Called with (builder, node, mapped arguments); returns the operands that stand for the node's results,
 # or None to keep the node.
 Rewrite = Callable[[Builder, Node, tuple[Operand, ...]], "tuple[Operand, ...] | None"]
+# Called with (builder, node, arguments) for nodes with blocks and (builder, block, results) for those; returns what is
+# to take the operands' place.
+Border = Callable[[Builder, "Node | Block", tuple[Operand, ...]], tuple[Operand, ...]]
 
 
-def rebuild(graph: Graph, rewrite: Rewrite, wants: Callable[[Node], bool] | None = None) -> Graph:
-    """The graph with `rewrite` offered every node that it `wants` (all, if not given).
-    The same object comes back when nothing changed.
+def rebuild(
+    graph: Graph, rewrite: Rewrite, wants: Callable[[Node], bool] | None = None, border: Border | None = None
+) -> Graph:
+    """The graph with `rewrite` offered every node that it `wants` (all, if not given), and `border` what goes into and
+    out of blocks. The same object comes back when nothing changed.
 
     Nodes whose arguments did not change are taken over as they are: only what a rewrite touched, and what depends on
     it, is emitted anew.
     """
-    if wants is not None and not any(wants(n) for n in graph.walk()):
+    if border is None and wants is not None and not any(wants(n) for n in graph.walk()):
         return graph
     changed = [False]
     builder = Builder(graph.name, graph.env)
@@ -33,7 +38,7 @@ def rebuild(graph: Graph, rewrite: Rewrite, wants: Callable[[Node], bool] | None
     env: Env = {}
     with builder.active():
         for node in graph.nodes:
-            _emit(builder, node, env, rewrite, wants, changed)
+            _emit(builder, node, env, rewrite, wants, border, changed)
     if not changed[0]:
         return graph
     return builder.graph(tuple(map_operand(r, env) for r in graph.results), graph.writes)
@@ -42,12 +47,13 @@ def rebuild(graph: Graph, rewrite: Rewrite, wants: Callable[[Node], bool] | None
 def append(builder: Builder, block: Block, env: Env) -> tuple[Operand, ...]:
     """Take a block's nodes over into a builder, with operands in place of values, and give its results."""
     for node in block.nodes:
-        _emit(builder, node, env, lambda builder, node, args: None, lambda node: False, [False])
+        _emit(builder, node, env, lambda builder, node, args: None, lambda node: False, None, [False])
     return tuple([map_operand(r, env) for r in block.results])
 
 
 def _emit(
-    builder: Builder, node: Node, env: Env, rewrite: Rewrite, wants: Callable[[Node], bool] | None, changed: list[bool]
+    builder: Builder, node: Node, env: Env, rewrite: Rewrite, wants: Callable[[Node], bool] | None,
+    border: Border | None, changed: list[bool],
 ) -> None:
     args = tuple([map_operand(a, env) for a in node.args]) if env else node.args
     if wants is None or wants(node):
@@ -72,11 +78,14 @@ def _emit(
             changed[0] = True
             env.update(zip(node.outputs, adopted.outputs, strict=True))
         return
-    blocks = tuple(_block(builder, b, env, rewrite, wants, changed) for b in node.blocks)
+    if node.blocks and border is not None:
+        mapped, args = args, border(builder, node, args)
+        changed[0] = changed[0] or not same_objects(mapped, args)
+    blocks = tuple(_block(builder, b, env, rewrite, wants, border, changed) for b in node.blocks)
     if blocks and all(x is y for x, y in zip(blocks, node.blocks, strict=True)) and same_objects(args, node.args):
         builder.nodes.append(node)
         return
-    fresh = builder.emit_like(node, args, blocks) if not blocks else builder.emit_raw(
+    fresh = builder.emit_like(node, args) if not blocks else builder.emit_raw(
         node.op, args, tuple(v.type for v in node.outputs), blocks, node.where)
     env.update(zip(node.outputs, fresh.outputs, strict=True))
 
@@ -93,7 +102,7 @@ def same_objects(a: tuple[Operand, ...], b: tuple[Operand, ...]) -> bool:
 
 def _block(
     builder: Builder, block: Block, env: Env, rewrite: Rewrite, wants: Callable[[Node], bool] | None,
-    changed: list[bool],
+    border: Border | None, changed: list[bool],
 ) -> Block:
     with builder.inner() as inner:
         inner.params = list(block.params)
@@ -101,8 +110,11 @@ def _block(
         before = changed[0]
         changed[0] = False
         for node in block.nodes:
-            _emit(inner, node, scope, rewrite, wants, changed)
+            _emit(inner, node, scope, rewrite, wants, border, changed)
         results = tuple(map_operand(r, scope) for r in block.results)
+        if border is not None:
+            mapped, results = results, border(inner, block, results)
+            changed[0] = changed[0] or not same_objects(mapped, results)
         touched = changed[0] or not same_objects(results, block.results) or len(inner.nodes) != len(block.nodes)
         touched = touched or any(x is not y for x, y in zip(inner.nodes, block.nodes, strict=True))
         changed[0] = before or changed[0]

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from weft.ir.builder import Builder
-from weft.ir.graph import Graph, Node, Operand, Value
+from weft.ir.graph import Block, Graph, Node, Operand, Value
 from weft.ir.opaque import STOP_GRADIENT
 from weft.passes.rebuild import rebuild, same_objects
 from weft.types.tensor_type import FLOAT, TensorType
 
-Without = tuple[Any, ...]  # for each argument of a node whether it had no history; of a list, for each of its parts
+# for each argument of a node, or result of a block, whether it had no history; of a list, for each of its parts
+Without = tuple[Any, ...]
 
 
 def is_without_some(without: Without) -> bool:
@@ -19,11 +20,15 @@ def is_without_some(without: Without) -> bool:
     return any([any(w) if type(w) is tuple else w for w in without])
 
 
-def stop_gradients(graph: Graph, without: Mapping[Node, Without]) -> Graph:
+def stop_gradients(graph: Graph, without: Mapping[Node | Block, Without]) -> Graph:
     """The graph with a node of autograd::stop_gradient in front of each such operand that a gradient could reach."""
     flowing = _flowing(graph)
 
-    def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+    def border(builder: Builder, of: Node | Block, operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        known = without.get(of)
+        if known is None:
+            return operands
+
         def stopped(was: Any, now: Any, lacks: Any) -> Any:
             if type(lacks) is tuple and type(was) is tuple:
                 return tuple([
@@ -34,10 +39,17 @@ def stop_gradients(graph: Graph, without: Mapping[Node, Without]) -> Graph:
                 return now
             return builder.emit(STOP_GRADIENT, (now,)).output if isinstance(now.type, TensorType) else now
 
-        changed = tuple([stopped(*each) for each in zip(node.args, args, without[node], strict=True)])
+        was = of.args if isinstance(of, Node) else of.results
+        return tuple([stopped(*each) for each in zip(was, operands, known, strict=True)])
+
+    def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+        changed = border(builder, node, args)
         return None if same_objects(changed, args) else tuple(builder.emit_like(node, changed).outputs)
 
-    return rebuild(graph, rewrite, lambda node: node in without and is_without_some(without[node]))
+    def wants(node: Node) -> bool:
+        return not node.blocks and node in without and is_without_some(without[node])
+
+    return rebuild(graph, rewrite, wants, border)
 
 
 def _flowing(graph: Graph) -> set[Value]:

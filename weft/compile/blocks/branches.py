@@ -37,6 +37,7 @@ def choose(
     if border:
         flows = [any(b.ends[i] is not None for b in branches) for i in range(len(types))]
         CondBackward(capture, tuple(border), test, branches).attach(outputs, flows)
+        capture.recorder.histories.of.update([(b.block, tuple([e is None for e in b.ends])) for b in branches])
     write_back([b.memory for b in branches], outputs[asked:])
     return outputs[:asked]
 

@@ -64,13 +64,14 @@ def repeat(
     body: Callable[[Builder, Value, list[Tensor], list[Tensor]], Outcome], *,
     entries: Sequence[Edge | None] = (), through: Recorded | None = None, where: Location | None = None,
     counter: int | None = None,
-    written: Sequence[Tensor] = (),
+    written: Sequence[Tensor] = (), is_again: bool = False,
 ) -> list[Tensor]:
     """The carried values at the end of a loop over `body(builder, index, carried, slices)`, and its stacked ys.
 
     entries: where the histories of carried values and slices begin if a graph made earlier says so.
     counter: which carried value counts the steps.
     written: outer tensors that the body writes, the last of the carried ones.
+    is_again: it is the loop of a graph made earlier, with the histories that its values had there.
     """
     given = tuple([capture.tensors.operand(v) for v in (*carried, *xs)])
     count, asked = len(carried), len(carried) - len(written)
@@ -80,13 +81,16 @@ def repeat(
         for known, kind in zip((*entries, *(None,) * (len(kinds) - len(entries))), kinds, strict=True)
     ])
 
+    results: list[Any] = []
+
     def step(inner: Builder) -> list[Any]:
         index = inner.param(INT, "step" if counter is not None else "")
         params = [tensor_of(capture, inner.param(kind), edge) for kind, edge in zip(kinds, begins, strict=True)]
         for base, value in zip(written, params[asked:count], strict=True):
             _begin_with(base, value)
         following, values, rows = body(inner, index, params[:asked], params[count:])
-        return [following, *values, *written, *rows]
+        results[:] = [following, *values, *written, *rows]
+        return results
 
     start = tuple([end_of(v) for v in (*carried, *xs)])
     recorded = record(capture, step, through)
@@ -106,6 +110,8 @@ def repeat(
     node = capture.recorder.builder.emit_raw(
         LOOP, (steps, test, made.carried, made.xs, reverse), types, (recorded.block,), where
     )
+    if modes.grad or is_again:
+        capture.recorder.histories.note_loop(node, carried, xs, results)
     outputs = [capture.tensors.fresh(v) for v in node.outputs]
     flows = _flows(made)
     if any(flows):
@@ -258,6 +264,6 @@ class WhileLoopBackward(ControlBackward):
         given = [self._again(i) for i in range(len(loop.start))]
         found = repeat(
             capture, self._now(loop.trip), self._now(loop.condition), given[:count], given[count:], loop.reverse, step,
-            entries=loop.entries, through=loop.body,
+            entries=loop.entries, through=loop.body, is_again=True,
         )
         return found[count:]

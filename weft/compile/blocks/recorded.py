@@ -31,6 +31,7 @@ from weft.types.tensor_type import TensorType
 
 if TYPE_CHECKING:
     from weft.compile.capture.capture import Capture
+    from weft.compile.capture.recorder import GraphRecorder
 
 Spans = tuple[range, ...]
 
@@ -75,7 +76,7 @@ class Recorded:
         """Emit the block's nodes once more into the open block.
         From there on, tensors of the block are their new values."""
         values = {**capture.recorder.values, **dict(zip(self.block.params, params, strict=True))}
-        _copy_nodes(capture.recorder.builder, self.block, values)
+        _copy_nodes(capture.recorder, capture.recorder.builder, self.block, values)
         values.update([(old, map_operand(new, values)) for old, new in self.values.items()])
         # types stay: what has as many rows goes on saying so
         for old in capture.recorder.lengths.keys() & values.keys():
@@ -117,7 +118,7 @@ def record(capture: Capture, body: Callable[[Builder], Sequence[Any]], through: 
         return Recorded(inner.block(operands), ends, spans, capture.recorder.values, memory, around)
 
 
-def _copy_nodes(builder: Builder, block: Block, values: dict[Value, Operand]) -> None:
+def _copy_nodes(recorder: GraphRecorder, builder: Builder, block: Block, values: dict[Value, Operand]) -> None:
     over = _has_been_done(block)
     for node in block.nodes:
         if node in over:
@@ -126,10 +127,11 @@ def _copy_nodes(builder: Builder, block: Block, values: dict[Value, Operand]) ->
         if node.blocks:
             types = tuple([v.type for v in node.outputs])
             made = builder.emit_raw(
-                node.op, args, types, tuple([_copy(builder, b, values) for b in node.blocks]), node.where
+                node.op, args, types, tuple([_copy(recorder, builder, b, values) for b in node.blocks]), node.where
             )
+            recorder.histories.note_copy(made, node)
         else:
-            made = builder.emit_like(node, args)
+            made = recorder.emit_again(builder, node, args)
         values.update(zip(node.outputs, made.outputs, strict=True))
 
 
@@ -142,11 +144,13 @@ def _has_been_done(block: Block) -> set[GraphNode]:
     return {node for node in found if read.isdisjoint(node.outputs)}
 
 
-def _copy(builder: Builder, block: Block, values: dict[Value, Operand]) -> Block:
+def _copy(recorder: GraphRecorder, builder: Builder, block: Block, values: dict[Value, Operand]) -> Block:
     with builder.inner() as inner:
         scope = {**values, **{p: inner.param(p.type, p.name) for p in block.params}}
-        _copy_nodes(inner, block, scope)
-        return inner.block([map_operand(r, scope) for r in block.results])
+        _copy_nodes(recorder, inner, block, scope)
+        made = inner.block([map_operand(r, scope) for r in block.results])
+    recorder.histories.note_copy(made, block)
+    return made
 
 
 def tensor_of(capture: Capture, value: Operand, edge: Edge | None = None) -> Any:

@@ -5,20 +5,21 @@ the latter.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.autograd.node import OpNode
-from weft.ir.graph import Node
+from weft.ir.graph import Block, Node
 from weft.passes.stop_gradients import Without
 from weft.tensor.tensor import Tensor
 
 
 class Histories:
-    """of: for the nodes whose calls had a history, and for calls of backward nodes, which operands had none."""
+    """of: for the nodes whose calls had a history, and for calls of backward nodes, which operands had none; for blocks
+    of such nodes, which results."""
 
     def __init__(self) -> None:
-        self.of: dict[Node, Without] = {}
+        self.of: dict[Node | Block, Without] = {}
         self._expected: tuple[Any, Without] | None = None
 
     def expect(self, args: tuple[Any, ...], node: OpNode) -> None:
@@ -40,15 +41,26 @@ class Histories:
         found, self._expected = self._expected, None
         return None if found is None or found[0] is not args else found[1]
 
-    def taken(self) -> dict[Node, Without]:
+    def taken(self) -> Mapping[Node | Block, Without]:
         """What was noted, which is kept here no longer."""
         found, self.of = self.of, {}
         return found
 
     def note_saved(self, node: Node, saved: Sequence[Any]) -> None:
         """Note of the call of a backward node what it was given of the forward."""
-        self.of[node] = (False, False, tuple([_lacks(s) for s in saved]))
+        self.of[node] = (False, False, lacking(saved))
+
+    def note_loop(self, node: Node, carried: Sequence[Any], xs: Sequence[Any], results: Sequence[Any]) -> None:
+        """Note of a loop with a history what it carries, what it goes over, and what a step gives."""
+        self.of[node] = (False, False, lacking(carried), lacking(xs), False)
+        self.of[node.blocks[0]] = lacking(results)
+
+    def note_copy(self, copy: Node | Block, of: Node | Block) -> None:
+        """What is made once more had the same operands with a history."""
+        if of in self.of:
+            self.of[copy] = self.of[of]
 
 
-def _lacks(saved: Any) -> bool:
-    return isinstance(saved, Tensor) and saved.dtype.is_differentiable and not saved.requires_grad
+def lacking(values: Sequence[Any]) -> Without:
+    """Which of some values are tensors that have no history where they could have one."""
+    return tuple([isinstance(v, Tensor) and v.dtype.is_differentiable and not v.requires_grad for v in values])

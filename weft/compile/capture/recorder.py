@@ -71,6 +71,13 @@ class GraphRecorder:
             self.histories.of[node] = without
         return node
 
+    def emit_again(self, builder: Builder, node: Node, args: tuple[Operand, ...]) -> Node:
+        """Record a call once more, of other operands."""
+        without = self.histories.of.get(node)
+        made = builder.emit_like(node, args, variant=without if without and is_without_some(without) else None)
+        self.histories.note_copy(made, node)
+        return made
+
     @contextmanager
     def inner(self, block: OpenBlock) -> Iterator[Builder]:
         """Record into a nested block. What it writes of outer memory is undone where it ends."""

@@ -26,7 +26,7 @@ from weft.compile.program.inlining import Whole
 from weft.compile.program.kept import save
 from weft.compile.program.program_io import ArgumentSource, StateSource
 from weft.compile.program.tensor_program import Gradients, ProgramBackward
-from weft.ir.graph import Graph
+from weft.ir.graph import Block, Graph
 from weft.ir.graph import Node as IRNode
 from weft.passes.partition import Halves, partition
 from weft.passes.stop_gradients import Without
@@ -200,9 +200,10 @@ class JointProgram:
     @classmethod
     def build(
         cls, graph: Graph, record: JointRecord, results: int, outputs: list[int], backend: str | None,
-        without: Mapping[IRNode, Without],
+        without: Mapping[IRNode | Block, Without],
     ) -> JointProgram:
-        """Cut the joint graph and compile its backward half. without: which operands of nodes had no history."""
+        """Cut the joint graph and compile its backward half. without: which operands of nodes and results of blocks had
+        no history."""
         halves = chosen(partition(graph, results, record.tangents, record.start), results, backend)
         gradients = Gradients(graph, results, record.tangents, halves, backend, without)
         return cls(record, gradients, results, outputs)

@@ -46,7 +46,7 @@ class Gradients:
     """The gradients of a joint graph, whose parameters end with the tangents and whose results begin with `results` of
     the forward's: as a program of saved values, and as a function of the inputs.
 
-    without: which operands of its nodes had no history: no gradient flows through them if it is differentiated again.
+    without: which operands of its nodes and results of its blocks had no history, which gradients do not go through.
     """
 
     joint: Graph
@@ -54,23 +54,32 @@ class Gradients:
     tangents: int
     halves: Halves
     backend: str | None = None
-    without: Mapping[IRNode, Without] = field(default_factory=dict)
+    without: Mapping[IRNode | Block, Without] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.executable = make_executable(self.halves.backward, self.backend)
         self._bodies: dict[tuple[bool, tuple[int, ...]], Body | None] = {}
-        block = Block(self.joint.params, self.joint.nodes, self.joint.results[self.results :])
-        whole = dce(Graph(f"{self.joint.name}_gradients", block, self.joint.env))
+        whole = dce(self._gradients())
         read = {v for node in whole.walk() for v in node.reads()} | {v for r in whole.results for v in values_in(r)}
         # which inputs (then tangents) the gradients are a function of
         self.read = tuple([i for i, p in enumerate(whole.params) if p in read])
-        params = tuple([p for p in whole.params if p in read])
-        self._whole = Graph(whole.name, Block(params, whole.nodes, whole.results), whole.env)
+        self._whole = self._pruned(whole)
+
+    def _gradients(self) -> Graph:
+        block = Block(self.joint.params, self.joint.nodes, self.joint.results[self.results :])
+        return Graph(f"{self.joint.name}_gradients", block, self.joint.env)
+
+    def _pruned(self, whole: Graph) -> Graph:
+        """The gradients as a function of what they read."""
+        params = tuple([whole.params[i] for i in self.read])
+        return Graph(whole.name, Block(params, whole.nodes, whole.results), whole.env)
 
     @cached_property
     def _function(self) -> Graph:
         """The gradients as they are differentiated again."""
-        return stop_gradients(self._whole, self.without)
+        if not self.without:
+            return self._whole
+        return self._pruned(dce(stop_gradients(self._gradients(), self.without)))  # nodes are as they were noted
 
     @cached_property
     def _again(self) -> tuple[TensorProgram, dict[str, str]]:
