@@ -66,7 +66,7 @@ class Lazy(Backend):
             return self._view(op, args)
         if (config.forced and config.is_forced(op)) or not has_value(op):
             return self.at_once(op, args)
-        if op.decompose is not None and (op.type is None or op.effect == "random"):
+        if op.decompose is not None and (op.type is None or op.effect == "random" or is_settled_by(op, args)):
             with drawn_numbers() if op.effect == "random" else nullcontext():
                 return self._own(op, self.open(op, args))
         operands = self._operands(op, args)
@@ -283,6 +283,13 @@ def has_indices(op: Op) -> bool:
 def has_value(op: Op) -> bool:
     """Whether a program brings the operator's results: it acts on nothing outside, and their sizes are known."""
     return op.effect not in ("io", "python") and not op.dynamic_output_shape and not op.host
+
+
+def is_settled_by(op: Op, args: Args) -> bool:
+    """Whether values of arguments decide what is computed (how long a range in fractions is): opened, an operator asks
+    for no more than what they decide, which may be another number the next time.
+    """
+    return any([question(args[i]) for i, question in op.specialized_positions if not isinstance(args[i], Tensor)])
 
 
 def _values(args: Iterable[Any]) -> Iterator[Deferred]:

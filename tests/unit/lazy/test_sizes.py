@@ -105,3 +105,34 @@ def test_another_way_to_take_a_lasting_size_apart_compiles_once() -> None:
         lazy.mark_step()
     assert x.cpu().tolist() == [float(i) for i in range(24)]
     assert (lazy.metrics.counter_value("UncachedCompile") or 0) <= 4
+
+
+MADE: dict[str, Any] = {
+    "tril_indices": lambda n, **where: weft.tril_indices(n, n, **where),
+    "triu_indices": lambda n, **where: weft.triu_indices(n, 7, 2, **where),
+    "tril_indices below": lambda n, **where: weft.tril_indices(7, n, -3, **where),
+    "linspace": lambda n, **where: weft.linspace(0, 1, n, **where),
+    "logspace": lambda n, **where: weft.logspace(0, n, 5, **where),
+    "eye": lambda n, **where: weft.eye(n, 4, **where),
+    "randperm": lambda n, **where: weft.randperm(n, **where),
+    "arange": lambda n, **where: weft.arange(2, n, 3, **where),
+    "arange in fractions": lambda n, **where: weft.arange(0.5, n, 0.25, **where),
+    "diagonal": lambda n, **where: weft.ones(60, 60, **where).diagonal(n - 20).cumsum(0),
+    "hann_window": lambda n, **where: weft.hann_window(n, **where),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_is_made_of_numbers_is_one_program_for_all_of_them(name: str) -> None:
+    """And one for the first number, before another one has come."""
+    make, sizes = MADE[name], range(3, 51, 5)
+    expected = []
+    for device in ("cpu", "lazy"):
+        weft.manual_seed(0)
+        for n in sizes:
+            made = make(n, device=device)
+            lazy.mark_step()
+            expected.append(made.cpu().tolist())
+    for eager, waited in zip(expected, expected[len(sizes) :], strict=False):
+        assert waited == pytest.approx(eager) if not isinstance(eager[0], list) else waited == eager
+    assert lazy.metrics.counter_value("UncachedCompile") <= 2 + (name == "diagonal")  # above and below the main one

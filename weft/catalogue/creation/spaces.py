@@ -160,13 +160,23 @@ def _triangle_type(name: str) -> Callable[..., TensorType]:
     return rule
 
 
-def _triangle_count(name: str, row: Dim, col: Dim, offset: int) -> Dim:
-    """How many places a triangle has: a formula for the usual ones of a square whose size is a symbol, else counted."""
+def _triangle_count(name: str, row: Dim, col: Dim, offset: Dim) -> Dim:
+    """How many places a triangle has."""
     beyond = offset if name == "triu" else -offset
-    if not isinstance(row, int) and row == col and beyond in (0, 1):
+    if row == col and beyond in (0, 1):  # one of a square has no corners that are cut off
         return dm.floordiv(row * (row + 1 - 2 * beyond), 2)
-    places: Dim = _triangle_places(name, shape_env.fixed(row), shape_env.fixed(col), offset).shape[1]
-    return places
+    return _below(row, col, offset) if name == "tril" else row * col - _below(row, col, offset - 1)
+
+
+def _below(row: Dim, col: Dim, offset: Dim) -> Dim:
+    """Places up to a diagonal: each row has one more than the row above, from 0 up to `col`."""
+    return _rising(row + offset) - _rising(offset) - _rising(row + offset - col) + _rising(offset - col)
+
+
+def _rising(last: Dim) -> Dim:
+    """1 + 2 + ... + last; 0 for what is below 1."""
+    count = dm.maximum(last, 0)
+    return dm.floordiv(count * (count + 1), 2)
 
 
 def _triangle_places(name: str, row: int, col: int, offset: int) -> Any:

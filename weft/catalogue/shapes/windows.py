@@ -28,7 +28,7 @@ def _diagonal(g: Geometry, offset: int, dim1: int, dim2: int) -> Geometry:
     a, b = normalize_dim("diagonal", dim1, g.ndim), normalize_dim("diagonal", dim2, g.ndim)
     if a == b:
         raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    down, right = (0, offset) if offset >= 0 else (-offset, 0)
+    down, right = (-offset, 0) if shape_env.less(offset, 0) else (0, offset)
     rows, columns = g.dims[a] - down, g.dims[b] - right
     length = dm.minimum(rows, columns)
     start = g.offset

@@ -14,7 +14,7 @@ from weft.functionalizer.views import refuse_repeated, show
 from weft.layers.backends import backend_of
 from weft.layers.dense import DENSE, INFERENCE_WRITE, check_writeable
 from weft.layers.walk import inplace_untransformed, walk_untransformed
-from weft.lazy.backend import Lazy, has_value
+from weft.lazy.backend import Lazy, has_value, is_settled_by
 from weft.lazy.draws import drawn_numbers
 from weft.lazy.split.device import SplitDevice
 from weft.lazy.split.memory import order_in
@@ -109,7 +109,7 @@ class Split(Lazy):
             return self.at_once(op, args)
         if op.effect == "raises" and is_watched():
             return self.at_once(op, args, "within try")
-        if op.decompose is not None and (op.type is None or op.effect == "random"):
+        if op.decompose is not None and (op.type is None or op.effect == "random" or is_settled_by(op, args)):
             with drawn_numbers() if op.effect == "random" else nullcontext():
                 return self.open(op, args)
         try:
