@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from weft.guards.analyse import MATCH_ARGS, OPENING
 from weft.guards.kinds import BORING, CONTAINERS, Kind
+from weft.guards.origin import INTERNAL
 from weft.guards.plan import Link, Plan
 from weft.guards.reads import Reads
 from weft.guards.rewrite import functions_running, original
@@ -275,7 +276,7 @@ class Visitor:
                 continue
             where = Location(plan.file, line)
             inner = self.reads.attribute(value, name, text, where, True, None, sure)
-            if inner is not MISSING and self.kinds.of(inner) not in _EMPTY:
+            if inner is not MISSING and self.kinds.of(inner) not in _EMPTY and not self._is_machinery(value, inner):
                 found.append((inner, f"{text}.{name}"))
                 if self.kinds.of(inner) in CONTAINERS:
                     self.structure(inner, f"{text}.{name}", where)
@@ -285,6 +286,15 @@ class Visitor:
                     value, name, text, Location(plan.file, line), False, Location(plan.file, line), sure
                 )
         return found
+
+    def _is_machinery(self, module: Any, value: Any) -> bool:
+        """Whether a value that a module of weft's or NumPy's holds is of theirs too: an operator, whose tables are no
+        state of the user's."""
+        of_module = self.kinds.origins.of_module
+        return (
+            self.kinds.of(module) is Kind.NAMESPACE and self.kinds.of(value) in (Kind.INSTANCE, Kind.FUNCTION)
+            and of_module(module.__name__) == INTERNAL == of_module(getattr(value, "__module__", None))
+        )
 
 
 def _runs(raw: Any, code: CodeType) -> bool:
