@@ -66,7 +66,7 @@ class Node:
     def inputs(self) -> tuple[Value, ...]:
         """Every Value among the arguments, in order, repeats included."""
         found = self._inputs
-        if found is None:  # arguments never change: listed once, read by every pass
+        if found is None:  # listed once, read by every pass
             listed: list[Value] = []
             for a in self.args:
                 if type(a) is Value:
@@ -75,6 +75,10 @@ class Node:
                     listed.extend(values_in(a))
             found = self._inputs = tuple(listed)
         return found
+
+    def take(self, args: tuple[Operand, ...]) -> None:
+        """Take other arguments, in a graph that a user edits; a pass makes a new graph."""
+        self.args, self._inputs = args, None
 
     def needs(self) -> tuple[Value, ...]:
         """The Values that the node needs from outside, each once: its inputs, and what its blocks

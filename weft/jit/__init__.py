@@ -14,10 +14,10 @@ from weft.jit.executor.plans import last_executed_plan
 from weft.jit.files.loading import load
 from weft.jit.files.saving import save
 from weft.jit.freezing import freeze, optimize_for_inference, run_frozen_optimizations
-from weft.jit.from_text import create_function_from_graph, parse_ir
 from weft.jit.functions import CompilationUnit, ScriptFunction
 from weft.jit.futures import Future, fork, wait
 from weft.jit.graph import Graph
+from weft.jit.graphs.from_text import create_function_from_graph, parse_ir
 from weft.jit.hot import optimized_execution
 from weft.jit.marks import Attribute, Final, annotate, export, ignore, interface, is_scripting, is_tracing, unused
 from weft.jit.marks import isinstance_of as isinstance

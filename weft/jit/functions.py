@@ -33,16 +33,14 @@ class Scripted:
 
     @property
     def graph(self) -> Graph:
-        """The graph; a method's first parameter is the Module. Calls of other scripted functions are nodes;
-        `graph.inlined()` has their bodies."""
-        graph = self.__weft_program__.graph
-        assert graph is not None
-        return Graph(graph, self.__weft_program__)
+        """The graph, for reading and changing: the program does not see it. A method's first parameter is the Module.
+        Calls of other scripted functions are nodes; `graph.inlined()` has their bodies."""
+        return _graph_of(self.__weft_program__).copy()
 
     @property
     def inlined_graph(self) -> Graph:
         """The graph with the bodies of the functions and methods that it calls."""
-        return self.graph.inlined()
+        return _graph_of(self.__weft_program__).inlined()
 
     def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph that runs for such arguments, with its groups; it is run once to find out."""
@@ -55,7 +53,12 @@ class Scripted:
     @property
     def code(self) -> str:
         """The graph as lines that read like Python."""
-        return code_of_graph(self.graph.ir)
+        return code_of_graph(_graph_of(self.__weft_program__).ir)
+
+
+def _graph_of(program: Program) -> Graph:
+    assert program.graph is not None
+    return Graph(program.graph, program, runs=True)
 
 
 class ScriptFunction(Scripted):

@@ -69,7 +69,7 @@ class BatchedFunction:
         """The program for many examples, where every tensor among the parameters is one for each example."""
         program = self._code(self._tensors()).program
         assert program.graph is not None
-        return Graph(program.graph, program)
+        return Graph(program.graph, program, runs=True)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The results for all examples: a BatchTensor for a tensor, a list of what each example gives for any other

@@ -82,7 +82,7 @@ class Plan:
     @property
     def graph(self) -> Graph:
         """The graph as it runs, bodies of groups printed in place."""
-        return Graph(self._shown, self._whole)
+        return Graph(self._shown, self._whole, runs=True)
 
     @property
     def autodiff_subgraphs(self) -> list[Graph]:

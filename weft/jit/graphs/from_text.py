@@ -6,8 +6,8 @@ from weft.ir.parser import parse_graph
 from weft.ir.verifier import verify
 from weft.jit.functions import ScriptFunction
 from weft.jit.graph import Graph
+from weft.jit.graphs.stored_graphs import read_stored_graph
 from weft.jit.program import Parameter, Program
-from weft.jit.stored_graphs import read_stored_graph
 from weft.types.tensor_type import tuple_of
 
 

@@ -26,31 +26,16 @@ from weft.jit.frontend.compile import Linker, compile_python, names_in
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.definitions import finished_graph
 from weft.jit.frontend.matching import call_any
-from weft.jit.frontend.values import Simple, SugaredValue, TupleValue, constant
+from weft.jit.frontend.values import Simple, TupleValue, constant
+from weft.jit.graphs.calls import call_by_name, spread
+from weft.jit.graphs.stored_text import Line, Text
 from weft.jit.program import Program
 from weft.jit.source import Source
-from weft.jit.stored_text import Line, Text
-from weft.ops.op import OPS, PACKETS
-from weft.support.errors import ParseError
+from weft.ops.op import PACKETS
+from weft.support.errors import ArgumentError, ParseError
 from weft.types import tensor_type as tt
 from weft.types.tensor_type import ListType, TensorType, Type
 
-# TorchScript's names of what the language calls otherwise.
-_NAMES = {
-    "aten::__getitem__": "getitem", "aten::_set_item": "setitem", "aten::__contains__": "contains", "aten::__is__":
-    "is_", "aten::__isnot__": "is_not",
-    "aten::__not__": "not_", "aten::Int": "int", "aten::Float": "float", "aten::Bool": "bool", "aten::str": "str",
-    "aten::floordiv": "floordiv",
-    "aten::div": "truediv", "aten::remainder": "mod", "aten::IntImplicit": "int", "aten::FloatImplicit": "float",
-    "aten::Complex": "complex",
-    "aten::__and__": "bitwise_and", "aten::__or__": "bitwise_or", "aten::__xor__": "bitwise_xor",
-    "aten::__range_length": "range_length",
-}  # fmt: skip
-_ON_TENSORS = {
-    "aten::__and__": "aten::bitwise_and",
-    "aten::__or__": "aten::bitwise_or",
-    "aten::__xor__": "aten::bitwise_xor",
-}
 Scope = dict[str, Simple]
 
 
@@ -120,7 +105,10 @@ class _Reader:
         if special is not None:
             results: list[Simple] = special(self, line, args, scope, indent)
         else:
-            results = self._call(line, args)
+            try:
+                results = call_by_name(self.ctx, self.at, line.kind, args)
+            except ArgumentError as problem:
+                self.text.fail(str(problem))
         if len(results) != len(line.outputs):
             self.text.fail(f"{line.kind} has {len(results)} results, not {len(line.outputs)}")
         for (name, kind), value in zip(line.outputs, results, strict=True):
@@ -134,47 +122,6 @@ class _Reader:
         if not agree and not (isinstance(kind, TensorType) and isinstance(value.type, TensorType)):
             self.text.fail(f"%{name} is said to be of type {kind}, and is of type {value.type}")
 
-    def _call(self, line: Line, args: list[Simple]) -> list[Simple]:
-        """An operator by its name: the tensors' if a tensor is among the arguments, else the language's."""
-        ctx, name = self.ctx, line.kind
-        on_tensors = any(isinstance(a.type, TensorType) for a in args)
-        base = name.partition("::")[2]
-        if name not in _ON_TENSORS if on_tensors and name not in PACKETS else not on_tensors:
-            own = f"prim::{_NAMES.get(name, base)}"
-            found = self._language(own, args) if own in OPS else None
-            if found is not None:
-                return found
-        name = _ON_TENSORS.get(name, name)
-        in_place = name.endswith("_") and name not in PACKETS
-        candidates = PACKETS.get(name[:-1] if in_place else name, [])
-        if not candidates:
-            self.text.fail(f"no operator {line.kind}")
-        problem = ""
-        for op in _ordered(candidates, args):
-            if len(args) > len(op.schema.arguments):
-                problem = (
-                    problem or f"{base}() takes {len(op.schema.arguments)} arguments, not {len(args)}: {op.schema}"
-                )
-                continue
-            limit = sum(not a.keyword_only for a in op.schema.arguments)
-            named = {a.name: v for a, v in zip(op.schema.arguments[limit:], args[limit:], strict=False)}
-            try:
-                return _spread(ctx, self.at, call_any(ctx, self.at, base, [op], args[:limit], named, in_place))
-            except CompileError as error:
-                problem = problem or str(error).split("\n  File")[0]
-        self.text.fail(problem)
-
-    def _language(self, own: str, args: list[Simple]) -> list[Simple] | None:
-        op = OPS[own]
-        if len(args) > len(op.schema.arguments):
-            return None
-        operands = [a.operand for a in args] + [a.default for a in op.schema.arguments[len(args) :]]
-        try:
-            made = self.ctx.emit(op, tuple(operands), self.at)
-        except CompileError:
-            return None
-        return [] if not op.schema.returns else [made]
-
     # ---- blocks
     def block(self, scope: Scope, indent: int, params: list[tuple[str, Type]], count: int) -> Block:
         """The block that stands next: its nodes and results. `params` are declared by it."""
@@ -186,18 +133,6 @@ class _Reader:
             if len(names) != count:
                 self.text.fail(f"the block yields {len(names)} values, should yield {count}")
             return builder.block([self._value(inner_scope, n).operand for n in names])
-
-
-def _ordered(candidates: Any, args: list[Simple]) -> list[Any]:
-    """Overloads with as many arguments as are given first."""
-    return sorted(candidates, key=lambda op: len(op.schema.arguments) != len(args))
-
-
-def _spread(ctx: Context, node: ast.AST, value: SugaredValue) -> list[Simple]:
-    if isinstance(value, TupleValue):
-        return [v.as_value(ctx, node) for v in value.items]
-    simple = value.as_value(ctx, node)
-    return [] if simple.type is tt.NONE else [simple]
 
 
 def _user_name(name: str) -> str:
@@ -298,7 +233,7 @@ def _uninitialized(reader: _Reader, line: Line, args: list[Simple], scope: Scope
 
 
 def _to_tensor(reader: _Reader, line: Line, args: list[Simple], scope: Scope, indent: int) -> list[Simple]:
-    return _spread(
+    return spread(
         reader.ctx,
         reader.at,
         call_any(reader.ctx, reader.at, "scalar_tensor", PACKETS["aten::scalar_tensor"], args, {}),
