@@ -1,13 +1,13 @@
 """count_steps: where a tensor says how many steps a loop makes, the number becomes a size that the program finds, as
 the size of what nonzero gives is. Then what the loop stacks and goes over lies in memory of a known size, and native
-code runs it.
+code runs it. Within a block, the size is found each time that the block runs.
 
 Such are the loops of the backward of weft.while_loop: an earlier loop has counted the steps.
 """
 
 from __future__ import annotations
 
-from weft.ir.graph import Graph, Node, Operand, Value
+from weft.ir.graph import Block, Graph, Node, Operand, Value
 from weft.ir.structure import LOOP, STEPS
 from weft.passes.scripted.rewrite import Emitter, remade, rewrite
 from weft.types import dtype as dt
@@ -16,33 +16,37 @@ from weft.types.tensor_type import TensorType, tensor_type
 
 
 def count_steps(graph: Graph) -> Graph:
-    """The graph with sizes in place of tensors as trip counts of loops over rows. Loops within blocks stay: a size is
-    found once in a run.
-    """
-    if not graph.env.has_unbacked or not any(_length(n) is not None for n in graph.nodes):
+    """The graph with sizes in place of tensors as trip counts of loops over rows."""
+    counted = _counted(graph.block, frozenset()) if graph.env.has_unbacked else {}
+    if not counted:
         return graph
-    depth = 0
-    known: set[tuple[Value, Expr]] = set()
+    open_nodes: list[Node] = []
 
-    def enter(node: Node) -> None:
-        nonlocal depth
-        depth += 1
-
-    def counted(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
-        nonlocal depth
-        depth -= 1
-        length = None if depth else _length(node)
-        if length is None:
+    def sized(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
+        found = counted.get(open_nodes.pop())
+        if found is None:
             return None
-        trip = node.args[0]
-        if (trip, length) not in known:
-            known.add((trip, length))
-            emitter.emit(STEPS, (trip,), tensor_type(dt.bool_, (length, 0)))
+        length, is_first = found
+        if is_first:
+            emitter.emit(STEPS, (node.args[0],), tensor_type(dt.bool_, (length, 0)))
         made = remade(node, (length, *node.args[1:]), node.blocks)
         emitter.nodes.append(made)
         return made.outputs
 
-    return rewrite(graph, counted, enter)
+    return rewrite(graph, sized, open_nodes.append)
+
+
+def _counted(block: Block, known: frozenset[tuple[Operand, Expr]]) -> dict[Node, tuple[Expr, bool]]:
+    """The loops whose number of steps becomes a size, and whether it is not known by then."""
+    found: dict[Node, tuple[Expr, bool]] = {}
+    for node in block.nodes:
+        for inner in node.blocks:
+            found.update(_counted(inner, known))
+        length = _length(node)
+        if length is not None:
+            found[node] = length, (node.args[0], length) not in known
+            known |= {(node.args[0], length)}
+    return found
 
 
 def _length(node: Node) -> Expr | None:

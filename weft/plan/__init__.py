@@ -4,8 +4,8 @@ and what lies where in a frame.
 A plan knows no target: nothing here imports codegen/ or LLVM, and code generation writes down what a plan says.
 Imports loops/ and lower floors.
 
-Start reading at items.py (the steps in order), then lives.py (lifetimes), storage.py (who lives where)
-and arena.py (which buffers share memory), words.py and sizes.py (what a frame holds, and how its sizes are computed),
-frame.py (what Python sees of it). numbers.py says which arithmetic on numbers a program can do itself; numpy_layout.py
-is the plan of a program without native code.
+Start reading at items.py (the steps in order), then lives.py (lifetimes), storage.py (who lives where) and arena.py
+(which buffers share memory), parts.py (kernels in parts), words.py and sizes.py (what a frame holds, and how its
+sizes are computed), frame.py (what Python sees of it). numbers.py says which arithmetic on numbers a program can do
+itself; numpy_layout.py is the plan of a program without native code.
 """

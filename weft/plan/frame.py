@@ -16,7 +16,8 @@ from weft.plan.arena import aligned
 from weft.plan.items import Enter, Event, Item, Leave, NumberStep, event_writes, program_items
 from weft.plan.numbers import KINDS, is_number
 from weft.plan.numpy_layout import graph_symbols, late_binds
-from weft.plan.storage import Storage, assign_storage, chunk_count, scratch_bytes
+from weft.plan.parts import chunk_count, scratch_bytes
+from weft.plan.storage import Storage, assign_storage
 from weft.plan.words import Words
 from weft.runtime.segments import (
     HEADER,
@@ -81,6 +82,7 @@ class Frame:
         self._params = frozenset(lowered.params)
         self.offsets = self.words.take(len(self.storage.placement.sizes))
         self.known = set(self.symbols[: self.given])
+        self.rooms: list[int] = []  # words of the address and size of each piece of memory that native code makes
 
     def _number_words(self) -> dict[Value, int]:
         """A word for each number: parameters, and what nodes compute."""
@@ -111,13 +113,24 @@ class Frame:
         """What a segment needs memory for that could not be planned on entry."""
         needed: dict[int, list[Value]] = {}
         for value, event in self.storage.dynamic.items():
-            needed.setdefault(id(event.block if isinstance(event, Enter) else event), []).append(value)
+            needed.setdefault(id(event.block if isinstance(event, (Enter, Leave)) else event), []).append(value)
         for item in run:
             yield from map(self._tensor, needed.get(id(item), ()))
             if id(item) in self.storage.late_scratch and isinstance(item, KernelCall):
                 yield TensorSlot(
                     self.storage.late_scratch[id(item)], "uint8", self.words.dims((scratch_bytes(item),)), 1
                 )
+
+    def rooms_of(self, run: Iterable[Item]) -> list[int]:
+        """What steps need memory for that native code makes when they are reached: the words of the address, of how
+        much there is, and of how much is needed.
+        """
+        found: list[int] = []
+        for item in run:
+            for root, size in self.storage.rooms.get(id(item), ()):
+                self.rooms += (HEADER + root, self.words.take())
+                found += (*self.rooms[-2:], self.words.dims((size,)))
+        return found
 
     def host_segment(self, item: HostCall) -> HostSegment:
         """A step that Python runs. The symbols that it binds are known from then on."""

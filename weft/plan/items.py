@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from weft.ir.graph import Block, Node, Operand, Value, values_in
-from weft.ir.structure import CONSTANT, IF
+from weft.ir.structure import CONSTANT, IF, STEPS
 from weft.loops.kernel import BlockStep, HostCall, KernelCall, LoweredGraph, Step
 from weft.ops.geometry import contiguous
 from weft.plan.numbers import is_native_number, is_number
@@ -23,6 +23,18 @@ class NumberStep:
     """A node whose result is a number, computed by the program itself."""
 
     node: Node
+
+
+@dataclass(frozen=True, eq=False)
+class CountStep:
+    """A node within control flow that tells a size: the number that an earlier one left in a tensor."""
+
+    node: Node
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """What the size is called."""
+        return found_symbols(self.node)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,24 +86,33 @@ class Leave:
     arm: int
 
 
-Item = KernelCall | HostCall | NumberStep | BlockItem
-Event = KernelCall | HostCall | NumberStep | Enter | Leave
+Item = KernelCall | HostCall | NumberStep | CountStep | BlockItem
+Event = KernelCall | HostCall | NumberStep | CountStep | Enter | Leave
 
 
 def program_items(lowered: LoweredGraph, late: frozenset[str]) -> list[Item]:
     """The steps in order, with every number that they need computed before them.
     Kernels that compute nothing but numbers become NumberSteps.
 
-    late: symbols bound while the program runs; control flow that mentions one is a host call.
+    late: symbols bound while the program runs; control flow that mentions one before that is a host call.
     """
     return _Ordering(lowered, lowered.graph.block, late).items()
+
+
+def found_symbols(node: Node) -> frozenset[str]:
+    """The sizes that a node's results have and that nobody knew before: dims that are a bare `u` symbol."""
+    kinds = [v.type for v in node.outputs if isinstance(v.type, TensorType)]
+    names = [d.symbol_name for k in kinds for d in k.dims or () if isinstance(d, Expr)]
+    return frozenset(n for n in names if n is not None and n[0] == "u")
 
 
 class _Ordering:
     """Builds the list for one block."""
 
-    def __init__(self, lowered: LoweredGraph, block: Block, late: frozenset[str]) -> None:
-        self.lowered, self.own, self.late = lowered, set(block.nodes), late
+    def __init__(
+        self, lowered: LoweredGraph, block: Block, late: frozenset[str], is_inner: bool = False
+    ) -> None:
+        self.lowered, self.own, self.late, self.is_inner = lowered, set(block.nodes), late, is_inner
         self.found: list[Item] = []
         self.done: set[Node] = set()
         self.steps = [part for step in lowered.steps for part in self._parts(step)]
@@ -123,6 +144,10 @@ class _Ordering:
     def _parts(self, step: Step) -> list[Item]:
         if isinstance(step, BlockStep):
             return [native_block(step, self.lowered, self.late) or HostCall(step.node, step.node.needs(), step.outputs)]
+        if isinstance(step, HostCall):
+            self.late = self.late - found_symbols(step.node)
+            if self.is_inner and step.node.op is STEPS:
+                return [CountStep(step.node)]
         if isinstance(step, HostCall) and is_native_number(step.node):
             return [NumberStep(step.node)]
         if isinstance(step, KernelCall) and step.nodes and all(is_native_number(n) for n in step.nodes):
@@ -133,7 +158,8 @@ class _Ordering:
 # ---- control flow
 def native_block(step: BlockStep, outer: LoweredGraph, late: frozenset[str]) -> BlockItem | None:
     """Control flow as native code, or None where only Python can do it."""
-    bodies = tuple(tuple(_Ordering(b, g, late).items()) for b, g in zip(step.blocks, step.node.blocks, strict=True))
+    pairs = zip(step.blocks, step.node.blocks, strict=True)
+    bodies = tuple(tuple(_Ordering(b, g, late, is_inner=True).items()) for b, g in pairs)
     item = BlockItem(step.node, step.blocks, bodies)
     return item if _is_native(item, outer, late) else None
 
@@ -146,32 +172,46 @@ def _is_native(item: BlockItem, outer: LoweredGraph, late: frozenset[str]) -> bo
     mentioned += [v for g in item.lowered for v in values_in(tuple(g.results))]
     mentioned += [*item.node.inputs(), *item.node.outputs]
     inner = {v for g in item.lowered for v in g.alias}
-    rows = set() if item.is_if else _found_rows(item)
     if (
-        not all(_is_plain(v, outer, frozenset() if v in rows else late) for v in mentioned if v not in inner)
+        not all(_is_plain(v, outer) for v in mentioned if v not in inner)
         or not all(_lies_plain(v, g) for g in item.lowered for v in values_in(tuple(g.results)))
+        or not _is_sized([item], set(late))
     ):
         return False
     env = outer.graph.env
     return _fits_if(item, env) if item.is_if else _fits_loop(item, env)
 
 
-def _found_rows(item: BlockItem) -> set[Value]:
-    """What a loop goes over and stacks: their memory is made when its number of steps is known, before it."""
-    trip = item.node.args[0]
-    if isinstance(trip, Value):
-        return set()
-    stacked = [v for v in item.node.outputs[len(item.carried) :] if v.tensor_type.is_complete]
-    return {v for v in (*item.sliced, *stacked) if v.tensor_type.shape[0] == trip}
+def _is_sized(items: Iterable[Item], late: set[str]) -> bool:
+    """Whether all sizes are known where they are first mentioned."""
+    for item in items:
+        if isinstance(item, CountStep):
+            if not item.symbols <= late:  # known by this name around it, and perhaps another number
+                return False
+            late -= item.symbols
+            continue
+        mentioned: list[Operand] = [*event_reads(item), *event_writes(item)]
+        if isinstance(item, BlockItem):
+            mentioned += [*item.node.args[:1], *item.node.outputs, *(p for g in item.lowered for p in g.params)]
+        if any(_symbols(v) & late for v in mentioned):
+            return False
+        if isinstance(item, BlockItem) and not all(_is_sized(body, set(late)) for body in item.bodies):
+            return False
+    return True
 
 
-def _is_plain(value: Value, outer: LoweredGraph, late: frozenset[str]) -> bool:
-    """Whether a value is a number, or a tensor that lies row-major in a buffer of a size known on entry."""
+def _symbols(operand: Operand) -> set[str]:
+    if not isinstance(operand, Value):
+        return operand.symbols() if isinstance(operand, Expr) else set()
+    known = isinstance(operand.type, TensorType) and operand.type.is_complete
+    return dm.symbols(operand.tensor_type.numel) if known else set()
+
+
+def _is_plain(value: Value, outer: LoweredGraph) -> bool:
+    """Whether a value is a number, or a tensor that lies row-major in a buffer."""
     if is_number(value):
         return True
-    if not isinstance(value.type, TensorType) or not value.type.is_complete or dm.symbols(value.type.numel) & late:
-        return False
-    return _lies_plain(value, outer)
+    return isinstance(value.type, TensorType) and value.type.is_complete and _lies_plain(value, outer)
 
 
 def _lies_plain(value: Value, lowered: LoweredGraph) -> bool:
@@ -267,7 +307,7 @@ def event_writes(event: Event | BlockItem) -> tuple[Value, ...]:
         return () if event.block.is_if else event.block.node.outputs
     if isinstance(event, Leave):
         return event.block.node.outputs if event.block.is_if and event.arm == 0 else ()
-    return event.node.outputs
+    return () if isinstance(event, CountStep) else event.node.outputs
 
 
 def early_numbers(run: Sequence[Item]) -> tuple[list[NumberStep], set[Value]]:

@@ -10,20 +10,15 @@ from typing import Any
 from weft.ir.graph import Value, values_in
 from weft.ir.structure import CONSTANT
 from weft.loops.kernel import HostCall, KernelCall, LoweredGraph
-from weft.plan.arena import Placement, Request, aligned, plan_slots
+from weft.plan.arena import Placement, Request, plan_slots
 from weft.plan.items import BlockItem, Enter, Event, Item, Leave, can_raise, event_writes
 from weft.plan.lives import Lives
 from weft.plan.numbers import is_number
+from weft.plan.parts import scratch_bytes
 from weft.plan.sizes import is_covered
 from weft.types import dims as dm
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType
-
-# Cost (elements times weight) of a part that is worth another thread. A unit is 0.03 ns (tanh) to 0.2 ns
-# (a sum of arrays) on one core, so this is 4 to 25 us; a region costs its caller half a microsecond, or some 20 us when
-# the workers are asleep.
-GRAIN = 1 << 17
-MAX_CHUNKS = 32
 
 
 @dataclass(frozen=True)
@@ -33,23 +28,6 @@ class Copy:
     target: int
     source: int
     size: Dim
-
-
-def chunk_count(call: KernelCall) -> Dim:
-    """Into how many parts a kernel is cut: by its sizes alone, so that results are the same for every
-    number of threads."""
-    return parts(call.extent, call.cost)
-
-
-@lru_cache(4096)
-def parts(extent: Dim, cost: Dim) -> Dim:
-    """How many parts are worth their threads, of an extent that costs so much."""
-    return 1 if extent == 1 else dm.maximum(1, dm.minimum(dm.minimum(extent, MAX_CHUNKS), cost // GRAIN))
-
-
-def scratch_bytes(call: KernelCall) -> Dim:
-    """Private memory of all parts of a kernel."""
-    return aligned(call.scratch_bytes) * chunk_count(call) if call.scratch_bytes != 0 else 0
 
 
 def value_bytes(value: Value) -> Dim:
@@ -97,6 +75,7 @@ class Storage:
     placement: Placement = field(default_factory=Placement)
     scratch: int = -1
     late_scratch: dict[int, int] = field(default_factory=dict)
+    rooms: dict[int, list[tuple[int, Dim]]] = field(default_factory=dict)
     copies: list[Copy] = field(default_factory=list)
     commits: list[Copy] = field(default_factory=list)
     needless: int = 0
@@ -108,6 +87,10 @@ class Storage:
     def of(self, value: Value) -> int:
         """The root of a value."""
         return self.root[self.owner(value)]
+
+
+def _item(event: Event) -> Item:
+    return event.block if isinstance(event, (Enter, Leave)) else event
 
 
 def crossing(block: BlockItem, storage: Storage) -> list[tuple[Value, Value]]:
@@ -127,7 +110,7 @@ class _Assignment:
     """The decisions in their order; each looks at what the earlier ones left. Positions are those of flat events."""
 
     def __init__(self, lowered: LoweredGraph, items: list[Item], late: frozenset[str]) -> None:
-        self.lowered, self.late = lowered, late
+        self.lowered, self.late, self.top = lowered, late, frozenset(map(id, items))
         self.lives = Lives(lowered, items)
         self.events = self.lives.events
         self.s = Storage(lowered, self.lives)
@@ -294,9 +277,25 @@ class _Assignment:
     def _dynamic(self) -> None:
         for event in self.events:
             for value in event_writes(event):
-                if value not in self.s.root and isinstance(event, (KernelCall, Enter)) and self._is_late(value):
-                    self.s.root[value] = self._new()
+                if value in self.s.root or is_number(value) or not self._is_late(value):
+                    continue
+                self.s.root[value] = self._new()
+                if self._is_inner(event):
+                    self._room(event, self.s.root[value], value_bytes(value))
+                else:
                     self.s.dynamic[value] = event
+            if isinstance(event, Leave) and not event.block.is_if:
+                for output, _ in crossing(event.block, self.s):
+                    if self._is_late(output):
+                        self.s.root[event.block, output] = self._new()
+                        self._room(event, self.s.root[event.block, output], value_bytes(output))
+
+    def _is_inner(self, event: Event) -> bool:
+        """Whether an event belongs to a block, so that its sizes may be found anew each time."""
+        return id(_item(event)) not in self.top
+
+    def _room(self, event: Event, root: int, size: Dim) -> None:
+        self.s.rooms.setdefault(id(_item(event)), []).append((root, size))
 
     def _scratch_sizes(self) -> None:
         """The most that one kernel needs; those that need a late size get memory of their own."""
@@ -305,6 +304,8 @@ class _Assignment:
             size = scratch_bytes(event) if isinstance(event, KernelCall) else 0
             if dm.symbols(size) & self.late:
                 self.s.late_scratch[id(event)] = self._new()
+                if self._is_inner(event):
+                    self._room(event, self.s.late_scratch[id(event)], size)
             elif size != 0:
                 sizes[size] = None
         self._scratch_total: Dim = 0
@@ -322,7 +323,8 @@ class _Assignment:
                     requests.append(self._request(value, i))
             if isinstance(event, Leave) and not event.block.is_if:
                 requests += [
-                    Request((event.block, out), value_bytes(out), i, i) for out, _ in crossing(event.block, self.s)
+                    Request((event.block, out), value_bytes(out), i, i)
+                    for out, _ in crossing(event.block, self.s) if (event.block, out) not in self.s.root
                 ]
         env = self.lowered.graph.env
         hint = lambda d: dm.evaluate(d, {s: env.examples.get(s, 64) for s in dm.symbols(d)})  # noqa: E731

@@ -13,6 +13,7 @@ import numpy as np
 from weft.runtime.frame import Array, Frame
 from weft.runtime.segments import (
     DONE,
+    NO_MEMORY,
     TOTAL,
     Check,
     HostSegment,
@@ -77,7 +78,7 @@ class Program:
         where: Callable[[int], Any] = lambda node: None,
     ) -> None:
         self.layout, self._pool, self._owner, self._where = layout, pool, owner, where
-        self._plan = calls.get(layout.plan)
+        self._plan, self._end = calls.get(layout.plan), calls.get(layout.end)
         self._segments = tuple(_runnable(s, calls, host_function) for s in layout.segments)
         self.is_for_eager = False  # whether its runs are counted apart
         self._ends_native = isinstance(self._segments[-1], _Native) if self._segments else False
@@ -125,6 +126,7 @@ class Program:
             return results
         except KeyboardInterrupt as interrupt:  # mostly it came while native code ran, and is raised behind it
             if results is None and not (self._ends_native and frame.words[DONE]):
+                self._let_rooms_go(frame)
                 raise
             raise Interrupted(self._results(frame) if results is None else results) from interrupt
         except (MemoryError, ValueError, OverflowError) as problem:
@@ -139,7 +141,13 @@ class Program:
         self._transient = tuple(sorted({*self._transient, *range(len(self.layout.params))}))
         self._borrows_arena = arena
 
+    def _let_rooms_go(self, frame: Frame) -> None:
+        """Free what native code made memory for."""
+        if self._end is not None:
+            self._end(frame.address)
+
     def _close(self, frame: Frame) -> None:
+        self._let_rooms_go(frame)
         frame.words[DONE] = 0
         frame.release(self._transient)
         if self._borrows_arena:
@@ -183,8 +191,10 @@ class Program:
         counters.foreign_segments += self._host_runs
         counters.allocations += len(self._fresh)
 
-    def failed(self, status: int) -> OutOfBounds:
-        """The error of a bounds check, with the operator and the user's line."""
+    def failed(self, status: int) -> Exception:
+        """The error of a bounds check, with the operator and the user's line; or that there is no memory."""
+        if status == NO_MEMORY:
+            return MemoryError()
         check = self.layout.checks[status - 1]
         return OutOfBounds(_bounds_text(check, self._where(check.node)))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 POOL, PARALLEL, ARENA, TOTAL, DONE, HEADER = 0, 1, 2, 3, 4, 8  # DONE: whether the latest native segment came to its end
+NO_MEMORY = -1  # the status of a native segment that could not make memory
 LEFT_ON = -1  # the value of `dims` where an array is used with the dims it has
 
 
@@ -156,6 +157,7 @@ class Layout:
     kernels   native kernels that a call launches; `parallel`: whether one of them may use the worker pool
     copies    full-size copies that a call makes and that no operator of the user's asked for
     notes     a line for each step, for explain
+    end       native function that lets go of what the program made memory for while it ran, or ""
     """
 
     params: tuple[Slot, ...]
@@ -176,10 +178,11 @@ class Layout:
     parallel: bool = False
     copies: int = 0
     notes: tuple[str, ...] = ()
+    end: str = ""
 
     @property
     def entries(self) -> tuple[str, ...]:
         """Names of the native functions that the runtime calls."""
         native = [s for s in self.segments if isinstance(s, NativeSegment)]
-        names = [self.plan, *(s.plan for s in native), *(s.entry for s in native)]
+        names = [self.plan, self.end, *(s.plan for s in native), *(s.entry for s in native)]
         return tuple(dict.fromkeys(n for n in names if n))

@@ -19,7 +19,7 @@ from weft.ops.geometry import Geometry, contiguous, contiguous_strides
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
 from weft.passes.alias import dims_of, dtype_of, view_geometries
-from weft.plan.storage import GRAIN
+from weft.plan.parts import GRAIN
 from weft.types import dims as dm
 from weft.types.dims import Dim, Expr
 from weft.types.tensor_type import TensorType

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from weft.codegen.emit import F64, I1, I8, I32, I64, PTR, Module, const
+from weft.codegen.emit import F64, I1, I8, I32, I64, PTR, Module, Signature, const
 from weft.codegen.emit import Value as Scalar
 from weft.codegen.program.launch import SERVICES, at
 from weft.codegen.program.numbers import emit_number
@@ -15,7 +15,7 @@ from weft.plan.numbers import is_number
 from weft.plan.sizes import Operation, SizeTable
 from weft.plan.storage import Copy, Storage
 from weft.plan.words import Words
-from weft.runtime.segments import DONE, HEADER, TOTAL
+from weft.runtime.segments import DONE, HEADER, NO_MEMORY, TOTAL
 from weft.types.dims import Dim, Expr
 from weft.types.tensor_type import FLOAT
 
@@ -45,6 +45,14 @@ def emit_plan(
     if len(table):
         callee = module.declare("weft_calculate", *SERVICES["weft_calculate"])
         f.call(callee, [frame, module.table("weft_sizes", I32, table.numbers), const(I64, len(table))])
+    f.ret(const(I64, 0))
+
+
+def emit_end(module: Module, name: str, rooms: Sequence[int]) -> None:
+    """A function that lets go of memory that native code made. rooms: words of addresses and sizes."""
+    f = module.function(name, I64, [(PTR, "frame")])
+    callee = module.declare("weft_let_go", *SERVICES["weft_let_go"])
+    f.call(callee, [f.params[0], module.table("weft_rooms", I32, rooms), const(I64, len(rooms) // 2)])
     f.ret(const(I64, 0))
 
 
@@ -78,6 +86,24 @@ class SegmentEmitter:
         """Copy the addresses of `roots` to the words from `table` on, where kernels find them in their order."""
         which = self.module.table("weft_roots", I32, roots)
         self._service("weft_gather", which, at(self.f, self.frame, table), count=len(roots))
+
+    def make_room(self, records: Sequence[int]) -> None:
+        """Have memory of the sizes that are known by now: words of address, of what is there, of what is needed."""
+        if not records:
+            return
+        status = self._service("weft_make_room", self.module.table("weft_rooms", I32, records), count=len(records) // 3)
+        with self.f.if_(self.f.icmp("ne", status, 0), "no_memory"):
+            self.f.ret(const(I64, NO_MEMORY))
+
+    def bind(self, word: int, source: Value) -> None:
+        """Let a symbol be the number in a 0-dim tensor, 0 for a negative one."""
+        f = self.f
+        found = f.load(I64, self.address(self.storage.of(source)), name="count")
+        f.store(f.select(f.icmp("slt", found, 0), const(I64, 0), found), at(f, self.frame, word), align=8)
+
+    def calculate(self, plan: str) -> None:
+        """Call a function that computes sizes."""
+        self.f.call(Signature(plan, I64, (PTR,)), [self.frame])  # it is written last, when every size is listed
 
     def _service(self, name: str, *args: Scalar, count: int) -> Scalar:
         """Call one of the functions that every program shares."""

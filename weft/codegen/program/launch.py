@@ -20,6 +20,8 @@ SERVICES: dict[str, tuple[LType, tuple[LType, ...]]] = {
     "weft_copy_all": (I64, (PTR, PTR, I64)),
     "weft_place_slots": (I64, (PTR, PTR, PTR, I64)),
     "weft_calculate": (I64, (PTR, PTR, I64)),
+    "weft_make_room": (I64, (PTR, PTR, I64)),
+    "weft_let_go": (I64, (PTR, PTR, I64)),
 }
 # What a part of a parallel region is told: function, tables, scratch, bytes of scratch for each part, extent,
 # lowest failing status.
@@ -38,6 +40,8 @@ def emit_services(module: Module) -> None:
     _emit_copy_all(module)
     _emit_place_slots(module)
     emit_calculate(module)
+    _emit_make_room(module)
+    _emit_let_go(module)
 
 
 def _service(module: Module, name: str) -> tuple[Function, tuple[Scalar, ...]]:
@@ -93,6 +97,40 @@ def _emit_place_slots(module: Module) -> None:
     with f.loop(0, count, name="slot") as loop:
         offset = f.load(I64, f.gep(I64, offsets, loop.index))
         f.store(f.add(base, offset), f.gep(I64, slots, loop.index))
+    f.ret(const(I64, 0))
+
+
+def _emit_make_room(module: Module) -> None:
+    """Memory of the sizes that records ask for, where there is less: at least twice as much as before, so that sizes
+    that grow from step to step ask seldom. What was in it is lost. Ends with 1 where there is none.
+    """
+    f, (frame, table, count) = _service(module, "weft_make_room")
+    make, free = module.declare("malloc", PTR, [I64]), module.declare("free", VOID, [PTR])
+    with f.loop(0, count, name="room") as loop:
+        address, room, size = (f.gep(I64, frame, w) for w in _words(f, f.gep(I32, table, f.mul(loop.index, 3)), 3))
+        needed, there = f.load(I64, size, name="needed"), f.load(I64, room, name="there")
+        with f.if_(f.icmp("ugt", needed, there), "more"):
+            with f.if_(f.icmp("ne", there, 0), "again"):
+                f.call(free, [f.load(PTR, address, align=8)])
+            twice = f.mul(there, 2)
+            most = f.select(f.icmp("ugt", needed, twice), needed, twice)
+            f.store(const(I64, 0), room)
+            f.store(f.call(make, [most], "made"), address, align=8)
+            with f.if_(f.icmp("eq", f.load(I64, address), 0), "none"):
+                f.ret(const(I64, 1))
+            f.store(most, room)
+    f.ret(const(I64, 0))
+
+
+def _emit_let_go(module: Module) -> None:
+    """Free the memory of records of address and size."""
+    f, (frame, table, count) = _service(module, "weft_let_go")
+    free = module.declare("free", VOID, [PTR])
+    with f.loop(0, count, name="room") as loop:
+        address, room = (f.gep(I64, frame, w) for w in _words(f, f.gep(I32, table, f.mul(loop.index, 2)), 2))
+        with f.if_(f.icmp("ne", f.load(I64, room, name="there"), 0), "some"):
+            f.call(free, [f.load(PTR, address, align=8)])
+            f.store(const(I64, 0), room)
     f.ret(const(I64, 0))
 
 

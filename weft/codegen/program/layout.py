@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from weft.codegen.emit import Module
 from weft.codegen.program.control_flow import emit_if, emit_loop
-from weft.codegen.program.functions import SegmentEmitter, emit_plan
-from weft.ir.graph import values_in
+from weft.codegen.program.functions import SegmentEmitter, emit_end, emit_plan
+from weft.ir.graph import Value, values_in
 from weft.ir.structure import STEPS
 from weft.loops.kernel import HostCall, KernelCall, LoweredGraph
 from weft.plan.frame import Frame, Launch
-from weft.plan.items import BlockItem, Item, NumberStep, early_numbers
+from weft.plan.items import BlockItem, CountStep, Item, NumberStep, early_numbers
 from weft.runtime.segments import Layout, NativeSegment, Segment
 
 
@@ -30,9 +30,9 @@ class _Assembly:
         self.frame, self.module = frame, module
         self.storage, self.words = frame.storage, frame.words
         self.segments = self.scopes = 0
-        # Functions for sizes that are known only while the program runs -> symbols known by then.
+        # Functions for sizes that are known only while the program runs -> symbols found just before, and all known.
         # Emitted last, when every size is listed.
-        self.late_plans: dict[str, frozenset[str]] = {}
+        self.late_plans: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
 
     def layout(self) -> Layout:
         frame, words = self.frame, self.words
@@ -44,7 +44,7 @@ class _Assembly:
             params, results, segments, self.storage.roots, words.count, tuple(words.preset.items()), frame.symbols,
             frame.given, words.symbol_word, plan, tuple(sorted({p for _, p in frame.graph.writes})), (),
             tuple(frame.constants()), tuple(frame.checks), len(frame.kernels), frame.parallel,
-            self.storage.needless, frame.notes())
+            self.storage.needless, frame.notes(), self._emit_end())
 
     # ---- segments
     def _segments(self) -> Iterator[Segment]:
@@ -75,8 +75,29 @@ class _Assembly:
         yield NativeSegment(name, "", tuple(self.frame.late_buffers(run)))
 
     def _emit_items(self, emitter: SegmentEmitter, run: Sequence[Item]) -> None:
+        """Steps in order, cut where a size is found: memory that hangs on it is made from there on."""
+        start = 0
+        for i, item in enumerate(run):
+            if isinstance(item, CountStep):
+                self._emit_part(emitter, run[start:i])
+                self._count(emitter, item)
+                start = i + 1
+        self._emit_part(emitter, run[start:])
+
+    def _count(self, emitter: SegmentEmitter, item: CountStep) -> None:
+        """A size that is found within control flow, and the sizes that hang on it."""
+        (symbol,) = item.symbols
+        source = item.node.args[0]
+        assert isinstance(source, Value)
+        emitter.bind(self.words.symbol(symbol), source)
+        before = frozenset(self.frame.known)
+        self.frame.known.add(symbol)
+        emitter.calculate(self._late_plan(before))
+
+    def _emit_part(self, emitter: SegmentEmitter, run: Sequence[Item]) -> None:
         """Numbers as early as they can be, so that the kernels between them are one table."""
         self.scopes += 1
+        emitter.make_room(self.frame.rooms_of(run))
         scope, calls = self.scopes, [item for item in run if isinstance(item, KernelCall)]
         roots = [self.storage.of(v) for call in calls for v in call.buffers]
         table = self.words.take(len(roots))
@@ -105,7 +126,13 @@ class _Assembly:
             emitter.number(item.node)
         elif isinstance(item, BlockItem):
             emit = emit_if if item.is_if else emit_loop
-            emit(emitter, item, lambda arm: self._emit_items(emitter, item.bodies[arm]))
+            emit(emitter, item, lambda arm: self._emit_body(emitter, item.bodies[arm]))
+
+    def _emit_body(self, emitter: SegmentEmitter, body: Sequence[Item]) -> None:
+        """A block. What it finds is not known behind it."""
+        before = set(self.frame.known)
+        self._emit_items(emitter, body)
+        self.frame.known = before
 
     def _flush(self, emitter: SegmentEmitter, launches: list[Launch]) -> None:
         if launches:
@@ -114,19 +141,29 @@ class _Assembly:
 
     def _host_call(self, item: HostCall) -> Iterator[Segment]:
         if item.node.op is STEPS:
+            before = frozenset(self.frame.known)
             counts = self.frame.counts(item)
-            yield NativeSegment("", self._late_plan(), (), counts)
+            yield NativeSegment("", self._late_plan(before), (), counts)
             return
+        before = frozenset(self.frame.known)
         segment = self.frame.host_segment(item)
         yield segment
         if segment.binds:
-            yield NativeSegment("", self._late_plan())
+            yield NativeSegment("", self._late_plan(before))
 
-    def _late_plan(self) -> str:
-        """The name of a function for the sizes that can be computed from here on."""
+    def _late_plan(self, before: frozenset[str]) -> str:
+        """The name of a function for the sizes that can be computed from here on, and not before."""
         name = f"weft_late_{len(self.late_plans)}"
-        self.late_plans[name] = frozenset(self.frame.known)
+        known = frozenset(self.frame.known)
+        self.late_plans[name] = known - before, known
         return name
+
+    def _emit_end(self) -> str:
+        """The name of a function that lets go of memory that native code made, or ""."""
+        if not self.frame.rooms:
+            return ""
+        emit_end(self.module, "weft_end", self.frame.rooms)
+        return "weft_end"
 
     # ---- plans
     def _emit_main_plan(self) -> str:
@@ -135,8 +172,7 @@ class _Assembly:
         functions = (min(self.frame.functions.values(), default=0), tuple(self.frame.functions))
         emit_plan(self.module, "weft_plan", self.words, sizes, functions, slots)
         rest = {w: d for w, d in self.words.sizes.items() if w not in sizes}
-        for name, known in self.late_plans.items():
-            ready = {w: d for w, d in rest.items() if d.symbols() <= known}
-            rest = {w: d for w, d in rest.items() if w not in ready}
+        for name, (found, known) in self.late_plans.items():
+            ready = {w: d for w, d in rest.items() if d.symbols() <= known and d.symbols() & found}
             emit_plan(self.module, name, self.words, ready)
         return "weft_plan"

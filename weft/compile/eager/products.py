@@ -19,7 +19,7 @@ from weft.codegen.program.launch import SERVICES
 from weft.codegen.target import host_target
 from weft.plan.arena import aligned
 from weft.plan.frame import Launch
-from weft.plan.storage import parts
+from weft.plan.parts import parts
 from weft.runtime.address import address_of
 from weft.runtime.arena import borrow, give_back
 from weft.runtime.engine import once
