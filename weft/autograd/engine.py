@@ -107,7 +107,7 @@ def run_backward(
     wanted = None if inputs is None else [input_edge(t) for t in inputs]
     if inputs is not None and not inputs:
         raise StateError(
-            "'inputs' argument to backward() cannot be empty." if accumulate
+            "`inputs` argument to `backward()` cannot be empty." if accumulate
             else "`inputs` argument to `grad()` cannot be empty."
         )
     retains = accumulate and inputs is not None and modes.capture is None

@@ -41,7 +41,7 @@ class FunctionNode(Node):
         self, ctx: FunctionCtx, edges: tuple[Edge | None, ...], positions: tuple[int, ...], count: int
     ) -> None:
         super().__init__(edges)
-        self.positions, self.count = positions, count
+        self._positions, self._count = positions, count
         self.dirty_slot: int | None = None
         self.without_grad: tuple[int, ...] = ()
         self.mark = user_mark(2)
@@ -77,24 +77,28 @@ class FunctionNode(Node):
 
     def per_edge(self, out: tuple[Any, ...]) -> tuple[Any, ...]:
         """One gradient per tensor argument. Surplus Nones are forgiven."""
-        if len(out) > self.count and all(g is None for g in out[self.count :]):
-            out = out[: self.count]
-        if len(out) != self.count:
+        if len(out) > self._count and all(g is None for g in out[self._count :]):
+            out = out[: self._count]
+        if len(out) != self._count:
             raise StateError(
-                f"function {self.name()} returned an incorrect number of gradients (expected {self.count}, "
+                f"function {self.name()} returned an incorrect number of gradients (expected {self._count}, "
                 f"got {len(out)})"
             )
         for i, gradient in enumerate(out):
             if gradient is None:
                 continue
-            if i not in self.positions:
+            if i not in self._positions:
                 raise StateError(
                     f"function {self.name()} returned a gradient different than None at position {i + 1}, "
                     "but the corresponding forward input was not a Variable"
                 )
             if not isinstance(gradient, Tensor):
                 raise StateError(f"expected Variable or None (got {type(gradient).__name__})")
-        return tuple([out[i] for i in self.positions])
+        return tuple([out[i] for i in self._positions])
+
+    def place_of(self, position: int) -> int:
+        """The edge of an argument of forward."""
+        return self._positions.index(position)
 
     @property
     def is_freed(self) -> bool:

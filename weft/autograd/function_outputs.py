@@ -39,6 +39,8 @@ def attach(
         )
     if any(not _is_among(d, args) for d in ctx._dirty):
         warnings.warn(_NO_INPUT, stacklevel=2)
+    for written in ctx._dirty:  # perhaps through NumPy, which counts nothing
+        written.storage().version += 1
     carry = [
         isinstance(o, Tensor) and o.dtype.is_differentiable and not _is_among(o, ctx._without_grad) for o in outputs
     ]
@@ -93,7 +95,7 @@ def _with_history(node: FunctionNode, output: Tensor, index: int, is_input: bool
 def _rewritten(node: FunctionNode, output: Tensor, index: int, args: tuple[Any, ...], count: int) -> Tensor:
     """An input that forward changed in place: its history, or its base's, is this call."""
     view, state = output._view, output._autograd
-    if view is None and state is not None and state.requires_grad and state.node is None:
+    if view is None and output.is_leaf and output.requires_grad:
         raise StateError("a leaf Variable that requires grad has been used in an in-place operation.")
     if view is not None:
         if view.base.is_leaf and view.base.requires_grad:
@@ -107,7 +109,7 @@ def _rewritten(node: FunctionNode, output: Tensor, index: int, args: tuple[Any, 
                 "one doing the inplace that returns a single Tensor and a second one that does the other operations)."
             )
     position = next(i for i, a in enumerate(args) if a is output)
-    node.dirty_slot = node.positions.index(position)
+    node.dirty_slot = node.place_of(position)
     rebase(output, node)
     if view is None and index:
         output._state().index = index

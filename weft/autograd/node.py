@@ -289,10 +289,11 @@ class OpNode(Node):
 
     @property
     def saves(self) -> bool:
-        """Whether tensors are saved, which a run without retain_graph frees."""
+        """Whether operands are saved, tensors or numbers in place of one, which a run without retain_graph frees."""
         packed = self.saved_values
-        return packed is not None and any(
-            type(p) is SavedTensor or (type(p) is tuple and any(type(q) is SavedTensor for q in p)) for p in packed
+        return packed is not None and (
+            any([packed[i] is not None for i in self.plan.operands])
+            or any([type(p) is SavedTensor or (type(p) is tuple and SavedTensor in map(type, p)) for p in packed])
         )
 
     @property

@@ -67,18 +67,19 @@ def call_pre_hook(hook: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
 def _replaced_all(hook: Any, result: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:
     """What a hook on a node returned in place of its gradients: as many, of the same sizes and dtypes;
     a None leaves one as it is not there."""
-    given = result if isinstance(result, tuple) else (result,)
-    if len(given) != len(before):
+    if not isinstance(result, tuple):
+        raise TypeError(f"expected tuple, but hook returned '{type(result).__name__}'")
+    if len(result) != len(before):
         raise StateError(
-            f"hook '{_hook_name(hook)}' has returned an incorrect number of values (got {len(given)}, "
+            f"hook '{_hook_name(hook)}' has returned an incorrect number of values (got {len(result)}, "
             f"but expected {len(before)})"
         )
-    for new, old in zip(given, before, strict=True):
+    for new, old in zip(result, before, strict=True):
         if new is not None:
             if old is None:
                 raise StateError("can't replace a None gradient with a non-None value")
             _replaced(new, old, hook)
-    return given
+    return result
 
 
 def run_post_hooks(node: Node, out: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -56,6 +56,12 @@ class Plan:
         return any(s.kind == RESULT for s in self.slots)
 
     @cached_property
+    def operands(self) -> tuple[int, ...]:
+        """The slots of arguments that are tensors, or numbers in the place of one."""
+        given = self.op.schema.arguments
+        return tuple([i for i, s in enumerate(self.slots) if s.kind == ARG and given[s.position].kind == "Tensor"])
+
+    @cached_property
     def places(self) -> tuple[tuple[int, ...], ...]:
         """For each formula where its parameters are: in a slot, or at -1 the gradient, at -2 all gradients,
         at -3 which of them are wanted."""
