@@ -94,7 +94,7 @@ def _with_history(node: FunctionNode, output: Tensor, index: int, is_input: bool
 
 def _rewritten(node: FunctionNode, output: Tensor, index: int, args: tuple[Any, ...], count: int) -> Tensor:
     """An input that forward changed in place: its history, or its base's, is this call."""
-    view, state = output._view, output._autograd
+    view = output._view
     if view is None and output.is_leaf and output.requires_grad:
         raise StateError("a leaf Variable that requires grad has been used in an in-place operation.")
     if view is not None:
