@@ -604,9 +604,19 @@ def test_what_things_say_about_themselves(rng: RNG) -> None:
 
 def test_histories_begin_at_the_call(rng: RNG) -> None:
     w = parameter(rng, 3)
-    compiled = weft.compile(lambda x: x * 2 if x.is_leaf and x.grad_fn is None else x * 3)
+    compiled = weft.compile(lambda x: x * 2 if not x.is_leaf and x.grad_fn.name() == "Given" else x * 3)
     compiled(w * 1).sum().backward()
     assert w.grad is not None and w.grad.tolist() == [2.0] * 3
+
+    def writes(x: Any) -> Any:
+        return x.mul_(2) * 3
+
+    def gradients(function: Any) -> list[Any]:
+        x = w * 1
+        return list(weft.autograd.grad((function(x) + x).sum(), [w, x], allow_unused=True))
+
+    (eager_w, eager_x), (in_w, in_x) = gradients(writes), gradients(weft.compile(writes))
+    assert in_w.equal(eager_w) and eager_x.tolist() == [4.0] * 3 and in_x.tolist() == [1.0] * 3
 
 
 def test_a_changed_number(rng: RNG) -> None:

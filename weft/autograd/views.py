@@ -268,20 +268,21 @@ def rebase(tensor: Tensor, node: Node) -> None:
     node.metadata_of_inputs.append(metadata_of(tensor.dims, tensor.dtype))
     view = None if _is_left_behind(tensor) else tensor._view
     if view is None:
-        _set_history(tensor, node)
+        adopt_history(tensor, node)
         return
-    _set_history(view.base, CopySlices(view.base, tensor, node))
+    adopt_history(view.base, CopySlices(view.base, tensor, node))
     tensor._state().version = -1  # look the history up again
 
 
-def _set_history(tensor: Tensor, node: Node) -> None:
+def adopt_history(tensor: Tensor, node: Node, index: int = 0) -> None:
+    """Make a node the history of a tensor that is no view, in place of the one that it has."""
     state = tensor._state()
     old = (state.node, state.index)
-    state.node, state.index, state.requires_grad = node, 0, False
+    state.node, state.index, state.requires_grad = node, index, False
     state.accumulate = None
     state.hooks = None
     if state.retains_grad:
-        _move_retained(old, node, 0)
+        _move_retained(old, node, index)
 
 
 def _move_retained(old: tuple[Any, int], node: Node, index: int) -> None:

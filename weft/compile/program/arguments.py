@@ -40,7 +40,7 @@ class TensorFacts:
     expanded: tuple[int, ...] = ()
 
     def describe(self) -> str:
-        wants = ", requires_grad" if self.requires_grad else ""
+        wants = "" if not self.requires_grad else ", requires_grad" if self.is_leaf else ", with a history"
         hooked = "" if self.hooks == NO_HOOKS else ", with hooks"
         given = "".join([f", {name} = {value!r}" for name, value in self.given])
         return f"{self.kind.__name__}[{self.dtype}, {self.ndim} dims{wants}{hooked}{self._order()}{given}]"

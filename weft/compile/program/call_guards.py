@@ -194,6 +194,8 @@ def fits(leaf: Tensor, fact: TensorFacts) -> bool:
         return False
     if leaf.requires_grad is not fact.requires_grad or (leaf._autograd is not None and hooks_on(leaf) != fact.hooks):
         return False
+    if fact.requires_grad and leaf.is_leaf is not fact.is_leaf:
+        return False
     if fact.layout is not None and layout_of(leaf) != fact.layout:
         return False
     if fact.given and not all(same(value, vars(leaf).get(name, MISSING)) for name, value in fact.given):

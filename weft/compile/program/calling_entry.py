@@ -7,7 +7,7 @@ another program of the function that begins alike, captured there and then if th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from weft.autograd.validate import validate
 from weft.compile.capture.gradients import present_grad
 from weft.compile.capture.python_call import Context, Given, NotCallable, Size
 from weft.compile.numbers.lifted import NumberInput
+from weft.compile.program.argument_histories import Before
 from weft.compile.program.call_plan import Symbols, is_like, target_of
 from weft.compile.program.entry import Entry
 from weft.compile.program.executable import Compiled, Interpreted
@@ -70,7 +71,7 @@ class CallingEntry(Entry):
         hooks = [step.call.current() for step in self.calls]
         running = Running(leaves, inputs, symbols, grads, [None] * len(self.slots), hooks)
         entry: CallingEntry = self
-        before = self.outputs.remembered(inputs)
+        before = self.outputs.remembered(leaves, inputs)
         number = 0
         while number < len(entry.calls):
             entry._run_to_call(number, running)
@@ -100,7 +101,7 @@ class CallingEntry(Entry):
             found.update((f"{name} {number}", stage) for name, stage in stages.items())
         return found
 
-    def _end(self, running: Running, before: Mapping[int, Any]) -> Any:
+    def _end(self, running: Running, before: Before) -> Any:
         interrupt: Interrupted | None = None
         try:
             results = self._run_part(len(self.calls), running)

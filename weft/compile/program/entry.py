@@ -4,11 +4,12 @@ the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from weft.compile.capture.capture import Capture
+from weft.compile.program.argument_histories import Before
 from weft.compile.program.call_guards import CallGuards
 from weft.compile.program.call_plan import Effects, Grads, Inputs, Symbols
 from weft.compile.program.executable import Compiled, Interpreted
@@ -53,7 +54,7 @@ class Entry:
         """Run the program on a call that fits."""
         inputs, grads = self.inputs.gather(leaves, symbols)
         interrupt: Interrupted | None = None
-        before = self.outputs.remembered(inputs)
+        before = self.outputs.remembered(leaves, inputs)
         try:
             results = self.executable.run(inputs, symbols)
         except Interrupted as stop:
@@ -62,7 +63,7 @@ class Entry:
 
     def finish(
         self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, grads: Grads,
-        before: Mapping[int, Any], interrupt: Interrupted | None,
+        before: Before, interrupt: Interrupted | None,
     ) -> Any:
         """What follows the program's run. Raises the interrupt that came meanwhile."""
         kept_up: list[ObjectWrite] = []
@@ -78,7 +79,7 @@ class Entry:
 
     def _finish(
         self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, grads: Grads,
-        kept_up: list[ObjectWrite], before: Mapping[int, Any],
+        kept_up: list[ObjectWrite], before: Before,
     ) -> Any:
         """Everything behind the program's run. It may be done twice, but for the assignments that are `kept_up`
         already.

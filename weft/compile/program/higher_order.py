@@ -42,16 +42,23 @@ def version_of(source: Any, leaves: Sequence[Any]) -> int:
 
 
 def input_of(source: Any, leaves: Sequence[Any], symbols: Mapping[str, Any], was: Any) -> Any:
-    """What the graph takes of one source, as a tensor with its history. was: its bytes before the program wrote them,
-    if it did. Raises StateError for memory that tensors with histories share."""
+    """What the graph takes of one source, as a tensor with its history. was: the same before the program wrote it, if
+    it did (see as_it_was). Raises StateError for memory that tensors with histories share."""
     if type(source) is NumberSource:
         return float(symbols[source.number.key])
     if type(source) is not ArgumentSource:
         return _whole(source.slot, leaves, was)
-    if was is None:
-        return _as_taken(leaves[source.leaf], source)
-    given = Tensor(was) if source.permutation is None else Tensor(was).permute(source.permutation)
-    return _as_taken(_flowing(given, gradient_edge(leaves[source.leaf])), source)
+    return _as_taken(leaves[source.leaf] if was is None else was, source)
+
+
+def as_it_was(source: Any, leaves: Sequence[Any], array: Any) -> Any:
+    """A copy of what an input holds that the program is about to write: an argument with its history, or bytes."""
+    if type(source) is not ArgumentSource:
+        return array.copy()
+    given = Tensor(array.copy())
+    if source.permutation is not None:
+        given = given.permute(source.permutation)
+    return _flowing(given, gradient_edge(leaves[source.leaf]))
 
 
 def _as_taken(tensor: Tensor, source: ArgumentSource) -> Tensor:

@@ -19,6 +19,7 @@ from weft.autograd.saved import FREED
 from weft.compile.capture.capture import Capture
 from weft.compile.capture.symbolic import SymbolicPayload
 from weft.compile.capture.wrappers import Desugared, UnwrapBackward, desugar, resugar
+from weft.compile.program.argument_histories import Before, Given
 from weft.compile.program.arguments import leaf_of
 from weft.compile.program.executable import Compiled, Interpreted, chosen
 from weft.compile.program.higher_order import input_of, version_of
@@ -69,7 +70,7 @@ def unfinished(capture: Capture, leaves: list[Any]) -> list[Tensor]:
         if isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload:
             node = _node_of(leaf)
             if (
-                node is not None and node not in capture.evaluator.ran
+                node is not None and type(node) is not Given and node not in capture.evaluator.ran
                 and not any(n.is_freed for n in _nodes_behind([node]))
             ):
                 found[id(leaf)] = leaf
@@ -111,8 +112,11 @@ def wants_own_grad(tensor: Tensor) -> bool:
 
 
 def _is_made(capture: Capture, tensor: Tensor) -> bool:
-    """Whether the function made a tensor; others stand for what is there before it."""
-    return type(tensor._data) is SymbolicPayload and id(tensor) not in capture.outside.stand_ins
+    """Whether the function made a tensor, or made it a leaf that requires grad; others stand for what is there before
+    it."""
+    real = capture.outside.stand_ins.get(id(tensor))
+    wants_more = real is not None and wants_own_grad(tensor) and not real.requires_grad
+    return type(tensor._data) is SymbolicPayload and (real is None or wants_more)
 
 
 def record_backward(
@@ -185,7 +189,7 @@ def _saves(node: Node) -> bool:
     """Whether a second backward through the node is an error in eager mode."""
     if isinstance(node, OpNode):
         return node.saves
-    return not isinstance(node, (AccumulateGrad, UnwrapBackward))
+    return not isinstance(node, (AccumulateGrad, UnwrapBackward, Given))
 
 
 @dataclass(eq=False)
@@ -225,18 +229,17 @@ class JointProgram:
 
     def attach(
         self, capture: Capture, sources: list[Any], leaves: list[Any], inputs: list[Any], results: list[Any],
-        symbols: dict[str, int], made: list[Any], before: Mapping[int, Any],
+        symbols: dict[str, int], made: list[Any], before: Before,
     ) -> None:
-        """Give the returned tensors (some of what the call made) their common node. before: what the program's inputs
-        that it wrote held when it began, where that is known."""
+        """Give the returned tensors (some of what the call made), and arguments that were written, their common node.
+        """
         if not modes.grad:
             return
-        edges = [
-            gradient_edge(self._receiver(i, capture, sources, leaves, made)) for i in range(len(self.record.primals))
-        ]
+        receivers = [self._receiver(i, capture, sources, leaves, made) for i in range(len(self.record.primals))]
+        edges = [before.edges[id(t)] if id(t) in before.edges else gradient_edge(t) for t in receivers]
         sizes = {name: symbols[found] for name, found in self.halves.sizes.items()}
         saved = self._saved(sources, leaves, inputs, results, made)
-        node = CompiledFunctionBackward(tuple(edges), self, saved, {**symbols, **sizes}, sources, leaves, before)
+        node = CompiledFunctionBackward(tuple(edges), self, saved, {**symbols, **sizes}, sources, leaves, before.values)
         node.attach([made[at] for at in self.outputs])
 
     def _receiver(self, i: int, capture: Capture, sources: list[Any], leaves: list[Any], made: list[Any]) -> Tensor:

@@ -4,7 +4,7 @@ assigned to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,9 @@ import numpy as np
 from weft.autograd.views import follow
 from weft.compile.capture.capture import Capture
 from weft.compile.capture.wrappers import resugar
+from weft.compile.program.argument_histories import NOTHING, Before, HistoryChanges
 from weft.compile.program.call_plan import Symbols, number_of, target_of
-from weft.compile.program.higher_order import is_written
+from weft.compile.program.higher_order import as_it_was, is_written
 from weft.compile.program.joint import JointProgram, SpentBackward
 from weft.compile.program.program_io import (
     Return,
@@ -44,7 +45,7 @@ class Outputs:
     returns: for each leaf what it is, and the first leaf that is the same tensor. settings: modes as the function
     leaves them. assigned: places that get what the function assigned to them. spent: assigned tensors through which the
     function ran backward. made_leaves: results that are leaves of the function's own making. late: symbols that the
-    program's run binds, and the results that hold them.
+    program's run binds, and the results that hold them. changes: of the histories of arguments.
     """
 
     returns: list[tuple[Return, int]]
@@ -54,6 +55,7 @@ class Outputs:
     spent: Sequence[int]
     late: Sequence[tuple[str, int]]
     made_leaves: Sequence[int]
+    changes: HistoryChanges
     joint: JointProgram | None
     capture: Capture
     sources: list[Any]
@@ -81,13 +83,17 @@ class Outputs:
         for name, position in self.late:
             symbols[name] = int(results[position])
 
-    def remembered(self, inputs: list[Any]) -> Mapping[int, Any]:
-        """Copies of inputs that the program is about to write and whose values a second gradient would ask for."""
-        return {i: inputs[i].copy() for i in self.overwritten} if self.overwritten and modes.grad else {}
+    def remembered(self, leaves: list[Any], inputs: list[Any]) -> Before:
+        """What the program is about to overwrite. Raises StateError where eager mode refuses to write an argument."""
+        if not modes.grad or not (self.overwritten or self.changes.written or self.changes.detached):
+            return NOTHING
+        self.changes.check(leaves)
+        values = {i: as_it_was(self.sources[i], leaves, inputs[i]) for i in self.overwritten}
+        return Before(values, self.changes.edges(leaves))
 
     def make(
         self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, kept_up: list[ObjectWrite],
-        before: Mapping[int, Any],
+        before: Before,
     ) -> Any:
         """The call's result. Assignments are made too, but for those that are `kept_up` already. before: what was
         `remembered`."""
@@ -97,6 +103,7 @@ class Outputs:
             settle()
         for i in self.made_leaves:
             made[i]._state().requires_grad = True
+        self.changes.settle(leaves)
         if self.joint is not None:
             self.joint.attach(self.capture, self.sources, leaves, inputs, results, symbols, made, before)
         if self.views:

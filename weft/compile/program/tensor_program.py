@@ -19,6 +19,7 @@ from weft.autograd.node import InputMetadata, Node
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED, SavedTensor
 from weft.compile.blocks.differentiate import Joint, number_key, with_gradients
+from weft.compile.program.argument_histories import take_history
 from weft.compile.program.executable import Compiled, Interpreted, chosen, make_executable
 from weft.compile.program.inlining import Body, Inlined, Whole, body_of
 from weft.compile.program.kept import array_of, has_bytes, is_hooked, owned, packed_of, save
@@ -31,7 +32,6 @@ from weft.passes.entry_sizes import bind_arguments, giving_sizes
 from weft.passes.partition import Halves, partition
 from weft.passes.stop_gradients import Without, stop_gradients
 from weft.support.errors import StateError, UnknownSize, VersionError
-from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types.tensor_type import FLOAT, TensorType
@@ -147,9 +147,7 @@ class ProgramBackward(Node):
         """Make this the history of what the program gave."""
         for i, tensor in enumerate(outputs):
             self.metadata_of_inputs.append(InputMetadata(tensor.dims, tensor.dtype))
-            state = AutogradState(False, self, i)
-            state.version = tensor._version
-            tensor._autograd = state
+            take_history(tensor, self, i)
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         self.begin(grads)

@@ -9,6 +9,7 @@ from typing import Any
 from weft import guards
 from weft.compile.capture.capture import Capture
 from weft.compile.numbers.random_state import RandomState
+from weft.compile.program.argument_histories import HistoryChanges
 from weft.compile.program.arguments import leaf_of
 from weft.compile.program.bound_state import BoundState
 from weft.compile.program.joint import JointRecord
@@ -49,6 +50,7 @@ class Outcome:
     spent: list[int] = field(default_factory=list)
     raised: dict[int, tuple[Any, int]] = field(default_factory=dict)
     made_leaves: list[int] = field(default_factory=list)
+    changes: HistoryChanges = field(default_factory=HistoryChanges)
     checks: Any = None
     behind: list[tuple[Any, Callable[[], bool]]] = field(default_factory=list)  # the same behind each call of Python
     named: set[int] = field(default_factory=set)

@@ -43,8 +43,8 @@ from weft.types.sym import SymInt
 def returns_of(
     outcome: Outcome, result: Any, stand_ins: list[Any]
 ) -> tuple[list[tuple[Return, int]], list[Any], pytree.TreeSpec]:
-    """What becomes of each leaf of the result, with the first leaf that is the same tensor; behind them, of the tensors
-    that returned views are views of.
+    """What becomes of each leaf of the result, with the first leaf that is the same tensor; behind them, of arguments
+    that get a history or ask for gradients, and of the tensors that returned views are views of.
 
     Also, for each, the tensor that carries its history (None for views, whose history follows from their base).
     """
@@ -56,6 +56,10 @@ def returns_of(
     for i, leaf in enumerate(leaves):
         group = groups.setdefault(id(leaf), i) if isinstance(leaf, Tensor) else i
         returns.append((_return(outcome, leaf, stand_ins, positions), group))
+    for at in (*outcome.changes.written, *outcome.changes.asking):
+        if groups.setdefault(id(stand_ins[at]), len(returns)) == len(returns):
+            returns.append((ReturnArgument(at, None), len(returns)))
+            carriers.append(stand_ins[at])
     for i, leaf in enumerate(leaves):
         path = _view_path(leaf)
         if path is None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from weft.autograd.hooks import hooks_on
 from weft.compile.capture.capture import Capture
+from weft.compile.capture.wrappers import UnwrapBackward
+from weft.compile.program.argument_histories import Given
 from weft.compile.program.arguments import (
     NO_HOOKS,
     TensorFacts,
@@ -87,9 +89,23 @@ def _stand_in(outcome: Outcome, leaf: Tensor, i: int, fact: TensorFacts) -> Tens
     capture.outside.argument_keys[at] = outcome.bound.key_of(i)
     outcome.put_source(at, ArgumentSource(i, dims, fact.permutation, strides, False, expanded=fact.expanded))
     if fact.requires_grad:
-        out._state().requires_grad = True
+        if fact.is_leaf or type(leaf.grad_fn) is UnwrapBackward:
+            out._state().requires_grad = True
+        else:
+            _give_history(capture, leaf, out)
     vars(out).update(vars(leaf))
     return out
+
+
+def _give_history(capture: Capture, leaf: Tensor, stand_in: Tensor) -> None:
+    """Let the stand-in of a tensor with a history have one: where it ends stands for the caller's tensor as it is when
+    the call begins."""
+    given = Tensor(stand_in._data)
+    given._storage = stand_in._storage
+    given._state().requires_grad = True
+    capture.outside.stand_ins[id(given)] = leaf
+    capture.python_state.keep(given)
+    Given.before(given, stand_in)
 
 
 def _shared_storages(leaves: list[Any]) -> set[int]:

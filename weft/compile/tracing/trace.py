@@ -13,6 +13,7 @@ from weft.compile.capture.capture import Capture
 from weft.compile.capture.wrappers import desugar, resugar
 from weft.compile.numbers.lifted_math import lifted_in
 from weft.compile.numbers.random_state import symbolic_generators
+from weft.compile.program.argument_histories import changed_histories
 from weft.compile.program.arguments import TensorFacts, with_given
 from weft.compile.program.bound_state import BoundState
 from weft.compile.program.entry import Entry
@@ -138,6 +139,7 @@ def _note_results(outcome: Outcome, seen: guards.Observation, result: Any, given
     capture, tree = outcome.capture, result
     if outcome.assigned:
         tree = (result, assigned_values(outcome.assigned, (result, *given), seen.is_older, kinds()))
+    outcome.changes = changed_histories(outcome.stand_ins, outcome.leaves)
     outcome.returns, outcome.carriers, outcome.spec = returns_of(outcome, tree, outcome.stand_ins)
     if outcome.assigned:
         first, last = outcome.spec.children[0].size, outcome.spec.size

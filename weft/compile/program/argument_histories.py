@@ -1,0 +1,105 @@
+"""Histories of arguments: one that has a history when the call begins, and one that the function changes, by a write or
+by detach_(), as eager mode would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from weft.autograd.node import Edge, Node
+from weft.autograd.record import gradient_edge, metadata_of
+from weft.autograd.views import adopt_history, check_inplace, rebase
+from weft.tensor.history import AutogradState
+from weft.tensor.tensor import Tensor
+
+
+class Given(Node):
+    """The history of an argument's stand-in, of which the capture knows only that the argument has one."""
+
+    @classmethod
+    def before(cls, given: Tensor, stand_in: Tensor) -> None:
+        """Make it the history of a stand-in. given: the leaf whose gradient is what flows out of the call."""
+        node = cls((gradient_edge(given),))
+        node.metadata_of_inputs.append(metadata_of(stand_in.dims, stand_in.dtype))
+        stand_in._autograd = AutogradState(False, node, 0)
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        return grads
+
+
+class _Written(Node):
+    """What was written into a view: its gradient is that of a result of the program."""
+
+    dirty_slot = None  # nothing of what the view held is left
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        return grads
+
+
+class Before(NamedTuple):
+    """What a call is about to overwrite. values: of the program's inputs, those that second gradients ask for: the
+    argument as it was, or the bytes of a storage. edges: where gradients of arguments flow, by the tensor's id."""
+
+    values: Mapping[int, Any]
+    edges: Mapping[int, Edge | None]
+
+
+NOTHING = Before({}, {})
+
+
+@dataclass(frozen=True)
+class HistoryChanges:
+    """Which arguments have other histories when a call has ended.
+
+    By their places: written: those whose history becomes a result of the program; asking: those that were made leaves
+    that require grad; detached: those that have no history any more.
+    """
+
+    written: list[int] = field(default_factory=list)
+    asking: list[int] = field(default_factory=list)
+    detached: list[int] = field(default_factory=list)
+
+    def check(self, leaves: Sequence[Any]) -> None:
+        """Raises StateError where eager mode refuses to write into one of this call's arguments."""
+        for at in self.written:
+            check_inplace("a compiled function", leaves[at], True)
+
+    def edges(self, leaves: Sequence[Any]) -> dict[int, Edge | None]:
+        """Where the gradients of arguments flow whose history is about to change."""
+        return {id(leaves[at]): gradient_edge(leaves[at]) for at in (*self.written, *self.detached)}
+
+    def settle(self, leaves: Sequence[Any]) -> None:
+        """Take the histories away that the function took away."""
+        for at in self.detached:
+            leaves[at].detach_()
+
+
+def changed_histories(stand_ins: Sequence[Any], leaves: Sequence[Any]) -> HistoryChanges:
+    """What a function that was captured with these stand-ins did to the histories of its arguments."""
+    changes = HistoryChanges()
+    seen: set[int] = set()
+    for at, (stand_in, leaf) in enumerate(zip(stand_ins, leaves, strict=False)):
+        if not isinstance(stand_in, Tensor) or stand_in is leaf or id(stand_in) in seen:
+            continue
+        seen.add(id(stand_in))
+        if has_own_history(stand_in):
+            changes.written.append(at)
+        elif leaf.requires_grad is not stand_in.requires_grad:
+            (changes.detached if leaf.requires_grad else changes.asking).append(at)
+    return changes
+
+
+def has_own_history(tensor: Tensor) -> bool:
+    """Whether a tensor has a history that the function gave it."""
+    node = tensor.grad_fn
+    return node is not None and type(node) is not Given
+
+
+def take_history(tensor: Tensor, node: Node, index: int) -> None:
+    """Make a result of the program the history of an argument that was written; a view's base has it from then on."""
+    if tensor._view is None:
+        adopt_history(tensor, node, index)
+    else:
+        rebase(tensor, _Written(((node, index),)))
