@@ -48,7 +48,7 @@ class AccumulateGrad(Node):
         self.edges = ()
         self.sequence = sys.maxsize  # leaves accumulate as soon as they are ready
         self._variable = weakref.ref(variable)
-        self.metadata_of_inputs = [InputMetadata(variable.dims, variable.dtype)]
+        self.metadata_of_inputs = (InputMetadata(variable.dims, variable.dtype),)
 
     @property
     def variable(self) -> Any:

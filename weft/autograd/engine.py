@@ -11,6 +11,7 @@ import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 from weft.autograd.accumulate import AccumulateGrad
@@ -213,11 +214,9 @@ def _on_fresh_thread(walk: Walk) -> tuple[Any, ...]:
     return result  # type: ignore[no-any-return]
 
 
-def _fits(gradient: Any, metadata: InputMetadata | None) -> bool:
-    """Whether a plain tensor surely needs nothing to fit."""
-    if metadata is None or type(gradient) is not Tensor:
-        return metadata is None
-    return has_dims_and_dtype(gradient, metadata.dims, metadata.dtype)
+def _hands_over(node: Node) -> bool:
+    """Whether nobody else has what a node made."""
+    return node.makes_gradients and not node.post_hooks
 
 
 class Walk:
@@ -236,7 +235,7 @@ class Walk:
         self.owned: set[Node] = set()  # leaves whose gradient nobody else has
         self.evaluator = _local.evaluators[-1]
         self.is_plain = type(self.evaluator) is Evaluator  # nobody records what the walk computes
-        self.ticket = 0
+        self.tickets = count(1)
         self.notes: dict[Any, Any] = {}  # what hooks remember during this call
         # the nodes of the graph, and how many edges have still to be followed to each
         self.dependencies = count_dependencies([n for n, _ in roots], border)
@@ -267,49 +266,56 @@ class Walk:
         return tuple(self.captured.get(edge) for edge in self.wanted)
 
     def _push(self, node: Node) -> None:
-        self.ticket += 1
-        heapq.heappush(self.queue, (-node.sequence, self.ticket, node))
+        heapq.heappush(self.queue, (-node.sequence, next(self.tickets), node))
 
-    def _deliver(self, node: Node, index: int, gradient: Any, is_owned: bool = False) -> None:
+    def _deliver(self, node: Node, index: int, gradient: Any) -> None:
+        """Add a gradient to those that wait for a node, or that have arrived at the border."""
         if self.border and (node, index) in self.border:
             present = self.captured.get((node, index))
-            self.captured[node, index] = (
-                gradient if present is None else present if gradient is None else self.evaluator.add(present, gradient)
-            )
+            self.captured[node, index] = gradient if present is None else self.evaluator.add(present, gradient)
             return
         buffer = self.buffers.get(node)
         if buffer is None:
             buffer = self.buffers[node] = [None] * max(len(node.metadata_of_inputs), index + 1)
-        if gradient is None:
-            return
         present = buffer[index]
-        if type(node) is AccumulateGrad and (is_owned or present is not None):
+        if present is None:
+            buffer[index] = gradient
+            return
+        buffer[index] = self.evaluator.add(present, gradient)
+        if type(node) is AccumulateGrad:
             self.owned.add(node)
-        buffer[index] = gradient if present is None else self.evaluator.add(present, gradient)
 
     def _step(self, node: Node) -> None:
         grads = self.buffers.pop(node, None) or [None] * max(1, len(node.metadata_of_inputs))
         out = self._compute(node, grads)
-        border, dependencies, is_plain = self.border, self.dependencies, self.is_plain
-        hands_over = node.makes_gradients and not node.post_hooks
+        border, dependencies = self.border, self.dependencies
         for i, edge in enumerate(node.edges):
             if edge is None:
                 continue
             target, index = edge
             if out is not None and out[i] is not None:
-                gradient, inputs = out[i], target.metadata_of_inputs
-                if index < len(inputs) and not (is_plain and _fits(gradient, inputs[index])):
-                    gradient = self._checked(node, i, gradient, inputs[index])
-                owned = hands_over and type(target) is AccumulateGrad and is_owned(gradient, i, out, grads)
-                self._deliver(target, index, gradient, owned)
+                inputs = target.metadata_of_inputs
+                gradient = self._checked(node, i, out[i], inputs[index]) if index < len(inputs) else out[i]
+                if border or target in self.buffers or len(inputs) != 1:
+                    self._deliver(target, index, gradient)
+                else:
+                    self.buffers[target] = [gradient]
+                    if type(target) is AccumulateGrad and _hands_over(node) and is_owned(gradient, i, out, grads):
+                        self.owned.add(target)
             if border and edge in border:
                 continue
             left = dependencies[target] = dependencies[target] - 1
-            if left == 0:
-                self._push(target)
+            if not left:
+                heapq.heappush(self.queue, (-target.sequence, next(self.tickets), target))
 
     def _checked(self, node: Node, i: int, gradient: Any, metadata: InputMetadata | None) -> Any:
-        return gradient if metadata is None else self.evaluator.validate(node, i, gradient, metadata)
+        """The gradient of an edge, made to fit."""
+        if metadata is None or (
+            self.is_plain and type(gradient) is Tensor
+            and has_dims_and_dtype(gradient, metadata.dims, metadata.dtype)
+        ):
+            return gradient
+        return self.evaluator.validate(node, i, gradient, metadata)
 
     def _compute(self, node: Node, grads: list[Any]) -> tuple[Any, ...] | None:
         """The node's gradients, or None when it does not run (only captured, or nothing flows in)."""
@@ -336,25 +342,30 @@ class Walk:
             needs = (True,) * len(edges) if None not in edges else tuple([e is not None for e in edges])
         else:
             needs = tuple([e is not None and self.leads_on(e) for e in edges])
-        try:
-            if anomaly.enabled:
-                with evaluating(node):
-                    out = self.evaluator.run(node, tuple(grads), needs)
-            elif self.is_plain:
-                out = node.apply(tuple(grads), needs)
-            else:
-                out = self.evaluator.run(node, tuple(grads), needs)
-        except Exception as error:
-            describe_failure(node, error)
-            raise
+        if anomaly.enabled:
+            out = self._watched(node, tuple(grads), needs)
+        elif self.is_plain:
+            out = node.apply(tuple(grads), needs)
+        else:
+            out = self.evaluator.run(node, tuple(grads), needs)
         if len(out) != len(edges):
             raise wrong_count(node, out)
-        if anomaly.enabled and anomaly.check_nan:
-            check_nan(node, out)
         if node.post_hooks:
             out = run_post_hooks(node, out, tuple(grads))
         if not self.keep:
             node.release()
+        return out
+
+    def _watched(self, node: Node, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        """The node's gradients in anomaly mode."""
+        try:
+            with evaluating(node):
+                out = self.evaluator.run(node, grads, needs)
+        except Exception as error:
+            describe_failure(node, error)
+            raise
+        if anomaly.check_nan and len(out) == len(node.edges):
+            check_nan(node, out)
         return out
 
     def leads_on(self, edge: Edge) -> bool:

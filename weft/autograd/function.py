@@ -339,5 +339,5 @@ def _guarded(output: Tensor, node: Error) -> Tensor:
     out = output.detach()
     out._autograd = AutogradState(False, node, len(node.metadata_of_inputs))
     out._autograd.version = out._version
-    node.metadata_of_inputs.append(InputMetadata(out.dims, out.dtype))
+    node.metadata_of_inputs += (InputMetadata(out.dims, out.dtype),)
     return out

@@ -51,7 +51,7 @@ def attach(
         if not isinstance(output, Tensor):
             made.append(output)
             if node is not None:
-                node.metadata_of_inputs.append(None)
+                node.metadata_of_inputs += (None,)
             continue
         is_input, is_dirty = _is_among(output, args), _is_among(output, ctx._dirty)
         if node is None or not carry[i]:
@@ -61,7 +61,7 @@ def attach(
         else:
             made.append(_with_history(node, output, i, is_input, sum(carry) > 1))
         if node is not None and len(node.metadata_of_inputs) == i:
-            node.metadata_of_inputs.append(InputMetadata(output.dims, output.dtype))
+            node.metadata_of_inputs += (InputMetadata(output.dims, output.dtype),)
     return tuple(made)
 
 

@@ -15,7 +15,7 @@ from weft.ops.planned import NOT_PLANNED, Table
 from weft.support.errors import ArgumentError, StateError
 from weft.support.locations import Location, located
 from weft.tensor import planned
-from weft.tensor.dense import is_dense, payload_of
+from weft.tensor.dense import payload_of
 from weft.tensor.modes import modes
 from weft.types.dtype import DType
 
@@ -109,13 +109,13 @@ class Node:
     forward_trace: str | None = None
     parent_node: Node | None = None  # the node whose backward made this one (known in anomaly mode)
     mark: Any = None
+    metadata_of_inputs: tuple[InputMetadata | None, ...] = ()
     # whether what apply() returns was made by it, or is among the gradients that it was given: nobody else has it
     makes_gradients = False
 
     def __init__(self, edges: tuple[Edge | None, ...]) -> None:
         self.edges = edges
         self.sequence = next(sequence_numbers)
-        self.metadata_of_inputs: list[InputMetadata | None] = []
 
     def name(self) -> str:
         """`MulBackward0`."""
@@ -194,22 +194,28 @@ class OpNode(Node):
     def __init__(self, edges: tuple[Edge | None, ...], packed: tuple[Any, ...], counts: tuple[int, ...]) -> None:
         self.edges = edges
         self.sequence = next(sequence_numbers)
-        self.metadata_of_inputs = []
         self.saved_values: tuple[Any, ...] | None = packed
         self.argument_counts = counts
 
     def unpack(self) -> tuple[Any, ...]:
         """The saved values, tensors with their histories."""
-        if self.saved_values is None:
+        packed = self.saved_values
+        if packed is None:
             raise StateError(FREED)
-        return tuple([p.unpack(self) if type(p) is SavedTensor else self._unpack_one(p) for p in self.saved_values])
+        if not self.plan.may_save_tensors:
+            return packed
+        values = []
+        for p in packed:
+            kind = type(p)
+            values.append(p.unpack(self) if kind is SavedTensor else self._unpack_one(p) if kind is tuple else p)
+        return tuple(values)
 
     def _unpack_one(self, packed: Any) -> Any:
         kind = type(packed)
         if kind is SavedTensor:
             return packed.unpack(self)
         if kind is tuple:
-            return tuple(self._unpack_one(p) for p in packed)
+            return tuple([self._unpack_one(p) for p in packed])
         return packed
 
     def packed(self) -> tuple[Any, ...]:
@@ -249,30 +255,27 @@ class OpNode(Node):
     def _applied(
         self, grads: tuple[Any, ...], needs: tuple[bool, ...], saved: tuple[Any, ...] | None
     ) -> tuple[Any, ...]:
-        if len(self.argument_counts) != len(needs):
+        plan, counts = self.plan, self.argument_counts
+        if len(counts) != len(needs):
             needs = self.needs_per_argument(needs)
         packed = self.unpack() if saved is None else saved
         if modes.capture is not None:
-            return self.spread(apply_functional(self.plan, grads, needs, packed))
-        values = (*grads, *packed)
-        given = grads[0] if grads[0] is not None else next(g for g in grads if g is not None)
-        if not modes.grad and modes.special is None and is_dense(given):
-            result = self._plans(needs, len(grads), values).run(values)
+            return self.spread(apply_functional(plan, grads, needs, packed))
+        values = grads + packed
+        if not modes.grad and modes.special is None:
+            table = plan.tables.get((needs, *map(type, values))) or self._table(needs, len(grads), values)
+            result = table.run(values)
             if result is not NOT_PLANNED:
-                return self.spread(result)
-        owner = (self.plan, needs, len(grads))
+                return result if counts is plan.one_each else self.spread(result)
+        given = grads[0] if grads[0] is not None else next(g for g in grads if g is not None)
+        owner = (plan, needs, len(grads))
         return self.spread(payload_of(given).backend.apply(owner, _formula_of(*owner), values))
 
-    def _plans(self, needs: tuple[bool, ...], count: int, values: tuple[Any, ...]) -> Table:
-        """The plans of the formulas for `count` gradients and values of these classes."""
-        tables = self.plan.tables
-        kinds = tuple(map(type, values))
-        key = (needs, count, kinds)
-        found = tables.get(key)
-        if found is None:
-            owner = (self.plan, needs, count)
-            found = tables[key] = planned.table_of_formula(owner, _formula_of(*owner), kinds, count)
-        return found
+    def _table(self, needs: tuple[bool, ...], count: int, values: tuple[Any, ...]) -> Table:
+        """New plans of the formulas for `count` gradients and values of these classes."""
+        kinds, owner = tuple(map(type, values)), (self.plan, needs, count)
+        made = planned.table_of_formula(owner, _formula_of(*owner), kinds, count)
+        return self.plan.tables.setdefault((needs, *kinds), made)
 
     def spread(self, result: tuple[Any, ...]) -> tuple[Any, ...]:
         """One gradient per edge from one per argument."""
@@ -291,20 +294,18 @@ class OpNode(Node):
     def saves(self) -> bool:
         """Whether operands are saved, tensors or numbers in place of one, which a run without retain_graph frees."""
         packed = self.saved_values
-        return packed is not None and (
-            any([packed[i] is not None for i in self.plan.operands])
-            or any([type(p) is SavedTensor or (type(p) is tuple and SavedTensor in map(type, p)) for p in packed])
-        )
+        if packed is None or not self.plan.may_save_tensors:
+            return False
+        for i in self.plan.operands:
+            if packed[i] is not None:
+                return True
+        return any([type(p) is SavedTensor or (type(p) is tuple and SavedTensor in map(type, p)) for p in packed])
 
     @property
     def is_freed(self) -> bool:
         return self.saved_values is None
 
     def release(self) -> None:
-        for p in self.saved_values or ():
-            if type(p) is SavedTensor:
-                self.saved_values = None
-                return
         if self.saves:
             self.saved_values = None
 

@@ -9,6 +9,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from weft.autograd.accumulate import accumulator_of
+from weft.autograd.anomaly import anomaly, remember_forward
 from weft.autograd.node import Edge, InputMetadata, OpNode, node_class
 from weft.autograd.saved import SavedTensor, default_hooks, unrecorded
 from weft.ops.backward import ARG, DIMS, DTYPE, RESULT, Plan, Source, chooser, needed_slots, plan_of, plans_of
@@ -56,15 +57,24 @@ def prepare(op: Op, args: tuple[Any, ...], clone_self: bool = False) -> OpNode |
 
 def preparing(op: Op, clone_self: bool = False) -> Callable[[tuple[Any, ...]], OpNode | None]:
     """prepare() for calls of one operator."""
-    recipe = _RECIPES.get((op, clone_self))
-    if recipe is None:
-        recipe = _RECIPES[op, clone_self] = _Recipe(op, clone_self)
-    return recipe.prepare
+    return _recipe_of(op, clone_self).prepare
+
+
+def recording(op: Op) -> Callable[[tuple[Any, ...], Any], None]:
+    """`record(args, out)`: prepare() and finish() of a call of one operator that has run."""
+    return _recipe_of(op, False).record
+
+
+def _recipe_of(op: Op, clone_self: bool) -> _Recipe:
+    found = _RECIPES.get((op, clone_self))
+    if found is None:
+        found = _RECIPES[op, clone_self] = _Recipe(op, clone_self)
+    return found
 
 
 class _Recipe:
-    """What the nodes of an operator have in common. `prepare(args)` is written for the operator: it asks of each
-    argument only what hangs on the call."""
+    """What the nodes of an operator have in common. `prepare(args)` and `record(args, out)` are written for the
+    operator: they ask of each argument only what hangs on the call."""
 
     def __init__(self, op: Op, clone_self: bool) -> None:
         self.plan, self.clone_self = plan_of(op), clone_self
@@ -73,13 +83,14 @@ class _Recipe:
         # by which arguments want a gradient: what is packed, a function of the arguments
         self.packs: dict[tuple[bool, ...], Any] = {(False,) * len(self.positions): _NOTHING}
         names = {
-            "Tensor": Tensor, "gradient_edge": gradient_edge, "accumulator_of": accumulator_of, "packs": self.packs,
-            "packing": self.packing, "with_lists": self.with_lists, "NOTHING": _NOTHING,
-            "make": self.nodes[0] if len(self.nodes) == 1 else self.chosen,
-            "counts": self.plan.one_each, "user_mark": user_mark,
+            "Tensor": Tensor, "edge_of_view": _edge_of_view, "accumulator_of": accumulator_of, "packs": self.packs,
+            "packing": self.packing, "with_lists": self.with_lists, "finish": finish, "NOTHING": _NOTHING,
+            "make": self.nodes[0] if len(self.nodes) == 1 else self.chosen, "counts": self.plan.one_each,
+            "user_mark": user_mark, "anomaly": anomaly, "remember_forward": remember_forward,
         }  # fmt: skip
-        write = _written(len(op.schema.arguments), self.positions, tuple(names), len(self.nodes) > 1)
-        self.prepare: Callable[[tuple[Any, ...]], OpNode | None] = write(*names.values())
+        shape = (len(op.schema.arguments), self.positions, tuple(names), len(self.nodes) > 1)
+        self.prepare: Callable[[tuple[Any, ...]], OpNode | None] = _written(*shape, False)(*names.values())
+        self.record: Callable[[tuple[Any, ...], Any], None] = _written(*shape, True)(*names.values())
 
     def with_lists(self, args: tuple[Any, ...]) -> OpNode | None:
         """prepare() where an argument is a list of tensors: an edge for each of them."""
@@ -94,11 +105,7 @@ class _Recipe:
             counts.append(len(found))
             needs.append(any([e is not None for e in found]))
         pack = self.packs.get(tuple(needs)) or self.packing(tuple(needs))
-        if pack is _NOTHING:
-            return None
-        node = self.chosen(args)(tuple(edges), pack(args), tuple(counts))
-        node.mark = user_mark(3)
-        return node
+        return None if pack is _NOTHING else self.chosen(args)(tuple(edges), pack(args), tuple(counts))
 
     def chosen(self, args: tuple[Any, ...]) -> type[OpNode]:
         """The node of a call."""
@@ -106,11 +113,20 @@ class _Recipe:
 
     def packing(self, needs: tuple[bool, ...]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
         """What nodes save whose arguments want these gradients."""
-        slots = self.plan.slots
+        slots, arguments = self.plan.slots, self.plan.op.schema.arguments
         wanted = needed_slots(self.plan, needs)
         kept = tuple([s if i in wanted and s.kind != RESULT else None for i, s in enumerate(slots)])
-        pack = self.packs[needs] = _written_packing(kept, self.clone_self)
+        plain = frozenset(i for i, a in enumerate(arguments) if not a.is_tensor)
+        pack = self.packs[needs] = _written_packing(kept, plain, self.clone_self)
         return pack
+
+
+def _edge_of_view(view: Tensor) -> Edge | None:
+    """gradient_edge() of a view, whose history its base may have to tell."""
+    state, storage = view._autograd, view._storage
+    if state is not None and state.node is not None and storage is not None and state.version == storage.version:
+        return (state.node, state.index)
+    return gradient_edge(view) if view.dtype.is_differentiable else None
 
 
 _RECIPES: dict[tuple[Op, bool], _Recipe] = {}
@@ -119,43 +135,59 @@ _NOTHING = object()  # of a call that wants no formula
 
 @lru_cache(maxsize=4096)
 def _written(
-    count: int, positions: tuple[int, ...], names: tuple[str, ...], is_chosen: bool
+    count: int, positions: tuple[int, ...], names: tuple[str, ...], is_chosen: bool, records: bool
 ) -> Callable[..., Any]:
-    """What makes `prepare` for `count` arguments, of which those at `positions` may want gradients.
-    is_chosen: which node it is hangs on them."""
+    """What makes `prepare(args)`, or `record(args, out)`, for `count` arguments, of which those at `positions` may want
+    gradients. is_chosen: which node it is hangs on them.
+
+    The user's line is at least as many frames up: `record` is called by an entry, which something else calls.
+    """
+    done = ["node.mark = user_mark(3)", "return node"]
+    if records:
+        remember = "if anomaly.enabled: remember_forward(node)"
+        done = ["node.mark = user_mark(4)", remember, "finish(node, out)", "return None"]
     lines = ["".join(f"x{i}, " for i in range(count)) + "= args"] if count else []
     for i in positions:
         lines += [
             f"if isinstance(x{i}, Tensor):",
             f"    s = x{i}._autograd",
-            f"    if x{i}._view is not None: e{i} = gradient_edge(x{i}) if x{i}.dtype.is_differentiable else None",
+            f"    if x{i}._view is not None: e{i} = edge_of_view(x{i})",
             f"    elif s is None: e{i} = None",
             f"    elif s.node is not None: e{i} = (s.node, s.index)",
             f"    else: e{i} = (s.accumulate or accumulator_of(x{i}), 0) if s.requires_grad else None",
-            f"elif type(x{i}) is tuple: return with_lists(args)",
+            f"elif type(x{i}) is tuple:",
+            "    node = with_lists(args)", "    if node is None: return None", *[f"    {line}" for line in done],
             f"else: e{i} = None",
         ]
     edges = "".join(f"e{i}, " for i in positions)
     lines += [
         f"needs = ({''.join(f'e{i} is not None, ' for i in positions)})",
         "pack = packs.get(needs) or packing(needs)", "if pack is NOTHING: return None",
-        f"node = make{'(args)' if is_chosen else ''}(({edges}), pack(args), counts)",
-        "node.mark = user_mark(3)", "return node",
+        f"node = make{'(args)' if is_chosen else ''}(({edges}), pack(args), counts)", *done,
     ]  # fmt: skip
-    return written("record", names, "prepare(args)", lines)
+    return written("record", names, "record(args, out)" if records else "prepare(args)", lines)
 
 
 @lru_cache(maxsize=4096)
-def _written_packing(kept: tuple[Source | None, ...], clone_self: bool) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    """What is packed, as a function of the arguments: a value for each source, None where there is none."""
+def _written_packing(
+    kept: tuple[Source | None, ...], plain: frozenset[int], clone_self: bool
+) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """What is packed, as a function of the arguments: a value for each source, None where there is none. plain: the
+    arguments that are no tensors."""
     parts, sources = [], [s for s in kept if s is not None]
     for source in kept:
         if source is None:
             parts.append("None")
             continue
         value, packed = f"args[{source.position}]", f"pack(s{sources.index(source)}, args)"
-        is_as_given = source.kind == ARG and not (clone_self and source.position == 0)
-        parts.append(f"saved({value}) if isinstance({value}, Tensor) else {packed}" if is_as_given else packed)
+        if source.kind == ARG and source.position in plain:
+            parts.append(value)
+        elif source.kind == DIMS:
+            parts.append(f"{value}.dims if isinstance({value}, Tensor) else {packed}")
+        elif source.kind == ARG and not (clone_self and source.position == 0):
+            parts.append(f"saved({value}) if isinstance({value}, Tensor) else {packed}")
+        else:
+            parts.append(packed)
     names = {"saved": SavedTensor, "Tensor": Tensor, "pack": partial(_pack, clone_self)}
     names.update({f"s{i}": s for i, s in enumerate(sources)})
     make = written("record", tuple(names), "packed(args)", [f"return ({''.join(p + ', ' for p in parts)})"])
@@ -191,13 +223,12 @@ def _snapshot(tensor: Tensor) -> Tensor:
 
 def finish(node: OpNode, out: Any) -> Any:
     """Attach the node to the results that are differentiable, and save the results that its formulas read."""
-    metadata = node.metadata_of_inputs
     if type(out) is Tensor:  # the commonest result
         data, storage = out._data, out._storage
-        dtype = BY_NUMPY[data.dtype]
-        metadata.append(metadata_of(data.shape, dtype))
-        if dtype.is_differentiable:
-            state = out._autograd = AutogradState(False, node)
+        node.metadata_of_inputs, is_differentiable = _described(data.shape, data.dtype)
+        if is_differentiable:
+            state = out._autograd = new(AutogradState)
+            state.node = node
             if storage is not None and storage.version:
                 state.version = storage.version
         if node.plan.saves_results:
@@ -206,18 +237,27 @@ def finish(node: OpNode, out: Any) -> Any:
     results: Any = out if isinstance(out, (tuple, list)) else (out,)
     for i, r in enumerate(results):
         if not isinstance(r, Tensor):
-            metadata.append(None)
+            node.metadata_of_inputs += (None,)
             continue
-        data = r._data
-        dtype = BY_NUMPY[data.dtype]
-        metadata.append(metadata_of(data.shape, dtype))
-        if dtype.is_differentiable:
+        described, is_differentiable = _described(r._data.shape, r._data.dtype)
+        node.metadata_of_inputs += described
+        if is_differentiable:
             state = AutogradState(False, node, i)
             if r._storage is not None:
                 state.version = r._storage.version
             r._autograd = state
     save_results(node, results)
     return out
+
+
+new = object.__new__
+
+
+@lru_cache(maxsize=4096)
+def _described(dims: tuple[int, ...], dtype: Any) -> tuple[tuple[InputMetadata], bool]:
+    """What gradients of a result look like, and whether there are any. dtype: as its payload has it."""
+    found = BY_NUMPY[dtype]
+    return (metadata_of(dims, found),), found.is_differentiable
 
 
 @lru_cache(maxsize=4096)

@@ -12,7 +12,7 @@ from weft.runtime.storage import InferenceStorage, Storage
 from weft.support import registry, seams
 from weft.support.errors import ArgumentError, StateError, VersionError
 from weft.support.locations import located
-from weft.tensor.dense import payload_of
+from weft.tensor.dense import payload_kept, payload_of
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.payload import Payload
@@ -114,9 +114,8 @@ class SavedTensor:
     history: tuple[Any, int] | None = None
 
     def __init__(self, tensor: Tensor, is_output: bool = False, index: int = 0) -> None:
-        self.payload = tensor._data
-        if tensor._view is not None:
-            self.payload = payload_of(tensor).kept(tensor)
+        view = tensor._view
+        self.payload = tensor._data if view is None else payload_kept(tensor)
         storage = self.storage = tensor._storage
         if storage is None:
             self.version = 0
@@ -130,15 +129,13 @@ class SavedTensor:
                 self.storage = tensor.storage()
             return
         state = tensor._autograd
-        node = tensor.grad_fn if tensor._view is not None else (state.node if state is not None else None)
+        node = tensor.grad_fn if view is not None else (state.node if state is not None else None)
         if node is not None:
             self.history = (node, tensor._autograd.index if tensor._autograd is not None else 0)
             self.origin = tensor
-            if self.storage is None:
+            if storage is None:
                 self.storage = tensor.storage()
-        elif state is not None and state.requires_grad:
-            self.leaf = tensor
-        elif tensor._view is None:
+        elif view is None or (state is not None and state.requires_grad):
             self.leaf = tensor  # itself comes back, and its storage may yet come into being: it knows its version
         if default_hooks.stack:
             self._pack(tensor)

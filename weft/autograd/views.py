@@ -93,7 +93,7 @@ class CopySlices(Node):
         self.inner: Any = inner
         self.self_slot = slot
         self.view_metadata = metadata_of(view.dims, view.dtype)
-        self.metadata_of_inputs = [metadata_of(base.dims, base.dtype)]
+        self.metadata_of_inputs = (metadata_of(base.dims, base.dtype),)
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         g = grads[0]
@@ -265,7 +265,7 @@ def _maker(tensor: Tensor) -> str | None:
 
 def rebase(tensor: Tensor, node: Node) -> None:
     """Give `tensor` the history of an in-place write: its own, or its base's when it is a view."""
-    node.metadata_of_inputs.append(metadata_of(tensor.dims, tensor.dtype))
+    node.metadata_of_inputs += (metadata_of(tensor.dims, tensor.dtype),)
     view = None if _is_left_behind(tensor) else tensor._view
     if view is None:
         adopt_history(tensor, node)

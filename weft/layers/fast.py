@@ -8,7 +8,6 @@ history is wanted or the operator has a node of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from weft.ops.methods import OperatorMethods
 from weft.ops.op import Op
 from weft.ops.overrides import plain_kinds
 from weft.ops.packet import aten
-from weft.ops.planned import Wrap, results_of
+from weft.ops.planned import Wrap
 from weft.ops.route import call, defaults
 from weft.runtime.storage import InferenceStorage
 from weft.support.locations import user_mark
@@ -54,12 +53,16 @@ def entry_of(op: Op, args: tuple[Any, ...]) -> Entry | None:
         for i in lists
     ]
     gate += ["if local.special is not None or local.capture is not None: return walk(op, args)"]
-    if tensors or lists:
-        gate.append(f"if local.grad and ({_wants(tensors, lists)}): return recorded(op, args)")
-    else:
+    history = []
+    if not tensors and not lists:
         gate.insert(0, "if defaults.stack: return call(op, args)")  # before the transforms: `call` asks in this order
-    names = {**_NAMES, "recorded": _recorder(op, plans.run), "results_of": partial(_results, op)}
-    return plans.lookup(Wrap(WRAP.lines, tuple(names.items()), tuple(gate)))
+    elif op.is_differentiable:
+        history.append(f"if local.grad and ({_wants(tensors, lists)}): record(args, t)")
+    elif op.opens_above_autograd:
+        gate.append(f"if local.grad and ({_wants(tensors, lists)}): return walk(op, args)")
+    names = {**_NAMES, "record": record.recording(op) if history else None}
+    built = ("t = plan.build(args, out, wrap, show)", *history, "return named(op, t) if type(t) is tuple else t")
+    return plans.lookup(Wrap((*WRAP.lines[:-1], *history, WRAP.lines[-1]), built, tuple(names.items()), tuple(gate)))
 
 
 def _wants(tensors: Sequence[int], lists: Sequence[int]) -> str:
@@ -69,57 +72,22 @@ def _wants(tensors: Sequence[int], lists: Sequence[int]) -> str:
     return " or ".join(asked)
 
 
-def _recorder(op: Op, run: Run) -> Entry:
-    """Calls of an operator that may want history, with no mode on. `run(args)` gives the value or NOT_PLANNED."""
-    walk = walk_module.walk
-    if not op.is_differentiable or not (op.tensor_positions or op.tensor_list_positions):
-        return walk
-    prepare, finish = record.preparing(op), record.finish
-    first = op.tensor_positions[0] if op.tensor_positions else None
-
-    def recorded(op: Op, args: tuple[Any, ...]) -> Any:
-        if anomaly.enabled or default_hooks.stack:
-            return walk(op, args)
-        if first is not None and type(getattr(args[first], "_data", None)) not in _DENSE:
-            return walk(op, args)
-        node = prepare(args)
-        try:
-            out = run(args)
-        except Exception:  # the walk has the words
-            return walk(op, args)
-        if out is NOT_PLANNED:
-            return walk(op, args)
-        if node is not None:
-            finish(node, out)
-        return named(op, out) if type(out) is tuple else out
-
-    return recorded
-
-
-_DENSE = (ndarray, type(None))  # of a tensor, and of none
-
-
-def _results(op: Op, outputs: Any, args: tuple[Any, ...], results: Any, wrap: Any) -> Any:
-    out = results_of(outputs, args, results, wrap)
-    return named(op, out) if type(out) is tuple else out
-
-
 def _view_entry(op: Op, tensors: Sequence[int]) -> Entry | None:
     if not tensors:
         return None
-    local, walk, run = modes, walk_module.walk, dense.run_view
-    recorded = _recorder(op, partial(run, op))
+    local, walk, run, attach = modes, walk_module.walk, dense.run_view, record.recording(op)
 
     def entry(op: Op, args: tuple[Any, ...]) -> Any:
         x = args[0]
         if local.special is not None or local.capture is not None or type(x._data) is not ndarray:
             return walk(op, args)
-        if local.grad and (x._autograd is not None or x._view is not None):
-            return recorded(op, args)
         try:
-            return run(op, args)
+            out = run(op, args)
         except Exception:  # the walk has the words
             return walk(op, args)
+        if local.grad and (x._autograd is not None or x._view is not None):
+            attach(args, out)
+        return named(op, out) if type(out) is tuple else out
 
     return entry
 
@@ -153,7 +121,7 @@ def inplace_entry_of(op: Op, args: tuple[Any, ...]) -> Entry | None:
         return None
     gate = (*_INPLACE, f"if local.grad and ({_wants(tensors, ())}): return recorded(op, args)")
     names = (*_INPLACE_NAMES, ("recorded", _recorder_of_writes(op, plans.run)))
-    return plans.lookup(Wrap(_WRITTEN, names, gate))
+    return plans.lookup(Wrap(_WRITTEN, (), names, gate))
 
 
 def _recorder_of_writes(op: Op, run: Run) -> Entry:
@@ -195,6 +163,7 @@ _NAMES: dict[str, Any] = {
     **dict(WRAP.names),
     "local": modes,
     "walk": walk_module.walk,
+    "named": named,
     "plain_kinds": plain_kinds,
     "call": call,
     "defaults": defaults,

@@ -69,7 +69,7 @@ class Noted(NamedTuple):
     edges: tuple[tuple[int, int] | None, ...]
     saved: tuple[Any, ...]
     counts: tuple[int, ...]
-    metadata: list[Any]
+    metadata: tuple[Any, ...]
 
 
 class Composite:
@@ -106,7 +106,7 @@ class Composite:
                 for e in noted.edges
             ])
             node = noted.type(edges, tuple([_saved(s, operands, tensors) for s in noted.saved]), noted.counts)
-            node.metadata_of_inputs, node.mark = list(noted.metadata), mark
+            node.metadata_of_inputs, node.mark = noted.metadata, mark
             nodes.append(node)
             for i in behind:
                 tensors[i]._autograd = AutogradState(False, node, self.tensors[i].slot)

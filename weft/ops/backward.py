@@ -62,6 +62,12 @@ class Plan:
         return tuple([i for i, s in enumerate(self.slots) if s.kind == ARG and given[s.position].kind == "Tensor"])
 
     @cached_property
+    def may_save_tensors(self) -> bool:
+        """Whether any slot is for tensors."""
+        arguments = self.op.schema.arguments
+        return any(s.kind == RESULT or (s.kind == ARG and arguments[s.position].is_tensor) for s in self.slots)
+
+    @cached_property
     def places(self) -> tuple[tuple[int, ...], ...]:
         """For each formula where its parameters are: in a slot, or at -1 the gradient, at -2 all gradients,
         at -3 which of them are wanted."""
@@ -78,7 +84,7 @@ class Plan:
 
     @cached_property
     def tables(self) -> dict[tuple[Any, ...], Table]:
-        """What is planned for the formulas, by which are wanted, the number of gradients and the values' classes."""
+        """What is planned for the formulas, by which are wanted and the classes of gradients and values."""
         return {}
 
     def slot(self, source: Source) -> int:

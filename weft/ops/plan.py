@@ -13,7 +13,7 @@ How it is kept and found: ops/planned.py. How it is run: it is a function; the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -32,24 +32,57 @@ LARGE = 4 * BLOCK
 PLAIN = frozenset((type(None), bool, int, float, str, DType))
 
 
-FRESH = object()
-
-
 class Shown(NamedTuple):
-    """In a plan's outputs: a result that shows memory of an argument, by its number among the arrays given."""
+    """In a rule's outputs: a result that shows memory of an argument, by its number among the arrays given."""
 
     result: int
     holder: int
 
 
-class Plan(NamedTuple):
-    """`run(*arrays)` gives the result, or a tuple of results. outputs: None for one array of its own, FRESH
-    for a tuple of such arrays and Nones, else the rule's result with a number for each array in it: of an argument,
-    or (from the count of the arguments on) of a result.
+class Plan:
+    """`run(*arrays)` gives the result, or a tuple of results. build: None for one array of its own, else what makes the
+    rule's result of these: see `builder`.
     """
 
-    run: Function
-    outputs: Any = None
+    __slots__ = ("build", "run")
+
+    def __init__(self, run: Function, build: Function | None = None) -> None:
+        self.run, self.build = run, build
+
+
+def builder(outputs: Any, args: Sequence[Any]) -> Function:
+    """`build(args, results, wrap, show)`: a rule's result from what its plan gave, `wrap` of each new array, `show` of
+    one and of the argument that it shows, an argument itself where the rule gave it back.
+
+    outputs: the rule's result with a number for each array in it: of an argument, or (from the count of the arguments
+    on) of a result. args: arguments whose arrays lie where those of every call do.
+    """
+    return _building(_result_text(outputs, list(_places("args", args))))
+
+
+@lru_cache(maxsize=4096)
+def _building(result: str) -> Function:
+    return written("results", (), "build(args, results, wrap, show)", (f"return {result}",))()  # type: ignore[no-any-return]
+
+
+def _places(name: str, values: Sequence[Any]) -> Iterator[str]:
+    """Where the arrays of arguments are, as code."""
+    for i, v in enumerate(values):
+        if type(v) is tuple:
+            yield from _places(f"{name}[{i}]", v)
+        elif type(v) is ndarray:
+            yield f"{name}[{i}]"
+
+
+def _result_text(output: Any, holders: list[str]) -> str:
+    if output is None:
+        return "None"
+    if type(output) is Shown:
+        return f"show(results[{output.result}], {holders[output.holder]})"
+    if type(output) is int:
+        return holders[output] if output < len(holders) else f"wrap(results[{output - len(holders)}])"
+    parts = "".join(f"{_result_text(o, holders)}, " for o in output)
+    return f"[{parts}]" if type(output) is list else f"({parts})"
 
 
 class Calls:
@@ -108,7 +141,7 @@ class Calls:
         return self.add(put, (0, value))
 
     def function(
-        self, results: int | Sequence[int | None], large: Function | None = None, arrays: Sequence[int] = ()
+        self, results: int | Sequence[int], large: Function | None = None, arrays: Sequence[int] = ()
     ) -> Function:
         """A function of the given registers that makes the calls and returns the result, or a tuple of results.
         Values are let go after their last use.
@@ -119,7 +152,7 @@ class Calls:
         for at, (_, operands, _) in enumerate(self.steps):
             last.update(dict.fromkeys(operands, at))
         kept = {results} if isinstance(results, int) else set(results)
-        names: dict[int | None, str] = {i: f"a{i}" for i in range(self.given)}
+        names: dict[int, str] = {i: f"a{i}" for i in range(self.given)}
         names.update({i: f"c{i}" for i in self.constants})
         given = ", ".join(f"a{i}" for i in range(self.given))
         lines = (
@@ -144,7 +177,7 @@ class Calls:
             + (
                 names[results]
                 if isinstance(results, int)
-                else f"({''.join(names.get(i, 'None') + ', ' for i in results)})"
+                else f"({''.join(names[i] + ', ' for i in results)})"
             )
         )
         free_names = ["large", *[names[i] for i in self.constants], *[f"f{i}" for i in range(len(self.steps))]]

@@ -16,7 +16,7 @@ import numpy as np
 
 from weft.ops import compute
 from weft.ops.op import Op
-from weft.ops.plan import FRESH, LARGE, Plan, Shown
+from weft.ops.plan import LARGE, Plan, builder
 from weft.ops.pointwise_plan import plan_pointwise
 from weft.ops.schema import Argument
 from weft.ops.tracing import Traced, Untraceable, trace_rule
@@ -31,6 +31,7 @@ NOT_PLANNED = object()  # what the long way must do, errors of operators include
 LIMIT = 256  # plans of one table; where arguments keep changing it starts anew
 Rule = Callable[..., Any]
 _NUMBERS = frozenset((int, float, bool, complex))
+_INTEGERS = frozenset((int,))
 _EXACT = frozenset((int, bool, str, type(None), DType))
 
 # What the code of a table does with an argument.
@@ -72,6 +73,8 @@ def sign(args: Sequence[Any], key: list[Any], arrays: list[Any]) -> None:
 
 def _signed(value: Any, arrays: list[Any]) -> Any:
     """sign() for one argument of a written lookup: a key, or None."""
+    if set(map(type, value)) == _INTEGERS:  # sizes
+        return value
     key: list[Any] = []
     for v in value:
         data = getattr(v, "_data", None)
@@ -97,12 +100,13 @@ def bare(value: Any) -> Any:
 
 
 class Wrap(NamedTuple):
-    """What stands around a lookup. lines: the code that returns something for the array `out`. gate: the code in front,
-    in which `x0`, `x1`, ... are the arguments; a lookup with a gate is a function of (op, args), and gives what
-    `walk(op, args)` does where there is no plan. names: those in the code.
+    """What stands around a lookup. lines: the code that returns something for the array `out`; built: for what the plan
+    builds of several. gate: the code in front, in which `x0`, `x1`, ... are the arguments; a lookup with a gate is a
+    function of (op, args), and gives what `walk(op, args)` does where there is no plan. names: those in the code.
     """
 
     lines: tuple[str, ...] = ("return out",)
+    built: tuple[str, ...] = ("return plan.build(args, out, lambda array: array, lambda array, shown: array)",)
     names: tuple[tuple[str, Any], ...] = ()
     gate: tuple[str, ...] = ()
 
@@ -144,7 +148,7 @@ class Table:
             **{f"default{i}": v for i, v in enumerate(self.defaults)},
             **dict(wrap.names),
         }
-        make = _lookup(self.uses, self.rule is None, wrap.lines, wrap.gate, tuple(names))
+        make = _lookup(self.uses, self.rule is None, wrap.lines, wrap.built, wrap.gate, tuple(names))
         return make(*names.values())  # type: ignore[no-any-return]
 
     def missing(self, key: Any, args: tuple[Any, ...]) -> Any:
@@ -166,7 +170,7 @@ class Table:
         sign(args, [], arrays)
         try:
             if any([a.size >= LARGE for a in arrays]):
-                plan = Plan(_filled(args, self._run_large), BY_LAYOUT)
+                plan = Plan(_filled(args, self._run_large), _by_layout)
                 out = self._run_large(args)
             else:
                 plan, out = trace_rule(self.rule, args, arrays, self.shown)
@@ -184,7 +188,9 @@ class Table:
         return out if self.store is None else self.store(args[0], out)
 
     def _run_large(self, args: tuple[Any, ...]) -> tuple[Any, Any]:
-        """(outputs, results) of a call on large arrays: by a native program, or by NumPy in blocks that fit a cache."""
+        """(what builds the result, results) of a call on large arrays: by a native program, or by NumPy in blocks that
+        fit a cache.
+        """
         key: list[Any] = []
         arrays: list[Any] = []
         sign(args, key, arrays)
@@ -196,7 +202,8 @@ class Table:
             if len(self.large) >= LIMIT:
                 self.large.clear()
             native = standalone(self.owner, self.rule, args, kinds, arrays) if is_native else None
-            run = self.large[found] = self._by_numpy(args, arrays) if native is None else _by_program(native)
+            run = self._by_numpy(args, arrays) if native is None else _by_program(native, args, len(arrays))
+            self.large[found] = run
         return run(args, arrays)  # type: ignore[no-any-return]
 
     def _by_numpy(self, args: tuple[Any, ...], arrays: list[Any]) -> Callable[[Any, Any], Any]:
@@ -204,10 +211,15 @@ class Table:
             pointwise = plan_pointwise(self.owner, args).run
             return lambda args, arrays: (None, pointwise(*args))
         plan, _ = trace_rule(self.rule, args, arrays)
-        return lambda args, arrays: (plan.outputs, plan.run(*arrays))
+        return lambda args, arrays: (plan.build, plan.run(*arrays))
 
 
-BY_LAYOUT = object()  # in place of a plan's outputs: `run` gives them with the results
+def _by_layout(args: Any, results: Any, wrap: Any, show: Any) -> Any:
+    """A plan's `build` where its run gives it with the results."""
+    build, found = results
+    return wrap(found) if build is None else build(args, found, wrap, show)
+
+
 _tables: list[Table] = []
 
 
@@ -245,49 +257,20 @@ def _emptied(value: Any) -> Any:
     return ndarray if type(value) is ndarray else tuple([_emptied(v) for v in value]) if type(value) is tuple else value
 
 
-def _by_program(native: Any) -> Callable[[Any, Any], Any]:
+def _by_program(native: Any, example: tuple[Any, ...], given: int) -> Callable[[Any, Any], Any]:
+    build = None if native.outputs == given else builder(native.outputs, example)
+
     def run(args: Any, arrays: list[Any]) -> tuple[Any, Any]:
-        registers, given = native.run(arrays), len(arrays)
-        return (None, registers[given]) if native.outputs == given else (native.outputs, tuple(registers[given:]))
+        registers = native.run(arrays)
+        return (None, registers[given]) if build is None else (build, tuple(registers[given:]))
 
     return run
 
 
-def results_of(outputs: Any, args: tuple[Any, ...], results: Any, wrap: Callable[..., Any]) -> Any:
-    """A rule's result from what its plan gave: `wrap` of each new array (and of the argument that it shows, if one), an
-    argument itself where the rule gave it back.
-    """
-    if outputs is FRESH:
-        return tuple([None if r is None else wrap(r) for r in results])
-    if outputs is BY_LAYOUT:
-        outputs, results = results
-        return wrap(results) if outputs is None else results_of(outputs, args, results, wrap)
-    holders: list[Any] = []
-    _add_holders(args, holders)
-    return _built(outputs, holders, results, wrap)
-
-
-def _built(output: Any, holders: list[Any], results: Any, wrap: Callable[..., Any]) -> Any:
-    if output is None:
-        return None
-    if type(output) is Shown:
-        return wrap(results[output.result], holders[output.holder])
-    if type(output) is int:
-        return holders[output] if output < len(holders) else wrap(results[output - len(holders)])
-    return type(output)([_built(o, holders, results, wrap) for o in output])
-
-
-def _add_holders(values: Sequence[Any], found: list[Any]) -> None:
-    for v in values:
-        if type(v) is tuple:
-            _add_holders(v, found)
-        elif type(getattr(v, "_data", v)) is ndarray:
-            found.append(v)
-
-
 @lru_cache(maxsize=4096)
 def _lookup(
-    uses: tuple[str, ...], is_pointwise: bool, wrap: tuple[str, ...], gate: tuple[str, ...], names: tuple[str, ...]
+    uses: tuple[str, ...], is_pointwise: bool, wrap: tuple[str, ...], built: tuple[str, ...], gate: tuple[str, ...],
+    names: tuple[str, ...],
 ) -> Callable[..., Any]:
     """What makes a table's lookup. args: a tuple of arguments of the classes that the table is for."""
     lines, key, bares, given = [], [], [], []
@@ -326,7 +309,7 @@ def _lookup(
         find = ["try:", *[f"    {line}" for line in find], "except Exception: plan = None"]
         find.append(f"if plan is None: {otherwise}")
     if not is_pointwise:
-        find.append("if plan.outputs is not None: return results_of(plan.outputs, args, out, wrap)")
+        find += ["if plan.build is not None:", *[f"    {line}" for line in built]]
     taken = [f"{''.join(f'x{i}, ' for i in range(len(uses)))}= args"] if uses else []
     lines = [*taken, *gate, *lines, *find, *wrap]
     return written("lookup", names, "run(op, args)" if gate else "run(args)", lines, _SCOPE)

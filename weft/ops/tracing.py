@@ -17,7 +17,7 @@ import numpy as np
 from weft.ops import compute
 from weft.ops.array import ArrayFacts
 from weft.ops.op import Op
-from weft.ops.plan import FRESH, LARGE, Calls, Plan, Shown
+from weft.ops.plan import LARGE, Calls, Plan, Shown, builder
 from weft.ops.pointwise_plan import add_pointwise
 from weft.ops.quiet import SILENT, reset, set_silent
 from weft.ops.route import default_route
@@ -117,22 +117,15 @@ class _Recorder:
 
     made = 0  # calls
 
-    def finish(self, result: Any) -> tuple[Plan, Any]:
-        """The plan, and what its run gave. Raises Untraceable where results show the memory of an argument that may not
-        be shown, or each other's."""
+    def finish(self, result: Any, args: Sequence[Any]) -> tuple[Plan, Any]:
+        """The plan for arguments like `args`, and what its run gave. Raises Untraceable where results show the memory
+        of an argument that may not be shown, or each other's."""
         results: list[int] = []
         outputs = self._output(result, results, set())
-        values = self.values
+        values, function = self.values, self.calls.function
         if outputs == self.calls.given and len(results) == 1:
-            return Plan(self.calls.function(results[0])), values[results[0]]
-        if type(outputs) is tuple and all([o is None or (type(o) is int and o >= self.calls.given) for o in outputs]):
-            rest = iter(results)
-            registers = [None if o is None else next(rest) for o in outputs]
-            return (
-                Plan(self.calls.function(registers), FRESH),
-                tuple([None if r is None else values[r] for r in registers]),
-            )
-        return Plan(self.calls.function(results), outputs), tuple([values[i] for i in results])
+            return Plan(function(results[0])), values[results[0]]
+        return Plan(function(results), builder(outputs, args)), tuple([values[i] for i in results])
 
     def _output(self, value: Any, results: list[int], roots: set[int]) -> Any:
         if value is None:
@@ -187,7 +180,7 @@ def trace_rule(rule: Function, args: Sequence[Any], arrays: Sequence[Any], shown
     token = set_silent(SILENT)
     try:
         with default_route(Traced.__weft_route__):
-            return recorder.finish(rule(*[traced(a) for a in args]))
+            return recorder.finish(rule(*[traced(a) for a in args]), args)
     finally:
         reset(token)
         _current.recorder = previous

@@ -164,6 +164,12 @@ def detached(data: Any) -> Any:
     return data if type(data) is ndarray else data.detached()
 
 
+def payload_kept(tensor: Tensor) -> Any:
+    """The payload that a node keeps of a tensor that it saves."""
+    data = tensor._data
+    return data if type(data) is ndarray else data.kept(tensor)
+
+
 def dressed_as(data: Any, out: Tensor) -> Tensor:
     """A tensor that machinery made around the payload of another, or its alias, as users know it."""
     return out if type(data) is ndarray else data.rewrapped(out)

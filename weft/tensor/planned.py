@@ -7,23 +7,31 @@ from typing import Any
 
 from weft.ops.op import Op
 from weft.ops.planned import NOT_PLANNED as NOT_PLANNED
-from weft.ops.planned import Table, Wrap, results_of, table_of, table_of_rule
+from weft.ops.planned import Table, Wrap, table_of, table_of_rule
 from weft.runtime.storage import root_of
 from weft.tensor.tensor import Tensor
 
 
-def around(array: Any, shown: Tensor | None = None) -> Tensor:
-    """A tensor around an array without history: in the storage of the dense tensor that it shows, if one."""
+def around(array: Any) -> Tensor:
+    """A tensor around an array, without history."""
     out = Tensor.__new__(Tensor)
-    out._data, out._storage, out._autograd, out._view = array, None, None, None
-    if shown is not None and root_of(array) is root_of(shown._data):  # (some layouts are copied)
+    out._data = array
+    out._storage = out._autograd = out._view = None
+    return out
+
+
+def showing(array: Any, shown: Tensor) -> Tensor:
+    """Idem, in the storage of the dense tensor that the array shows (some layouts are copied)."""
+    out = around(array)
+    if root_of(array) is root_of(shown._data):
         out._storage = shown.storage()
     return out
 
 
 WRAP = Wrap(
     ("t = new(Tensor)", "t._data = out", "t._storage = t._autograd = t._view = None", "return t"),
-    (("new", Tensor.__new__), ("Tensor", Tensor), ("wrap", around), ("results_of", results_of)),
+    ("return plan.build(args, out, wrap, show)",),
+    (("new", Tensor.__new__), ("Tensor", Tensor), ("wrap", around), ("show", showing)),
 )
 WRITTEN = Wrap(("return None",))
 Run = Callable[[tuple[Any, ...]], Any]

@@ -158,7 +158,7 @@ def _entry(kind: Type) -> Edge | None:
     if not modes.grad or not isinstance(kind, TensorType) or kind.dtype is None or not kind.dtype.is_differentiable:
         return None
     node = LoopEntry(())
-    node.metadata_of_inputs.append(InputMetadata(kind.shape, kind.dtype))
+    node.metadata_of_inputs += (InputMetadata(kind.shape, kind.dtype),)
     return node, 0
 
 

@@ -184,7 +184,7 @@ class ControlBackward(Node):
     def attach(self, outputs: Sequence[Tensor], flows: Sequence[bool]) -> None:
         """Make this the history of the results that have one."""
         for i, (out, has_one) in enumerate(zip(outputs, flows, strict=True)):
-            self.metadata_of_inputs.append(InputMetadata(out.dims, out.dtype))
+            self.metadata_of_inputs += (InputMetadata(out.dims, out.dtype),)
             if has_one:
                 out._autograd = AutogradState(False, self, i)
 

@@ -162,7 +162,7 @@ class WrapBackward(Node):
     def __init__(self, edges: tuple[Any, ...], names: tuple[str, ...], whole: Tensor) -> None:
         super().__init__(edges)
         self.names, self.kind = names, type(whole)
-        self.metadata_of_inputs = [InputMetadata(whole.dims, whole.dtype)]
+        self.metadata_of_inputs = (InputMetadata(whole.dims, whole.dtype),)
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         gradient = grads[0]
@@ -188,7 +188,7 @@ class UnwrapBackward(Node):
         super().__init__((edge,))
         self.kind, self.names, self.context = type(wrapper), names, context
         self.size, self.stride = wrapper.shape, wrapper.stride()
-        self.metadata_of_inputs = [InputMetadata(t.dims, t.dtype) for t in inner]
+        self.metadata_of_inputs = tuple([InputMetadata(t.dims, t.dtype) for t in inner])
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         if all(g is None for g in grads):
@@ -208,7 +208,7 @@ class PartBackward(Node):
 
     def __init__(self, node: UnwrapBackward, index: int, part: Tensor) -> None:
         super().__init__(((node, index),))
-        self.metadata_of_inputs = [InputMetadata(part.dims, part.dtype)]
+        self.metadata_of_inputs = (InputMetadata(part.dims, part.dtype),)
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         return grads

@@ -22,7 +22,7 @@ class Given(Node):
     def before(cls, given: Tensor, stand_in: Tensor) -> None:
         """Make it the history of a stand-in. given: the leaf whose gradient is what flows out of the call."""
         node = cls((gradient_edge(given),))
-        node.metadata_of_inputs.append(metadata_of(stand_in.dims, stand_in.dtype))
+        node.metadata_of_inputs += (metadata_of(stand_in.dims, stand_in.dtype),)
         stand_in._autograd = AutogradState(False, node, 0)
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:

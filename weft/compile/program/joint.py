@@ -314,7 +314,7 @@ class PlainOfWrapper(Node):
     def before(cls, tensor: Tensor) -> Tensor:
         """The same tensor with this history."""
         node = cls((gradient_edge(tensor),))
-        node.metadata_of_inputs.append(InputMetadata(tensor.dims, tensor.dtype))
+        node.metadata_of_inputs += (InputMetadata(tensor.dims, tensor.dtype),)
         out = tensor.detach()
         out._autograd = AutogradState(False, node, 0)
         return out
@@ -333,7 +333,7 @@ class SpentBackward(Node):
     def mark(cls, tensor: Tensor) -> None:
         """Give a tensor this history."""
         node = cls(())
-        node.metadata_of_inputs.append(InputMetadata(tensor.dims, tensor.dtype))
+        node.metadata_of_inputs += (InputMetadata(tensor.dims, tensor.dtype),)
         tensor._autograd = AutogradState(False, node, 0)
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:

@@ -146,7 +146,7 @@ class ProgramBackward(Node):
     def attach(self, outputs: Sequence[Tensor]) -> None:
         """Make this the history of what the program gave."""
         for i, tensor in enumerate(outputs):
-            self.metadata_of_inputs.append(InputMetadata(tensor.dims, tensor.dtype))
+            self.metadata_of_inputs += (InputMetadata(tensor.dims, tensor.dtype),)
             take_history(tensor, self, i)
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:

@@ -281,7 +281,7 @@ class FunctionalLevel(Level):
             whole = _with_history(whole, gradient_edge(storage.value))
         elif storage.value.requires_grad and not whole.requires_grad:  # nothing flows through, and it may be asked for
             node = walk.blocking_node(op)
-            node.metadata_of_inputs.append(InputMetadata(whole.dims, whole.dtype))
+            node.metadata_of_inputs += (InputMetadata(whole.dims, whole.dtype),)
             whole = _with_history(whole, (node, 0))
         storage.write(whole)
 

@@ -152,7 +152,7 @@ def _through(values: Any) -> tuple[Any, BackwardHookFunctionBackward | None, lis
 
 def _behind(tensor: Tensor, node: Node, slot: int, count: int) -> Tensor:
     """A view of the tensor whose history is the node; writing to it would go past the hooks, and is refused."""
-    node.metadata_of_inputs.append(InputMetadata(tensor.dims, tensor.dtype))
+    node.metadata_of_inputs += (InputMetadata(tensor.dims, tensor.dtype),)
     with no_grad():
         alias: Tensor = aten.alias(tensor)
     if alias._view is not None:
