@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from weft.ops.packet import aten
-from weft.runtime.storage import InferenceStorage, Storage
+from weft.runtime.storage import Storage
 from weft.support import registry, seams
 from weft.support.errors import ArgumentError, StateError, VersionError
 from weft.support.locations import located
@@ -121,7 +121,7 @@ class SavedTensor:
             self.version = 0
         else:
             self.version = storage.version
-            if type(storage) is InferenceStorage and not is_output and not payload_of(tensor).shares_version:
+            if tensor.is_inference() and not is_output and not payload_of(tensor).shares_version:
                 raise StateError(_INFERENCE)
         if is_output:
             self.is_output, self.index = True, index

@@ -198,7 +198,11 @@ def _self_slot(inner: Any) -> int | None:
 
 def check_inplace(name: str, tensor: Tensor, other_needs_grad: bool) -> None:
     """Refuse the in-place writes that PyTorch refuses."""
-    if modes.inference or not modes.grad:
+    if modes.inference:
+        return
+    if tensor.is_inference():
+        raise StateError(INFERENCE_WRITE)
+    if not modes.grad:
         return
     state, view = tensor._autograd, tensor._view
     is_leaf = state is not None and state.requires_grad and state.node is None
@@ -220,6 +224,10 @@ def check_inplace(name: str, tensor: Tensor, other_needs_grad: bool) -> None:
         raise StateError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
 
 
+INFERENCE_WRITE = (
+    "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
+    "tensor before doing inplace update."
+)
 _AMBIGUOUS = (
     "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
     "the view and the inplace either both inside the {0} block (if you don't want the inplace to be tracked) or both "

@@ -22,12 +22,12 @@ class Storage(Generic[V]):
     `geometry` is how the base lies in memory as the user sees it: dense in the order `order` of its dims (None:
     row-major), or with a caller's gaps. `questions` are guards that matter only if an alias is written; `partner` is
     the storage that this one was copied from under such questions. `version` counts the writes that autograd must know
-    of.
+    of. `is_inference`: whether it was made in inference mode.
     """
 
     __slots__ = (
-        "__weakref__", "generation", "geometry", "is_row_major", "order", "partner", "questions", "type", "value",
-        "version", "written",
+        "__weakref__", "generation", "geometry", "is_inference", "is_row_major", "order", "partner", "questions",
+        "type", "value", "version", "written",
     )
     address = 0
     nbytes = 0
@@ -40,6 +40,7 @@ class Storage(Generic[V]):
         self.geometry = geometry if geometry is not None or not type.is_complete else contiguous(type.shape)
         self.version = 0
         self.generation = 0
+        self.is_inference = False
         self.questions: list[ShapeGuard] = []
         self.partner: Storage[V] | None = None
         self.written: Any = None
@@ -74,12 +75,12 @@ class Storage(Generic[V]):
 class SilentStorage:
     """What `.data` holds: writes reach the base's value, the version counter of the others stays."""
 
-    __slots__ = ("__weakref__", "target", "version", "written")
+    __slots__ = ("__weakref__", "is_inference", "target", "version", "written")
     address = 0
     nbytes = 0
 
     def __init__(self, target: Storage[Any]) -> None:
-        self.target, self.version = target, 0
+        self.target, self.version, self.is_inference = target, 0, target.is_inference
         self.written: Any = None
 
     def silent_alias(self) -> SilentStorage:

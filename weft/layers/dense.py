@@ -20,13 +20,12 @@ from weft.ops.quiet import quiet
 from weft.ops.rules import Pointwise
 from weft.ops.scalar_numpy import NUMPY
 from weft.ops.tracing import Untraceable
-from weft.runtime.storage import InferenceStorage, Storage
+from weft.runtime.storage import Storage
 from weft.support.errors import ShapeError, StateError
 from weft.support.locations import user_mark
 from weft.tensor import planned
 from weft.tensor.backend import DENSE_RANK, Args, Backend, register, type_of
 from weft.tensor.dense import DensePayload
-from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import forget_base, view_of
 from weft.types import dtype as dt
@@ -161,8 +160,6 @@ def write(op: Op, args: Args) -> None:
     target: Tensor = args[0]
     data: Array = target._data
     storage = target.storage()
-    if type(storage) is InferenceStorage and not modes.inference:
-        raise StateError(INFERENCE_WRITE)
     check_writeable(data)
     if not op.is_splat:
         _check_overlap(data)
@@ -172,12 +169,6 @@ def write(op: Op, args: Args) -> None:
         store(data, DENSE.run(op, args)._data)
     storage.version += 1
     storage.written = (storage.version, user_mark(2))
-
-
-INFERENCE_WRITE = (
-    "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
-    "tensor before doing inplace update."
-)
 
 
 def check_writeable(data: Array) -> None:

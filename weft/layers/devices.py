@@ -6,6 +6,7 @@ from typing import Any
 
 from weft.autograd.function import Function
 from weft.autograd.function_context import FunctionCtx
+from weft.layers.inference import noted
 from weft.tensor.backend import backend_at
 from weft.tensor.device import Device
 from weft.tensor.modes import modes
@@ -44,4 +45,4 @@ def moved(tensor: Tensor, device: Device) -> Tensor:
     if modes.grad and tensor.requires_grad:
         out: Tensor = ToDevice.apply(tensor, device)
         return out
-    return backend_at(device).receive(tensor)
+    return noted(backend_at(device).receive(tensor))

@@ -3,20 +3,24 @@ has one value for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 from weft.layers.backends import backend_for
 from weft.layers.dense import DENSE
+from weft.layers.inference import noted
 from weft.layers.outputs import write_out
-from weft.ops.op import Out
+from weft.layers.walk import inplace, walk_layers
+from weft.ops.op import Op, Out
 from weft.ops.overrides import handle, override_classes, overriding
 from weft.ops.packet import aten
-from weft.ops.route import default_route
+from weft.ops.route import default_route, route_of
 from weft.support.errors import Unsupported
-from weft.tensor.backend import backend_at
+from weft.tensor.backend import Args, Backend, backend_at
 from weft.tensor.device import chosen, usable
+from weft.tensor.modes import Floor, floor, modes
 from weft.tensor.tensor import Tensor
 
 NAMES = (
@@ -34,7 +38,62 @@ def on_device(device: Any) -> AbstractContextManager[None]:
     """Within the block, factories make tensors on this device; None: on the one that was chosen for all of them."""
     where = chosen.device if device is None else usable(device)
     backend = DENSE if where is None else backend_at(where)
-    return nullcontext() if backend is DENSE else default_route(backend.run)
+    if backend is DENSE:
+        return nullcontext()
+    special = modes.special
+    if special is None or modes.capture is not None or isinstance(special[-1], Floor):
+        return default_route(backend.run)
+    return default_route(partial(_run_above, backend))
+
+
+def _run_above(backend: Backend, op: Op, args: Args) -> Any:
+    """A factory's call that transforms and modes see first."""
+    special, beneath = modes.special or (), floor()
+    above = special if beneath is None else special[1:]
+    modes.special = (_DeviceFloor(backend, beneath), *above)
+    try:
+        return walk_layers(op, args)
+    finally:
+        modes.special = special
+
+
+class _DeviceFloor(Floor):
+    """The lowest interceptor while one factory is called: what comes down without operands is made on its device."""
+
+    def __init__(self, backend: Backend, beneath: Floor | None) -> None:
+        self.backend = DENSE if beneath is None else beneath.backend
+        self._maker, self._beneath = backend, beneath
+
+    def intercept(self, op: Op, args: Args) -> Any:
+        """The factory on the device; any other operator as it is run without this floor."""
+        return self._below(self._maker.run if route_of(op, args) is None else walk_layers, op, args)
+
+    def intercept_inplace(self, op: Op, args: Args) -> Any:
+        """The in-place operator, idem."""
+        return self._below(inplace, op, args)
+
+    def lift(self, value: Any) -> Any:
+        """The value as it is."""
+        return value
+
+    def settle(self, array: Any, what: str) -> None:
+        if self._beneath is not None:
+            self._beneath.settle(array, what)
+
+    def lend(self, tensor: Any, what: str) -> None:
+        if self._beneath is not None:
+            self._beneath.lend(tensor, what)
+
+    def beside(self, tensors: Sequence[Any], what: str) -> AbstractContextManager[None]:
+        return nullcontext() if self._beneath is None else self._beneath.beside(tensors, what)
+
+    def _below(self, function: Callable[[Op, Args], Any], op: Op, args: Args) -> Any:
+        special = modes.special
+        modes.special = None if self._beneath is None else (self._beneath,)
+        try:
+            return function(op, args)
+        finally:
+            modes.special = special
 
 
 def factory(name: str) -> Make:
@@ -131,7 +190,7 @@ def _placed(source: Tensor, device: Any) -> Tensor:
 
 def _laid_out_like(made: Tensor, source: Any) -> Tensor:
     """What a `*_like` factory made, with its elements in the same order in memory as the source's."""
-    return backend_for((made,)).lay_out_like(made, source) if isinstance(source, Tensor) else made
+    return noted(backend_for((made,)).lay_out_like(made, source)) if isinstance(source, Tensor) else made
 
 
 FACTORIES: dict[str, Make] = (

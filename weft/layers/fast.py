@@ -26,7 +26,6 @@ from weft.ops.overrides import plain_kinds
 from weft.ops.packet import aten
 from weft.ops.planned import Wrap
 from weft.ops.route import call, defaults
-from weft.runtime.storage import InferenceStorage
 from weft.support.locations import user_mark
 from weft.tensor.modes import modes
 from weft.tensor.planned import NOT_PLANNED, WRAP, Run, table
@@ -96,7 +95,7 @@ _INPLACE = (
     "d = x0._data", "storage = x0._storage",
     "if local.special is not None or local.capture is not None: return walk(op, args)",
     "if type(d) is not ndarray or not d.flags.c_contiguous and 0 in d.strides: return walk(op, args)",
-    "if type(storage) is InferenceStorage: return walk(op, args)",
+    "if storage is not None and storage.is_inference: return walk(op, args)",
 )  # fmt: skip
 _WRITTEN = (
     "if storage is None: storage = x0.storage()", "storage.version += 1",
@@ -156,7 +155,6 @@ def _recorder_of_writes(op: Op, run: Run) -> Entry:
 _INPLACE_NAMES = (
     ("local", modes),
     ("walk", walk_module.inplace),
-    ("InferenceStorage", InferenceStorage),
     ("user_mark", user_mark),
 )
 _NAMES: dict[str, Any] = {

@@ -10,6 +10,7 @@ from typing import Any
 
 from weft.layers.walk import inplace, walk_layers
 from weft.ops.op import Op
+from weft.support import pytree
 from weft.tensor import modes as mode_settings
 from weft.tensor.dense import payload_of
 from weft.tensor.modes import lowest, modes
@@ -21,7 +22,9 @@ class InferenceLayer:
 
     def intercept(self, op: Op, args: tuple[Any, ...]) -> Any:
         """The operator's result, as an inference tensor."""
-        return self.lift(self._below(walk_layers, op, args))
+        out = self._below(walk_layers, op, args)
+        self._mark(out, [t._storage for t in pytree.flatten(args)[0] if isinstance(t, Tensor)])
+        return out
 
     def intercept_inplace(self, op: Op, args: tuple[Any, ...]) -> Any:
         """The in-place operator: what it writes to stays what it is."""
@@ -36,13 +39,26 @@ class InferenceLayer:
             modes.special = stack
 
     def lift(self, value: Any) -> Any:
-        """The value, every fresh dense tensor in it marked."""
-        if isinstance(value, Tensor):
-            payload_of(value).note_inference(value)
-        elif isinstance(value, tuple):
-            for v in value:
-                self.lift(v)
+        """A tensor that was made of values, marked."""
+        self._mark(value, [])
         return value
+
+    def _mark(self, value: Any, older: list[Any]) -> None:
+        """Mark the tensors in a value, save those that share one of these storages."""
+        if isinstance(value, Tensor):
+            storage = value._storage
+            if storage is None or not any(storage is other for other in older):
+                payload_of(value).note_inference(value)
+        elif isinstance(value, (tuple, list)):
+            for v in value:
+                self._mark(v, older)
+
+
+def noted(made: Tensor) -> Tensor:
+    """A tensor that was made now, marked where the mode is on."""
+    if modes.inference:
+        payload_of(made).note_inference(made)
+    return made
 
 
 def is_inference(input: Tensor) -> bool:

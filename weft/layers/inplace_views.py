@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from weft.autograd.record import gradient_edge
-from weft.autograd.views import check_inplace, storage_order
+from weft.autograd.views import INFERENCE_WRITE, check_inplace, storage_order
 from weft.layers.backends import backend_for
-from weft.layers.dense import INFERENCE_WRITE
 from weft.ops.overrides import overridable
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError, StateError

@@ -66,7 +66,7 @@ class LazyStorage(Storage[Deferred]):
         self.questions, self.partner, self.written = _NONE, None, None
         self.update: tuple[Path, Deferred, Deferred] | None = None
         self.settled: ref[Deferred] | None = None
-        self.lasts = False
+        self.lasts = self.is_inference = False
         self._waits(value)
 
     @property
@@ -242,6 +242,10 @@ class LazyPayload(Payload, View[Deferred]):
         ):
             return None
         return fresh(self.storage.device, self.storage.value)
+
+    def note_inference(self, owner: Tensor) -> None:
+        """The owner was made in inference mode."""
+        owner.storage().is_inference = True
 
     def laid_out_like(self, made: Tensor, source: Tensor) -> Tensor:
         """A new tensor with the dims in its source's order."""

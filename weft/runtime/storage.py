@@ -58,10 +58,11 @@ class Storage:
     """One block of memory, held as the NumPy array that owns it, with a version that every in-place write raises.
 
     `written` is (version, mark) of the latest write by an in-place operator, for the version error;
-    marks are support/locations.py's. loans: to others than tensors, once there were any.
+    marks are support/locations.py's. loans: to others than tensors, once there were any. is_inference: whether tensors
+    of inference mode have it, whose versions are nobody's business.
     """
 
-    __slots__ = ("__weakref__", "_address", "array", "loans", "version", "written")
+    __slots__ = ("__weakref__", "_address", "array", "is_inference", "loans", "version", "written")
 
     def __init__(self, array: Array) -> None:
         root = root_of(array)
@@ -70,6 +71,7 @@ class Storage:
         self.written: Any = None
         self._address: int | None = None
         self.loans: Loans | None = None
+        self.is_inference = False
 
     @property
     def address(self) -> int:
@@ -85,7 +87,7 @@ class Storage:
     def silent_alias(self) -> Storage:
         """The same memory under a version counter of its own (Tensor.data)."""
         made = type(self)(self.array)
-        made.loans = self._loans()
+        made.loans, made.is_inference = self._loans(), self.is_inference
         return made
 
     # ---- others than tensors
@@ -155,12 +157,6 @@ class Storage:
         size = dtype.itemsize
         view: Array = np.ndarray(dims, dtype, self.array, offset * size, tuple(s * size for s in strides))
         return view
-
-
-class InferenceStorage(Storage):
-    """The memory of tensors that inference mode made: their versions are nobody's business."""
-
-    __slots__ = ()
 
 
 class UntypedStorage:

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.ops.compute import element_strides
 from weft.ops.geometry import Geometry
-from weft.runtime.storage import InferenceStorage, Storage
+from weft.runtime.storage import Storage
 from weft.support.errors import StateError
 from weft.tensor.modes import floor, modes
 from weft.tensor.payload import Payload
@@ -114,8 +114,7 @@ class DensePayload(Payload):
         return self.array
 
     def note_inference(self, owner: Tensor) -> None:
-        if owner._storage is None:
-            owner._storage = InferenceStorage(self.array)
+        owner.storage().is_inference = True
 
 
 def settle(array: Array, what: str) -> None:

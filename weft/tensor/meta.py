@@ -15,14 +15,15 @@ DEVICE = "meta"
 
 
 class MetaStorage:
-    """What the aliases of a meta tensor share: nothing but a version counter."""
+    """What the aliases of a meta tensor share: nothing but a version counter, and whether inference mode made it."""
 
-    __slots__ = ("__weakref__", "version")
+    __slots__ = ("__weakref__", "is_inference", "version")
     address = 0
     nbytes = 0
 
     def __init__(self) -> None:
         self.version = 0
+        self.is_inference = False
 
     def offset_of(self, view: MetaPayload) -> int:
         """The number that added to no address is no address."""
@@ -60,6 +61,10 @@ class MetaPayload(Payload):
         raise Unsupported(
             "Cannot copy out of meta tensor; no data! Make a tensor of its type with weft.empty_like(x, device='cpu')"
         )
+
+    def note_inference(self, owner: Tensor) -> None:
+        """The owner was made in inference mode."""
+        owner.storage().is_inference = True
 
     def new_storage(self) -> MetaStorage:
         """A version counter for a family of aliases."""

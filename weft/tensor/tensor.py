@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from weft.ops.rules import same_dims
-from weft.runtime.storage import InferenceStorage, Storage
+from weft.runtime.storage import Storage
 from weft.support import seams
 from weft.support.errors import ArgumentError, DTypeError, StateError
 from weft.tensor.conversions import Conversions
@@ -65,20 +65,20 @@ class Tensor(Questions, Conversions):
         storage = self._storage
         if storage is None:
             return 0
-        if type(storage) is InferenceStorage and not payload_of(self).shares_version:
+        if self.is_inference() and not payload_of(self).shares_version:
             raise StateError("Inference tensors do not track version counter.")
         return storage.version  # type: ignore[no-any-return]
 
     def is_inference(self) -> bool:
         """Whether the tensor was made in inference mode."""
-        return type(self._storage) is InferenceStorage
+        return getattr(self._storage, "is_inference", False)
 
     @property
     def _base(self) -> Tensor | None:
         return self._view.base if self._view is not None else None
 
     def _is_view(self) -> bool:
-        return self._view is not None and type(self._storage) is not InferenceStorage
+        return self._view is not None and not self.is_inference()
 
     def is_set_to(self, other: Tensor) -> bool:
         """Whether both show the same storage with the same geometry."""
@@ -111,7 +111,7 @@ class Tensor(Questions, Conversions):
             and (0 if state is None else state.version) != storage.version
         ):
             return view.base.requires_grad  # its base was written: what it is used for, not asking, is refused
-        if view.creation == "inference" and type(storage) is not InferenceStorage:
+        if view.creation == "inference" and not self.is_inference():
             return view.base.requires_grad and self.dtype.is_differentiable  # though it gives no gradient
         return self.grad_fn is not None
 
@@ -128,7 +128,7 @@ class Tensor(Questions, Conversions):
             return self
         if not self.dtype.is_differentiable:
             raise DTypeError("only Tensors of floating point dtype can require gradients")
-        if not modes.inference and type(self._storage) is InferenceStorage:
+        if not modes.inference and self.is_inference():
             raise StateError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         if self.grad_fn is None:
             self._state().requires_grad = True

@@ -12,7 +12,7 @@ import weft.lazy.config as config
 from weft.functionalizer.memory_format import order_like
 from weft.functionalizer.views import refuse_repeated, show
 from weft.layers.backends import backend_of
-from weft.layers.dense import DENSE, INFERENCE_WRITE, check_writeable
+from weft.layers.dense import DENSE, check_writeable
 from weft.layers.walk import inplace_untransformed, walk_untransformed
 from weft.lazy.backend import Lazy, has_value, is_settled_by
 from weft.lazy.draws import drawn_numbers
@@ -22,8 +22,8 @@ from weft.lazy.split.payload import SplitPayload, let_wait
 from weft.lazy.trace import LONGEST, NoValue
 from weft.ops.op import Op
 from weft.ops.rules import Pointwise
-from weft.runtime.storage import InferenceStorage, Storage, root_of
-from weft.support.errors import StateError, Unsupported
+from weft.runtime.storage import Storage, root_of
+from weft.support.errors import Unsupported
 from weft.support.handlers import is_watched
 from weft.tensor.backend import DENSE_RANK, Args
 from weft.tensor.modes import Floor, floor, modes
@@ -173,10 +173,7 @@ class Split(Lazy):
         """Whether the memory of a tensor may be written at the cut."""
         if type(tensor._data) is not ndarray:
             return True
-        return (
-            tensor._data.flags.writeable and type(tensor.storage()) is not InferenceStorage
-            and not self.where.is_lent(tensor)
-        )
+        return tensor._data.flags.writeable and not self.where.is_lent(tensor)
 
     def _outside(self, op: Op, args: Args) -> Any:
         """Tensors whose value waited, where their function does not run: another thread's, or not seen at the cut."""
@@ -217,11 +214,9 @@ class Split(Lazy):
         if type(target._data) is SplitPayload and not target._data.waits:
             _plain(target, op.base)
         storage = target.storage()
-        if type(storage) is InferenceStorage and not modes.inference:
-            raise StateError(INFERENCE_WRITE)
         if type(target._data) is ndarray:
             check_writeable(target._data)
-            if self.where.is_lent(target) or type(storage) is InferenceStorage:
+            if self.where.is_lent(target):
                 self._write_now(op, args)
                 return
         if not op.is_splat:

@@ -187,10 +187,6 @@ class SplitPayload(LazyPayload):
             self.storage.device.note(out)
         return out
 
-    def note_inference(self, owner: Tensor) -> None:
-        owner._data = self.dense("inference_mode()")
-        DensePayload(owner._data, owner._storage).note_inference(owner)
-
 
 class ReadOnce(SplitPayload):
     """Memory that is read as it is now, as an operand of a recorded rule; no tensor has it."""
