@@ -10,6 +10,7 @@ import typing
 import weakref
 from typing import Any, Final, get_args, get_origin
 
+from weft.catalogue.language.tuples import NAMED
 from weft.jit.futures import Future
 from weft.tensor.device import Device
 from weft.tensor.size import Size
@@ -32,7 +33,28 @@ _PLAIN: dict[Any, Type] = {
     Any: tt.ANY,
     object: tt.ANY,
 }
+class Repeated:
+    """In a parameter's annotation: one value stands for a list of so many of it."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+
+class _BroadcastingList:
+    """`BroadcastingList2[int]`: a list of ints, for which one int stands too."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __getitem__(self, element: Any) -> Any:
+        return typing.Annotated[list[element], Repeated(self.count)]
+
+
+BroadcastingList1, BroadcastingList2, BroadcastingList3, BroadcastingList4, BroadcastingList5, BroadcastingList6 = (
+    _BroadcastingList(i) for i in range(1, 7)
+)
 NAMES = {
+    **{f"BroadcastingList{i}": _BroadcastingList(i) for i in range(1, 7)},
     "List": list,
     "Dict": dict,
     "Tuple": tuple,
@@ -102,7 +124,7 @@ def _plain(annotation: Any) -> Type | None:
 
 
 def _compound(annotation: Any, origin: Any, arguments: tuple[Any, ...]) -> Type:
-    if origin is Final and arguments:
+    if origin in (Final, typing.Annotated) and arguments:
         return type_of_annotation(arguments[0])
     if origin is list:
         return list_of(type_of_annotation(arguments[0]))
@@ -122,6 +144,12 @@ def _compound(annotation: Any, origin: Any, arguments: tuple[Any, ...]) -> Type:
     if origin in (typing.Union, types.UnionType):
         return union_of(*map(type_of_annotation, arguments))
     raise UnknownType(f"{annotation} is no type of a scripted program")
+
+
+def repeats_of(annotation: Any) -> int:
+    """How many times one value stands in the list that a parameter takes; 0 where it takes lists only."""
+    notes = getattr(annotation, "__metadata__", ())
+    return next((n.count for n in notes if isinstance(n, Repeated)), 0)
 
 
 def written(kind: Type) -> str:
@@ -191,4 +219,6 @@ def type_of_named_tuple(cls: Any) -> Type:
     """The type of a class of named tuples; a field without annotation is a tensor."""
     hints = typing.get_type_hints(cls)
     name = "".join(c if c.isalnum() or c == "_" else "_" for c in cls.__name__)
-    return named_tuple_of(name, {field: type_of_annotation(hints.get(field, Tensor)) for field in cls._fields})
+    kind = named_tuple_of(name, {field: type_of_annotation(hints.get(field, Tensor)) for field in cls._fields})
+    NAMED[kind] = cls
+    return kind

@@ -33,12 +33,15 @@ MISSING = object()
 
 @dataclass(frozen=True)
 class Parameter:
-    """One argument: its name, type, default (MISSING if it has none), and whether it must be given by name."""
+    """One argument: its name, type, default (MISSING if it has none), whether it must be given by name, and how often
+    one element stands in a list (0: lists only).
+    """
 
     name: str
     type: Type
     default: Any = MISSING
     keyword_only: bool = False
+    repeats: int = 0
 
     def __str__(self) -> str:
         return f"{self.type} {self.name}" + ("" if self.default is MISSING else f"={self.default!r}")
@@ -73,7 +76,11 @@ class Program:
 
     def schema(self) -> str:
         """`f(Tensor x, int n=3) -> Tensor`."""
-        return f"{self.name.rpartition('.')[2]}({', '.join(map(str, self.parameters))}) -> {self.returns}"
+        shown = [str(p) for p in self.parameters]
+        first = next((i for i, p in enumerate(self.parameters) if p.keyword_only), None)
+        if first is not None:
+            shown.insert(first, "*")
+        return f"{self.name.rpartition('.')[2]}({', '.join(shown)}) -> {self.returns}"
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """Arguments in order, with defaults, checked against their types. Raises TypeError, RuntimeError (an Error)."""
@@ -96,6 +103,8 @@ class Program:
             if parameter.default is MISSING:
                 raise self._refused(TypeError, f"is missing value for argument {parameter.name!r}")
             return parameter.default
+        if parameter.repeats and not isinstance(value, (list, tuple)):
+            value = [value] * parameter.repeats
         found = accepted(value, parameter.type)
         if found is MISSING:
             raise self._refused(

@@ -310,20 +310,20 @@ def tuple_of(*elements: Type) -> Type:
     return _tuple(elements, (), "")
 
 
-def named_tuple_of(name: str, fields: Mapping[str, Type]) -> Type:
+def named_tuple_of(name: str, fields: Mapping[str, Type]) -> TupleType:
     """The type of named tuples `name(field: type, ...)`."""
     return _tuple(tuple(fields.values()), tuple(fields), name)
 
 
-def _tuple(elements: tuple[Type, ...], fields: tuple[str, ...], name: str) -> Type:
+def _tuple(elements: tuple[Type, ...], fields: tuple[str, ...], name: str) -> TupleType:
     key = ("tuple", elements, fields, name)
-    if key not in _COMPOUND:
-        made = TupleType()
-        made.elements, made.fields, made.name = elements, fields, name
+    found = _COMPOUND.get(key)
+    if not isinstance(found, TupleType):
+        found = _COMPOUND[key] = TupleType()
+        found.elements, found.fields, found.name = elements, fields, name
         parts = [f"{f}: {t}" for f, t in zip(fields, elements, strict=True)] if name else map(str, elements)
-        made.text = f"{f'NamedTuple({name})' if name else ''}({', '.join(parts)})"
-        _COMPOUND[key] = made
-    return _COMPOUND[key]
+        found.text = f"{f'NamedTuple({name})' if name else ''}({', '.join(parts)})"
+    return found
 
 
 def unify(a: Type, b: Type) -> Type:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import enum
+import io
+from typing import NamedTuple
 
 import pytest
 
 import weft
 import weft.jit
 from weft import Tensor, nn
+from weft.jit.annotations import BroadcastingList2, BroadcastingList3
 
 
 class Color(enum.Enum):
@@ -186,3 +189,62 @@ def gradients_within(x: Tensor, w: Tensor) -> Tensor:
 def test_a_program_asks_for_gradients(rng) -> None:
     x, w = (weft.tensor(rng.standard_normal(3)) for _ in range(2))
     assert weft.allclose(weft.jit.script(gradients_within)(x.clone(), w), 2 * x * w)
+
+
+class Place(NamedTuple):
+    x: Tensor
+    n: int
+
+
+def test_named_tuples_are_of_their_class() -> None:
+    @weft.jit.script
+    def place(x: Tensor) -> Place:
+        return Place(x + 1, 3)
+
+    made = place(weft.ones(1))
+    assert type(made) is Place and made.n == 3
+
+
+def test_one_element_stands_for_a_list() -> None:
+    @weft.jit.script
+    def pool(size: BroadcastingList2[int], step: BroadcastingList3[float] = 1.5) -> tuple[list[int], list[float]]:
+        return size, step
+
+    @weft.jit.script
+    def calls(n: int):
+        return pool(n), pool([n, 2]), pool((n, 3), 2.0)
+
+    unit = weft.jit.CompilationUnit(
+        "def f(x, y):\n    # type: (float, BroadcastingList2[float]) -> List[float]\n    return y\n"
+    )
+    assert calls(7) == (([7, 7], [1.5] * 3), ([7, 2], [1.5] * 3), ([7, 3], [2.0] * 3))
+    assert pool(3) == ([3, 3], [1.5] * 3) and pool([1, 2], step=[0.0, 1.0]) == ([1, 2], [0.0, 1.0])
+    assert unit.f(1.0, 2.5) == [2.5, 2.5]
+    buffer = io.BytesIO()
+    weft.jit.save(pool, buffer)
+    buffer.seek(0)
+    assert weft.jit.load(buffer)(3) == pool(3)
+
+
+def test_an_operation_in_place_is_the_class_s() -> None:
+    class Count:
+        def __init__(self) -> None:
+            self.n = 1
+
+        def __iadd__(self, x: int):
+            self.n += x
+            return self
+
+    @weft.jit.script
+    def run() -> tuple[int, bool]:
+        a = Count()
+        b = a
+        a += 4
+        return a.n, a is b
+
+    assert run() == (5, True)
+
+
+def test_a_schema_says_what_is_given_by_name() -> None:
+    unit = weft.jit.CompilationUnit("def f(x, *, n: int = 2):\n    return x * n\n")
+    assert unit.f.schema == "f(Tensor x, *, int n=2) -> Tensor"

@@ -6,17 +6,27 @@ from __future__ import annotations
 from collections import namedtuple
 from functools import cache
 from typing import Any
+from weakref import WeakValueDictionary
 
 from weft.catalogue.language.entries import language, type_of
 from weft.types.parse import parse_type
 from weft.types.tensor_type import TupleType, Type, tuple_of
 
+NAMED: WeakValueDictionary[TupleType, Any] = WeakValueDictionary()  # the classes of named tuples, by their types
+
 
 @cache
+def _unknown_class(kind: TupleType) -> Any:
+    """A class for named tuples of a type of which this process has no class."""
+    return namedtuple(kind.name.rpartition(".")[2], kind.fields)
+
+
 def class_of_tuple(kind: TupleType) -> Any:
     """What makes tuples of this type from their elements."""
-    made: Any = namedtuple(kind.name.rpartition(".")[2], kind.fields) if kind.name else None
-    return made._make if kind.name else tuple
+    if not kind.name:
+        return tuple
+    known = NAMED.get(kind)
+    return (_unknown_class(kind) if known is None else known)._make
 
 
 def _make(elements: Any, type: str) -> Any:

@@ -165,9 +165,10 @@ def _own_names(modules: list[dict[str, Any]]) -> dict[str, str]:
     return found
 
 
-def _parameter(name: str, kind: str, default: list[Any], keyword_only: bool) -> Parameter:
+def _parameter(name: str, kind: str, default: list[Any], keyword_only: bool, repeats: int = 0) -> Parameter:
     type = parse_type(kind)
-    return Parameter(name, type, _typed(name, default[0], type) if default else MISSING, bool(keyword_only))
+    known = _typed(name, default[0], type) if default else MISSING
+    return Parameter(name, type, known, bool(keyword_only), int(repeats))
 
 
 def _typed(name: str, value: Any, kind: Type) -> Any:

@@ -97,7 +97,8 @@ class _Writer:
     @staticmethod
     def _parameter(parameter: Parameter) -> Any:
         default = [] if parameter.default is MISSING else [parameter.default]
-        return [parameter.name, str(parameter.type), default, parameter.keyword_only]
+        plain = [parameter.name, str(parameter.type), default, parameter.keyword_only]
+        return [*plain, parameter.repeats] if parameter.repeats else plain
 
     def module(self, module: ScriptModule) -> int:
         """The number of a Module."""

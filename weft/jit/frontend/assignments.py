@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 
+from weft.jit.frontend.classes.script_classes import magic
 from weft.jit.frontend.context import Context, executes
 from weft.jit.frontend.matching import call_any
-from weft.jit.frontend.operations import BINARY, compute, is_tensor
+from weft.jit.frontend.operations import BINARY, METHODS, compute, is_tensor
 from weft.jit.frontend.subscripts import delete_item, get_item, set_item
 from weft.jit.frontend.types import annotated_type
 from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue
@@ -150,6 +151,9 @@ def _updated(ctx: Context, node: ast.AugAssign, old: SugaredValue) -> SugaredVal
     """The new value, or None where the old one has been written in place."""
     operation = type(node.op)
     right = ctx.expression(node.value)
+    written = magic(ctx, node, old, f"__i{METHODS[operation][2:]}", [right])
+    if written is not None:
+        return written
     if is_tensor(old) and operation in _IN_PLACE:
         name = _IN_PLACE[operation]
         candidates = [op for op in PACKETS[f"aten::{name}"] if op.inplace]

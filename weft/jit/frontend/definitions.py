@@ -26,7 +26,7 @@ from weft.jit.frontend.context import Context
 from weft.jit.frontend.exits import always_leaves
 from weft.jit.frontend.outside import python_constant
 from weft.jit.frontend.statements import run
-from weft.jit.frontend.types import annotated_type, annotation_of, has_open_arguments, python_value
+from weft.jit.frontend.types import annotated_parameter, annotated_type, annotation_of, has_open_arguments, python_value
 from weft.jit.frontend.values import Simple, SugaredValue
 from weft.jit.program import MISSING, Parameter, Program, accepted
 from weft.jit.source import Source
@@ -192,8 +192,12 @@ def parameters_of(
             continue
         annotation = written[i]
         known = evaluated.get(arg.arg) if annotation is arg.annotation else None
-        kind = annotated_type(ctx, annotation, known) if annotation is not None else _inferred(default)
-        found.append(Parameter(arg.arg, kind, default, i >= len(positional)))
+        kind, repeats = (
+            annotated_parameter(ctx, annotation, known) if annotation is not None else (_inferred(default), 0)
+        )
+        if repeats and default is not MISSING and not isinstance(default, (list, tuple)):
+            default = [default] * repeats
+        found.append(Parameter(arg.arg, kind, default, i >= len(positional), repeats))
     return tuple(found)
 
 

@@ -14,12 +14,12 @@ from weft.ir.graph import Operand
 from weft.jit.annotations import UnknownType, type_of_annotation
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.matching import NoMatch, call_any, match
-from weft.jit.frontend.values import ListValue, Simple, SugaredValue, constant
+from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue, constant
 from weft.jit.overloads import first_that_takes, overloads_of
 from weft.jit.program import MISSING, Program
 from weft.ops.op import PACKETS, Op
 from weft.tensor.tensor import Tensor
-from weft.types.tensor_type import BOOL, NONE, STR, TENSOR, Type, tuple_of
+from weft.types.tensor_type import BOOL, NONE, STR, TENSOR, ListType, TupleType, Type, tuple_of
 
 Args = Sequence[SugaredValue]
 Kwargs = dict[str, SugaredValue]
@@ -242,10 +242,18 @@ def bound_operands(
                 ctx.fail(node, f"Argument {p.name} not provided: {shown}")
             one = default_value(ctx, p.default, p.name)
             assert one is not None
+        if p.repeats and not is_several(one):
+            one = ListValue([one] * p.repeats)
         operands.append(
             ctx.coerced(one.as_value(ctx, node, p.type), p.type, node, f"argument '{p.name}' of {shown}").operand
         )
     return operands
+
+
+def is_several(value: SugaredValue) -> bool:
+    """Whether a value is a list or tuple already, where one element would stand for a list of it."""
+    kind = value.type if isinstance(value, Simple) else None
+    return isinstance(value, (ListValue, TupleValue)) or isinstance(kind, (ListType, TupleType))
 
 
 def default_value(ctx: Context, default: Any, name: str) -> SugaredValue | None:

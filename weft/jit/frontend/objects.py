@@ -208,10 +208,9 @@ class Method(SugaredValue):
             operands = bound_operands(ctx, node, program, args, kwargs, skipped=1)
         except CompileError:
             cls = self.owner._original_class()
-            kind = promised_type(cls, self.name) if is_weft_own(cls) else None
-            if kind is None:
+            if not is_weft_own(cls) or promised_type(cls, self.name) is None:
                 raise
-            return self._as_it_is(ctx, node, args, kwargs, kind)
+            return self._as_it_is(ctx, node, args, kwargs)
         ctx.program.link(program)
         op = ctx.op("prim::CallMethod")
         made = ctx.emit(op, (self.value.operand, self.name, tuple(operands), str(program.returns)), node)
@@ -232,10 +231,12 @@ class Method(SugaredValue):
             raise CompileError(f"{error}\n'{self.name}' is called here:\n{shown}") from None
 
     def _as_it_is(
-        self, ctx: Context, node: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue], kind: Type
+        self, ctx: Context, node: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue]
     ) -> SugaredValue:
         """A call of one of weft's own modules whose Python cannot be compiled: it runs as it is."""
-        operands = tuple(a.as_value(ctx, node).operand for a in self._by_position(ctx, node, args, kwargs))
+        given = [a.as_value(ctx, node) for a in self._by_position(ctx, node, args, kwargs)]
+        operands = tuple(g.operand for g in given)
+        kind = promised_type(self.owner._original_class(), self.name, [g.type for g in given])
         made = ctx.emit(ctx.op("prim::CallMethod"), (self.value.operand, self.name, operands, str(kind)), node)
         return spread(ctx, node, made)
 
@@ -284,16 +285,22 @@ class OverloadedMethod(SugaredValue):
         return found  # type: ignore[no-any-return]
 
 
-def promised_type(cls: type, name: str) -> Type | None:
-    """The type that a method's annotation promises, a tensor for Any; None where it says what programs do not know."""
+def promised_type(cls: type, name: str, given: Sequence[Type] = ()) -> Type | None:
+    """The type that a method's annotation promises for arguments of these types, a tensor for Any; None where it says
+    what programs do not know.
+    """
     try:
-        return _loosened(type_of_annotation(typing.get_type_hints(getattr(cls, name)).get("return", Tensor)))
+        hints = typing.get_type_hints(getattr(cls, name))
+        promised = hints.pop("return", Tensor)
+        for free in getattr(promised, "__parameters__", ()):  # the type of an argument, whatever it is
+            promised = promised[next((g for h, g in zip(hints.values(), given, strict=False) if h is free), Tensor)]
+        return _loosened(type_of_annotation(promised))
     except (UnknownType, NameError):
         return None
 
 
 def _loosened(kind: Type) -> Type:
-    if isinstance(kind, tt.TupleType):
+    if isinstance(kind, tt.TupleType) and not kind.name:
         return tuple_of(*map(_loosened, kind.elements))
     return tt.TENSOR if kind is tt.ANY else kind
 
@@ -341,11 +348,13 @@ def _forget(owner: Any, name: str) -> None:
 def compile_call_of(owner: Any) -> Program:
     """A `forward` that calls that of one of weft's own modules, whose Python cannot be compiled."""
     cls = owner._original_class()
-    kind = promised_type(cls, "forward") or tt.TENSOR
+    hints = typing.get_type_hints(cls.forward)
+    kind = promised_type(cls, "forward", [tt.ANY]) or tt.TENSOR
     parameters = [Parameter("self", class_of(owner._script_name))]
     for p in list(inspect.signature(cls.forward).parameters.values())[1:]:
         if p.kind is p.POSITIONAL_OR_KEYWORD:  # a state of any kind may be given, or left out
-            given_type, default = (tt.TENSOR, MISSING) if p.default is p.empty else (tt.ANY, p.default)
+            is_open = p.default is not p.empty or isinstance(hints.get(p.name), typing.TypeVar)
+            given_type, default = tt.ANY if is_open else tt.TENSOR, MISSING if p.default is p.empty else p.default
             parameters.append(Parameter(p.name, given_type, default))
     program = Program(f"{owner._script_name}.forward", tuple(parameters), kind)
     builder = Builder("forward")

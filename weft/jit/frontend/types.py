@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from weft.jit.annotations import NAMES, UnknownType, type_of_annotation
+from weft.jit.annotations import NAMES, UnknownType, repeats_of, type_of_annotation
 from weft.jit.frontend.context import Context
 from weft.types.tensor_type import Type
 
@@ -50,11 +50,16 @@ def _is_text(node: ast.AST) -> bool:
 
 def annotated_type(ctx: Context, node: ast.AST, evaluated: Any = None) -> Type:
     """The type that an annotation means. `evaluated` is what Python has made of it, if it has. Raises CompileError."""
+    return annotated_parameter(ctx, node, evaluated)[0]
+
+
+def annotated_parameter(ctx: Context, node: ast.AST, evaluated: Any = None) -> tuple[Type, int]:
+    """The type that the annotation of a parameter means, and how often one value stands in such a list (0: never)."""
     value = python_value(ctx, node) if evaluated is None or isinstance(evaluated, str) else evaluated
     if isinstance(value, str):
-        return annotated_type(ctx, ast.copy_location(ast.Constant(value), node))
+        return annotated_parameter(ctx, ast.copy_location(ast.Constant(value), node))
     try:
-        return type_of_annotation(_forward(ctx, node, value))
+        return type_of_annotation(_forward(ctx, node, value)), repeats_of(value)
     except UnknownType as problem:
         ctx.fail(node, f"Unknown type: {problem}")
 

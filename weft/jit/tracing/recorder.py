@@ -20,6 +20,7 @@ from weft.jit.frontend.context import Context
 from weft.jit.frontend.functions import Operators, Scripted, overloads
 from weft.jit.frontend.members import READABLE
 from weft.jit.frontend.objects import ModuleLinker, promised_type
+from weft.jit.frontend.outside import path_of
 from weft.jit.frontend.python.foreign import ConstantDict
 from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue, constant
 from weft.jit.module import ScriptModule
@@ -100,7 +101,7 @@ class Recorder(WeftFunctionMode):
         if isinstance(held, Tensor):
             return self._tensor_value(held.plain if isinstance(held, TracedTensor) else held)
         if isinstance(held, tuple):
-            return TupleValue([self.value_of(v) for v in held])
+            return _tuple_like(held, [self.value_of(v) for v in held])
         if isinstance(held, list):
             return ListValue([self.value_of(v) for v in held])
         if isinstance(held, slice):
@@ -142,7 +143,7 @@ class Recorder(WeftFunctionMode):
         plain = _plain((args, kwargs))
         if self.ctx.paused or not RECORDING:
             return func(*plain[0], **plain[1])
-        path = resolve_name(func)
+        path = resolve_name(func) or path_of(func)
         if path is None and isinstance(args[0] if args else None, Module):
             as_it_is = self._called_as_it_is(args[0], args[1:], kwargs)
             if as_it_is is not None:
@@ -164,8 +165,9 @@ class Recorder(WeftFunctionMode):
             return None
         with DisableWeftFunction(), self.ctx.pause():
             result = module(*_plain(tuple(args)))
-        operands = tuple(_operand(self.ctx, self.value_of(a)) for a in args)
-        kind = promised_type(type(module), "forward") or tt.TENSOR
+        given = [self.value_of(a).as_value(self.ctx, _NOWHERE) for a in args]
+        operands = tuple(v.operand for v in given)
+        kind = promised_type(type(module), "forward", [v.type for v in given]) or tt.TENSOR
         call_method = self.ctx.op("prim::CallMethod")
         made = self.ctx.emit(call_method, (self._at(path).operand, "__call__", operands, str(kind)), _NOWHERE)
         return self.bound(made, result)
@@ -307,9 +309,7 @@ class Recorder(WeftFunctionMode):
             return self.ctx.emit(op, (keys, tuple(v.operand for v in values), ""), _NOWHERE)
         if isinstance(result, (tuple, list)):
             parts = [self.left(r) for r in result]
-            fields: tuple[str, ...] = getattr(type(result), "_fields", ())
-            name = type(result).__name__ if fields else ""
-            made: SugaredValue = ListValue(parts) if isinstance(result, list) else TupleValue(parts, name, fields)
+            made: SugaredValue = ListValue(parts) if isinstance(result, list) else _tuple_like(result, parts)
             return made.as_value(self.ctx, _NOWHERE)
         return self.value_of(result).as_value(self.ctx, _NOWHERE)
 
@@ -354,6 +354,12 @@ def _like(held: Any, made: list[Any]) -> Any:
     return kind(made) if kind in (tuple, list) else kind._make(made)
 
 
+def _tuple_like(held: tuple[Any, ...], parts: Sequence[SugaredValue]) -> TupleValue:
+    """A tuple of the graph with the name and fields of another."""
+    fields: tuple[str, ...] = getattr(type(held), "_fields", ())
+    return TupleValue(parts, type(held).__name__ if fields else "", fields)
+
+
 def _holds_tensor(value: Any) -> bool:
     return (
         isinstance(value, Tensor)
@@ -364,7 +370,7 @@ def _holds_tensor(value: Any) -> bool:
 
 
 def _is_plain_input(value: Any) -> bool:
-    return value is None or isinstance(value, Tensor) or (type(value) is tuple and all(map(_is_plain_input, value)))
+    return value is None or isinstance(value, Tensor) or (isinstance(value, tuple) and all(map(_is_plain_input, value)))
 
 
 def _warn(text: str) -> None:

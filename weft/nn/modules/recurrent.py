@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import weft.nn.functional as F
 import weft.nn.init as init
@@ -19,6 +19,7 @@ from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 States = tuple[Tensor, ...]
+Steps = TypeVar("Steps", Tensor, PackedSequence)
 
 
 class RNNBase(Module):
@@ -93,7 +94,7 @@ class RNNBase(Module):
     # ---- the whole sequence
     def _run(self, input: Any, states: States | None) -> tuple[Any, States]:
         lengths = None
-        packed = input if isinstance(input, PackedSequence) else None
+        packed = PackedSequence(*input) if isinstance(input, tuple) else None
         if packed is not None:
             steps, lengths = pad_packed_sequence(packed._in_order(), batch_first=False)
             if packed.sorted_indices is not None and states is not None:
@@ -221,7 +222,7 @@ class RNN(RNNBase):
         self.nonlinearity = nonlinearity
 
     @overridable
-    def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+    def forward(self, input: Steps, hx: Tensor | None = None) -> tuple[Steps, Tensor]:
         out, (hidden,) = self._run(input, None if hx is None else (hx,))
         return out, hidden
 
@@ -248,7 +249,9 @@ class LSTM(RNNBase):
         )
 
     @overridable
-    def forward(self, input: Any, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Any, tuple[Tensor, Tensor]]:
+    def forward(
+        self, input: Steps, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Steps, tuple[Tensor, Tensor]]:
         out, (hidden, cell) = self._run(input, None if hx is None else tuple(hx))
         return out, (hidden, cell)
 
@@ -273,7 +276,7 @@ class GRU(RNNBase):
         )
 
     @overridable
-    def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+    def forward(self, input: Steps, hx: Tensor | None = None) -> tuple[Steps, Tensor]:
         out, (hidden,) = self._run(input, None if hx is None else (hx,))
         return out, hidden
 

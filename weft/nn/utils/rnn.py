@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from weft.ops.overrides import overridable
 from weft.ops.packet import aten
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.creation import tensor
@@ -80,6 +81,7 @@ class PackedSequence(NamedTuple):
         return PackedSequence(self.data, self.batch_sizes)
 
 
+@overridable
 def pad_sequence(
     sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Tensor:
@@ -98,12 +100,14 @@ def pad_sequence(
     return aten.stack(tuple(padded), 0 if batch_first else 1)
 
 
+@overridable
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
     """The sequences that pad_sequence joined."""
     rows = padded_sequences if batch_first else aten.transpose(padded_sequences, 0, 1)
     return [aten.narrow(aten.select(rows, 0, i), 0, 0, length) for i, length in enumerate(lengths.tolist())]
 
 
+@overridable
 def pack_padded_sequence(
     input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
@@ -138,6 +142,7 @@ def pack_padded_sequence(
     return PackedSequence(data, tensor(sizes, dtype=dt.int64), sorted_indices, back)
 
 
+@overridable
 def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -162,12 +167,14 @@ def pad_packed_sequence(
     return (aten.transpose(padded, 0, 1) if batch_first else padded), lengths
 
 
+@overridable
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
     """Sequences [l_i, ...] as a PackedSequence."""
     lengths = [int(s.shape[0]) for s in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
+@overridable
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """The sequences of a PackedSequence."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
