@@ -104,3 +104,8 @@ def test_attributes_of_contexts_are_read_from_nodes_whatever_they_are_called() -
     y.grad_fn.count = 10
     y.sum().backward()
     assert x.grad.tolist() == [1 + 2 + 3 + 11] * 2
+
+
+def test_a_functional_form_without_gradients_computes_nothing() -> None:
+    node = weft.ones(2, requires_grad=True).sin().grad_fn
+    assert weft.compiled_autograd.ops[node.name()]((None,), (True,), node.packed()) == (None,)

@@ -34,7 +34,7 @@ class FunctionalForm:
         self.__doc__ = f"The gradients of {plan.op.name}."
 
     def __call__(self, grads: tuple[Any, ...], needs: tuple[bool, ...], packed: tuple[Any, ...]) -> tuple[Any, ...]:
-        if not any(needs):
+        if not any(needs) or all(g is None for g in grads):
             return (None,) * len(needs)
         with no_grad():
             return apply_functional(self.plan, tuple(grads), tuple(needs), tuple(packed))

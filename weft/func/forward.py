@@ -110,8 +110,14 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
         directions, tangent_spec = pytree.flatten(tangents)
         if tangent_spec != spec:
             raise StateError(f"Expected the tangents {tangent_spec} to have the same argspec as the primals {spec}")
-        for primal, tangent in zip(leaves, directions, strict=True):
-            check_tangent(primal, tangent)
+        for i, (primal, tangent) in enumerate(zip(leaves, directions, strict=True)):
+            for what in ("shape", "dtype", "device"):
+                expected, got = getattr(primal, what), getattr(tangent, what, None)
+                if got != expected:
+                    raise StateError(
+                        f"The tangent at {i} in flattened pytree doesn't match the {what} of its primal: expected "
+                        f"{expected}, got {got}"
+                    )
         return forward(tuple(tangents))[0]
 
     return output, jvp_fn

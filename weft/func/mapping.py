@@ -52,16 +52,11 @@ def _map(
     randomness: str, kwargs: dict[str, Any],
 ) -> Any:
     """One call of the function, with the level on."""
-    moved = [leaf if d is None else _first(leaf, d) for leaf, d in zip(leaves, dims, strict=True)]
-    with BatchLevel(size, randomness) as level:
-        inside = [m if d is None else level.wrap(m) for m, d in zip(moved, dims, strict=True)]
+    level = BatchLevel(size, randomness)
+    inside = [leaf if d is None else level.argument(leaf, d) for leaf, d in zip(leaves, dims, strict=True)]
+    with level:
         result = func(*pytree.unflatten(inside, spec), **kwargs)
     return _unwrapped(func, level, result, out_dims)
-
-
-def _first(value: Tensor, dim: int) -> Tensor:
-    """The tensor with the dim in front."""
-    return value if dim == 0 else aten.movedim(value, dim, 0)
 
 
 # ---- inputs

@@ -33,15 +33,19 @@ class AsksForAValue(StateError):
 
 
 class Batched(Wrapper):
-    """One value per example, stacked along dim 0."""
+    """One value per example, stacked along dim 0.
 
-    __slots__ = ("_type",)
+    dim: where the batch was in the argument of the mapped function, which a custom Function's own vmap is told.
+    """
+
+    __slots__ = ("_type", "dim")
     word = "BatchedTensor"
     differs = True
 
     def __init__(self, level: Level, value: Tensor) -> None:
         super().__init__(level, value)
         self._type: TensorType | None = None
+        self.dim = 0
 
     @property
     def type(self) -> TensorType:  # type: ignore[override]
@@ -94,6 +98,23 @@ class BatchLevel(Level):
         out = Tensor(Batched(self, value))
         out._storage = value._storage
         return out
+
+    def argument(self, value: Tensor, dim: int) -> Tensor:
+        """An argument of the mapped function, whose batch is in this dim."""
+        out = self.wrap(value if dim == 0 else aten.movedim(value, dim, 0))
+        out._data.dim = dim
+        return out
+
+    def as_given(self, value: Any) -> tuple[Any, Any]:
+        """What the level below sees of an argument, and where the batch is in it: None where there is none,
+        a list or tuple of such for a list or tuple."""
+        if type(value) in (tuple, list):
+            parts = [self.as_given(v) for v in value]
+            return type(value)([v for v, _ in parts]), type(value)([d for _, d in parts])
+        if not self.owns(value):
+            return value, None
+        dim = value._data.dim
+        return (self.down(aten.movedim, value._data.value, 0, dim) if dim else value._data.value), dim
 
     def lower(self, value: Any) -> Any:
         """What the level below sees of an argument; a tensor is as a rule its own, so most take the short way."""

@@ -109,7 +109,7 @@ def under_vmap(level: BatchLevel, function: Kind, args: Args) -> Any:
             _argument_or(level.wrap, o, values, args) if f else o
             for o, f in zip(_outputs(made), out_flags, strict=True)
         ]))
-    in_dims = tuple([_dims_of(f, a) for f, a in zip(flags, args, strict=True)])
+    values, in_dims = level.as_given(args)
     info = VmapInfo(level.size, level.randomness)
     result = level.down(lambda: function.vmap(info, in_dims, *values))
     if not isinstance(result, tuple) or len(result) != 2:
@@ -117,16 +117,13 @@ def under_vmap(level: BatchLevel, function: Kind, args: Args) -> Any:
             f"Expected the vmap staticmethod of {function.__name__} to have two returns, an output and out_dims with "
             "pytree structure compatible with the output."
         )
-    return _wrapped_by_dims(level, *result, values, args)
+    return _wrapped_by_dims(level, *result, values, in_dims, args)
 
 
-def _dims_of(flag: Any, given: Any) -> Any:
-    if type(flag) is tuple:
-        return type(given)([_dims_of(f, g) for f, g in zip(flag, given, strict=True)])
-    return 0 if flag else None
-
-
-def _wrapped_by_dims(level: BatchLevel, output: Any, out_dims: Any, values: Args, args: Args) -> Any:
+def _wrapped_by_dims(
+    level: BatchLevel, output: Any, out_dims: Any, values: Args, in_dims: tuple[Any, ...], args: Args
+) -> Any:
+    """What a Function's own vmap gave, at this level; an argument that it gave back stays that argument."""
     leaves, spec = pytree.flatten(output)
     dims = pytree.spread(out_dims, spec)
     if dims is None:
@@ -136,8 +133,10 @@ def _wrapped_by_dims(level: BatchLevel, output: Any, out_dims: Any, values: Args
         )
 
     def made(leaf: Any, dim: Any) -> Any:
-        front = leaf if dim in (0, None) else level.down(aten.movedim, leaf, dim, 0)
-        return front if dim is None else _argument_or(level.wrap, front, values, args)
+        if dim is None:
+            return leaf
+        given = next((a for a, v, d in zip(args, values, in_dims, strict=True) if v is leaf and d == dim), None)
+        return level.wrap(level.down(aten.movedim, leaf, dim, 0) if dim else leaf) if given is None else given
 
     return pytree.unflatten([made(leaf, d) for leaf, d in zip(leaves, dims, strict=True)], spec)
 
