@@ -25,9 +25,10 @@ from weft.types.tensor_type import NONE, TENSOR
 Values = dict[Value, Any]
 Places = dict[tuple[int, int], Any]  # results by the number of their node and of the result
 Run = Callable[[Values], bool]  # computes the pure nodes of a part; True: each result has memory of its own
-# Into about so many parts a backward is cut that is given so many bytes of tensors; with fewer it is one. A part costs
-# some 20 microseconds more, so that what little memory a small backward could let go of earlier is not worth many.
-PIECES = ((1 << 17, 12), (1 << 15, 4))
+# Into about so many parts a backward is cut that is given so many bytes of tensors, of at least so many leaves each. A
+# part costs some 20 microseconds more, so that what little memory a small backward could let go of earlier is not worth
+# many.
+PIECES = ((1 << 17, 12, 1), (1 << 15, 4, 1), (0, 5, 4))
 
 
 class Progress(Protocol):
@@ -204,10 +205,10 @@ class Program:
         if not self._leaves:
             return self.parts, self._runs
         held = sum([t._data.nbytes for t in tensors if type(t._data) is ndarray])
-        pieces = next((count for least, count in PIECES if held >= least), None)
-        if pieces is None:
+        pieces, fewest = next((count, fewest) for least, count, fewest in PIECES if held >= least)
+        leaves = max(-(-self._leaves // pieces), fewest)
+        if leaves >= self._leaves:
             return self.parts, self._runs
-        leaves = -(-self._leaves // pieces)
         if leaves not in self._pieces:
             parts = parts_of(self.graph, leaves)
             self._pieces[leaves] = (parts, self._compiled(parts))

@@ -8,10 +8,11 @@ sizes (dims, steps, counts) are taken as they are at first, and as symbols once 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -23,11 +24,12 @@ from weft.compile.program.tensor_program import TensorProgram
 from weft.compiled_autograd.blocks import TypedBlocks
 from weft.compiled_autograd.evaluate import evaluate_as
 from weft.compiled_autograd.program import Part, Run, Values, interpret_part
-from weft.ir.builder import Builder
+from weft.ir.builder import Builder, memo_key
 from weft.ir.graph import Value
 from weft.ops.op import OPS
 from weft.runtime.storage import root_of
 from weft.support.errors import CaptureError, WeftError
+from weft.support.knobs import knobs
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -70,19 +72,55 @@ class Specialization:
         return executable(inputs, symbols) if isinstance(executable, TensorProgram) else executable.run(inputs, symbols)
 
 
+class Programs:
+    """The native programs of parts of one structure, by what they were made for. unlifted: where integers that change
+    make another program; refused: what only the run can say, sizes that nothing tells apart before it."""
+
+    def __init__(self) -> None:
+        self.found: dict[Kind, list[Specialization]] = {}
+        self.unlifted: set[Kind] = set()
+        self.refused: set[Kind] = set()
+
+
+_programs: WeakValueDictionary[tuple[Any, ...], Programs] = WeakValueDictionary()
+
+
+def _programs_of(part: Part, read: Sequence[Value], backend: str | None) -> Programs:
+    """Those that a part shares with all that compute the same of inputs of the same kinds."""
+    if any(node.blocks for node in part.nodes):
+        return Programs()
+    numbers = {v: i for i, v in enumerate(read)}
+    steps = []
+    for node in part.nodes:
+        steps.append((node.op, _numbered(node.args, numbers), tuple([v.type for v in node.outputs])))
+        first = len(numbers)
+        numbers.update((v, first + i) for i, v in enumerate(node.outputs))
+    kinds = tuple([(v.type, v.name[:1]) for v in read])
+    key = (kinds, tuple(steps), _numbered(part.outputs, numbers), part.is_piece, backend or knobs.backend, knobs.nan)
+    try:
+        return _programs.setdefault(key, Programs())
+    except TypeError:  # an immediate that is no key
+        return Programs()
+
+
+def _numbered(operand: Any, numbers: Mapping[Value, int]) -> Any:
+    """An operand as a key: values by number."""
+    if type(operand) is tuple:
+        return tuple([_numbered(part, numbers) for part in operand])
+    return ("%", numbers[operand]) if type(operand) is Value else memo_key(operand)
+
+
 class NativePart:
-    """The native programs of a part, by what they were made for."""
+    """A part of a captured backward, and its native programs."""
 
     def __init__(self, part: Part, backend: str | None = None) -> None:
         self.part, self.backend = part, backend
         made = {v for node in part.nodes for v in node.outputs}
         read = dict.fromkeys(v for node in part.nodes for v in node.needs() if v not in made)
+        self.programs = _programs_of(part, list(read), backend)
         self.tensors = [v for v in read if v.type is TENSOR]
         self.floats = [v for v in read if v.type is FLOAT]
         self.integers = [v for v in read if v.type is not TENSOR and v.type is not FLOAT]
-        self.found: dict[Kind, list[Specialization]] = {}
-        self.unlifted: set[Kind] = set()  # where integers that change make another program
-        self.refused: set[Kind] = set()  # what only the run can say: sizes that nothing tells apart before it
         self._interpret: Run | None = None
 
     def __call__(self, values: Values) -> bool:
@@ -141,35 +179,35 @@ class NativePart:
     @property
     def has_run(self) -> bool:
         """Whether there is a program."""
-        return any(self.found.values())
+        return any(self.programs.found.values())
 
     def stages(self) -> dict[str, Any]:
         """The latest program at each stage of the compiler."""
-        return next(found for found in reversed(self.found.values()) if found)[0].executable.stages()
+        return next(found for found in reversed(self.programs.found.values()) if found)[0].executable.stages()
 
     def _program(self, kind: Kind, numbers: list[int]) -> Specialization | None:
         """The program for a call; None where it is to run node by node: there are many already (of integers that are no
         symbols each value makes one), it is very long, Python's stack is too deep for a compiler, or a formula asks
         about a size that is only known while the program runs."""
-        if kind in self.refused or len(self.part.nodes) > LONGEST:
+        if kind in self.programs.refused or len(self.part.nodes) > LONGEST:
             return None
-        known = self.found.get(kind)
+        known = self.programs.found.get(kind)
         if known is None:
-            if len(self.found) >= KINDS:
+            if len(self.programs.found) >= KINDS:
                 return None
-            known = self.found.setdefault(kind, [])
+            known = self.programs.found.setdefault(kind, [])
         for program in known:
             if program.fits(numbers):
                 return program
         if len(known) >= PROGRAMS:
             return None
-        lifted = set() if kind in self.unlifted else self._changed(known, numbers)
+        lifted = set() if kind in self.programs.unlifted else self._changed(known, numbers)
         try:
             made = self._attempt(kind, numbers, lifted)
         except RecursionError:
             return None
         except CaptureError:
-            self.refused.add(kind)
+            self.programs.refused.add(kind)
             return None
         known.insert(0, made)
         return made
@@ -180,7 +218,7 @@ class NativePart:
         except (TypeError, WeftError):
             if not lifted:
                 raise
-            self.unlifted.add(kind)  # a formula or a kernel takes one of these integers as a number alone
+            self.programs.unlifted.add(kind)  # a formula or a kernel takes one of these integers as a number alone
             return self._make(kind, numbers, set())
 
     def _changed(self, known: list[Specialization], numbers: list[int]) -> set[int]:

@@ -184,7 +184,27 @@ def test_integers_that_are_no_symbols_do_not_pile_up_programs(rng: Rng) -> None:
             weft.nn.functional.embedding(weft.arange(rows), table, padding_idx=padding).sum().backward()
         expected = np.broadcast_to(np.arange(rows)[:, None] != padding, (rows, 2))
         np.testing.assert_array_equal(table.grad.numpy(), expected)
-    assert before == 0 and max(len(found) for part in _parts() for found in part.found.values()) == PROGRAMS
+    assert before == 0 and max(len(found) for part in _parts() for found in part.programs.found.values()) == PROGRAMS
+
+
+def test_parts_of_one_structure_have_one_program(rng: Rng) -> None:
+    """A part ends at each hook: layers that are alike are compiled once, however many there are, in other calls too."""
+    layers = int(rng.integers(8, 16))
+    for _ in range(2):
+        x = leaf(rng, int(rng.integers(2, 9)))
+        h, factors = x, rng.uniform(0.5, 1.5, layers)
+        for factor in factors:
+            h = (h * float(factor)).sin()
+            h.register_hook(lambda g: g * 2)
+        with ca.enable():
+            h.sum().backward()
+        value, expected = x.detach().numpy(), 1.0
+        for factor in factors:
+            expected, value = expected * 2 * factor * np.cos(value * factor), np.sin(value * factor)
+        np.testing.assert_allclose(x.grad.numpy(), expected)
+        layers += 1
+    parts = [part for part in _parts() if part.has_run]
+    assert len(parts) == 2 * layers - 1 and len({id(part.programs) for part in parts}) <= 4
 
 
 def _parts() -> list[NativePart]:
