@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from weft.ir.graph import Node
-from weft.jit.native.kinds import Unfit, is_native
+from weft.jit.native.kinds import Unfit, has_form
 from weft.support.knobs import knobs
 
 NEVER = -1
@@ -55,7 +55,7 @@ class HotLoop:
         self.code, self.node = code, node
         self.seen = 0
         self._native: Any = None
-        self._may = all(is_native(v.type) for v in node.outputs) and not node.args[3]
+        self._may = all(has_form(v.type) for v in node.outputs) and not node.args[3]
 
     def after(self) -> int:
         """The step at which a run of the loop is handed over; NEVER if it is not."""

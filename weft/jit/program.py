@@ -210,6 +210,8 @@ def _number_accepted(value: Any, kind: Type) -> Any:
 
 
 def _all_accepted(values: Any, kind: Type) -> Any:
+    if type(values) is list and kind not in _MADE_OF and set(map(type, values)) <= {_CLASSES.get(kind, (None,))[0]}:
+        return values
     found = [bool(v) if kind is tt.BOOL and type(v) is int else accepted(v, kind) for v in values]
     if any(f is MISSING for f in found):
         return MISSING

@@ -84,11 +84,12 @@ language(
 )
 language(
     "prim::len", "self", "How many elements there are; of a tensor, how many rows.", len, rule=_has_length,
-    effect=ORDERED, observes="pure",
+    effect=ORDERED, observes="pure", native_of_list=lambda s, items: s.length(items),
 )
 language(
     "prim::getitem", "self, index", "An element. Raises IndexError or KeyError.", lambda self, index: self[index],
     "T[], int -> T", "Dict(K, V), K -> V", "str, int -> str", effect=ORDERED, observes="raises",
+    native_of_list=lambda s, items, index: s.element(items, index),
 )
 language(
     "prim::slice", "self, start, stop, step", "A new list or text of some elements.", lambda self, a, b, c: self[a:b:c],
@@ -165,6 +166,7 @@ def _set(self: Any, at: Any, item: Any) -> None:
 language(
     "prim::setitem", "self, at, item", "Put an element in place. Raises IndexError.", _set, "T[], int, T -> None",
     "Dict(K, V), K, V -> None", effect=ORDERED,
+    native_of_list=lambda s, items, at, item: s.set_element(items, at, item),
 )
 language(
     "prim::set_slice", "self, start, stop, step, items", "Put elements in place of others. Raises ValueError.",
@@ -180,7 +182,7 @@ language(
 )
 language(
     "prim::append", "self, item", "Put an element at the end.", lambda self, item: self.append(item), "T[], T -> None",
-    effect=ORDERED,
+    effect=ORDERED, native_of_list=lambda s, items, item: s.append(items, item),
 )
 language(
     "prim::extend", "self, items", "Put elements at the end.", lambda self, items: self.extend(items),
@@ -223,7 +225,7 @@ def _pop(self: Any, at: Any) -> Any:
 language(
     "prim::pop", "self, at=None",
     "Take an element away (of a list, the last) and give it back. Raises IndexError or KeyError.", _pop,
-    "T[], int? -> T", "Dict(K, V), K -> V", effect=ORDERED,
+    "T[], int? -> T", "Dict(K, V), K -> V", effect=ORDERED, native_of_list=lambda s, items, at: s.take_last(items, at),
 )
 language(
     "prim::pop_or", "self, key, default", "Take a key away and give its value back, or the default.",

@@ -85,4 +85,23 @@ class Numbers(Protocol):
         """Whether a float is `finite`, `inf` or `nan`."""
 
 
+class Elements(Protocol):
+    """Operations on lists of numbers."""
+
+    def length(self, items: Any) -> Any:
+        """How many elements there are."""
+
+    def element(self, items: Any, index: Any) -> Any:
+        """An element, counted from the end where the index is negative."""
+
+    def set_element(self, items: Any, index: Any, item: Any) -> None:
+        """Put an element in place."""
+
+    def append(self, items: Any, item: Any) -> None:
+        """Put an element at the end."""
+
+    def take_last(self, items: Any, at: Any) -> Any:
+        """The last element, which goes, where `at` is None."""
+
+
 Body = Callable[..., Any]

@@ -27,6 +27,7 @@ def spec_of(args: Sequence[Any]) -> Spec | None:
 
 
 _NONE = object()
+_PLAIN = {int, float, bool, str}
 
 
 def _key(value: Any, grad: bool) -> Any:
@@ -35,6 +36,8 @@ def _key(value: Any, grad: bool) -> Any:
         if type(value) is not Tensor and not value._is_param:
             return _NONE  # a class with a will of its own
         return (data.dtype, data.ndim, grad and value.requires_grad) if type(data) is np.ndarray else _NONE
+    if type(value) is list and len(kinds := set(map(type, value))) == 1 and kinds <= _PLAIN:
+        return list, kinds.pop()
     if isinstance(value, (list, tuple)):
         keys = [_key(v, grad) for v in value]
         if any(k is _NONE for k in keys):

@@ -1,10 +1,11 @@
 """A loop over numbers as LLVM's text, with the functions of the program that it calls.
 
-A value is an LLVM value, a tuple a tuple of them. Where an operation has to raise, or a block surely does, the code
-leaves: it writes what the interpreter needs into the frame, and gives back the number of the site.
+A value is an LLVM value, a tuple a tuple of them, a list a NativeList. Where an operation has to raise, or a block
+surely does, the code leaves: it writes what the interpreter needs into the frame, and gives back the number of the
+site.
 
-The frame: words for the sites of calls that are open, by how deep the function called calls others; then the inputs,
-which make room for the results.
+The frame: the steps that inner loops have made; words for the sites of calls that are open, by how deep the function
+called calls others; then the inputs, which make room for the results.
 """
 
 from __future__ import annotations
@@ -13,16 +14,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from weft.catalogue.language.entries import NATIVE
-from weft.codegen.emit import I1, I64, PTR, Function, Module, Signature, const
+from weft.catalogue.language.entries import NATIVE, NATIVE_OF_LISTS
+from weft.codegen.emit import I64, NULL, PTR, Function, Module, Signature, const
 from weft.codegen.emit import Value as Number
 from weft.ir.graph import Block, Node, Operand, Value
 from weft.ir.structure import IF, LOOP
-from weft.jit.native.arithmetic import PythonNumbers, immediate
-from weft.jit.native.kinds import Unfit, is_native, llvm_type, scalars
+from weft.jit.native.arithmetic import immediate
+from weft.jit.native.elements import ListOperations, NativeList, load_words, store_words
+from weft.jit.native.kinds import Unfit, has_form, is_native, llvm_type, scalars
 from weft.jit.program import Program
 from weft.ops.op import OPS
-from weft.types.tensor_type import TupleType, Type
+from weft.types.tensor_type import ListType, TupleType, Type, list_of
 
 TRACE_WORDS = 16
 _CALL, _RAISE = OPS["prim::CallFunction"], OPS["prim::RaiseException"]
@@ -73,10 +75,10 @@ class Unit:
 
 def outer_values(node: Node) -> list[Value]:
     """The numbers that a loop's body reads from outside."""
-    return [v for v in node.blocks[0].free_values() if is_native(v.type)]
+    return [v for v in node.blocks[0].free_values() if has_form(v.type)]
 
 
-class FunctionEmitter(PythonNumbers):
+class FunctionEmitter(ListOperations):
     """Writes one function: a loop, or a program that it calls."""
 
     def __init__(self, unit: Unit, code: Interpreted, f: Function) -> None:
@@ -106,7 +108,12 @@ class FunctionEmitter(PythonNumbers):
             for part, element in zip(value, kind.elements, strict=True):
                 yield from self.flat(part, element)
             return
-        if not is_native(kind) or not isinstance(value, Number) or value.type is not llvm_type(kind):
+        if isinstance(value, NativeList) and kind is list_of(value.element):
+            yield value.record
+            return
+        if type(value) in (bool, int, float):
+            value = immediate(value)
+        if not has_form(kind) or not isinstance(value, Number) or value.type is not llvm_type(kind):
             raise Unfit(str(kind))
         yield value
 
@@ -118,12 +125,13 @@ class FunctionEmitter(PythonNumbers):
         """Let values be made of numbers, in order."""
         rest = iter(numbers)
         for value in values:
-            self.values[value] = self._built(rest, value.type)
+            self.values[value] = self.built(rest, value.type)
 
-    def _built(self, numbers: Iterator[Number], kind: Type) -> Any:
+    def built(self, numbers: Iterator[Number], kind: Type) -> Any:
+        """A value of a type from its numbers."""
         if isinstance(kind, TupleType):
-            return tuple([self._built(numbers, e) for e in kind.elements])
-        return next(numbers)
+            return tuple([self.built(numbers, e) for e in kind.elements])
+        return NativeList(next(numbers), kind.element) if isinstance(kind, ListType) else next(numbers)
 
     def word(self, index: int) -> Number:
         """The address of a word of the frame."""
@@ -131,17 +139,11 @@ class FunctionEmitter(PythonNumbers):
 
     def load(self, kinds: Sequence[Type], base: Number, first: int = 0) -> list[Number]:
         """Numbers of these types from consecutive words."""
-        found = []
-        for i, kind in enumerate([s for k in kinds for s in scalars(k)], first):
-            at, wanted = self.f.gep(I64, base, i), llvm_type(kind)
-            number = self.f.load(I64 if wanted is I1 else wanted, at)
-            found.append(self.f.icmp("ne", number, 0) if wanted is I1 else number)
-        return found
+        return load_words(self.f, [s for k in kinds for s in scalars(k)], base, first)
 
     def store(self, numbers: Sequence[Number], base: Number, first: int = 0) -> None:
         """Numbers into consecutive words."""
-        for i, number in enumerate(numbers, first):
-            self.f.store(self.f.zext(number, I64) if number.type is I1 else number, self.f.gep(I64, base, i))
+        store_words(self.f, numbers, base, first)
 
     # ---- leaving
     def leave_if(self, condition: Number) -> None:
@@ -181,35 +183,36 @@ class FunctionEmitter(PythonNumbers):
         if node.op is IF:
             self._if(node)
         elif node.op is LOOP:
-            self.bind(node.outputs, self.loop(node, const(I64, 0), *self._begin(node))[2:])
+            steps, _, *carried = self.loop(node, const(I64, 0), *self._begin(node))
+            self.f.store(self.f.add(self.f.load(I64, self.frame), steps), self.frame)
+            self.bind(node.outputs, carried)
         elif node.op is _CALL:
             self._call_program(node)
         elif node.op is _NOTHING:
             kinds = [s for v in node.outputs for s in self._native_scalars(v.type)]
-            self.bind(node.outputs, [const(llvm_type(s), 0) for s in kinds])
+            self.bind(node.outputs, [NULL if llvm_type(s) is PTR else const(llvm_type(s), 0) for s in kinds])
         elif node.op is _CAST:
             self._give(node, self.read(node.args[0]))
         else:
             self._compute(node)
 
     def _native_scalars(self, kind: Type) -> list[Type]:
-        if not is_native(kind):
+        if not has_form(kind):
             raise Unfit(str(kind))
         return scalars(kind)
 
     def _compute(self, node: Node) -> None:
-        body = NATIVE.get(node.op)
-        if body is None:
-            raise Unfit(node.op.name)
-        if any(isinstance(a, Value) and not is_native(a.type) for a in node.args):
+        is_of_list = bool(node.args) and isinstance(node.args[0], Value) and isinstance(node.args[0].type, ListType)
+        body, fits = (NATIVE_OF_LISTS.get(node.op), has_form) if is_of_list else (NATIVE.get(node.op), is_native)
+        if body is None or any(isinstance(a, Value) and not fits(a.type) for a in node.args):
             raise Unfit(node.op.name)
         found = body(self, *[self.read(a) if isinstance(a, (Value, tuple)) else a for a in node.args])
-        if found is None:
+        if node.outputs and found is None:
             raise Unfit(node.op.name)
         self._give(node, found)
 
     def _give(self, node: Node, found: Any) -> None:
-        parts = (found,) if len(node.outputs) == 1 else found
+        parts = (found,) if len(node.outputs) == 1 else found or ()
         numbers = [n for part, v in zip(parts, node.outputs, strict=True) for n in self.flat(part, v.type)]
         self.bind(node.outputs, numbers)
 
@@ -294,7 +297,7 @@ def _function(unit: Unit, code: Interpreted) -> tuple[Signature, int]:
         return found
     assert program.graph is not None
     block = program.graph.block
-    if id(program) in unit.open or not all(is_native(p.type) for p in block.params):
+    if id(program) in unit.open or not all(has_form(p.type) for p in block.params):
         raise Unfit(program.name)
     unit.open.add(id(program))
     kinds = [s for p in block.params for s in scalars(p.type)]
@@ -329,7 +332,7 @@ def emit_loop(unit: Unit, code: Interpreted, node: Node) -> str:
     head = emitter.load([node.blocks[0].params[0].type] * 2, emitter.frame, TRACE_WORDS)
     going = f.icmp("ne", f.load(I64, emitter.word(TRACE_WORDS + 2)), 0)
     kinds = [v.type for v in node.outputs]
-    if not all(map(is_native, kinds)) or node.args[3] or node.args[4]:
+    if not all(map(has_form, kinds)) or node.args[3] or node.args[4]:
         raise Unfit("values that are no numbers")
     carried = emitter.load(kinds, emitter.frame, TRACE_WORDS + 3)
     emitter.bind(outer, emitter.load([v.type for v in outer], emitter.frame, TRACE_WORDS + 3 + len(carried)))

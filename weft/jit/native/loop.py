@@ -12,8 +12,10 @@ from weft.codegen.native import build, native_caller
 from weft.codegen.target import host_target
 from weft.ir.graph import Block, Node, Value
 from weft.jit.errors import located
+from weft.jit.native.elements import emit_free
 from weft.jit.native.emit import TRACE_WORDS, Interpreted, Site, Unit, emit_loop, outer_values
 from weft.jit.native.kinds import Unfit, built, flat, scalars, struct_format
+from weft.jit.native.lists import Lists
 from weft.jit.program import Program
 from weft.support.counters import counters
 from weft.support.errors import StateError
@@ -21,6 +23,7 @@ from weft.types.tensor_type import BOOL, INT
 
 CHUNK = 1 << 24  # steps between two looks at signals
 _MOST_VAIN = 3
+_MOST_COPIED = 100  # elements of lists that are handed over, for a step
 Registers = list[Any]
 
 
@@ -49,13 +52,13 @@ class NativeLoop:
         self.code, self.node = code, node
         target = host_target()
         unit = Unit(Module.for_target(target))
-        name = emit_loop(unit, code, node)
+        name, free = emit_loop(unit, code, node), emit_free(unit.module)
         self.sites: list[Site] = unit.sites
         try:
-            library = build(unit.module.text(), [name], target)
+            library = build(unit.module.text(), [name, free], target)
         except StateError as problem:  # a function of the C library that this machine has not
             raise Unfit(str(problem)) from None
-        self._call = native_caller().callable(library[name], library)
+        self._call, self._free_memory = (native_caller().callable(library[n], library) for n in (name, free))
         self.kinds = [v.type for v in node.outputs]
         outer = outer_values(node)
         self.outer = [(code.places[v], v.type) for v in outer]
@@ -78,36 +81,43 @@ class NativeLoop:
         """From a step on: the step and the condition where it ended, and the carried values. Where the interpreter must
         go on, these are some that the loop passed through. Raises what the program raises.
         """
-        values = list(carried)
+        values, first = list(carried), step
+        lists = Lists(self._free_memory)
         try:
-            outer = [n for place, kind in self.outer for n in flat(registers[place], kind)]
+            outer = [n for place, kind in self.outer for n in flat(registers[place], kind, lists)]
             while going and step < trip and self.is_worthwhile:
-                inner = [n for value, kind in zip(values, self.kinds, strict=True) for n in flat(value, kind)]
-                found = self._chunk(registers, (step, min(trip, step + CHUNK), going, *inner, *outer))
+                inner = [n for value, kind in zip(values, self.kinds, strict=True) for n in flat(value, kind, lists)]
+                found = self._chunk(registers, (step, min(trip, step + CHUNK), going, *inner, *outer), lists)
                 if found is None:
                     break
                 step, going = found[0], bool(found[1])
                 rest = iter(found[2:])
-                values = [built(rest, kind) for kind in self.kinds]
-        except (TypeError, struct.error):  # a stand-in for a number: the interpreter knows what to do with it
+                values = [built(rest, kind, lists) for kind in self.kinds]
+                lists.bring_back()
+        except (TypeError, OverflowError, struct.error):  # a stand-in for a number: the interpreter knows what to do
             self.vain += 1
+        finally:
+            lists.close()
+        self.vain += lists.copied > _MOST_COPIED * (step - first + lists.steps)
         return step, going, values
 
-    def _chunk(self, registers: Registers, numbers: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    def _chunk(self, registers: Registers, numbers: tuple[Any, ...], lists: Lists) -> tuple[Any, ...] | None:
         frame = self._free.pop() if self._free else self._frame()
         try:
             self._given.pack_into(frame, 8 * TRACE_WORDS, *numbers)
             counters.native_calls += 1
+            frame[0] = 0
             status = self._call(ctypes.addressof(frame))
+            lists.steps += frame[0]
             if status == 0:
                 return self._results.unpack_from(frame, 8 * TRACE_WORDS)
-            self._leave(self.sites[status - 1], registers, frame)
+            self._leave(self.sites[status - 1], registers, frame, lists)
         finally:
             self._free.append(frame)
         self.vain += 1
         return None
 
-    def _leave(self, site: Site, registers: Registers, frame: Any) -> None:
+    def _leave(self, site: Site, registers: Registers, frame: Any, lists: Lists) -> None:
         """Let the interpreter do what raises. If it does not raise after all, nothing has happened."""
         open_calls = [self.sites[n - 1].call for n in frame[1:TRACE_WORDS] if n]
         frame[0:TRACE_WORDS] = [0] * TRACE_WORDS
@@ -116,8 +126,8 @@ class NativeLoop:
             registers = code.template.copy()
         numbers = iter(struct.unpack_from(struct_format([v.type for v in site.live]), frame, 8 * TRACE_WORDS))
         for value in site.live:
-            registers[code.places[value]] = built(numbers, value.type)
-        steps = code.blocks[site.block]
+            registers[code.places[value]] = built(numbers, value.type, lists)
+        steps, written = code.blocks[site.block], lists.bring_back()
         try:
             if site.index is None:
                 steps.run(registers)
@@ -125,6 +135,8 @@ class NativeLoop:
                 steps.steps[site.index](registers)
         except Exception as error:
             raise self._located(error, site, open_calls) from error.__cause__
+        for items, before in written:
+            items[:] = before
 
     def _located(self, error: Exception, site: Site, calls: Sequence[Node | None]) -> Exception:
         if site.index is not None:
