@@ -319,10 +319,11 @@ def _tuple(elements: tuple[Type, ...], fields: tuple[str, ...], name: str) -> Tu
     key = ("tuple", elements, fields, name)
     found = _COMPOUND.get(key)
     if not isinstance(found, TupleType):
-        found = _COMPOUND[key] = TupleType()
+        found = TupleType()
         found.elements, found.fields, found.name = elements, fields, name
         parts = [f"{f}: {t}" for f, t in zip(fields, elements, strict=True)] if name else map(str, elements)
         found.text = f"{f'NamedTuple({name})' if name else ''}({', '.join(parts)})"
+        _COMPOUND[key] = found
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 from typing import Dict, Final, List, Optional  # noqa: UP035
 
 import numpy as np
@@ -244,3 +245,47 @@ def test_attributes_that_a_program_may_not_write() -> None:
     }.items():
         with pytest.raises(weft.jit.CompileError, match=words):
             Holder().define(f"def forward(self, x):\n    {text}\n    return x")
+
+
+class Plain(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(weft.ones(2))
+
+    def twice(self, x):
+        return x * self.w * 2
+
+    def forward(self, x):
+        return self.twice(x) + 1
+
+
+class Over(Plain):
+    def twice(self, x):
+        return super().twice(x) + 1
+
+    def forward(self, x):
+        return super().forward(x) * 2 + super(Over, self).forward(x)  # noqa: UP008
+
+
+class OverLinear(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) * 2
+
+
+class NoSuchMethod(Plain):
+    def forward(self, x):
+        return super().nothing(x)
+
+
+@pytest.mark.parametrize("model", [Over(), OverLinear(2, 3)])
+def test_methods_of_the_class_behind(model) -> None:
+    x, program = weft.tensor([1.0, -3.0]), weft.jit.script(model)
+    buffer = io.BytesIO()
+    weft.jit.save(program, buffer)
+    buffer.seek(0)
+    assert weft.equal(program(x), model(x)) and weft.equal(weft.jit.load(buffer)(x), model(x))
+
+
+def test_no_class_behind_has_the_method() -> None:
+    with pytest.raises(weft.jit.CompileError, match="no class behind this one has a method 'nothing'"):
+        weft.jit.script(NoSuchMethod())

@@ -248,3 +248,40 @@ def test_an_operation_in_place_is_the_class_s() -> None:
 def test_a_schema_says_what_is_given_by_name() -> None:
     unit = weft.jit.CompilationUnit("def f(x, *, n: int = 2):\n    return x * n\n")
     assert unit.f.schema == "f(Tensor x, *, int n=2) -> Tensor"
+
+
+def starred(x: list[int]):
+    a, *b = x
+    *c, d = x
+    e, *f, g = x
+    b.append(3)
+    return a, b, c, d, e, f, g
+
+
+def backwards(n: int):
+    total = [i for i in reversed(range(n))]
+    for i, j in zip(range(n), reversed(range(1, n, 2))):  # noqa: B905
+        total.append(i * 10 + j)
+    return total, [x for x in reversed((1, 2, n))], [(i, x) for i, x in enumerate(reversed([7, 8]))]
+
+
+@pytest.mark.parametrize(
+    "function,args", [(starred, ([1, 2, 3, 4],)), (starred, ([1, 2],)), (backwards, (5,)), (backwards, (0,))]
+)
+def test_lists_unpacked_around_a_star_and_ranges_turned_round(function, args) -> None:
+    assert weft.jit.script(function)(*args) == function(*args)
+
+
+def test_too_few_elements_around_a_star() -> None:
+    with pytest.raises(ValueError, match="not enough values to unpack"):
+        weft.jit.script(starred)([1])
+
+
+def test_texts_are_numbers_of_a_base() -> None:
+    @weft.jit.script
+    def read(text: str, base: int) -> int:
+        return int(text, base) + int("ff", 16)
+
+    assert read("11", 2) == 258
+    with pytest.raises(ValueError, match="base 2"):
+        read("2", 2)

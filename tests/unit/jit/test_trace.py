@@ -167,3 +167,35 @@ def test_what_cannot_be_traced() -> None:
         weft.jit.trace(3, (weft.ones(1),))
     with pytest.raises(weft.jit.CompileError, match="an input of type object cannot be traced"):
         weft.jit.trace(lambda x: x, (object(),))
+
+
+def test_grad_modes_are_part_of_the_trace() -> None:
+    def step(x, w):
+        with weft.no_grad():
+            y = x * w
+        with weft.no_grad(), weft.enable_grad():
+            z = x * w
+        return y + w, z, y
+
+    traced = weft.jit.trace(step, (weft.ones(2), weft.ones(2)))
+    w = weft.ones(2, requires_grad=True)
+    a, z, y = traced(weft.ones(2) * 3, w)
+    a.sum().backward()
+    assert w.grad.tolist() == [1.0, 1.0] and z.requires_grad and not y.requires_grad and weft.is_grad_enabled()
+    with weft.no_grad():
+        assert not any(t.requires_grad for t in (traced(weft.ones(2), w)[0], traced(weft.ones(2), w)[2]))
+        assert not weft.is_grad_enabled()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * float(x.detach().numpy()[0]),
+        lambda x: x * weft.from_numpy(x.numpy()),
+        lambda x: x * float(np.asarray(x)[0]),
+    ],
+)
+def test_arrays_of_numpy_are_constants_that_are_warned_of(function) -> None:
+    with pytest.warns(weft.jit.TracerWarning, match="constant"):
+        traced = weft.jit.trace(function, (weft.ones(2),))
+    assert weft.equal(traced(weft.ones(2)), function(weft.ones(2)))

@@ -72,6 +72,18 @@ def _unpacked_types(items: Any, count: int) -> tuple[Type, ...] | None:
     return (kind.element,) * count if isinstance(kind, ListType) else None
 
 
+def _unpacked_around(items: Any, before: int, behind: int) -> tuple[Any, ...]:
+    if len(items) < before + behind:
+        raise ValueError(f"not enough values to unpack (expected at least {before + behind}, got {len(items)})")
+    end = len(items) - behind
+    return (*items[:before], items[before:end], *items[end:])
+
+
+def _types_around(items: Any, before: int, behind: int) -> tuple[Type, ...] | None:
+    kind = type_of(items)
+    return (*(kind.element,) * before, kind, *(kind.element,) * behind) if isinstance(kind, ListType) else None
+
+
 # ---- reading
 def _has_length(items: Any) -> Type | None:
     kind = type_of(items)
@@ -81,6 +93,11 @@ def _has_length(items: Any) -> Type | None:
 language(
     "prim::ListUnpack", "self, count", "The elements of a list that must have so many. Raises ValueError.", _unpacked,
     rule=_unpacked_types, effect=ORDERED, several=True, observes="raises",
+)
+language(
+    "prim::ListUnpackAround", "self, before, behind",
+    "The first elements of a list, a list of those in the middle, and the last ones. Raises ValueError.",
+    _unpacked_around, rule=_types_around, effect=ORDERED, several=True, observes="raises",
 )
 language(
     "prim::len", "self", "How many elements there are; of a tensor, how many rows.", len, rule=_has_length,

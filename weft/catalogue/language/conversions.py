@@ -30,6 +30,10 @@ language(
     native=lambda s, a: s.to_int(a),
 )
 language(
+    "prim::int_of_base", "text, base", "The integer that a text is in a base. Raises ValueError.",
+    lambda text, base: wrap(int(text, base)), "str, int -> int", effect="raises",
+)
+language(
     "prim::float", "a", "A float. Raises ValueError for a text that is none.", float, "float -> float",
     "Number -> float", "str -> float", "Tensor -> float", effect="raises",
     native=lambda s, a: s.to_float(a),

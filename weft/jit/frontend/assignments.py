@@ -75,8 +75,20 @@ def assign_target(ctx: Context, target: ast.expr, value: SugaredValue) -> None:
         ctx.fail(target, "this cannot be assigned to")
 
 
+def _unpack_list(ctx: Context, target: ast.Tuple | ast.List, value: Simple, star: int) -> None:
+    """`a, *b, c = items`, for a list."""
+    behind, kind = len(target.elts) - star - 1, value.type
+    assert isinstance(kind, ListType)
+    types = (*(kind.element,) * star, kind, *(kind.element,) * behind)
+    made = ctx.append(ctx.op("prim::ListUnpackAround"), (value.operand, star, behind), types, target)
+    for part, found in zip(target.elts, made.outputs, strict=True):
+        assign_target(ctx, part.value if isinstance(part, ast.Starred) else part, Simple(found, found.type))
+
+
 def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: SugaredValue) -> None:
     starred = [i for i, t in enumerate(target.elts) if isinstance(t, ast.Starred)]
+    if starred and isinstance(value, Simple) and isinstance(value.type, ListType):
+        return _unpack_list(ctx, target, value, starred[0])
     items = value.elements(ctx, target, None if starred else len(target.elts))
     count = len(target.elts)
     if len(items) < count - len(starred) or (not starred and len(items) > count):

@@ -23,6 +23,14 @@ class Iterable(SugaredValue):
     items: Sequence[SugaredValue] | None = None
     kind = "iterable"
 
+    def turned(self, ctx: Context, node: ast.AST) -> Iterable:
+        """The same elements, the last one first."""
+        if self.items is not None:
+            return Iterable(self.length, _never, self.items[::-1])
+        assert self.length is not None
+        last = ctx.prim("sub", node, self.length, constant(1, INT))
+        return Iterable(self.length, lambda c, n, i: self.element(c, n, c.prim("sub", n, last, i)))
+
     def as_value(self, ctx: Context, node: ast.AST, expected: object = None) -> Simple:
         if self.items is not None:
             return ctx.tables.new_list(ctx, node, self.items, None)

@@ -19,7 +19,7 @@ from weft.jit.frontend.classes.script_classes import SETTER
 from weft.jit.frontend.compile import UNDERWAY, Linker, compile_python, names_in, names_of, parameters_of_function
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.definitions import compile_definition
-from weft.jit.frontend.functions import Builtin, PythonFunction, bound_operands, spread
+from weft.jit.frontend.functions import Builtin, PythonFunction, TypedBuiltin, bound_operands, spread
 from weft.jit.frontend.module_hooks import compile_call, has_hooks
 from weft.jit.frontend.submodules import WALKS, Element, Submodules, read_member, view_of, walked
 from weft.jit.frontend.types import python_value
@@ -67,6 +67,9 @@ class ModuleLinker(Linker):
         if wrapped is None:
             ctx.fail(node, f"Module '{cls.__name__}' has no attribute '{name}'{_why(owner, name)}")
         return wrapped
+
+    def resolve(self, ctx: Context, name: str, node: ast.AST) -> SugaredValue | None:
+        return TypedBuiltin(_super) if name == "super" else super().resolve(ctx, name, node)
 
     def implements(self, ctx: Context, node: ast.AST, value: Simple, kind: ClassType) -> bool:
         interface = interface_of(kind)
@@ -257,6 +260,36 @@ class Method(SugaredValue):
         return found
 
 
+class Super(SugaredValue):
+    """`super()` in a method of a Module: the methods of the classes behind the one that the method stands in."""
+
+    kind = "super()"
+
+    def __init__(self, owner: Any, value: Simple, behind: Sequence[type]) -> None:
+        self.owner, self.value, self.behind = owner, value, behind
+
+    def attribute(self, ctx: Context, node: ast.AST, name: str) -> SugaredValue:
+        base = next((c for c in self.behind if name in vars(c)), None)
+        if base is None or not inspect.isfunction(vars(base)[name]):
+            ctx.fail(node, f"no class behind this one has a method {name!r}")
+        key = f"{name}__{base.__name__}"
+        if key not in self.owner._programs:
+            compile_method(self.owner, key, vars(base)[name], loose=is_weft_own(base))
+        return Method(self.owner, self.value, key)
+
+
+def _super(ctx: Context, node: ast.Call, expected: Type | None) -> SugaredValue:
+    found = ctx.program.python_object("__class__")  # Python has it for functions that name super
+    me = ctx.top.params[0] if ctx.top.params else None
+    kind = None if me is None else me.type
+    if found is None or me is None or not isinstance(kind, ClassType) or not _is_module(Simple(me, kind)):
+        ctx.fail(node, "super() is for methods of Modules; call the function that is meant by its name")
+    value = Simple(me, kind)
+    owner = ctx.program._object(ctx, node, value)
+    order = owner._original_class().__mro__
+    return Super(owner, value, order[order.index(found[0]) + 1 :])
+
+
 class OverloadedMethod(SugaredValue):
     """A method that is compiled for several signatures, each under a name of its own."""
 
@@ -305,9 +338,9 @@ def _loosened(kind: Type) -> Type:
     return tt.TENSOR if kind is tt.ANY else kind
 
 
-def compile_method(owner: Any, name: str, function: Any, signature: Any = None) -> Program:
-    """The program of a method of a scripted Module; `signature` declares its types, where it is an overload. Raises
-    CompileError.
+def compile_method(owner: Any, name: str, function: Any, signature: Any = None, loose: bool | None = None) -> Program:
+    """The program of a method of a scripted Module; `signature` declares its types, where it is an overload; loose: see
+    compile_definition (None: for weft's own Modules). Raises CompileError.
     """
     if name == "__call__":
         program = compile_call(owner, ModuleLinker)
@@ -322,7 +355,7 @@ def compile_method(owner: Any, name: str, function: Any, signature: Any = None) 
     UNDERWAY.append((id(owner), name))
     try:
         linker = ModuleLinker(program, names_of(plain), compile_python)
-        loose = is_weft_own(owner._original_class())
+        loose = is_weft_own(owner._original_class()) if loose is None else loose
         self_type = class_of(owner._script_name)
         types = () if signature is None else parameters_of_function(linker, signature, self_type)
         compile_definition(definition, source, linker, plain, self_type, loose, types)

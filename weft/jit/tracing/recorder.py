@@ -28,12 +28,14 @@ from weft.jit.program import Parameter, Program
 from weft.jit.recorders import RECORDING
 from weft.jit.running import run
 from weft.jit.source import Source
+from weft.jit.tracing.structures import holds_tensor, is_plain_input, like, tuple_like, unwrapped
 from weft.jit.tracing.values import TracedNumber, TracedTensor, TracerWarning, plain
 from weft.nn.modules.module import Module
 from weft.ops.op import Op
 from weft.ops.route import call, run_as_usual
 from weft.overrides import DisableWeftFunction, WeftFunctionMode, resolve_name
 from weft.support.locations import Location, user_location
+from weft.tensor.modes import is_grad_enabled
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
 from weft.types.tensor_type import class_of
@@ -64,6 +66,8 @@ class Recorder(WeftFunctionMode):
         self.members: dict[int, tuple[str, ...]] = {}
         self.modules: dict[int, tuple[str, ...]] = {}
         self.self_value: Simple | None = None
+        self.grad_mode = self.first_grad_mode = is_grad_enabled()
+        self.mode_around: Simple | None = None  # whoever runs the program has this grad mode
         if root is not None:
             kind = class_of(root._script_name)
             self.self_value = Simple(self.ctx.builder.param(kind, "self"), kind)
@@ -101,7 +105,7 @@ class Recorder(WeftFunctionMode):
         if isinstance(held, Tensor):
             return self._tensor_value(held.plain if isinstance(held, TracedTensor) else held)
         if isinstance(held, tuple):
-            return _tuple_like(held, [self.value_of(v) for v in held])
+            return tuple_like(held, [self.value_of(v) for v in held])
         if isinstance(held, list):
             return ListValue([self.value_of(v) for v in held])
         if isinstance(held, slice):
@@ -140,7 +144,7 @@ class Recorder(WeftFunctionMode):
     # ---- calls
     def __weft_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        plain = _plain((args, kwargs))
+        plain = unwrapped((args, kwargs))
         if self.ctx.paused or not RECORDING:
             return func(*plain[0], **plain[1])
         path = resolve_name(func) or path_of(func)
@@ -152,7 +156,7 @@ class Recorder(WeftFunctionMode):
                 return func.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
         with DisableWeftFunction(), self.ctx.pause():
             result = func(*plain[0], **plain[1])
-        if path is None or not _holds_tensor(result):
+        if path is None or not holds_tensor(result):
             return self._number(path, args, result)
         return self.record(path, func, args, kwargs, result)
 
@@ -161,10 +165,10 @@ class Recorder(WeftFunctionMode):
         that other lengths have other steps. None where the Module is no part of what is traced.
         """
         path = self.modules.get(id(module))
-        if path is None or self.self_value is None or kwargs or not all(map(_is_plain_input, args)):
+        if path is None or self.self_value is None or kwargs or not all(map(is_plain_input, args)):
             return None
         with DisableWeftFunction(), self.ctx.pause():
-            result = module(*_plain(tuple(args)))
+            result = module(*unwrapped(tuple(args)))
         given = [self.value_of(a).as_value(self.ctx, _NOWHERE) for a in args]
         operands = tuple(v.operand for v in given)
         kind = promised_type(type(module), "forward", [v.type for v in given]) or tt.TENSOR
@@ -173,15 +177,22 @@ class Recorder(WeftFunctionMode):
         return self.bound(made, result)
 
     def _number(self, path: str | None, args: Any, result: Any) -> Any:
-        if isinstance(result, bool) and path in _QUESTIONS:
+        if path in _ANSWERS or (isinstance(result, bool) and path in _QUESTIONS):
             _warn(f"{path} gives Python a {type(result).__name__}, which the trace keeps as a constant")
         return result
 
     def record(self, path: str, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
         """Emit what a scripted function would have for the call, and hand back the result as the function sees it."""
         ctx, name = self.ctx, path.rpartition(".")[2]
-        given = [self.value_of(a) for a in args]
-        named = {k: self.value_of(v) for k, v in kwargs.items()}
+        self._follow_grad_mode(is_grad_enabled(), result)
+        try:
+            given = [self.value_of(a) for a in args]
+            named = {k: self.value_of(v) for k, v in kwargs.items()}
+        except CompileError:
+            if any(isinstance(a, (TracedTensor, TracedNumber)) for a in (*args, *kwargs.values())):
+                raise
+            _warn(f"what {path} makes is kept as a constant")
+            return result
         if name == "__getitem__":
             emitted: SugaredValue = self._item(given)
         elif name == "__setitem__":
@@ -198,12 +209,22 @@ class Recorder(WeftFunctionMode):
             emitted = self._operators(path, func).call(ctx, _NOWHERE, given, named, 1)
         return self.bound(emitted, result)
 
+    def _follow_grad_mode(self, mode: bool, result: Any = None) -> None:
+        """What `no_grad` and `enable_grad` say around a call, the program says too; of a result that has no gradient
+        in any case it does not matter.
+        """
+        if mode != self.grad_mode and not (isinstance(result, Tensor) and not result.dtype.is_differentiable):
+            asked = self.mode_around if mode == self.first_grad_mode else None
+            before = self.ctx.prim("set_grad_enabled", _NOWHERE, asked or constant(mode, tt.BOOL))
+            self.grad_mode, self.mode_around = mode, self.mode_around or before
+
     def operator(self, op: Op, args: tuple[Any, ...]) -> Any:
         """A call of one operator with bound arguments: of traced tensors, or of none (a factory)."""
         if self.ctx.paused:
             return run_as_usual(op, args)
         with DisableWeftFunction(), self.ctx.pause():
             result = call(op, plain(args))
+        self._follow_grad_mode(is_grad_enabled(), result)
         named = list(zip(op.schema.arguments, args, strict=True))
         given = [self.value_of(a) for declared, a in named if not declared.keyword_only]
         keywords = {d.name: self.value_of(a) for d, a in named if d.keyword_only and a is not None}
@@ -243,7 +264,7 @@ class Recorder(WeftFunctionMode):
         if isinstance(result, (tuple, list)):
             parts = emitted.elements(ctx, _NOWHERE, len(result))
             made = [self.bound(p, r) for p, r in zip(parts, result, strict=True)]
-            return _like(result, made)
+            return like(result, made)
         if isinstance(result, dict):
             held = emitted.as_value(ctx, _NOWHERE)
             return {k: self.bound(self._value_at(held, k), v) for k, v in result.items()}
@@ -258,12 +279,13 @@ class Recorder(WeftFunctionMode):
         self, program: Program, args: Sequence[Any], kwargs: Mapping[str, Any], run: Callable[..., Any]
     ) -> Any:
         """A call of a scripted function: a node that calls it, not what it did."""
-        plain_args, plain_kwargs = _plain((tuple(args), dict(kwargs)))
+        self._follow_grad_mode(is_grad_enabled())
+        plain_args, plain_kwargs = unwrapped((tuple(args), dict(kwargs)))
         with DisableWeftFunction(), self.ctx.pause():
             result = run(*plain_args, **plain_kwargs)
         given = [self.value_of(a) for a in args]
         emitted = Scripted(program).call(self.ctx, _NOWHERE, given, {k: self.value_of(v) for k, v in kwargs.items()}, 1)
-        return self.bound(emitted, result) if _holds_tensor(result) else self.number(result, emitted)
+        return self.bound(emitted, result) if holds_tensor(result) else self.number(result, emitted)
 
     def scripted_method(self, method: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """A call of a scripted Module's method: a node that calls it where the Module belongs to what is traced."""
@@ -271,13 +293,14 @@ class Recorder(WeftFunctionMode):
         program = method.__weft_program__
         if path is None or self.self_value is None:
             return run(program, (method.owner, *args), kwargs)
-        plain_args, plain_kwargs = _plain((tuple(args), dict(kwargs)))
+        self._follow_grad_mode(is_grad_enabled())
+        plain_args, plain_kwargs = unwrapped((tuple(args), dict(kwargs)))
         with DisableWeftFunction(), self.ctx.pause():
             result = run(program, (method.owner, *plain_args), plain_kwargs)
         called = self.ctx.program.member(self.ctx, _NOWHERE, self._at(path), method.__name__)
         named = {k: self.value_of(v) for k, v in kwargs.items()}
         emitted = called.call(self.ctx, _NOWHERE, [self.value_of(a) for a in args], named, 1)
-        return self.bound(emitted, result) if _holds_tensor(result) else self.number(result, emitted)
+        return self.bound(emitted, result) if holds_tensor(result) else self.number(result, emitted)
 
     def number(self, result: Any, emitted: SugaredValue) -> Any:
         """A number that the program computes, as the traced function sees it."""
@@ -295,10 +318,15 @@ class Recorder(WeftFunctionMode):
         if isinstance(held, (tuple, list)):
             parts = value.elements(ctx, _NOWHERE, len(held))
             made = [self.entered(h, p.as_value(ctx, _NOWHERE)) for h, p in zip(held, parts, strict=True)]
-            return _like(held, made)
+            return like(held, made)
         if isinstance(held, dict) and isinstance(kind, tt.DictType):
             return {k: self.entered(h, self._value_at(value, k)) for k, h in held.items()}
         return self.number(held, value) if type(held) in (int, float) else held
+
+    def finish(self, result: Any) -> Simple:
+        """The result as a value of the graph, which ends here."""
+        self._follow_grad_mode(self.first_grad_mode)
+        return self.left(result)
 
     def left(self, result: Any) -> Simple:
         """The result as a value of the graph."""
@@ -309,7 +337,7 @@ class Recorder(WeftFunctionMode):
             return self.ctx.emit(op, (keys, tuple(v.operand for v in values), ""), _NOWHERE)
         if isinstance(result, (tuple, list)):
             parts = [self.left(r) for r in result]
-            made: SugaredValue = ListValue(parts) if isinstance(result, list) else _tuple_like(result, parts)
+            made: SugaredValue = ListValue(parts) if isinstance(result, list) else tuple_like(result, parts)
             return made.as_value(self.ctx, _NOWHERE)
         return self.value_of(result).as_value(self.ctx, _NOWHERE)
 
@@ -333,49 +361,10 @@ _REFLECTED = {
 _REFLECTED["__rdiv__"] = _REFLECTED["__rtruediv__"]
 
 
-def _plain(held: Any) -> Any:
-    """The value with traced tensors and numbers as what they are."""
-    if isinstance(held, TracedTensor):
-        return held.plain
-    if isinstance(held, TracedNumber):
-        return held.plain
-    if type(held) in (tuple, list):
-        return type(held)(_plain(v) for v in held)
-    if isinstance(held, tuple) and hasattr(held, "_make"):
-        return held._make(map(_plain, held))
-    if type(held) is slice:
-        return slice(_plain(held.start), _plain(held.stop), _plain(held.step))
-    return {k: _plain(v) for k, v in held.items()} if type(held) is dict else held
-
-
-def _like(held: Any, made: list[Any]) -> Any:
-    """A tuple, named tuple or list like another."""
-    kind: Any = type(held)
-    return kind(made) if kind in (tuple, list) else kind._make(made)
-
-
-def _tuple_like(held: tuple[Any, ...], parts: Sequence[SugaredValue]) -> TupleValue:
-    """A tuple of the graph with the name and fields of another."""
-    fields: tuple[str, ...] = getattr(type(held), "_fields", ())
-    return TupleValue(parts, type(held).__name__ if fields else "", fields)
-
-
-def _holds_tensor(value: Any) -> bool:
-    return (
-        isinstance(value, Tensor)
-        or value is None
-        or (isinstance(value, (tuple, list)) and any(map(_holds_tensor, value)))
-        or (isinstance(value, dict) and any(map(_holds_tensor, value.values())))
-    )
-
-
-def _is_plain_input(value: Any) -> bool:
-    return value is None or isinstance(value, Tensor) or (isinstance(value, tuple) and all(map(_is_plain_input, value)))
-
-
 def _warn(text: str) -> None:
     where = user_location(3)
     warnings.warn(f"{where}: {text}; another input may need another one", TracerWarning, stacklevel=4)
 
 
+_ANSWERS = frozenset(f"weft.Tensor.{n}" for n in ("numpy", "__array__", "data_ptr"))
 _QUESTIONS = frozenset(f"weft.{owner}{n}" for owner in ("", "Tensor.") for n in ("equal", "allclose", "is_nonzero"))

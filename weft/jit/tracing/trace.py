@@ -38,7 +38,7 @@ def record(
     try:
         with recorder, default_route(recorder.operator):
             result = function(*entered)
-        left = recorder.left(result)
+        left = recorder.finish(result)
     finally:
         RECORDING.pop()
     recorder.program.returns = left.type

@@ -70,6 +70,13 @@ def _length(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredV
     return ctx.prim("len", node, value.as_value(ctx, node))
 
 
+def _reversed(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
+    (value,) = args
+    if isinstance(value, Simple) and not isinstance(value.type, TupleType):
+        return ctx.prim("reversed", node, value)
+    return iterated(ctx, node, value).turned(ctx, node)
+
+
 def _list(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
     if not args:
         return ListValue([])
@@ -270,6 +277,7 @@ _COMPILED: dict[str, SugaredValue] = {
             "enumerate": (_enumerate, (1, 2), ("start",)),
             "zip": (_zip, _SEVERAL, ()),
             "len": (_length, _ONE, ()),
+            "reversed": (_reversed, _ONE, ()),
             "list": (_list, (0, 1), ()),
             "dict": (_dict, (0, 1), None),
             "slice": (_slice, (1, 3), ()),
@@ -281,7 +289,7 @@ _COMPILED: dict[str, SugaredValue] = {
     **NUMBERS,
     **{
         name: Entry(OPS[f"prim::{name}"])
-        for name in ("ord", "chr", "hex", "oct", "bin", "divmod", "reversed")
+        for name in ("ord", "chr", "hex", "oct", "bin", "divmod")
     },
     "bool": TypedBuiltin(_bool),
     "getattr": TypedBuiltin(_getattr),

@@ -105,6 +105,8 @@ def _conversion(name: str) -> Builtin:
         if found is not None:
             return found
         values = values_of(ctx, node, args)
+        if name == "int" and len(values) == 2:
+            return ctx.prim("int_of_base", node, *values)
         return constant(*empty) if not values else ctx.prim(name, node, *values)
 
     return Builtin(name, compile, (0, 2), ())
