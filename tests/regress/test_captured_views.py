@@ -117,3 +117,14 @@ def test_one_value_written_to_repeated_elements() -> None:
 
     x = weft.arange(6.0).view(3, 2)
     assert weft.compile(step)(x).tolist() == step(x).tolist() == [[0, 0], [7, 7], [4, 5]]
+
+
+def test_windows_in_a_row_across_a_size_that_is_1() -> None:
+    def step(x: weft.Tensor) -> weft.Tensor:
+        y = x.clone()
+        y.unfold(2, 2, 2).transpose(2, 1).view(-1).add_(2)
+        return y
+
+    compiled = weft.compile(step)
+    for dims in ((6, 1, 6), (3, 1, 4)):
+        assert compiled(weft.zeros(dims)).tolist() == step(weft.zeros(dims)).tolist()

@@ -6,23 +6,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from weft.functionalizer.operators import AS_STRIDED, PERMUTE, RESHAPE, VIEW
+from weft.functionalizer.steps import after, with_ones
 from weft.functionalizer.storage import Storage
 from weft.functionalizer.view import View
 from weft.functionalizer.writes import Path, memory_as
 from weft.ops.geometry import Geometry, contiguous, is_contiguous, within
 from weft.ops.op import Op
-from weft.support.errors import ShapeError, StateError
+from weft.support.errors import StateError
 from weft.types import dims as dm
 from weft.types import shape_env
-from weft.types.dims import Expr
 from weft.types.dtype import DType
 from weft.types.shape_env import ShapeEnv, ShapeGuard
 from weft.types.tensor_type import TensorType, tensor_type
 
-CANNOT_VIEW = (
-    "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
-    "contiguous subspaces). Use .reshape(...) instead."
-)
 REPEATED = (
     "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
     "Please clone() the tensor before performing the operation."
@@ -52,7 +48,7 @@ def show(op: Op, source: View[Any], rest: tuple[Any, ...], env: ShapeEnv | None 
     elif op.view.may_copy:
         shapes = _or_copy(op, source, rest, env, questions)
     else:
-        shapes = _or_refused(op, source.geometry(), rest, env)
+        shapes = after(op, source.geometry(), rest, env)
     if shapes is None:
         return Shown(None, questions)
     made = []
@@ -88,34 +84,12 @@ def _or_copy(
     known = dict(env.guards)
     shape = op.view.geometry(source.geometry(), *rest)
     if shape is None:
-        shape = op.view.geometry(_with_ones(source.geometry(), env), *rest)
+        shape = op.view.geometry(with_ones(source.geometry(), env), *rest)
     for relation, guard in list(env.guards.items()):
         if relation not in known:
             questions.append(guard)
             del env.guards[relation]
     return shape
-
-
-def _or_refused(op: Op, g: Geometry, rest: tuple[Any, ...], env: ShapeEnv | None) -> Any:
-    """The geometry of a view that never copies. Raises ShapeError."""
-    assert op.view is not None
-    try:
-        shapes = op.view.geometry(g, *rest)
-    except ShapeError:
-        known = g if env is None or not op.view.keeps_order else _with_ones(g, env)
-        if known is g or known == g:
-            raise
-        shapes = op.view.geometry(known, *rest)
-    if shapes is None:
-        raise ShapeError(CANNOT_VIEW)
-    return shapes
-
-
-def _with_ones(g: Geometry, env: ShapeEnv) -> Geometry:
-    """The geometry with 1 for every symbolic size that is 1 in the example: the stride of such a dim is no obstacle."""
-    known = env.examples.keys()
-    is_one = [type(d) is Expr and known >= d.symbols() and env.hint(d) == 1 and shape_env.equal(d, 1) for d in g.dims]
-    return replace(g, dims=tuple(1 if one else d for d, one in zip(g.dims, is_one, strict=True)))
 
 
 # ---- as_strided speaks of the storage

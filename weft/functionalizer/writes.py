@@ -16,6 +16,7 @@ from weft.functionalizer.operators import (
     scatter_of,
 )
 from weft.functionalizer.recorder import Recorder
+from weft.functionalizer.steps import after
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.op import Op
 from weft.ops.packet import aten
@@ -24,6 +25,7 @@ from weft.types import dims as dm
 from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.dtype import DType
+from weft.types.shape_env import current_env
 
 V = TypeVar("V")
 Step = tuple[Op, tuple[Any, ...], int]  # a view operator, its arguments behind the first, and which of its results
@@ -102,8 +104,7 @@ def _write_elements(recorder: Recorder[V], base: V, path: Path, new: V, is_splat
     kind, target = recorder.type_of(base), recorder.type_of(new)
     geometry: Any = contiguous(kind.shape)
     for op, args, index in path:
-        assert op.view is not None
-        geometry = op.view.geometry(geometry, *args)
+        geometry = after(op, geometry, args, current_env())
         geometry = geometry[index] if type(geometry) is tuple else geometry
     if any(type(d) is int and d == 0 for d in geometry.dims):
         return base
