@@ -128,3 +128,14 @@ def test_windows_in_a_row_across_a_size_that_is_1() -> None:
     compiled = weft.compile(step)
     for dims in ((6, 1, 6), (3, 1, 4)):
         assert compiled(weft.zeros(dims)).tolist() == step(weft.zeros(dims)).tolist()
+
+
+def test_a_part_whose_size_is_known_from_its_source_alone() -> None:
+    def step(x: weft.Tensor) -> tuple[weft.Tensor, ...]:
+        windows = x.unfold(0, 1, 2)
+        part = windows.tensor_split(2, 0)[1]
+        windows -= 3
+        return x, windows, part
+
+    found, wanted = weft.compile(step)(weft.arange(3)), step(weft.arange(3))
+    assert [t.tolist() for t in found] == [t.tolist() for t in wanted]

@@ -91,6 +91,7 @@ def computed_in_place(
 ) -> KernelCall | None:
     """What computes a part where it goes to, if that is short and reads no other place of the memory it writes."""
     group, dims = block.awaited.get(source), dims_of(source)
+    place = replace(place, dims=dims)  # the same sizes, and maybe known from another guard
     if group is None or not all([type(n) is int for n in (*dims, *place.strides)]) or overlaps(place):
         return None
     if reads_elsewhere(group, block.aliases, root, dims, place):
