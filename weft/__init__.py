@@ -20,6 +20,7 @@ from weft.layers import abstract as _abstract  # noqa: F401
 from weft.layers import dispatch as _dispatch  # noqa: F401
 from weft.layers import fast as _fast
 from weft.layers import fast_indexing as _fast_indexing
+from weft.layers import freed as _freed  # noqa: F401
 from weft.layers import inference as _inference  # noqa: F401
 from weft.layers import inplace_views as _inplace_views
 from weft.layers import methods as _methods

@@ -33,7 +33,7 @@ MODES: dict[str, Callable[[Any], Any]] = {
 RARELY = ("native", "lazy_native", "lazy", "split", "split_cuts", "split_native")
 
 
-class _OnLazy:
+class OnLazy:
     """weft, with factories that make lazy tensors."""
 
     def __getattr__(self, name: str) -> Any:
@@ -61,7 +61,7 @@ def _numpy(program: Program) -> tuple[Any, dict[str, Any]]:
 def _difference(program: Program, mode: str) -> str | None:
     """What differs from NumPy, or None."""
     (aliases, seen), bases = _numpy(program)
-    scope: dict[str, Any] = {"weft": _OnLazy() if mode.startswith("lazy") else weft}
+    scope: dict[str, Any] = {"weft": OnLazy() if mode.startswith("lazy") else weft}
     exec(program.source("weft", _between(program, mode)), scope)
     given = {name: weft.from_numpy(array) for name, array in program.made()[0].items()}
     if mode.startswith("lazy"):

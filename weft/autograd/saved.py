@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from weft.ops.packet import aten
+from weft.runtime.moving import Move
 from weft.runtime.storage import Storage
 from weft.support import registry, seams
 from weft.support.errors import ArgumentError, StateError, VersionError
 from weft.support.locations import located
-from weft.tensor.dense import payload_kept, payload_of
+from weft.tensor.dense import follow, payload_kept, payload_of
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.payload import Payload
@@ -139,6 +140,13 @@ class SavedTensor:
             self.leaf = tensor  # itself comes back, and its storage may yet come into being: it knows its version
         if default_hooks.stack:
             self._pack(tensor)
+
+    def _may_follow(self) -> None:
+        """The bytes are about to move."""
+
+    def _follow(self, move: Move) -> None:
+        """The bytes have moved."""
+        self.payload = follow(self.payload, self.storage, move)
 
     def pack_output(self, tensor: Tensor) -> None:
         """Apply the default hooks to a saved output (after its node exists)."""

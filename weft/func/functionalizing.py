@@ -10,10 +10,12 @@ from weft.autograd.views import path_from_base
 from weft.func.arguments import map_tensors
 from weft.functionalizer.operators import AS_STRIDED
 from weft.functionalizer.writes import Path, memory_as
-from weft.layers.transforms.functional import Functional, FunctionalLevel, whole_memory
+from weft.layers.dense_memory import over
+from weft.layers.transforms.functional import Functional, FunctionalLevel
+from weft.layers.transforms.functional_storage import whole_memory
 from weft.runtime.storage import root_of
 from weft.support.errors import StateError
-from weft.tensor.dense import is_dense
+from weft.tensor.dense import has_memory, is_dense
 from weft.tensor.modes import modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 from weft.types.dims import product
@@ -46,7 +48,7 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
         storages = {id(data.storage): data.storage for data in payloads.values()}
         originals = {id(t): tensor for tensor, t in inside.values()}
         for storage in storages.values():
-            level.put_back(storage)
+            storage.put_back()
         bases: dict[int, Tensor] = {}
         out = map_tensors(lambda t: originals[id(t)] if id(t) in originals else level.leave(t, bases), result)
         left = [(tensor, payloads[id(tensor)], t._data, level.leave(t, bases)) for tensor, t in moved]
@@ -73,7 +75,10 @@ def _move(tensor: Tensor, before: Functional, after: Functional, shown: Tensor) 
                 getattr(tensor, name)(*args)
         else:
             g = after.geometry()
-            tensor.as_strided_(g.dims, g.strides, g.offset)
+            if (has_memory(tensor) and not is_dense(tensor)) or after.storage.is_short_of(g, after.dtype.itemsize):
+                tensor._data = over(tensor, after.dtype, g)._data
+            else:
+                tensor.as_strided_(g.dims, g.strides, g.offset)
     tensor.storage().version = version  # the elements are what they were when the function used them
 
 

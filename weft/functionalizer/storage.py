@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
-from weft.ops.geometry import Geometry, contiguous
+from weft.ops.geometry import Geometry, contiguous, reach
+from weft.types import shape_env
+from weft.types.dims import Dim, product
 from weft.types.shape_env import ShapeGuard
 from weft.types.tensor_type import TensorType
 
@@ -30,7 +32,6 @@ class Storage(Generic[V]):
         "type", "value", "version", "written",
     )
     address = 0
-    nbytes = 0
 
     def __init__(
         self, value: V, type: TensorType, geometry: Geometry | None = None, order: Order | None = None
@@ -67,6 +68,31 @@ class Storage(Generic[V]):
         """From now on the answer matters (where there are questions, there is somebody to ask)."""
         raise NotImplementedError
 
+    @property
+    def nbytes(self) -> Any:
+        """Bytes of the memory."""
+        return self.bytes_there()
+
+    def bytes_there(self) -> Dim:
+        """How many bytes there are from where the memory begins to the end of the base."""
+        g = self.geometry
+        assert g is not None and self.type.dtype is not None
+        return (g.offset + product(self.type.shape)) * self.type.dtype.itemsize
+
+    def is_short_of(self, shown: Geometry, itemsize: int) -> bool:
+        """Whether there are fewer bytes than a geometry of elements needs."""
+        if any(shape_env.is_zero(n) for n in shown.dims):
+            return False
+        return shape_env.less(self.bytes_there(), reach(shown) * itemsize)
+
+    def as_tensor(self) -> Any:
+        """A tensor that shows the base."""
+        raise NotImplementedError
+
+    def resize(self, nbytes: Dim) -> None:
+        """Have so many bytes (functionalizer/other_memory.py: resize_base)."""
+        raise NotImplementedError
+
     def silent_alias(self) -> SilentStorage:
         """The same bytes under a version counter of their own (Tensor.data)."""
         return SilentStorage(self)
@@ -77,11 +103,23 @@ class SilentStorage:
 
     __slots__ = ("__weakref__", "is_inference", "target", "version", "written")
     address = 0
-    nbytes = 0
 
     def __init__(self, target: Storage[Any]) -> None:
         self.target, self.version, self.is_inference = target, 0, target.is_inference
         self.written: Any = None
+
+    @property
+    def nbytes(self) -> Any:
+        """Bytes of the memory."""
+        return self.target.nbytes
+
+    def as_tensor(self) -> Any:
+        """A tensor that shows the base."""
+        return self.target.as_tensor()
+
+    def resize(self, nbytes: Dim) -> None:
+        """That of the others too."""
+        self.target.resize(nbytes)
 
     def silent_alias(self) -> SilentStorage:
         """An alias of an alias."""

@@ -2,45 +2,37 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from typing import Any
 
 import numpy as np
 
-from weft.ops.geometry import contiguous_strides
-from weft.runtime.storage import Storage, UntypedStorage, root_of
-from weft.support.errors import ArgumentError, StateError, too_large
+from weft.ops.geometry import Geometry, contiguous_strides, reach
+from weft.runtime.storage import Storage, UntypedStorage, resized, root_of
+from weft.support.errors import ArgumentError, StateError
+from weft.tensor.dense import is_dense, over_storage
 from weft.tensor.tensor import Tensor
+from weft.types.dtype import DType
 
 
 def resize(tensor: Tensor, dims: tuple[int, ...]) -> None:
-    """Show the storage row-major with these sizes; one that is too small is replaced by a larger one with the old bytes
-    in front."""
-    dtype, offset, version = tensor._data.dtype, tensor.storage().offset_of(tensor._data), tensor.storage().version
-    count = int(np.prod(dims, dtype=np.int64))
-    needs_more = (offset + count) * dtype.itemsize > tensor._storage.nbytes
-    storage: Any = _grown(tensor, offset + count) if needs_more else tensor._storage
-    tensor._data = storage.view(dims, contiguous_strides(dims), offset, dtype)
-    tensor._storage = storage
+    """Show the storage row-major; one that is too small becomes larger, for everything that shows it. Raises StateError
+    where others than tensors have it.
+    """
+    dtype, place, version = tensor.dtype, tensor.storage_offset(), tensor.storage().version
+    count = math.prod(dims)
+    needed = (place + count) * dtype.itemsize
+    if count and needed > tensor.storage().nbytes:
+        tensor.storage().refuse_fixed()
+        memory = resized(tensor.storage().array, needed)
+        if tensor._view is None and is_dense(tensor) and _let_go(tensor):
+            tensor._storage = Storage(memory)
+        else:
+            tensor.storage().resize(needed)
+    storage = tensor.storage()
+    tensor._data = over_storage(storage, dtype, Geometry(dims, contiguous_strides(dims), place))
     storage.version = version + 1
-
-
-def _grown(tensor: Tensor, count: int) -> Storage:
-    """A larger storage with the old bytes in front. Raises StateError, and nothing has happened, where something else
-    shows the old one."""
-    try:
-        array = np.empty(count, tensor._data.dtype)
-    except (MemoryError, ValueError) as problem:
-        raise too_large("resize_", problem) or problem from None
-    nbytes, root = tensor._storage.nbytes, tensor._storage.array
-    array.view(np.uint8)[:nbytes] = root.reshape(-1).view(np.uint8)
-    del root
-    if tensor._view is not None or not _let_go(tensor):
-        raise StateError(
-            f"Trying to resize storage that is not resizable: resize_ needs {array.nbytes} bytes, "
-            f"the storage has {nbytes}, and another tensor or array shows it. clone() the tensor first"
-        )
-    return Storage(array)
 
 
 def _let_go(tensor: Tensor) -> bool:
@@ -48,7 +40,7 @@ def _let_go(tensor: Tensor) -> bool:
     then the tensor has it back."""
     storage, data = tensor._storage, tensor._data
     g: Any = tensor.geometry()  # of bytes: numbers
-    version, dtype = storage.version, data.dtype
+    version, loans, dtype = storage.version, storage.loans, data.dtype
     held = [weakref.ref(x) for x in (storage, data, storage.array, root_of(data))]
     tensor._storage = tensor._data = None
     del storage, data
@@ -57,14 +49,14 @@ def _let_go(tensor: Tensor) -> bool:
     if storage is None and not others:
         return True
     tensor._storage = Storage(others[0]) if storage is None else storage
-    tensor._storage.version = version
+    tensor._storage.version, tensor._storage.loans = version, loans
     tensor._data = tensor._storage.view(g.dims, g.strides, g.offset, dtype) if data is None else data
     return False
 
 
 def shown(tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> tuple[Any, Storage]:
     """The array and storage of `tensor.set_(...)`: those of a tensor, a view of a storage, or none."""
-    dtype = tensor._data.dtype
+    dtype = tensor.dtype.numpy
     if source is None:
         empty = np.empty(0, dtype)
         return empty, Storage(empty)
@@ -80,12 +72,18 @@ def shown(tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> t
         raise ArgumentError(f"set_(): expected a Tensor or a Storage, got {type(source).__name__}")
     dims = (source.nbytes // dtype.itemsize - offset,) if size is None else tuple(size)
     strides: tuple[Any, ...] = contiguous_strides(dims) if stride is None else tuple(stride)
-    last = offset + sum((d - 1) * s for d, s in zip(dims, strides, strict=False)) + 1
-    if offset < 0 or (all(dims) and last * dtype.itemsize > source.nbytes):
-        raise StateError(
-            f"set_(): sizes {list(dims)}, strides {list(strides)} and offset {offset} need more than the storage's "
-            f"{source.nbytes} bytes"
-        )
-    return source.view(dims, strides, offset, dtype), source
+    if offset < 0 or min(dims, default=0) < 0:
+        raise StateError(f"set_(): sizes {list(dims)} and offset {offset} are not all positive")
+    there = Geometry(dims, strides, offset)
+    needed: Any = reach(there)  # of bytes: numbers
+    if all(dims) and needed * dtype.itemsize > source.nbytes:
+        source.resize(needed * dtype.itemsize)
+    return over_storage(source, tensor.dtype, there), source
 
 
+def over(tensor: Tensor, dtype: DType, shown: Geometry) -> Tensor:
+    """Another tensor over the storage of a dense one, which may have too few bytes for it."""
+    storage = tensor.storage()
+    out = Tensor(over_storage(storage, dtype, shown))
+    out._storage = storage
+    return out

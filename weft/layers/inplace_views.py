@@ -34,7 +34,7 @@ def as_strided(self: Tensor, size: Any, stride: Any, storage_offset: Any = None)
     written as a view of what `self` is a view of."""
     if isinstance(storage_offset, int) and storage_offset < 0:
         raise ShapeError(f"Tensor: invalid storage offset {storage_offset}")
-    root = self if self._view is None else self._view.base
+    root = self if self._view is None or self._view.base._storage is not self._storage else self._view.base
     if root.dtype is not self.dtype:
         place = None if storage_offset is None else storage_offset - self.storage_offset()
         return aten.as_strided(self, size, stride, place)

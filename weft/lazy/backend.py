@@ -15,6 +15,7 @@ import weft.lazy.config as config
 import weft.lazy.metrics as metrics
 import weft.lazy.other_memory as other_memory
 from weft.autograd.views import storage_order
+from weft.functionalizer.other_memory import resize
 from weft.functionalizer.views import refuse_repeated
 from weft.layers import walk
 from weft.lazy.backward import Backwards
@@ -262,8 +263,8 @@ class Lazy(Backend):
         return received(self.where, np.array(array, order="C"), storage_order(tensor))
 
     def resize(self, tensor: Tensor, dims: tuple[int, ...]) -> None:
-        """Show the storage row-major with other sizes; a tensor that nothing else shows may grow."""
-        other_memory.resize(self.where, tensor, dims)
+        """Show the storage row-major with other sizes; it becomes larger where they need more."""
+        resize(tensor, dims)
 
     def show(self, tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> None:
         """Show another storage."""

@@ -12,6 +12,7 @@ from weakref import ref
 import numpy as np
 
 import weft.ops.compute as compute
+from weft.functionalizer.other_memory import resize_base
 from weft.functionalizer.recorder import Calls
 from weft.functionalizer.storage import Order, Storage
 from weft.functionalizer.view import View
@@ -70,11 +71,6 @@ class LazyStorage(Storage[Deferred]):
         self._waits(value)
 
     @property
-    def nbytes(self) -> int:  # type: ignore[override]
-        """Bytes of the base."""
-        return known(self.type.numel) * self.value.dtype.itemsize
-
-    @property
     def address(self) -> int:  # type: ignore[override]
         """Where the base's bytes lie; asks for them."""
         return int(self.device.bytes_of(self.value, "data_ptr()").ctypes.data)
@@ -110,6 +106,15 @@ class LazyStorage(Storage[Deferred]):
         whole = write_path(CALLS, before, path, new, is_splat)
         self.write(whole)
         self.update = (path, before, whole)
+
+    def as_tensor(self) -> Tensor:
+        """A tensor that shows the base."""
+        return Tensor(LazyPayload(self, (), self.type))
+
+    def resize(self, nbytes: Dim) -> None:
+        """Have so many bytes."""
+        resize_base(self, CALLS, nbytes)
+        self.update = self.settled = None
 
     @property
     def queued(self) -> int:

@@ -58,6 +58,14 @@ def within(g: Geometry, total: Dim) -> Geometry:
     return g
 
 
+def reach(g: Geometry) -> Dim:
+    """How many elements a storage must have for a geometry that shows some: up to the last of them."""
+    last = g.offset + 1
+    for size, stride in zip(g.dims, g.strides, strict=True):
+        last = last + (size - 1) * stride
+    return last
+
+
 def repeats_elements(g: Geometry) -> bool:
     """Whether some element is shown more than once because a stride is 0."""
     return 0 not in g.dims and any(s == 0 and n != 1 for n, s in zip(g.dims, g.strides, strict=True))

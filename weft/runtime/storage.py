@@ -11,7 +11,8 @@ from weakref import ref
 import numpy as np
 
 from weft.runtime.address import address_of
-from weft.support.errors import ArgumentError, OutOfBounds, StateError
+from weft.runtime.moving import NOT_RESIZABLE, Move, everything, holders
+from weft.support.errors import ArgumentError, OutOfBounds, StateError, too_large
 
 Array = np.ndarray[Any, Any]
 
@@ -31,19 +32,24 @@ class Loan:
 
 class Loans:
     """Who may write a block of memory beside tensors; all storages of the block have the same one. for_good: somebody
-    may whose end nobody sees.
+    may whose end nobody sees; is_fixed: it is somebody else's memory, which stays where it is.
     """
 
-    __slots__ = ("_latest", "for_good")
+    __slots__ = ("_latest", "for_good", "is_fixed")
 
     def __init__(self) -> None:
-        self.for_good = False
+        self.for_good = self.is_fixed = False
         self._latest: ref[Array] | None = None
 
     @property
     def are_open(self) -> bool:
         """Whether somebody may."""
-        return self.for_good or (self._latest is not None and self._latest() is not None)
+        return self.for_good or self.are_out
+
+    @property
+    def are_out(self) -> bool:
+        """Whether somebody has an array of it."""
+        return self._latest is not None and self._latest() is not None
 
     def lend(self, array: Array) -> Array:
         """The memory as bytes, to be shown to others."""
@@ -101,9 +107,47 @@ class Storage:
             self.loans = Loans()
         return self.loans
 
-    def lend(self) -> None:
-        """Note that the memory may be written by others, from now on."""
-        self._loans().for_good = True
+    def lend(self, is_fixed: bool = False) -> None:
+        """Note that the memory may be written by others, from now on. is_fixed: it is theirs."""
+        loans = self._loans()
+        loans.for_good = True
+        loans.is_fixed = loans.is_fixed or is_fixed
+
+    # ---- another size
+    def is_over(self, root: Array) -> bool:
+        """Whether its memory is that of an array."""
+        return root_of(self.array) is root
+
+    @property
+    def is_resizable(self) -> bool:
+        """Whether the memory is tensors' alone, so that it can have another size."""
+        loans = self.loans
+        is_own = root_of(self.array).base is None and self.array.flags.writeable
+        return is_own and (loans is None or not (loans.is_fixed or loans.are_out))
+
+    def refuse_fixed(self) -> None:
+        """Raises StateError where it is not resizable."""
+        if not self.is_resizable:
+            raise StateError(f"{NOT_RESIZABLE}: a NumPy array or another object has it. clone() the tensor first")
+
+    def resize(self, nbytes: int) -> None:
+        """Have so many bytes, the old ones in front; tensors that show more than there is cannot be read until there is
+        enough again. Raises StateError where others than tensors have the memory.
+        """
+        before = self.array
+        if nbytes == before.nbytes:
+            return
+        self.refuse_fixed()
+        root = root_of(before)
+        storages = [x for x in everything() if isinstance(x, Storage) and x.is_over(root)]  # `.data` has one of its own
+        users = [x for x in holders(*storages) if hasattr(type(x), "_follow")]
+        for user in users:
+            user._may_follow()
+        move = Move(before, resized(before, nbytes))
+        for storage in storages:
+            storage.array, storage._address = move.memory, None
+        for user in users:
+            user._follow(move)
 
     def lent_view(self, view: Array) -> Array:
         """What a view of the memory shows, for others: while they have it, or arrays made of it, the memory is lent."""
@@ -152,6 +196,16 @@ class Storage:
         found = (address_of(view) - self.address) // int(view.dtype.itemsize)
         return found if view.size or 0 <= found <= self.nbytes // view.dtype.itemsize else 0
 
+    def row(self, dtype: np.dtype[Any]) -> Array:
+        """All of the memory as elements of a dtype; bytes at the end that make no element are not shown."""
+        row = self.array.reshape(-1)
+        if row.dtype == dtype:
+            return row
+        if row.nbytes % dtype.itemsize == 0:
+            return row.view(dtype)
+        whole: Array = np.ndarray(row.nbytes // dtype.itemsize, dtype, row)
+        return whole
+
     def view(self, dims: tuple[int, ...], strides: tuple[int, ...], offset: int, dtype: np.dtype[Any]) -> Array:
         """An array over the same memory; strides and offset in elements of `dtype`."""
         size = dtype.itemsize
@@ -166,7 +220,7 @@ class UntypedStorage:
     `UntypedStorage(4)` is a new one of so many bytes, `UntypedStorage([1, 2])` one of these.
     """
 
-    __slots__ = ("_begin", "_size", "storage")
+    __slots__ = ("_begin", "part", "storage")
 
     def __init__(self, source: Any = 0, begin: int = 0, size: int | None = None) -> None:
         if isinstance(source, int):
@@ -175,7 +229,7 @@ class UntypedStorage:
             source = np.array(list(source), np.uint8)
         self.storage: Storage = Storage(source) if isinstance(source, np.ndarray) else source
         self._begin = begin
-        self._size = self.storage.nbytes if size is None else size
+        self.part = size  # None: all of it, however large it is
 
     @property
     def begin(self) -> int:
@@ -188,7 +242,21 @@ class UntypedStorage:
 
     def nbytes(self) -> int:
         """The number of bytes."""
-        return self._size
+        return self.storage.nbytes if self.part is None else self.part
+
+    def resizable(self) -> bool:
+        """Whether it can have another size: no object but tensors shows the memory."""
+        return self.part is None and bool(getattr(self.storage, "is_resizable", True))
+
+    def resize_(self, size: int) -> UntypedStorage:
+        """Have so many bytes, with the old ones in front, for all tensors that show the storage; one that shows more
+        than there is cannot be read until there is enough again. Returns self. Raises StateError where others than
+        tensors have the memory.
+        """
+        if self.part is not None:
+            raise StateError(f"{NOT_RESIZABLE}: it is a part of one")
+        self.storage.resize(operator.index(size))
+        return self
 
     size = __len__ = nbytes
 
@@ -198,7 +266,7 @@ class UntypedStorage:
 
     def _bytes(self) -> Array:
         everything: Array = self.storage.array.reshape(-1).view(np.uint8)
-        return everything[self._begin : self._begin + self._size]
+        return everything[self._begin : self._begin + self.nbytes()]
 
     def __getitem__(self, index: Any) -> Any:
         """A byte as a number, or the storage of a slice. Raises OutOfBounds, ArgumentError, and StateError for
@@ -206,18 +274,18 @@ class UntypedStorage:
         if isinstance(index, slice):
             begin, end = self._reach(index)
             return UntypedStorage(self.storage, self._begin + begin, end - begin)
-        return int(self._bytes()[_place(index, self._size, self)])
+        return int(self._bytes()[_place(index, self.nbytes(), self)])
 
     def __setitem__(self, index: Any, value: int) -> None:
         """Write a byte at a place, or at all places of a slice: the number's last eight bits."""
         if not isinstance(value, int):
             raise StateError(f"can only set storage content with a int types, but got {type(value).__name__} instead")
-        where = slice(*self._reach(index)) if isinstance(index, slice) else _place(index, self._size, self)
+        where = slice(*self._reach(index)) if isinstance(index, slice) else _place(index, self.nbytes(), self)
         self._bytes()[where] = value & 0xFF
         self.storage.version += 1
 
     def _reach(self, index: slice) -> tuple[int, int]:
-        begin, end, step = index.indices(self._size)
+        begin, end, step = index.indices(self.nbytes())
         if step != 1:
             raise StateError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
         return begin, max(begin, end)
@@ -230,11 +298,11 @@ class UntypedStorage:
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, UntypedStorage)
-            and (self.storage, self._begin, self._size) == (other.storage, other._begin, other._size)
+            and (self.storage, self._begin, self.part) == (other.storage, other._begin, other.part)
         )
 
     def __hash__(self) -> int:
-        return hash((id(self.storage), self._begin, self._size))
+        return hash((id(self.storage), self._begin, self.part))
 
 
 def _place(index: Any, size: int, storage: object) -> int:
@@ -245,6 +313,21 @@ def _place(index: Any, size: int, storage: object) -> int:
     if not -size <= at < size:
         raise OutOfBounds(f"index {at} out of range for storage of size {size}")
     return at % size
+
+
+def resized(array: Array, nbytes: int) -> Array:
+    """A copy of an array's bytes in a row, with others behind them or fewer of them; of its dtype, if that divides
+    them. What is new is 0."""
+    if nbytes < 0:
+        raise StateError(f"Trying to resize a storage to {nbytes} bytes")
+    dtype = array.dtype if nbytes % array.itemsize == 0 else np.dtype(np.uint8)
+    try:
+        made = np.zeros(nbytes // dtype.itemsize, dtype)
+    except (MemoryError, ValueError) as problem:
+        raise too_large("resize", problem) or problem from None
+    kept = min(nbytes, array.nbytes)
+    made.view(np.uint8)[:kept] = array.reshape(-1).view(np.uint8)[:kept]
+    return made
 
 
 def root_of(array: Array) -> Array:

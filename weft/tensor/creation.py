@@ -189,7 +189,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
             "Copy the numpy array to reallocate the memory."
         )
     out = Tensor(array)
-    lend(out, "from_numpy()")
+    lend(out, "from_numpy()", True)
     return out
 
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.ops.compute import element_strides
-from weft.ops.geometry import Geometry
+from weft.ops.geometry import Geometry, reach
+from weft.runtime.moving import Move
 from weft.runtime.storage import Storage
 from weft.support.errors import StateError
+from weft.tensor.freed import FreedPayload
 from weft.tensor.modes import floor, modes
 from weft.tensor.payload import Payload
 from weft.types import dtype as dt
@@ -124,11 +126,11 @@ def settle(array: Array, what: str) -> None:
         below.settle(array, what)
 
 
-def lend(tensor: Tensor, what: str) -> None:
-    """Note that others than tensors get at the memory of a tensor, and may write it."""
+def lend(tensor: Tensor, what: str, is_fixed: bool = False) -> None:
+    """Note that others than tensors get at the memory of a tensor, and may write it. is_fixed: it is theirs."""
     storage = tensor.storage()
     if isinstance(storage, Storage):
-        storage.lend()
+        storage.lend(is_fixed)
         _lend_below(tensor, what)
 
 
@@ -172,6 +174,33 @@ def payload_kept(tensor: Tensor) -> Any:
 def dressed_as(data: Any, out: Tensor) -> Tensor:
     """A tensor that machinery made around the payload of another, or its alias, as users know it."""
     return out if type(data) is ndarray else data.rewrapped(out)
+
+
+def over_storage(storage: Storage, dtype: DType, g: Geometry) -> Any:
+    """The payload of a tensor over a storage: an array, or what waits for bytes where the storage has too few."""
+    shown: Any = g  # of bytes: numbers
+    if 0 in shown.dims:
+        return storage.view(shown.dims, shown.strides, 0, dtype.numpy)
+    if reach(shown) * dtype.itemsize > storage.nbytes:  # type: ignore[operator]
+        return FreedPayload(tensor_type(dtype, g.dims), g, storage)
+    return storage.view(shown.dims, shown.strides, shown.offset, dtype.numpy)
+
+
+def follow(data: Any, storage: Any, move: Move) -> Any:
+    """The payload that takes the place of one over bytes that moved; any other stays."""
+    if type(data) is ndarray:
+        start = move.place_of(data) // data.itemsize
+        g = Geometry(data.shape, element_strides(data), start)
+        return move.once(data, lambda data: over_storage(storage, dt.from_numpy(data.dtype), g))
+    if type(data) is FreedPayload:
+        return move.once(data, lambda data: over_storage(storage, data.dtype, data.geometry()))
+    return data
+
+
+def has_memory(tensor: Any) -> bool:
+    """Whether a tensor's storage is a block of memory, though it may have too few bytes for the tensor."""
+    data = tensor._data
+    return type(data) is ndarray or type(data) is FreedPayload
 
 
 def is_dense(tensor: Any) -> bool:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from weft.ops.geometry import Geometry, is_contiguous
 from weft.ops.methods import OperatorMethods
+from weft.runtime.moving import Move
 from weft.runtime.storage import UntypedStorage
 from weft.support.errors import IndexBoundsError
-from weft.tensor.dense import lend, payload_of
+from weft.tensor.dense import follow, lend, payload_of
 from weft.tensor.device import Device, device_named
+from weft.tensor.modes import modes
 from weft.tensor.size import Size
 from weft.types import dtype as dt
 from weft.types.dims import Dim
@@ -41,6 +43,7 @@ class Facts(Operators):
     __slots__ = ()
     _data: Any
     _storage: Any
+    _view: Any
 
     @property
     def type_(self) -> TensorType:
@@ -164,6 +167,18 @@ class Facts(Operators):
         """The memory as bytes."""
         lend(self, "untyped_storage()")  # type: ignore[arg-type]
         return UntypedStorage(self.storage())
+
+    def _may_follow(self) -> None:
+        """The bytes are about to move. Raises CaptureError within a captured function, which is yet to run."""
+        if modes.capture is not None:
+            modes.capture.outside.refuse_reshaping(self, "resize_")  # type: ignore[arg-type]
+
+    def _follow(self, move: Move) -> None:
+        """The bytes have moved."""
+        self._data = follow(self._data, self._storage, move)
+        view = self._view
+        if view is not None:
+            view.array = follow(view.array, self._storage, move)
 
     def data_ptr(self) -> int:
         """Address of the first element; 0 where there is none."""

@@ -51,9 +51,7 @@ def choose_base(tensor: Tensor) -> tuple[np.ndarray[Any, Any], bool]:
             and root_of(data) is root_of(tensor._data)
         ):
             return data, False
-    dtype = tensor._data.dtype
-    row = storage.array.reshape(-1)
-    return row if row.dtype == dtype else row.view(dtype), True
+    return storage.row(tensor._data.dtype), True
 
 
 def base_like(tensor: Tensor, slot: StateSlot) -> np.ndarray[Any, Any] | None:
@@ -61,17 +59,14 @@ def base_like(tensor: Tensor, slot: StateSlot) -> np.ndarray[Any, Any] | None:
     another.
     """
     data: np.ndarray[Any, Any] = tensor._data
-    known, memory = slot.array, tensor.storage().array
+    known, storage = slot.array, tensor.storage()
     if (
         data.shape == known.shape and data.dtype == known.dtype and data.flags.c_contiguous
-        and data.nbytes == memory.nbytes
+        and data.nbytes == storage.nbytes
     ):
         return data
-    if memory.nbytes != known.nbytes:
-        return None
-    row = memory.reshape(-1)
-    shaped: np.ndarray[Any, Any] = (row if row.dtype == known.dtype else row.view(known.dtype)).reshape(known.shape)
-    return shaped
+    row: np.ndarray[Any, Any] = storage.row(known.dtype)
+    return row.reshape(known.shape) if row.size == known.size else None
 
 
 def type_of_array(array: np.ndarray[Any, Any]) -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from weft.functionalizer.other_memory import resize_base
 from weft.functionalizer.storage import Order, Storage
 from weft.functionalizer.view import View
 from weft.functionalizer.writes import Path, replay
@@ -14,7 +15,10 @@ from weft.ops.geometry import Geometry, contiguous_strides
 from weft.support.errors import CaptureError
 from weft.support.locations import user_location
 from weft.tensor.payload import Payload
+from weft.tensor.tensor import Tensor
+from weft.types.dims import Dim
 from weft.types.shape_env import ShapeEnv, ShapeGuard
+from weft.types.sym import wrap
 from weft.types.tensor_type import TensorType
 
 if TYPE_CHECKING:
@@ -68,6 +72,33 @@ class SymbolicStorage(Storage[Value]):
             self.param is not None and self.slot is None and self.geometry is not None
             and self.geometry.strides != contiguous_strides(self.geometry.dims)
         )
+
+    @property
+    def nbytes(self) -> Any:
+        """Bytes of the memory. Raises CaptureError for that of an argument, which may show a part of it."""
+        if self.param is not None and self.slot is None:
+            raise CaptureError(
+                f"{_here()}a compiled function asks how many bytes the storage of an argument has, which it may show a "
+                "part of; ask outside, and give it the number"
+            )
+        return wrap(self.bytes_there(), self.recorder.env)
+
+    def as_tensor(self) -> Tensor:
+        """A tensor that shows the base."""
+        return Tensor(SymbolicPayload(self, (), self.type))
+
+    def resize(self, nbytes: Dim) -> None:
+        """Have so many bytes. Raises CaptureError for the memory of a tensor from outside, and within a block."""
+        if self.param is not None or self.slot is not None:
+            raise CaptureError(
+                f"{_here()}a compiled function gives the storage of a tensor that exists outside of it another size; "
+                "do so outside, or resize a clone()"
+            )
+        if self.recorder.depth != self.depth:
+            raise CaptureError(
+                f"{_here()}a branch or loop body gives the storage of a tensor that was made outside of it another size"
+            )
+        resize_base(self, _Nodes(self.recorder.builder, self.recorder.values), nbytes)
 
     def keep(self, guard: ShapeGuard) -> None:
         """The program is for calls with this answer."""

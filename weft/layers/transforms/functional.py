@@ -8,20 +8,21 @@ here its values are tensors of the level below.
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakSet
 
 from weft.autograd.node import InputMetadata
 from weft.autograd.record import gradient_edge
 from weft.autograd.views import check_inplace, storage_order
 from weft.functionalizer import other_memory
 from weft.functionalizer.memory_format import order_like, result_orders
-from weft.functionalizer.operators import AS_STRIDED, copy_of
+from weft.functionalizer.operators import copy_of
 from weft.functionalizer.recorder import Calls
-from weft.functionalizer.storage import Order, Storage
+from weft.functionalizer.storage import Order
 from weft.functionalizer.view import View
 from weft.functionalizer.views import is_whole, refuse_repeated, show
 from weft.functionalizer.writes import Path, write_path
 from weft.layers import walk
+from weft.layers.dense_memory import over
+from weft.layers.transforms.functional_storage import FunctionalStorage
 from weft.layers.transforms.level import Level, OutsideOfLevel, Wrapper, same_form
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.layout import ordered
@@ -29,34 +30,11 @@ from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError
 from weft.tensor.backend import register, tensors_in
-from weft.tensor.dense import dense_array
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import forget_base
 from weft.types.tensor_type import TensorType
-
-
-class FunctionalStorage(Storage[Tensor]):
-    """A storage whose base is a tensor of the level below. outside: the tensor that it was when it came in,
-    None for what was made inside."""
-
-    __slots__ = ("outside", "views")
-
-    def __init__(
-        self, value: Tensor, geometry: Geometry | None, order: Order | None, outside: Tensor | None = None
-    ) -> None:
-        super().__init__(value, value.type_, geometry, order)
-        self.outside = outside
-        self.views: WeakSet[Functional] = WeakSet()  # of what came in, which may turn out to be a part of its memory
-
-    def move(self, whole: Tensor, part: Path) -> None:
-        """Let the base be a larger memory; what it was until now is a part of that."""
-        self.value = self.outside = whole
-        self.type, self.geometry, self.order = whole.type_, contiguous(whole.dims), None
-        self.generation += 1
-        for view in self.views:
-            view.path = (*part, *view.path)
 
 
 class Functional(Wrapper, View[Tensor]):
@@ -178,12 +156,13 @@ class FunctionalLevel(Level):
     def fresh(self, value: Tensor, order: Order | None) -> Tensor:
         """A tensor with memory of its own, its dims in an order in memory (None: row-major)."""
         geometry = contiguous(value.dims) if order is None else ordered(value.dims, order)
-        return self._tensor(Functional(self, FunctionalStorage(value, geometry, order), (), value.type_))
+        return self._tensor(Functional(self, FunctionalStorage(self, value, geometry, order), (), value.type_))
 
     def enter(self, base: Tensor, views: list[tuple[Path, Tensor]]) -> list[Tensor]:
         """Tensors from outside that show the memory of `base` through paths, as tensors of this level."""
         g = base.geometry()
-        storage = FunctionalStorage(base, Geometry(g.dims, g.strides, base.storage_offset()), storage_order(base), base)
+        whole = Geometry(g.dims, g.strides, base.storage_offset())
+        storage = FunctionalStorage(self, base, whole, storage_order(base), base)
         made = []
         for path, tensor in views:
             shown = tensor.geometry()
@@ -191,6 +170,10 @@ class FunctionalLevel(Level):
             cuts = base.requires_grad and not tensor.requires_grad
             made.append(self._tensor(Functional(self, storage, path, tensor.type_, geometry, cuts)))
         return made
+
+    def shown(self, storage: FunctionalStorage) -> Tensor:
+        """A tensor that shows the base of a storage."""
+        return self._tensor(Functional(self, storage, (), storage.type))
 
     def _tensor(self, payload: Functional) -> Tensor:
         out = Tensor(payload)
@@ -242,7 +225,7 @@ class FunctionalLevel(Level):
         if (op.view is not None and op.view.is_free and storage.outside is not None and not is_whole(storage)) or (
             op.view is not None and op.view.is_free and storage.outside is not None and _reaches_outside(op, data, rest)
         ):
-            self.down(_look_at_all, storage)
+            self.down(storage.look_at_all)
         try:
             shown = show(op, data, rest)
         except ShapeError:
@@ -286,18 +269,6 @@ class FunctionalLevel(Level):
         storage.write(whole)
 
     # ---- tensors out
-    def put_back(self, storage: FunctionalStorage) -> None:
-        """Write what came in and was written inside. Writes without history, and only those, leave a leaf one."""
-        outside, value = storage.outside, storage.value
-        if outside is None or not storage.generation or outside is value:
-            return
-        grad = modes.grad
-        modes.grad = grad and not (outside.requires_grad and gradient_edge(outside) == gradient_edge(value))
-        try:
-            outside.copy_(value)
-        finally:
-            modes.grad = grad
-
     def leave(self, tensor: Any, bases: dict[int, Tensor]) -> Any:
         """A tensor of this level as its caller gets it: what it was outside, or a view of its base.
         bases: those that were made, by storage."""
@@ -310,6 +281,8 @@ class FunctionalLevel(Level):
             if storage.outside is None:
                 bases[id(storage)] = _laid_out(storage.value, storage.order)
         out = bases[id(storage)]
+        if storage.is_row_major and storage.is_short_of(data.geometry(), data.dtype.itemsize):
+            return over(out, data.dtype, data.geometry())
         for op, args, index in data.path:
             made = walk.walk(op, (out, *args))
             out = made[index] if isinstance(made, (tuple, list)) else made
@@ -344,40 +317,9 @@ def _reaches_outside(op: Op, data: Functional, rest: tuple[Any, ...]) -> bool:
     return False
 
 
-def _look_at_all(storage: FunctionalStorage) -> None:
-    """Make the base of a storage all of its memory: as_strided looks at elements that the tensor
-    which came in does not show."""
-    outside = storage.outside
-    assert outside is not None
-    row = whole_memory(outside)
-    if row is None or row.dims == outside.dims:
-        return
-    g = outside.geometry()
-    place = (AS_STRIDED, (g.dims, g.strides, outside.storage_offset()), 0)
-    value = storage.value
-    written = bool(storage.generation)
-    storage.move(row, (place,))
-    if written:
-        storage.value = write_path(Calls(), row, (place,), value)
-
-
 def _ask_below(op: Op, data: Functional, rest: tuple[Any, ...]) -> None:
     """The view that was asked for, of what came in: its memory is the business of the level below."""
     begin, base = data.geometry().offset, data.storage.geometry
     assert base is not None
     offset = begin if rest[2] is None else begin + rest[2]
     walk.walk(op, (data.storage.outside, *rest[:2], offset - base.offset))
-
-
-def whole_memory(tensor: Tensor) -> Tensor | None:
-    """All of a tensor's memory as one row of its dtype; None where there are no bytes to show."""
-    data = dense_array(tensor)
-    if data is None:
-        return None
-    storage = tensor.storage()
-    row = storage.array.reshape(-1)
-    out = Tensor(row if row.dtype == data.dtype else row.view(data.dtype))
-    out._storage = storage
-    if modes.capture is not None:
-        modes.capture.outside.note_alias(out, tensor)
-    return out

@@ -54,6 +54,12 @@ class AwaitedStorage(Storage):
         place = found if type(found) is ndarray else found.place
         return 0 if place is None else (address_of(view) - address_of(place)) // int(view.dtype.itemsize)
 
+    def is_over(self, root: Array) -> bool:
+        """Whether its memory is that of an array; one that waits is none yet."""
+        found = _memory.__get__(self)
+        place = found if type(found) is ndarray else found.place
+        return place is not None and root_of(place) is root
+
     def silent_alias(self) -> Storage:
         """The same memory under a version counter of its own."""
         found = _memory.__get__(self)

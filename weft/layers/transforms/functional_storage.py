@@ -1,0 +1,111 @@
+"""What aliases share inside functionalize: a base that is a tensor of the level below, maybe one that came in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from weft.autograd.record import gradient_edge
+from weft.functionalizer.other_memory import from_row, resize_base
+from weft.functionalizer.recorder import Calls
+from weft.functionalizer.storage import Order, Storage
+from weft.functionalizer.writes import write_path
+from weft.ops.geometry import Geometry, contiguous
+from weft.runtime.moving import NOT_RESIZABLE
+from weft.support.errors import StateError
+from weft.tensor.dense import has_memory
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+from weft.types.dims import Dim
+
+if TYPE_CHECKING:
+    from weft.layers.transforms.functional import Functional, FunctionalLevel
+
+
+class FunctionalStorage(Storage[Tensor]):
+    """A storage whose base is a tensor of the level below. outside: the tensor that it was when it came in,
+    None for what was made inside."""
+
+    __slots__ = ("level", "outside", "views")
+
+    def __init__(
+        self, level: FunctionalLevel, value: Tensor, geometry: Geometry | None, order: Order | None,
+        outside: Tensor | None = None,
+    ) -> None:
+        super().__init__(value, value.type_, geometry, order)
+        self.level, self.outside = level, outside
+        self.views: WeakSet[Functional] = WeakSet()  # of what came in, which may turn out to be a part of its memory
+
+    @property
+    def nbytes(self) -> Any:
+        """Bytes of the memory: that of what came in, as long as it is looked at in part."""
+        outside = self.outside
+        return self.bytes_there() if outside is None or self.is_row_major else outside.storage().nbytes
+
+    def as_tensor(self) -> Tensor:
+        """A tensor that shows the base."""
+        return self.level.shown(self)
+
+    def _move(self, whole: Tensor, place: Geometry) -> None:
+        """Let the base be a larger memory, in which what it was until now has a place."""
+        self.value = self.outside = whole
+        self.type, self.geometry, self.order = whole.type_, contiguous(whole.dims), None
+        self.generation += 1
+        for view in self.views:
+            view.path = from_row(view.path, place)
+
+    def look_at_all(self) -> None:
+        """Make the base all of the memory: as_strided looks at elements that the tensor which came in does not show."""
+        outside = self.outside
+        assert outside is not None
+        row = whole_memory(outside)
+        if row is None or row.dims == outside.dims:
+            return
+        place = replace(outside.geometry(), offset=outside.storage_offset())
+        value, is_written = self.value, bool(self.generation)
+        self._move(row, place)
+        if is_written:
+            self.value = write_path(Calls(), row, from_row((), place), value)
+
+    def resize(self, nbytes: Dim) -> None:
+        """Have so many bytes; so has what came in, once the function has ended. Raises StateError where it cannot."""
+        if self.outside is not None:
+            self.level.beneath(self.look_at_all)
+            if whole_memory(self.outside) is None or not self.outside.storage().is_resizable:
+                raise StateError(f"{NOT_RESIZABLE}: it is that of an argument. clone() the tensor first")
+        self.level.beneath(resize_base, self, self.level.recorder, nbytes)
+
+    def put_back(self) -> None:
+        """Write what came in and was written inside. Writes without history, and only those, leave a leaf one."""
+        outside, value = self.outside, self.value
+        if outside is None or not self.generation or outside is value:
+            return
+        if value.dims != outside.dims:
+            outside = self.outside = _resized(outside, value)
+        grad = modes.grad
+        modes.grad = grad and not (outside.requires_grad and gradient_edge(outside) == gradient_edge(value))
+        try:
+            outside.copy_(value)
+        finally:
+            modes.grad = grad
+
+
+def _resized(outside: Tensor, value: Tensor) -> Tensor:
+    """All of the memory of what came in, which gets as many bytes as its value has now."""
+    outside.storage().resize(value.numel() * value.element_size())
+    row = whole_memory(outside)
+    assert row is not None
+    return row
+
+
+def whole_memory(tensor: Tensor) -> Tensor | None:
+    """All of a tensor's memory as one row of its dtype; None where there are no bytes to show."""
+    if not has_memory(tensor):
+        return None
+    storage = tensor.storage()
+    out = Tensor(storage.row(tensor.dtype.numpy))
+    out._storage = storage
+    if modes.capture is not None:
+        modes.capture.outside.note_alias(out, tensor)
+    return out
