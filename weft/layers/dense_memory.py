@@ -21,6 +21,7 @@ def resize(tensor: Tensor, dims: tuple[int, ...]) -> None:
     where others than tensors have it.
     """
     dtype, place, version = tensor.dtype, tensor.storage_offset(), tensor.storage().version
+    is_inference = tensor.is_inference()
     count = math.prod(dims)
     needed = (place + count) * dtype.itemsize
     if count and needed > tensor.storage().nbytes:
@@ -32,7 +33,7 @@ def resize(tensor: Tensor, dims: tuple[int, ...]) -> None:
             tensor.storage().resize(needed)
     storage = tensor.storage()
     tensor._data = over_storage(storage, dtype, Geometry(dims, contiguous_strides(dims), place))
-    storage.version = version + 1
+    storage.version, storage.is_inference = version + 1, is_inference
 
 
 def _let_go(tensor: Tensor) -> bool:

@@ -94,6 +94,7 @@ class Family(LazyStorage):
             return Storage(self.memory)
         made = Storage.__new__(AwaitedStorage)
         made.version, made.written, made._address, made.loans = 0, None, None, None
+        made.is_inference = self.is_inference
         let_wait(made, self)
         return made
 
