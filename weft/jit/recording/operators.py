@@ -12,6 +12,7 @@ from weft.jit.recording.containers import containers
 from weft.jit.recording.effects import show_when_run
 from weft.jit.recording.numbers import NUMBERS
 from weft.jit.recording.rows import ON_ROWS, has_rows, one_of, plainly, put_at
+from weft.jit.recording.scaled import with_tensors
 from weft.jit.recording.values import (
     Asked,
     NotRecorded,
@@ -193,21 +194,30 @@ def _on_tensors(op: Op, function: Callable[..., Any], args: tuple[Any, ...]) -> 
         return function(*[bool(a) if type(a) is Asked else a for a in args])
     if op is _SELECT and type(args[1]) is int and not _is_run_time(args[0]):
         return aten.select_at(args[0], args[1] % args[0].ndim, number_tensor(args[2]))
+    numbers = [
+        i for i, (a, v) in enumerate(zip(op.schema.arguments, args, strict=True))
+        if type(v) is RunTime and a.kind == "Scalar"
+    ]
+    if numbers and not _take_tensors(op, numbers):
+        return with_tensors(op, function, args)
     converted: list[Any] = []
-    has_other_overload = False
     for argument, value in zip(op.schema.arguments, args, strict=True):
         if type(value) is not RunTime:
             if _is_run_time(value):
                 value = type(value)([as_size(v) for v in value])
             converted.append(value)
         elif argument.kind in ("Tensor", "Scalar"):
-            has_other_overload |= argument.kind == "Scalar"
             converted.append(like_tensors(value, args))
         else:
             converted.append(as_size(value))
-    if not has_other_overload:
-        return function(*converted)
-    return _other_overload(op, converted)
+    return _other_overload(op, converted) if numbers else function(*converted)
+
+
+def _take_tensors(op: Op, places: Sequence[int]) -> bool:
+    """Whether an overload takes tensors where this one takes numbers."""
+    others: list[Op] = getattr(aten, op.schema.base).overloads
+    kinds = [[a.kind for a in o.schema.arguments] for o in others]
+    return any(all(i < len(k) and k[i] == "Tensor" for i in places) for k in kinds)
 
 
 def _other_overload(op: Op, args: Sequence[Any]) -> Any:
