@@ -140,9 +140,10 @@ def _written(
     """What makes `prepare(args)`, or `record(args, out)`, for `count` arguments, of which those at `positions` may want
     gradients. is_chosen: which node it is hangs on them.
 
-    The user's line is at least as many frames up: `record` is called by an entry, which something else calls.
+    The user's line is at least as many frames up as `user_mark` is told: `prepare` is called by `prepare` above, within
+    the walk, or for an entry that writes; `record` by an entry, which something else calls.
     """
-    done = ["node.mark = user_mark(3)", "return node"]
+    done = ["node.mark = user_mark(5)", "return node"]
     if records:
         remember = "if anomaly.enabled: remember_forward(node)"
         done = ["node.mark = user_mark(4)", remember, "finish(node, out)", "return None"]
@@ -225,7 +226,7 @@ def finish(node: OpNode, out: Any) -> Any:
     """Attach the node to the results that are differentiable, and save the results that its formulas read."""
     if type(out) is Tensor:  # the commonest result
         data, storage = out._data, out._storage
-        node.metadata_of_inputs, is_differentiable = _described(data.shape, data.dtype)
+        node.metadata_of_inputs, is_differentiable = described(data.shape, data.dtype)
         if is_differentiable:
             state = out._autograd = new(AutogradState)
             state.node = node
@@ -239,8 +240,8 @@ def finish(node: OpNode, out: Any) -> Any:
         if not isinstance(r, Tensor):
             node.metadata_of_inputs += (None,)
             continue
-        described, is_differentiable = _described(r._data.shape, r._data.dtype)
-        node.metadata_of_inputs += described
+        metadata, is_differentiable = described(r._data.shape, r._data.dtype)
+        node.metadata_of_inputs += metadata
         if is_differentiable:
             state = AutogradState(False, node, i)
             if r._storage is not None:
@@ -254,8 +255,8 @@ new = object.__new__
 
 
 @lru_cache(maxsize=4096)
-def _described(dims: tuple[int, ...], dtype: Any) -> tuple[tuple[InputMetadata], bool]:
-    """What gradients of a result look like, and whether there are any. dtype: as its payload has it."""
+def described(dims: tuple[int, ...], dtype: Any) -> tuple[tuple[InputMetadata], bool]:
+    """What gradients of a result with these dims look like, and whether there are any. dtype: as its payload has it."""
     found = BY_NUMPY[dtype]
     return (metadata_of(dims, found),), found.is_differentiable
 

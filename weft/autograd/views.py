@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.autograd.node import Node, OpNode
-from weft.autograd.record import gradient_edge, metadata_of
+from weft.autograd.record import described, gradient_edge
 from weft.autograd.validate import validate
 from weft.functionalizer import writes as functionalizer_writes
 from weft.functionalizer.recorder import Calls
@@ -92,8 +92,8 @@ class CopySlices(Node):
         self.path: Path = path_from_base(view)
         self.inner: Any = inner
         self.self_slot = slot
-        self.view_metadata = metadata_of(view.dims, view.dtype)
-        self.metadata_of_inputs = (metadata_of(base.dims, base.dtype),)
+        self.view_metadata = inner.metadata_of_inputs[-1]
+        self.metadata_of_inputs = described(base._data.shape, base._data.dtype)[0]
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         g = grads[0]
@@ -196,7 +196,7 @@ def _self_slot(inner: Any) -> int | None:
     return plan.differentiable.index(0) if 0 in plan.differentiable and inner.edges else None
 
 
-def check_inplace(name: str, tensor: Tensor, other_needs_grad: bool) -> None:
+def check_inplace(tensor: Tensor, other_needs_grad: bool) -> None:
     """Refuse the in-place writes that PyTorch refuses."""
     if modes.inference:
         return
@@ -273,9 +273,9 @@ def _maker(tensor: Tensor) -> str | None:
 
 def rebase(tensor: Tensor, node: Node) -> None:
     """Give `tensor` the history of an in-place write: its own, or its base's when it is a view."""
-    node.metadata_of_inputs += (metadata_of(tensor.dims, tensor.dtype),)
-    view = None if _is_left_behind(tensor) else tensor._view
-    if view is None:
+    node.metadata_of_inputs += described(tensor._data.shape, tensor._data.dtype)[0]
+    view = tensor._view
+    if view is None or _is_left_behind(tensor):
         adopt_history(tensor, node)
         return
     adopt_history(view.base, CopySlices(view.base, tensor, node))

@@ -14,6 +14,7 @@ import numpy as np
 
 import weft.autograd.record as record
 from weft.autograd.anomaly import anomaly
+from weft.autograd.node import OpNode
 from weft.autograd.saved import default_hooks
 from weft.autograd.views import check_inplace, rebase
 from weft.layers import dense
@@ -28,7 +29,7 @@ from weft.ops.planned import Wrap
 from weft.ops.route import call, defaults
 from weft.support.locations import user_mark
 from weft.tensor.modes import modes
-from weft.tensor.planned import NOT_PLANNED, WRAP, Run, table
+from weft.tensor.planned import WRAP, table
 from weft.tensor.tensor import Tensor
 
 ndarray = np.ndarray
@@ -99,12 +100,13 @@ _INPLACE = (
 )  # fmt: skip
 _WRITTEN = (
     "if storage is None: storage = x0.storage()", "storage.version += 1",
-    "storage.written = (storage.version, user_mark(2))", "return x0",
+    "storage.written = (storage.version, user_mark(3) if node is None else node.mark)",
+    "if node is not None: put_behind(node, x0)", "return x0",
 )  # fmt: skip
 
 
 def inplace_entry_of(op: Op, args: tuple[Any, ...]) -> Entry | None:
-    """The entry of `self.op_(...)` for calls without history."""
+    """The entry of `self.op_(...)`."""
     kinds = tuple(map(type, args))
     tensors = [i for i in op.tensor_positions if isinstance(args[i], Tensor)]
     if (
@@ -118,44 +120,46 @@ def inplace_entry_of(op: Op, args: tuple[Any, ...]) -> Entry | None:
     plans = table(op, kinds, dense.store)
     if not plans.can_plan:
         return None
-    gate = (*_INPLACE, f"if local.grad and ({_wants(tensors, ())}): return recorded(op, args)")
-    names = (*_INPLACE_NAMES, ("recorded", _recorder_of_writes(op, plans.run)))
-    return plans.lookup(Wrap(_WRITTEN, (), names, gate))
+    begun = f"node = begin(args) if local.grad and ({_wants(tensors, ())}) else None"
+    gate = (*_INPLACE, begun, "if node is WALK: return walk(op, args)")
+    return plans.lookup(Wrap(_WRITTEN, (), (*_INPLACE_NAMES, ("begin", _beginner(op))), gate))
 
 
-def _recorder_of_writes(op: Op, run: Run) -> Entry:
-    """Writes that may want history, with no mode on: `inplace_here` by the call's plan."""
-    walk, prepare = walk_module.inplace, record.preparing(op, clone_self=True)
+def _beginner(op: Op) -> Callable[[tuple[Any, ...]], Any]:
+    """`begin(args)`: the node of a write that may want history, with no mode on; None where it wants none, WALK where
+    the walk must see to it."""
+    prepare = record.preparing(op, clone_self=True)
 
-    def recorded(op: Op, args: tuple[Any, ...]) -> Any:
+    def begin(args: tuple[Any, ...]) -> Any:
         target = args[0]
         if anomaly.enabled or default_hooks.stack or op.opens_above_autograd:
-            return walk(op, args)
+            return WALK
         try:
             node = prepare(args) if target.dtype.is_differentiable else None
-            wants = node is not None or (target.dtype.is_differentiable and record.wants_gradient(op, args))
-            check_inplace(op.base, target, wants)
-            done = run(args)
+            if node is None and target.dtype.is_differentiable and record.wants_gradient(op, args):
+                node = walk_module.blocking_node(op)
+                node.mark = user_mark(3)
+            check_inplace(target, node is not None)
         except Exception:  # the walk has the words; nothing was written
-            return walk(op, args)
-        if done is NOT_PLANNED:
-            return walk(op, args)
-        storage = target.storage()
-        storage.version += 1
-        storage.written = (storage.version, user_mark(2))
-        if wants:
-            node = node or walk_module.blocking_node(op)
-            rebase(target, node)
-            record.save_results(node, (target,))
-        return target
+            return WALK
+        return node
 
-    return recorded
+    return begin
 
 
+def _put_behind(node: OpNode, target: Tensor) -> None:
+    """Give what was written the history of the write."""
+    rebase(target, node)
+    record.save_results(node, (target,))
+
+
+WALK = object()
 _INPLACE_NAMES = (
     ("local", modes),
     ("walk", walk_module.inplace),
     ("user_mark", user_mark),
+    ("WALK", WALK),
+    ("put_behind", _put_behind),
 )
 _NAMES: dict[str, Any] = {
     **dict(WRAP.names),

@@ -19,6 +19,7 @@ ndarray = np.ndarray
 _WHOLE = slice(None)
 _INDEX = np.dtype(np.int64)
 _NUMBERS = frozenset((bool, int, float))
+_SHOWING, _PARTS = frozenset((int, slice)), frozenset((int, type(None)))  # items that are views, and parts of slices
 
 
 class _Views:
@@ -37,16 +38,27 @@ class _Views:
             if data.ndim and -data.shape[0] <= index < data.shape[0]:
                 return self.enter_select(self.select, (x, 0, index))
             return None
-        steps = _steps(data.shape, index if kind is tuple else (index,))
-        if not steps:
+        items = index if kind is tuple else (index,)
+        if len(items) > data.ndim or not _SHOWING.issuperset(map(type, items)):
             return None
-        for dim, item in steps:
-            if type(item) is slice:
-                step = 1 if item.step is None else item.step
-                x = self.enter_slice(self.slice, (x, dim, item.start, item.stop, step))
-            else:
-                x = self.enter_select(self.select, (x, dim, item))
-        return x
+        view, dim = x, 0
+        for item, size in zip(items, data.shape, strict=False):
+            if type(item) is int:
+                if not -size <= item < size:
+                    return None
+                view = self.enter_select(self.select, (view, dim, item))
+                continue
+            start, stop, step = item.start, item.stop, item.step
+            if not (type(start) in _PARTS and type(stop) in _PARTS and type(step) in _PARTS):
+                return None
+            if step is None:
+                step = 1
+            elif step < 1:
+                return None
+            if start is not None or stop is not None or step != 1:
+                view = self.enter_slice(self.slice, (view, dim, start, stop, step))
+            dim += 1
+        return None if view is x else view
 
 
 def _getitem(slow: Callable[..., Any], views: _Views) -> Callable[..., Any]:
@@ -96,32 +108,6 @@ def _setitem(slow: Callable[..., Any], views: _Views) -> Callable[..., Any]:
         return slow(self, index, value)
 
     return known_as(slow, method)
-
-
-def _steps(shape: tuple[int, ...], items: tuple[Any, ...]) -> list[tuple[int, Any]] | None:
-    """(dim, integer or slice) of each view, in order; None where items are of other kinds, or not within bounds."""
-    if len(items) > len(shape):
-        return None
-    steps: list[tuple[int, Any]] = []
-    dim = 0
-    for item, size in zip(items, shape, strict=False):
-        if type(item) is int:
-            if not -size <= item < size:
-                return None
-            steps.append((dim, item))
-            continue
-        if type(item) is not slice:
-            return None
-        start, stop, step = item.start, item.stop, item.step
-        if start is not None or stop is not None or step is not None:
-            if not (start is None or type(start) is int) or not (stop is None or type(stop) is int):
-                return None
-            if step is not None and (type(step) is not int or step < 1):
-                return None
-            if start is not None or stop is not None or step != 1:
-                steps.append((dim, item))
-        dim += 1
-    return steps
 
 
 def _indices(data: Any, items: tuple[Any, ...]) -> tuple[Any, ...] | None:

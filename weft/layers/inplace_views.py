@@ -51,7 +51,7 @@ def _inplace_view(name: str) -> Callable[..., Tensor]:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         _refuse_in_capture(self, f"{name}_")
         _refuse_inference(self)
-        check_inplace(name, self, False)
+        check_inplace(self, False)
         storage, grad = self.storage(), modes.grad or _has_history(self)
         if self._view is None:
             _replace_history(self, operator(_former(self), *args, **kwargs))
@@ -143,7 +143,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Show another storage: that of a tensor, as it shows it, or a Storage with sizes and strides;
     nothing without arguments. Returns self."""
-    check_inplace("set_", self, False)
+    check_inplace(self, False)
     if modes.grad and self.requires_grad:
         raise StateError("set_: the derivative for 'set_' is not implemented; detach() the tensor first")
     _refuse_in_capture(self, "set_")

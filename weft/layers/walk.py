@@ -156,7 +156,7 @@ def inplace_here(op: Op, args: Args, put: Callable[[Op, Args], None]) -> Any:
     target: Tensor = args[0]
     check_result(op, args, target)
     wants = modes.grad and (target.dtype.is_differentiable and record.wants_gradient(op, args))
-    check_inplace(op.base, target, wants)
+    check_inplace(target, wants)
     if not wants:
         put(op, args)
         return target

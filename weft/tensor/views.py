@@ -12,27 +12,26 @@ from weft.tensor.tensor import Tensor
 
 def view_of(source: Tensor, storage: Any, payload: Any, op: Op, rest: tuple[Any, ...], index: int) -> Tensor:
     """A tensor around `payload` that knows how it is seen: result `index` of op(source, *rest), in source's storage."""
-    out = Tensor.__new__(Tensor)
+    out = new(Tensor)
     out._data, out._storage, out._autograd = payload, storage, None
-    step = (op, rest, index)
-    parent = source._view
-    if modes.inference:
-        creation = "inference"
-    elif not modes.grad:
-        creation = "no_grad"
+    view, parent = new(ViewOf), source._view
+    out._view, step = view, (op, rest, index)
+    if modes.inference or not modes.grad:
+        view.creation = "inference" if modes.inference else "no_grad"
+        if storage.version:
+            out._state().version = storage.version  # it has no history, whatever was written before
+    elif parent is not None and parent.creation != "default":
+        view.creation = parent.creation
     else:
-        creation = "multi" if op.schema.returns_list else "default"
-    view = out._view = ViewOf.__new__(ViewOf)
-    view.creation = creation
+        view.creation = "multi" if op.schema.returns_list else "default"
     if parent is None:
         view.base, view.path, view.array = source, (step,), source._data
     else:
-        if parent.creation != "default" and creation in ("default", "multi"):
-            view.creation = parent.creation
         view.base, view.path, view.array = parent.base, (*parent.path, step), parent.array
-    if storage.version and creation in ("no_grad", "inference"):
-        out._state().version = storage.version  # it has no history, whatever was written before
     return out
+
+
+new = object.__new__
 
 
 def forget_base(results: Any) -> Any:

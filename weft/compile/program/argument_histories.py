@@ -64,7 +64,7 @@ class HistoryChanges:
     def check(self, leaves: Sequence[Any]) -> None:
         """Raises StateError where eager mode refuses to write into one of this call's arguments."""
         for at in self.written:
-            check_inplace("a compiled function", leaves[at], True)
+            check_inplace(leaves[at], True)
 
     def edges(self, leaves: Sequence[Any]) -> dict[int, Edge | None]:
         """Where the gradients of arguments flow whose history is about to change."""

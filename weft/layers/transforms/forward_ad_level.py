@@ -80,7 +80,7 @@ class ForwardADLevel(DualLevel):
         )
         if wants or gains:
             walk.check_result(op, args, target)
-            check_inplace(op.base, target, wants)
+            check_inplace(target, wants)
         if gains:
             self._adopt(target)
         if not self.owns(target):

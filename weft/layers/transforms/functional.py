@@ -90,7 +90,7 @@ class Functional(Wrapper, View[Tensor]):
         if type(before) is Functional and before.storage is self.storage:
             outside = self.storage.outside
             if modes.grad and not before.is_detached and outside is not None and self.path != before.path:
-                check_inplace("", outside, False)
+                check_inplace(outside, False)
             self.is_detached = before.is_detached
         return self
 

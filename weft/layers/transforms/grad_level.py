@@ -122,7 +122,7 @@ class GradLevel(Level):
         if not self.owns(target):
             raise captured_write(op)
         wants = target.dtype.is_differentiable and self.records(args)
-        check_inplace(op.base, target, wants)
+        check_inplace(target, wants)
         target.storage()
         if not wants:
             self._write(op, args)
