@@ -22,10 +22,11 @@ def count_dependencies(roots: list[Node], border: Collection[Edge]) -> dict[Node
             if edge is None or (border and edge in border):
                 continue
             target = edge[0]
-            seen = counts.get(target)
-            if seen is None:
+            if target in counts:
+                counts[target] += 1
+            else:
+                counts[target] = 1
                 stack.append(target)
-            counts[target] = (seen or 0) + 1
     return counts
 
 

@@ -29,7 +29,6 @@ from weft.autograd.validate import validate, wrong_count
 from weft.ops import overrides
 from weft.support import seams
 from weft.support.errors import StateError
-from weft.tensor.dense import has_dims_and_dtype
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
@@ -214,6 +213,12 @@ def _on_fresh_thread(walk: Walk) -> tuple[Any, ...]:
     return result  # type: ignore[no-any-return]
 
 
+def _fits(gradient: Tensor, metadata: InputMetadata) -> bool:
+    """Whether a plain tensor surely needs nothing to fit: its array has the dtype and the sizes."""
+    data = gradient._data
+    return data.dtype is metadata.dtype.numpy and data.shape == metadata.dims
+
+
 def _hands_over(node: Node) -> bool:
     """Whether nobody else has what a node made."""
     return node.makes_gradients and not node.post_hooks
@@ -286,20 +291,23 @@ class Walk:
             self.owned.add(node)
 
     def _step(self, node: Node) -> None:
-        grads = self.buffers.pop(node, None) or [None] * max(1, len(node.metadata_of_inputs))
+        buffers, border, dependencies, is_plain = self.buffers, self.border, self.dependencies, self.is_plain
+        grads = buffers.pop(node, None) or [None] * max(1, len(node.metadata_of_inputs))
         out = self._compute(node, grads)
-        border, dependencies = self.border, self.dependencies
         for i, edge in enumerate(node.edges):
             if edge is None:
                 continue
             target, index = edge
-            if out is not None and out[i] is not None:
+            gradient = out[i]
+            if gradient is not None:
                 inputs = target.metadata_of_inputs
-                gradient = self._checked(node, i, out[i], inputs[index]) if index < len(inputs) else out[i]
-                if border or target in self.buffers or len(inputs) != 1:
+                metadata = inputs[index] if index < len(inputs) else None
+                if metadata is not None and not (is_plain and type(gradient) is Tensor and _fits(gradient, metadata)):
+                    gradient = self.evaluator.validate(node, i, gradient, metadata)
+                if border or target in buffers or len(inputs) != 1:
                     self._deliver(target, index, gradient)
                 else:
-                    self.buffers[target] = [gradient]
+                    buffers[target] = [gradient]
                     if type(target) is AccumulateGrad and _hands_over(node) and is_owned(gradient, i, out, grads):
                         self.owned.add(target)
             if border and edge in border:
@@ -308,23 +316,14 @@ class Walk:
             if not left:
                 heapq.heappush(self.queue, (-target.sequence, next(self.tickets), target))
 
-    def _checked(self, node: Node, i: int, gradient: Any, metadata: InputMetadata | None) -> Any:
-        """The gradient of an edge, made to fit."""
-        if metadata is None or (
-            self.is_plain and type(gradient) is Tensor
-            and has_dims_and_dtype(gradient, metadata.dims, metadata.dtype)
-        ):
-            return gradient
-        return self.evaluator.validate(node, i, gradient, metadata)
-
-    def _compute(self, node: Node, grads: list[Any]) -> tuple[Any, ...] | None:
-        """The node's gradients, or None when it does not run (only captured, or nothing flows in)."""
+    def _compute(self, node: Node, grads: list[Any]) -> tuple[Any, ...]:
+        """The node's gradients: none when it does not run (only captured, or nothing flows in)."""
         if (node.tensor_hooks or node.retain_hooks) and self.has_turn(node):
             run_tensor_hooks(node, grads)
         if self.needed is not None:
             self._capture(node, grads)
             if not self.needed.get(node, False) and not (self.accumulate and self.is_wanted(node)):
-                return None
+                return (None,) * len(node.edges)
         if node.pre_hooks:
             grads[:] = run_pre_hooks(node, grads)
         if grads[0] is None and all([g is None for g in grads]) and not runs_on_nothing(node):

@@ -96,8 +96,9 @@ def call_post_hook(hook: Any, out: tuple[Any, ...], grads: tuple[Any, ...]) -> t
     return out if result is None else _replaced_all(hook, result, out)
 
 
-def run_on_nothing(node: Node, grads: list[Any]) -> tuple[Any, ...] | None:
-    """What is left of a node's step where nothing flows into it: hooks behind it hear that. None if there are none."""
+def run_on_nothing(node: Node, grads: list[Any]) -> tuple[Any, ...]:
+    """What is left of a node's step where nothing flows into it: hooks behind it hear that."""
     if isinstance(node, AccumulateGrad):
         node.apply((None,), ())
-    return run_post_hooks(node, (None,) * len(node.edges), tuple(grads)) if node.post_hooks else None
+    out = (None,) * len(node.edges)
+    return run_post_hooks(node, out, tuple(grads)) if node.post_hooks else out

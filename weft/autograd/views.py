@@ -92,7 +92,7 @@ class CopySlices(Node):
         self.path: Path = path_from_base(view)
         self.inner: Any = inner
         self.self_slot = slot
-        self.view_metadata = inner.metadata_of_inputs[-1]
+        self.view_metadata = described(view._data.shape, view._data.dtype)[0][0]
         self.metadata_of_inputs = described(base._data.shape, base._data.dtype)[0]
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:

@@ -10,7 +10,17 @@ from types import CodeType
 from typing import NamedTuple
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # weft's folder
-_KNOWN: dict[str, bool] = {}
+
+
+class _Internal(dict[str, bool]):
+    """The answers of `is_internal`."""
+
+    def __missing__(self, filename: str) -> bool:
+        found = self[filename] = filename.startswith((PACKAGE, "<weft")) or filename == contextlib.__file__
+        return found
+
+
+_INTERNAL = _Internal()
 
 
 class Location(NamedTuple):
@@ -26,10 +36,7 @@ class Location(NamedTuple):
 
 def is_internal(filename: str) -> bool:
     """Whether a code object's file belongs to weft itself, or to what runs the blocks of its `with` statements."""
-    known = _KNOWN.get(filename)
-    if known is None:
-        known = _KNOWN[filename] = filename.startswith((PACKAGE, "<weft")) or filename == contextlib.__file__
-    return known
+    return _INTERNAL[filename]
 
 
 Mark = tuple[CodeType, int]
@@ -41,8 +48,7 @@ def user_mark(depth: int = 1) -> Mark | None:
     frame = sys._getframe(depth)
     while frame is not None:
         code = frame.f_code
-        known = _KNOWN.get(code.co_filename)
-        if not (is_internal(code.co_filename) if known is None else known):
+        if not _INTERNAL[code.co_filename]:
             return (code, frame.f_lasti)
         frame = frame.f_back  # type: ignore[assignment]
     return None
@@ -66,8 +72,7 @@ def user_location(depth: int = 1) -> Location | None:
     """The innermost frame outside weft, or None when every frame is ours."""
     frame = sys._getframe(depth)
     while frame is not None:
-        filename = frame.f_code.co_filename
-        if not (_KNOWN.get(filename) or is_internal(filename)):
-            return Location(filename, frame.f_lineno)
+        if not _INTERNAL[frame.f_code.co_filename]:
+            return Location(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return None

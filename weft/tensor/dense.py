@@ -208,12 +208,6 @@ def is_dense(tensor: Any) -> bool:
     return type(tensor._data) is ndarray
 
 
-def has_dims_and_dtype(tensor: Any, dims: tuple[Any, ...], dtype: DType) -> bool:
-    """Whether a tensor is dense, with these sizes and this dtype."""
-    data = tensor._data
-    return type(data) is ndarray and data.shape == dims and data.dtype is dtype.numpy
-
-
 def dense_array(tensor: Any) -> Array | None:
     """The array of a dense tensor; None for any other."""
     data = tensor._data
