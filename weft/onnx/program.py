@@ -163,7 +163,7 @@ _OF_NUMBERS: dict[str, Callable[..., Any]] = {
     "neg": lambda g, a: g.arithmetic("sub", 0, a), "pos": lambda g, a: a,
     "abs": lambda g, a: abs(a),
     "range_length": lambda g, first, last, step: g.arithmetic(
-        "max", 0, g.arithmetic("floordiv", last - first + step - 1, step)),
+        "max", 0, g.arithmetic("sub", 0, g.arithmetic("floordiv", first - last, step))),
 }  # fmt: skip
 _OF_LISTS: dict[str, Callable[..., Any]] = {
     "max_of": lambda g, values: reduce(partial(g.arithmetic, "max"), values),

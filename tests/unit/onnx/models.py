@@ -5,12 +5,15 @@ Each is (name, model, arguments, dynamic axes or None). Weights and arguments ar
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 import weft
+import weft.jit
+from tests.unit.onnx.control_models import CONTROL
 from weft import Tensor, nn
 from weft.nn import functional as F
 
@@ -258,15 +261,31 @@ def traced_functions() -> dict[str, Any]:
     }
 
 
+def scripted_models(rng: np.random.Generator) -> Iterator[Model]:
+    """Scripted functions with arguments."""
+    for function, kinds, axes in SCRIPTED:
+        args = tuple(
+            int(rng.integers(2, 9)) if k == "n" else weft.from_numpy(rng.uniform(-2, 2, (2, 3)).astype(np.float32))
+            for k in kinds
+        )
+        yield function.__name__, weft.jit.script(function), args, axes
+
+
+def control_models(rng: np.random.Generator) -> Iterator[Model]:
+    """Scripted functions with branches and loops that hang on tensors, rows of any number where they go over rows."""
+    yield from scripted_models(rng)
+    for function in CONTROL:
+        args = (weft.from_numpy(rng.uniform(-2, 2, (2, 3)).astype(np.float32)),)
+        yield function.__name__, weft.jit.script(function), args, {"x": {0: "rows"}}
+
+
 def models(rng: np.random.Generator) -> Iterator[Model]:
-    """Every model with arguments."""
+    """Every model with arguments, save those of `control_models`."""
 
     def draw(shape: tuple[int, ...]) -> Tensor:
         return weft.from_numpy(rng.uniform(-2, 2, shape).astype(np.float32))
 
-    for function, kinds, axes in SCRIPTED:
-        args = tuple(int(rng.integers(2, 9)) if k == "n" else draw((2, 3)) for k in kinds)
-        yield function.__name__, weft.jit.script(function), args, axes
+    yield from scripted_models(rng)
     yield "Recurrent", weft.jit.script(Recurrent()), (draw((4, 3)),), {"x": {0: "time"}}
     for i, (make, shape) in enumerate(MODULES):
         module = make().eval()
@@ -280,3 +299,35 @@ def models(rng: np.random.Generator) -> Iterator[Model]:
         yield name, function, (draw((4, 8)),), None
     yield "scripted LSTM", weft.jit.script(nn.LSTM(8, 3)), (draw(SEQUENCE),), None
     yield "Embedding", nn.Embedding(7, 3), (weft.from_numpy(rng.integers(0, 7, (2, 4))),), None
+
+
+# ---- what is compared
+def flat(value: Any) -> list[Any]:
+    """The tensors and numbers of a result."""
+    if isinstance(value, (tuple, list)):
+        return [leaf for part in value for leaf in flat(part)]
+    if isinstance(value, dict):
+        return flat(list(value.values()))
+    return [] if value is None else [value.detach().numpy() if isinstance(value, Tensor) else np.asarray(value)]
+
+
+def copied(args: Any) -> Any:
+    """The arguments again, for a model that writes to them."""
+    return tuple(a.clone() if isinstance(a, Tensor) else a for a in args)
+
+
+def others(args: Any, rng: np.random.Generator) -> Any:
+    """Other values of the same sizes."""
+    return tuple(
+        weft.from_numpy(rng.uniform(-2, 2, tuple(a.shape)).astype(a.numpy().dtype))
+        if isinstance(a, Tensor) and a.is_floating_point() else a for a in args
+    )
+
+
+def kinds(graph: Any) -> Counter[str]:
+    """How often each operator stands in a graph, inner ones included."""
+    found = Counter(node.op_type for node in graph.node)
+    for node in graph.node:
+        for attribute in node.attribute:
+            found += kinds(attribute.g) if attribute.HasField("g") else Counter()
+    return found

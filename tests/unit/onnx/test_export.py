@@ -18,24 +18,11 @@ import weft
 import weft.jit
 import weft.onnx
 from tests.jit_programs.test_programs import PROGRAMS, draw
-from tests.unit.onnx.models import SCRIPTED, models
+from tests.unit.onnx.models import SCRIPTED, control_models, copied, flat, kinds, models, others
 from weft import Tensor
 from weft.nn import functional as F
 
 SHARE = 1 if os.environ.get("WEFT_AGREE") else 3  # of the models that one run checks: one of so many
-
-
-def flat(value: Any) -> list[Any]:
-    """The tensors and numbers of a result."""
-    if isinstance(value, (tuple, list)):
-        return [leaf for part in value for leaf in flat(part)]
-    if isinstance(value, dict):
-        return flat(list(value.values()))
-    return [] if value is None else [value.detach().numpy() if isinstance(value, Tensor) else np.asarray(value)]
-
-
-def copied(args: Any) -> Any:
-    return tuple(a.clone() if isinstance(a, Tensor) else a for a in args)
 
 
 def exported(model: Any, args: Any, **options: Any) -> Any:
@@ -61,23 +48,6 @@ def agree(model: Any, written: Any, args: Any) -> None:
         np.testing.assert_allclose(c, a, rtol=1e-3, atol=1e-4)
 
 
-def others(args: Any, rng: np.random.Generator) -> Any:
-    """Other values of the same sizes."""
-    return tuple(
-        weft.from_numpy(rng.uniform(-2, 2, tuple(a.shape)).astype(a.numpy().dtype))
-        if isinstance(a, Tensor) and a.is_floating_point() else a for a in args
-    )
-
-
-def kinds(graph: Any) -> Counter[str]:
-    """How often each operator stands in a graph, inner ones included."""
-    found = Counter(node.op_type for node in graph.node)
-    for node in graph.node:
-        for attribute in node.attribute:
-            found += kinds(attribute.g) if attribute.HasField("g") else Counter()
-    return found
-
-
 def test_models_give_what_weft_gives(rng):
     drawn = list(models(rng))
     assert len(drawn) >= 60
@@ -95,6 +65,18 @@ def test_branches_and_loops_become_nodes(rng):
         args = tuple(5 if k == "n" else weft.from_numpy(rng.random((2, 3), np.float32)) for k in inputs)
         found += Counter(set(kinds(exported(weft.jit.script(function), args, dynamic_axes=axes).graph)))
     assert found["Loop"] >= 9 and found["If"] >= 6
+
+
+def test_sixty_models_have_branches_and_loops(rng):
+    """`./dev onnx --exports` runs all of them, with ONNX Runtime too where it is installed."""
+    count, start = 0, int(rng.integers(SHARE))
+    for i, (_, model, args, axes) in enumerate(control_models(rng)):
+        written = exported(model, args, dynamic_axes=axes)
+        found = kinds(written.graph)
+        count += bool(found["If"] or found["Loop"])
+        if i % SHARE == start:
+            agree(model, written, others(args, rng))
+    assert count >= 60
 
 
 @pytest.mark.parametrize("function", [

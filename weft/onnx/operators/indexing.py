@@ -245,7 +245,8 @@ def _sliced(g: Any, x: Any, axis: int, part: slice) -> Any:
         return x
     last = 2**63 - 1 if part.stop is None else part.stop
     step = 1 if part.step is None else part.step
-    return g.op("Slice", x, g.shape([part.start or 0]), g.shape([last]), g.ints([axis]), g.shape([step]))
+    first = 0 if part.start is None else part.start
+    return g.op("Slice", x, g.shape([first]), g.shape([last]), g.ints([axis]), g.shape([step]))
 
 
 def _masked(g: Any, x: Any, axis: int, mask: Any) -> Any:
