@@ -18,7 +18,7 @@ from weft.lazy.executor import Executor, Job
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh
 from weft.lazy.programs import Plan, Plans
 from weft.lazy.recorded import Recorded
-from weft.lazy.trace import INDEX_BITS, Trace, needed_for
+from weft.lazy.trace import INDEX_BITS, Trace, needed_for, values_in
 from weft.lazy.values import Array, Cell, Deferred
 from weft.ops.op import Op
 from weft.ops.route import defaults
@@ -117,8 +117,9 @@ class LazyDevice:
                 self.rules.forget()
 
     def _and_what_it_needs(self, wanted: list[Deferred]) -> tuple[list[Deferred], dict[int, LazyStorage]]:
-        """These values, and those that are computed on the way and that somebody holds: the next read needs them. Also
-        the storages that hold them.
+        """These values, and those that are computed on the way and that are needed again: somebody holds them, or calls
+        that wait on read them. (A loop that reads its loss and ends no step would do all earlier steps at each read.)
+        Also the storages that hold some.
         """
         trace = self.trace
         for value in wanted:
@@ -126,11 +127,22 @@ class LazyDevice:
         needed = set(needed_for(trace.nodes, wanted))
         found = {id(v): v for v in wanted}
         holders: dict[int, LazyStorage] = {}
+        waiting: list[Deferred] = []
         for storage in trace.waiting():
-            node = storage.value.node
-            if node is not None and node.epoch == trace.epoch and node.position in needed:
-                found.setdefault(id(storage.value), storage.value)
-                holders.setdefault(id(storage.value), storage)
+            value = storage.value
+            node = value.node
+            if node is None or node.epoch != trace.epoch or node.position not in needed:
+                waiting.append(value)
+                continue
+            found.setdefault(id(value), value)
+            holders.setdefault(id(value), storage)
+        for value in waiting:
+            trace.bring(value)
+        for position in needed_for(trace.nodes, waiting):
+            if position not in needed:
+                for value in values_in(trace.nodes[position].args):
+                    if value.node is not None and value.node.position in needed:
+                        found.setdefault(id(value), value)
         return list(found.values()), holders
 
     def _compute(self, wanted: list[Deferred], holders: dict[int, LazyStorage]) -> None:

@@ -25,6 +25,9 @@ _INTO_MEMORY, _VIEW, _PERMUTE = aten.as_strided_scatter.default.op, aten.view.de
 
 def join_scatters(graph: Graph) -> Graph:
     """The graph with chains of scatters joined, and scatters of all elements written as views of their source."""
+    if not any(_is_scatter(n) for n in graph.walk()):
+        return graph
+    proving = ProvingEnv(graph.env)  # (once: what guards settle takes as long as there are guards)
     uses = Counter(v for n in graph.walk() for v in n.inputs())
     uses.update(v for r in graph.results if type(r) is Value for v in (r,))
     laid_out = _laid_out(graph)
@@ -36,14 +39,18 @@ def join_scatters(graph: Graph) -> Graph:
             return None
         if dtype_of(base) is not dtype_of(source):
             return None
-        with shape_env.using(ProvingEnv(graph.env)):
+        with shape_env.using(proving):
             if uses[node.args[1]] == 1 and _inside(node) is not None:
                 found = _joined(builder, node, args)
                 if found is not None:
                     return found
             return None if node.outputs[0] in laid_out else _whole(builder, node, args)
 
-    return rebuild(graph, rewrite, lambda n: n.op.scatters is not None)
+    return rebuild(graph, rewrite, _is_scatter)
+
+
+def _is_scatter(node: Node) -> bool:
+    return node.op.scatters is not None
 
 
 def _laid_out(graph: Graph) -> set[Value]:
