@@ -117,6 +117,17 @@ STEPS = define(
 )
 
 
+GRADIENTS_OF = define(
+    "prim::gradients_of(Object[] grads, Object[] inputs, bool[] needs) -> Object[]",
+    "Gradients of the inputs that are wanted, for those of the results of its block, which runs again on the inputs; "
+    "of a list, a list of gradients.",
+    type=_types_are_given,
+    kernel=_needs_blocks,
+    vjp=NOT_DIFFERENTIABLE,
+    public=(),
+)
+
+
 def _group(name: str, doc: str) -> Op:
     return define(
         f"prim::{name}() -> Object[]",
@@ -133,3 +144,4 @@ GROUPS = (
     _group("CompiledGroup", "A region that is compiled as a whole: its only block."),
     _group("FusionGroup", "Operators element by element that become one kernel: its only block."),
 )
+WHOLE = (*GROUPS, GRADIENTS_OF)  # whose block is run once, for all that it gives

@@ -20,7 +20,7 @@ from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
 from weft.ir.kinds import KINDS, declared_types, type_of_argument, type_of_immediate
 from weft.ir.opaque import plan_of_opaque
 from weft.ir.printer import print_around
-from weft.ir.structure import GROUPS, IF, LOOP
+from weft.ir.structure import GRADIENTS_OF, GROUPS, IF, LOOP, WHOLE
 from weft.ops.op import OPS
 from weft.ops.schema import Argument
 from weft.support.errors import CaptureError, VerifyError, WeftError
@@ -130,7 +130,7 @@ class _Verifier:
             raise _Broken(
                 f"{op.name} has {len(node.args)} arguments; {op.schema} takes {len(op.schema.arguments)}", node
             )
-        wanted = {IF: 2, LOOP: 1, **dict.fromkeys(GROUPS, 1)}.get(op, 0)
+        wanted = {IF: 2, LOOP: 1, **dict.fromkeys(WHOLE, 1)}.get(op, 0)
         if len(node.blocks) != wanted:
             raise _Broken(f"{op.name} has {len(node.blocks)} blocks, should have {wanted}", node)
 
@@ -163,6 +163,8 @@ class _Verifier:
             return self._loop(node)
         if node.op in GROUPS:
             return self._group(node)
+        if node.op is GRADIENTS_OF:
+            return self._gradients(node)
         found = self._inferred(node)
         if len(found) != len(node.outputs):
             raise _Broken(f"{node.op.name} has {len(node.outputs)} results, its type rule gives {len(found)}", node)
@@ -237,6 +239,16 @@ class _Verifier:
             raise _Broken(f"{node.op.name}: its block has parameters, or yields another number of values", node)
         for i, (value, result) in enumerate(zip(node.outputs, block.results, strict=True)):
             self._pair(node, f"value {i} that its block yields", value.type, result)
+
+    def _gradients(self, node: Node) -> None:
+        grads, inputs, needs = node.args
+        (block,) = node.blocks
+        if not (len(block.params) == len(inputs) == len(needs)) or len(block.results) != len(grads):
+            raise _Broken(f"{node.op.name}: its block takes other inputs, or yields another number of values", node)
+        if len(node.outputs) != sum(map(bool, needs)):
+            raise _Broken(f"{node.op.name}: there is one result for each input that is wanted", node)
+        for i, (param, operand) in enumerate(zip(block.params, inputs, strict=True)):
+            self._pair(node, f"input {i}", param.type, operand)
 
     def _loop(self, node: Node) -> None:
         trip, condition, carried, xs, _ = node.args

@@ -8,16 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from weft.ir.graph import Block, Node, Operand, Value, map_operand, values_in
+from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand, values_in
 from weft.ir.opaque import opaque_op
-from weft.ir.structure import IF, LOOP
+from weft.ir.structure import GRADIENTS_OF, IF, LOOP
+from weft.jit.regions import REGION, holds_tensors, silent
 from weft.ops.backward import ARG, DIMS, RESULT, Source, needed_slots, plan_of
 from weft.ops.op import OPS, Op
 from weft.passes.scripted.entries import LIST, PRINT
 from weft.passes.scripted.rewrite import Emitter, copied
 from weft.support.errors import StateError
 from weft.types import tensor_type as tt
-from weft.types.tensor_type import TENSOR, ListType, OptionalType, TensorType, Type, list_of, optional
+from weft.types.tensor_type import (
+    TENSOR,
+    DictType,
+    ListType,
+    OptionalType,
+    TensorType,
+    TupleType,
+    Type,
+    dict_of,
+    list_of,
+    optional,
+    tuple_of,
+)
 
 GRAD: Type = optional(TENSOR)
 _ADD, _FIT, _METADATA, _FILL, _GENERIC = (
@@ -33,9 +46,23 @@ Saved = Callable[[Operand], Operand]
 
 
 def carries_gradient(kind: Type) -> bool:
-    """Whether gradients flow to a value of the type: a tensor that may be of a floating dtype."""
+    """Whether gradients flow to a value of the type: a tensor of a floating dtype, or what holds tensors."""
     kind = kind.inner if isinstance(kind, OptionalType) else kind
-    return isinstance(kind, TensorType) and (kind.dtype is None or kind.dtype.is_differentiable)
+    if isinstance(kind, TensorType):
+        return kind.dtype is None or kind.dtype.is_differentiable
+    return holds_tensors(kind)
+
+
+def gradient_type(kind: Type) -> Type:
+    """The type of gradients of values of a type: undefined ones are None, those of a list are a list."""
+    kind = kind.inner if isinstance(kind, OptionalType) else kind
+    if isinstance(kind, ListType):
+        return optional(list_of(gradient_type(kind.element)))
+    if isinstance(kind, DictType):
+        return optional(dict_of(kind.key, gradient_type(kind.value)))
+    if isinstance(kind, TupleType):
+        return optional(tuple_of(*map(gradient_type, kind.elements)))
+    return GRAD
 
 
 def find_active(nodes: Sequence[Node], active: set[Value]) -> None:
@@ -49,6 +76,9 @@ def find_active(nodes: Sequence[Node], active: set[Value]) -> None:
             for i, value in enumerate(node.outputs):
                 if any(v in active for b in node.blocks for v in values_in(b.results[i])):
                     active.add(value)
+        elif node.op is REGION:
+            if any(v in active for v in node.needs()):
+                active.update(v for v in node.outputs if carries_gradient(v.type))
         elif any(v in active for v in node.inputs()) and _flows(node):
             active.update(v for v in node.outputs if carries_gradient(v.type))
 
@@ -57,7 +87,7 @@ def _flows(node: Node) -> bool:
     """Whether an operator's results hang on its arguments in a way that has a derivative."""
     op = node.op
     return op.is_differentiable or op.opens_above_autograd or (op.host and any(
-        isinstance(v.type, TensorType) for v in node.outputs))
+        carries_gradient(v.type) for v in node.outputs))
 
 
 def _active_in_loop(node: Node, active: set[Value]) -> None:
@@ -102,6 +132,8 @@ class Reverse:
                 self._if(node, grads)
             elif node.op is LOOP:
                 self._loop(node, grads)
+            elif node.op is REGION:
+                self._region(node, grads)
             else:
                 self._node(node, grads)
             if now is not None:
@@ -117,7 +149,8 @@ class Reverse:
         """One more part of a value's gradient."""
         known = grads.get(value)
         if gradient is not None:
-            grads[value] = gradient if known is None else self.emitter.emit(_ADD, (known, gradient), GRAD).output
+            kind = gradient_type(value.type)
+            grads[value] = gradient if known is None else self.emitter.emit(_ADD, (known, gradient), kind).output
 
     # ---- operators
     def _node(self, node: Node, grads: Grads) -> None:
@@ -185,6 +218,23 @@ class Reverse:
             return gradient
         fact = self.remember(Node(_METADATA, (target, node.outputs[0]), (_METADATA_TYPE,)))
         return self.emitter.emit(_FIT, (gradient, fact), GRAD).output
+
+    def _region(self, node: Node, grads: Grads) -> None:
+        """What has lists runs again as a whole, and the engine goes back through it."""
+        block = silent(Graph("", node.blocks[0])).block
+        inputs = block.free_values()
+        params = tuple(Value(v.type, v.name) for v in inputs)
+        values: dict[Value, Operand] = dict(zip(inputs, params, strict=True))
+        nodes = tuple(copied(n, values) for n in block.nodes)
+        again = Block(params, nodes, tuple(map_operand(r, values) for r in block.results))
+        targets = [v for v in inputs if v in self.active]
+        args = (
+            tuple(grads.get(v) for v in node.outputs), tuple(self.saved(v) for v in inputs),
+            tuple(v in self.active for v in inputs),
+        )
+        made = self.emitter.emit(GRADIENTS_OF, args, *(gradient_type(v.type) for v in targets), blocks=(again,))
+        for target, gradient in zip(targets, made.outputs, strict=True):
+            self.add(grads, target, gradient)
 
     # ---- control flow
     def _again(self, nodes: Sequence[Node], values: dict[Value, Operand], into: Emitter) -> None:

@@ -7,9 +7,19 @@ from dataclasses import dataclass, field
 from weft.ir import graph as core
 from weft.ir.graph import Node, Operand, Value, map_operand, values_in
 from weft.ir.structure import IF, LOOP
-from weft.jit.backward import GRAD, RANDOM_STATE, STATE, Grads, Reverse, carries_gradient, draws, find_active
+from weft.jit.backward import (
+    RANDOM_STATE,
+    STATE,
+    Grads,
+    Reverse,
+    carries_gradient,
+    draws,
+    find_active,
+    gradient_type,
+)
 from weft.jit.graph import Graph
 from weft.jit.program import Program
+from weft.jit.regions import with_region, without_regions
 from weft.passes.dce import dce
 from weft.passes.scripted.constants import propagate_constants
 from weft.passes.scripted.cse import eliminate_common_subexpressions
@@ -60,7 +70,8 @@ def _prepared(graph: core.Graph) -> core.Graph:
     while len(results) == 1 and isinstance(results[0], Value) and _is_tuple(results[0]):
         assert results[0].node is not None
         results = results[0].node.args[0]
-    return _with_states(dce(core.Graph(graph.name, core.Block(graph.params, graph.nodes, tuple(results)), graph.env)))
+    whole = dce(core.Graph(graph.name, core.Block(graph.params, graph.nodes, tuple(results)), graph.env))
+    return _with_states(with_region(whole))
 
 
 def _with_states(graph: core.Graph) -> core.Graph:
@@ -147,7 +158,7 @@ class _Making:
         body = core.Block(tuple(params), (*made.casts, *made.emitter.nodes), results)
         df = dce(eliminate_common_subexpressions(core.Graph(f"{self.graph.name}_backward", body)))
         return Gradient(
-            Graph(f, program), Graph(df, program), len(real),
+            Graph(without_regions(f), program), Graph(df, program), len(real),
             [*seeded, *(outputs.index(t) for t in temporaries if t in self.active)], inputs, captured, targets,
         )
 
@@ -176,7 +187,7 @@ class _Backward:
         )
         self.vjps: list[Value] = []
         for value in (*outputs, *temporaries):
-            self.vjps.append(Value(GRAD, f"g{len(self.vjps)}"))
+            self.vjps.append(Value(gradient_type(value.type), f"g{len(self.vjps)}"))
             reverse.add(self.grads, value, self.vjps[-1])
         reverse.run(making.graph.nodes, self.grads)
 

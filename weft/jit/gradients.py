@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft.autograd.api import grad
@@ -41,21 +41,79 @@ def backward_of(name: str, grads: tuple[Any, ...], needs: tuple[bool, ...], args
     wanted = [a for a, need in zip(_leaves(args), needs, strict=True) if need]
     if all(g is None for g in grads):
         return (None,) * len(wanted)
-    recorded = modes.grad
+    recorded = _is_recorded((grads, args))
     with enable_grad():
         aliases = [_alias(t, recorded) for t in wanted]
         given = iter(aliases)
         flags = iter(needs)
         out = _called(name, tuple(_replaced(a, flags, given) for a in args))
         results = out if isinstance(out, (tuple, list)) else (out,)
-        pairs = [(r, g) for r, g in zip(results, grads, strict=True) if g is not None and r.requires_grad]
-        if not pairs:
-            return (None,) * len(wanted)
+        pairs = [p for r, g in zip(results, grads, strict=True) for p in _pairs(r, g)]
         targets = [a for a in aliases if isinstance(a, Tensor) and a.requires_grad]
+        if not pairs or not targets:
+            return (None,) * len(wanted)
         found = iter(grad(
             [r for r, _ in pairs], targets, [g for _, g in pairs], create_graph=recorded, allow_unused=True
         ))
     return tuple(next(found) if isinstance(a, Tensor) and a.requires_grad else None for a in aliases)
+
+
+def gradients_of(
+    run: Callable[[list[Any]], Sequence[Any]], grads: tuple[Any, ...], inputs: tuple[Any, ...], needs: tuple[bool, ...]
+) -> list[Any]:
+    """Gradients of the wanted inputs for those of what `run` gives of them, by the engine: of a list, a list, None for
+    an undefined one. Differentiable, where gradients are recorded.
+    """
+    if all(g is None for t in grads for g in _parts(t)):
+        return [None for need in needs if need]
+    recorded = _is_recorded((grads, inputs))
+    with enable_grad():
+        aliases = [
+            _mapped(v, lambda t: _alias(t, recorded)) if need else v for v, need in zip(inputs, needs, strict=True)
+        ]
+        pairs = [p for r, g in zip(run(aliases), grads, strict=True) for p in _pairs(r, g)]
+        wanted = [a for a, need in zip(aliases, needs, strict=True) if need]
+        targets = [t for a in wanted for t in _parts(a) if isinstance(t, Tensor) and t.requires_grad]
+        found: dict[int, Any] = {}
+        if pairs and targets:
+            made = grad([r for r, _ in pairs], targets, [g for _, g in pairs], create_graph=recorded, allow_unused=True)
+            found = {id(t): g for t, g in zip(targets, made, strict=True)}
+    return [_mapped(a, lambda t: found.get(id(t))) for a in wanted]
+
+
+def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
+    if isinstance(value, dict):
+        return {k: _mapped(v, function) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        parts = [_mapped(v, function) for v in value]
+        make = getattr(type(value), "_make", type(value))  # of named tuples
+        return make(parts)
+    return function(value)
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    if isinstance(value, (dict, list, tuple)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _parts(part)
+    else:
+        yield value
+
+
+def _pairs(result: Any, gradient: Any) -> Iterator[tuple[Any, Any]]:
+    if gradient is None:
+        return
+    if isinstance(result, dict):
+        for key, part in result.items():
+            yield from _pairs(part, gradient.get(key))
+    elif isinstance(result, (list, tuple)):
+        for part, own in zip(result, gradient, strict=True):
+            yield from _pairs(part, own)
+    elif isinstance(result, Tensor) and result.requires_grad:
+        yield result, gradient
+
+
+def _is_recorded(values: tuple[Any, ...]) -> bool:
+    return modes.grad and any(isinstance(t, Tensor) and t.requires_grad for t in _parts(values))
 
 
 def _called(name: str, args: tuple[Any, ...]) -> Any:

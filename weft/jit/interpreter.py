@@ -17,7 +17,7 @@ from weft.compile.restart import Restart
 from weft.ir.graph import Block, Node, Operand, Value
 from weft.ir.interpreter import last_uses
 from weft.ir.kinds import has_many_results
-from weft.ir.structure import GROUPS
+from weft.ir.structure import GRADIENTS_OF, GROUPS
 from weft.jit.errors import Error, located
 from weft.jit.hot import HotLoop
 from weft.jit.object_steps import (
@@ -33,6 +33,7 @@ from weft.jit.object_steps import (
 )
 from weft.jit.operators import function_of, spoken_name
 from weft.jit.program import MISSING, Program, accepted
+from weft.jit.whole_steps import gradients, group
 from weft.ops.op import OPS, Op
 from weft.support.errors import CaptureError
 from weft.tensor.modes import modes
@@ -228,19 +229,6 @@ def _if(code: Code, node: Node) -> Step:
     return choose
 
 
-def _group(code: Code, node: Node) -> Step:
-    """The body of a group, step by step."""
-    body = code._block(node.blocks[0])
-    outputs = [code._place(v) for v in node.outputs]
-
-    def run(registers: Registers) -> None:
-        body.run(registers)
-        for out, value in zip(outputs, body.results(registers), strict=True):
-            registers[out] = value
-
-    return run
-
-
 def _loop(code: Code, node: Node) -> Step:
     read = _reader([code._read(a) for a in node.args[:3]])
     body = code._block(node.blocks[0])
@@ -381,7 +369,8 @@ def _set_grad_mode(code: Code, node: Node) -> Step:
 _SPECIAL: dict[Op, Callable[[Code, Node], Step]] = {
     OPS["prim::If"]: _if,
     OPS["prim::Loop"]: _loop,
-    **dict.fromkeys(GROUPS, _group),
+    **dict.fromkeys(GROUPS, group),
+    GRADIENTS_OF: gradients,
     OPS["prim::CallFunction"]: _call_function,
     OPS["prim::PythonOp"]: _call_python,
     OPS["prim::CallBuiltin"]: _call_builtin,

@@ -7,7 +7,7 @@ Nodes with effects stay, and so does control flow around one.
 from __future__ import annotations
 
 from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand, values_in
-from weft.ir.structure import IF
+from weft.ir.structure import IF, WHOLE
 from weft.passes.effects import must_stay
 from weft.passes.unbacked import mentioned_by, symbols_in, unbacked_sizes
 
@@ -45,6 +45,9 @@ def _mark(nodes: tuple[Node, ...], live: _Live, kept: set[Node]) -> None:
             live.update(node.inputs())
         elif node.op is IF:
             _mark_if(node, live, kept)
+        elif node.op in WHOLE:
+            live.update((*node.inputs(), *values_in(node.blocks[0].results)))
+            _mark(node.blocks[0].nodes, live, kept)
         else:
             _mark_loop(node, live, kept)
 
@@ -102,7 +105,9 @@ def _fitted(node: Node, live: set[Value], kept: set[Node], env: dict[Value, Oper
     if not node.blocks:
         return node if args == node.args else _replaced(node, args, list(range(len(node.outputs))), (), env)
     blocks = tuple([_swept(b, live, kept, env) for b in node.blocks])
-    if node.op is IF:
+    if node.op in WHOLE:
+        slots, made = list(range(len(node.outputs))), blocks
+    elif node.op is IF:
         slots = [i for i, v in enumerate(node.outputs) if v in live]
         made = tuple([Block(b.params, b.nodes, tuple([b.results[i] for i in slots])) for b in blocks])
     else:

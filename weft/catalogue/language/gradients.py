@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.catalogue.language.entries import ORDERED, language
+from weft.catalogue.language.entries import ORDERED, language, type_of
 from weft.runtime.generator import default_generator
 from weft.support.errors import StateError
 from weft.types.tensor_type import DTYPE, INT, TENSOR, Type, list_of, optional, tuple_of
@@ -21,6 +21,14 @@ def _gradients(*seen: Any) -> tuple[Type, ...]:
     return tuple(optional(TENSOR) for wanted in seen[2] if wanted)
 
 
+def _sum(a: Any, b: Any) -> Any:
+    if a is None or b is None:
+        return b if a is None else a
+    if isinstance(a, dict):
+        return {k: _sum(a.get(k), b.get(k)) for k in (*a, *(k for k in b if k not in a))}
+    return type(a)(map(_sum, a, b)) if isinstance(a, (list, tuple)) else a + b
+
+
 language(
     "prim::backward_of", "operator, grads, needs, args",
     "Gradients of the arguments that are wanted, for those of an operator's results; undefined where all of those are.",
@@ -28,7 +36,7 @@ language(
 )
 language(
     "prim::AutogradAdd", "a, b", "The sum of two gradients, of which either may be undefined.",
-    lambda a, b: b if a is None else a if b is None else a + b, rule=lambda a, b: optional(TENSOR),
+    lambda a, b: _sum(a, b), rule=lambda a, b: type_of(b) if a is None else type_of(a),
 )
 language(
     "prim::metadata_if_not_equal", "self, result", "Sizes and dtype of a tensor, where they are not the result's.",

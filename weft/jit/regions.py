@@ -1,0 +1,134 @@
+"""Regions of a program that is differentiated: what makes, reads and writes lists and dicts of tensors stands together,
+and is run again, as a whole, where the program goes back (prim::gradients_of). So does what gives gradients that may be
+undefined, where a backward is differentiated once more.
+"""
+
+from __future__ import annotations
+
+from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand, values_in
+from weft.ir.structure import GRADIENTS_OF, GROUPS
+from weft.passes.scripted.entries import PRINT
+from weft.passes.scripted.memory import Memory
+from weft.passes.scripted.rewrite import copied, rewrite, spliced
+from weft.support.errors import StateError
+from weft.types.tensor_type import DictType, ListType, OptionalType, TensorType, TupleType, Type
+
+REGION = GROUPS[0]
+
+
+def holds_tensors(kind: Type) -> bool:
+    """Whether a value of the type is a list, dict or tuple with tensors in it."""
+    if isinstance(kind, OptionalType):
+        return holds_tensors(kind.inner)
+    parts = (
+        (kind.element,) if isinstance(kind, ListType) else (kind.value,) if isinstance(kind, DictType)
+        else kind.elements if isinstance(kind, TupleType) else ()
+    )
+    return any(isinstance(p, TensorType) or _is_optional_tensor(p) or holds_tensors(p) for p in parts)
+
+
+def _is_optional_tensor(kind: Type) -> bool:
+    return isinstance(kind, OptionalType) and isinstance(kind.inner, TensorType)
+
+
+def with_region(graph: Graph) -> Graph:
+    """The graph with a region around all that has to do with containers of tensors, or writes containers. Raises
+    StateError where it writes one that was given to it, or calls Python in between.
+    """
+    nodes = list(graph.nodes)
+    if not any(map(_is_marked, nodes)):
+        return graph
+    memory = Memory(graph)
+    _refuse_writes_outside(graph, memory)
+    marked = [i for i, n in enumerate(nodes) if _is_marked(n) or _touches_what_is_written(n, memory)]
+    first, last = marked[0], marked[-1]
+    inside = {i for i in range(first, last + 1) if i in marked or not _is_free(nodes[i])}
+    behind = _behind(nodes, first, last, inside)  # what hangs on the region
+    inside |= behind & _before(nodes, first, last, inside)
+    outer = [i for i in range(first, last + 1) if i not in inside]
+    body = [nodes[i] for i in sorted(inside)]
+    before = [*nodes[:first], *(nodes[i] for i in outer if i not in behind)]
+    after = [*(nodes[i] for i in outer if i in behind), *nodes[last + 1 :]]
+    made = {v for node in body for v in node.outputs}
+    read = dict.fromkeys((*(v for node in after for v in node.needs()), *values_in(graph.results)))
+    results = [v for v in read if v in made]
+    region = Node(REGION, (), tuple(v.type for v in results), (Block((), tuple(body), tuple(results)),), body[0].where)
+    moved: dict[Value, Operand] = dict(zip(results, region.outputs, strict=True))
+    for old, new in zip(results, region.outputs, strict=True):
+        new.name = old.name
+    rest = [copied(node, moved) for node in after]
+    block = Block(graph.params, (*before, region, *rest), tuple(map_operand(r, moved) for r in graph.results))
+    return Graph(graph.name, block, graph.env)
+
+
+def _is_marked(node: Node) -> bool:
+    within = [n for b in node.blocks for n in b.walk()]
+    return any(map(_writes_container, within)) or any(
+        one.op is GRADIENTS_OF or any(holds_tensors(v.type) for v in (*one.needs(), *one.outputs))
+        or (not one.blocks and any(_is_optional_tensor(v.type) for v in one.outputs))
+        for one in (node, *within)
+    )
+
+
+def _touches_what_is_written(node: Node, memory: Memory) -> bool:
+    """Whether a node makes, reads or writes a container that is written somewhere: it is made anew in each run."""
+    every = (node, *(n for b in node.blocks for n in b.walk()))
+    values = (v for n in every for v in (*n.needs(), *n.outputs))
+    return any(isinstance(v.type, (ListType, DictType)) and memory.is_written(v) for v in values)
+
+
+def _writes_container(node: Node) -> bool:
+    target = node.args[0] if node.args else None
+    return (
+        node.op.host and node.op.effect == "io" and not node.op.observes and isinstance(target, Value)
+        and isinstance(target.type, (ListType, DictType))
+    )
+
+
+def _is_free(node: Node) -> bool:
+    """Whether a node may be moved out of the region."""
+    every = (node, *(n for b in node.blocks for n in b.walk()))
+    return all(n.op.effect in ("pure", "raises") for n in every)
+
+
+def _behind(nodes: list[Node], first: int, last: int, inside: set[int]) -> set[int]:
+    found: set[int] = set()
+    made: set[Value] = set()
+    for i in range(first, last + 1):
+        if i in inside or any(v in made for v in nodes[i].needs()):
+            found.add(i)
+            made.update(nodes[i].outputs)
+    return found
+
+
+def _before(nodes: list[Node], first: int, last: int, inside: set[int]) -> set[int]:
+    found: set[int] = set()
+    wanted: set[Value] = set()
+    for i in range(last, first - 1, -1):
+        if i in inside or any(v in wanted for v in nodes[i].outputs):
+            found.add(i)
+            wanted.update(nodes[i].needs())
+    return found
+
+
+def _refuse_writes_outside(graph: Graph, memory: Memory) -> None:
+    given = [p for p in graph.params if isinstance(p.type, (ListType, DictType)) and memory.is_written(p)]
+    for node in graph.walk():
+        line = "" if node.where is None else f" (line {node.where.line})"
+        if given and _writes_container(node):
+            raise StateError(
+                f"differentiate: {node.op.name} may write %{given[0].name}, which was given to the program{line}; copy "
+                "it first"
+            )
+        if node.op.effect == "python":
+            raise StateError(f"differentiate: {node.op.name} has no derivative as a part of a graph{line}")
+
+
+def without_regions(graph: Graph) -> Graph:
+    """The graph with what stands in regions in their places."""
+    return rewrite(graph, lambda emitter, node: spliced(emitter, node.blocks[0], ()) if node.op is REGION else None)
+
+
+def silent(graph: Graph) -> Graph:
+    """The graph of a block without what it prints, for it is run again."""
+    return rewrite(graph, lambda emitter, node: () if node.op is PRINT else None)
