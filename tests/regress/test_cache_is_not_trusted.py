@@ -20,7 +20,8 @@ from weft.runtime import cache as cache_module
 from weft.runtime.cache import Cache
 from weft.types import dims
 from weft.types.parse import parse_dim
-from weft.types.shape_env import Relation, ShapeEnv, ShapeGuard
+from weft.types.relation import Relation, ShapeGuard
+from weft.types.shape_env import ShapeEnv
 
 ROOT = Path(__file__).parents[2]
 posix = pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners and modes are POSIX's")

@@ -71,7 +71,8 @@ def _is_view_permuted(data: View[Any], env: ShapeEnv | None) -> bool:
     if not data.has_geometry or (not data.path and data.storage.is_row_major):
         return False
     if env is None:
-        return _lies_permuted(data.geometry())
+        lies_permuted = _lies_permuted.__wrapped__ if data.type.is_symbolic else _lies_permuted
+        return lies_permuted(data.geometry())
     try:
         return not _descend(*_examples(data.geometry(), env))
     except KeyError:
@@ -85,9 +86,12 @@ def _lies_permuted(g: Geometry) -> bool:
 
 def _examples(g: Geometry, env: ShapeEnv | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Sizes and strides where every symbol is at least 2: the order must be that of any call, and a size of 1 tells
-    nothing.
+    nothing. Outside of graphs symbols are sizes that a program has yet to find.
     """
-    values = {} if env is None else {name: max(example, 2) for name, example in env.examples.items()}
+    if env is None:
+        values = {name: 3 for d in (*g.dims, *g.strides) if type(d) is Expr for name in d.symbols()}
+    else:
+        values = {name: max(example, 2) for name, example in env.examples.items()}
     sizes = [
         1 if type(d) is Expr and env is not None and env.proves_equal(d, 1) else evaluate(d, values) for d in g.dims
     ]
@@ -122,8 +126,8 @@ def _form(value: Any, env: ShapeEnv | None) -> Any:
         if not (isinstance(data, View) and data.has_geometry):
             raise TypeError("a value whose dims are not known")
         return _form_of(value.dtype.numpy, *_examples(data.geometry(), env))
-    if (kind is SymInt or kind is Expr) and env is not None:
-        return min(env.hint(value.expr if kind is SymInt else value), 2)
+    if kind is SymInt or kind is Expr:
+        return 2 if env is None else min(env.hint(value.expr if kind is SymInt else value), 2)
     if kind is ndarray:
         return _form_of(value.dtype, value.shape, value.strides)
     hash(value)

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 from weft.ops.geometry import Geometry, contiguous, reach
 from weft.types import shape_env
 from weft.types.dims import Dim, product
-from weft.types.shape_env import ShapeGuard
+from weft.types.relation import ShapeGuard
 from weft.types.tensor_type import TensorType
 
 V = TypeVar("V")

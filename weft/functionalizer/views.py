@@ -16,7 +16,8 @@ from weft.support.errors import StateError
 from weft.types import dims as dm
 from weft.types import shape_env
 from weft.types.dtype import DType
-from weft.types.shape_env import ShapeEnv, ShapeGuard
+from weft.types.relation import ShapeGuard
+from weft.types.shape_env import ShapeEnv
 from weft.types.tensor_type import TensorType, tensor_type
 
 REPEATED = (

@@ -150,16 +150,18 @@ class _Writer:
     def _tensor(self, tensor: Tensor, path: tuple[str, ...]) -> Any:
         if tensor.device.type == "meta":
             raise ArgumentError(f"save: {'.'.join(path) or 'the tensor'} is on device meta and has no data")
-        g: Any = tensor.geometry()  # of bytes: numbers
         facts: dict[str, Any] = {"dtype": tensor.dtype.name}
         if is_dense(tensor):
             data, storage = tensor.detach().numpy(), tensor.storage()
-            key, offset = storage.array, storage.offset_of(data)
+            key = storage.array
         else:
-            key, offset, facts["device"] = tensor.storage(), g.offset, str(tensor.device)
+            key, facts["device"] = tensor.storage(), str(tensor.device)
+            if id(key) not in self._names:
+                storage = Storage(payload_of(tensor).whole("save()"))
+        g: Any = tensor.geometry()  # of bytes: numbers
+        offset = storage.offset_of(data) if is_dense(tensor) else g.offset
         if id(key) not in self._names:
             if not is_dense(tensor):
-                storage = Storage(payload_of(tensor).whole("save()"))
                 data = storage.view(g.dims, g.strides, g.offset, tensor.dtype.numpy)
             self._names[id(key)] = (self._store(tensor, data, storage, path), key)
         facts["in"] = self._names[id(key)][0]

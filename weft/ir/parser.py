@@ -16,8 +16,9 @@ from weft.support.locations import Location
 from weft.types import dtype as dt
 from weft.types.dims import Expr
 from weft.types.parse import is_symbol, read_dim, read_type
+from weft.types.relation import Relation, ShapeGuard
 from weft.types.scanner import Scanner, Token
-from weft.types.shape_env import Relation, ShapeEnv, ShapeGuard
+from weft.types.shape_env import ShapeEnv
 from weft.types.tensor_type import Type
 
 _LOCATION = re.compile(r"([^:]+):(\d+)\Z")

@@ -30,6 +30,7 @@ from weft.tensor.tensor import Tensor
 from weft.tensor.views import forget_base, view_of
 from weft.types import dtype as dt
 from weft.types import promotion
+from weft.types.found import alive, numbers_in
 from weft.types.tensor_type import TensorType
 
 ndarray = np.ndarray
@@ -44,6 +45,8 @@ class Dense(Backend):
 
     def run(self, op: Op, args: Args) -> Any:
         """The operator's value by NumPy."""
+        if alive[0]:
+            args = numbers_in(args)
         if op.view is not None:
             return run_view(op, args)
         try:
@@ -60,7 +63,7 @@ class Dense(Backend):
 
     def write(self, op: Op, args: Args) -> None:
         """Put the value into the bytes of args[0]."""
-        write(op, args)
+        write(op, numbers_in(args) if alive[0] else args)
 
     def constants(self, args: Args) -> AbstractContextManager[None]:
         """They go down the layers like any others."""
@@ -68,6 +71,8 @@ class Dense(Backend):
 
     def compose(self, op: Op, args: Args) -> Any:
         """By its plan where it has one; else it is opened."""
+        if alive[0]:
+            args = numbers_in(args)
         out = planned.run(op, args)
         return self.open(op, args) if out is planned.NOT_PLANNED else out
 

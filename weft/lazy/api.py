@@ -12,6 +12,7 @@ from weft.lazy.payload import LazyPayload
 from weft.support.errors import ArgumentError, NoSuchDevice
 from weft.tensor.device import Device
 from weft.tensor.tensor import Tensor
+from weft.types.found import bound_of
 
 
 def _device(name: Any) -> LazyDevice:
@@ -80,6 +81,13 @@ def sync_multi(tensors: Sequence[Tensor], devices: Sequence[Any] = (), wait: boo
 def get_tensor_id(tensor: Tensor) -> int:
     """A number that a tensor shares with no other one; handles of the same tensor have the same."""
     return lazy_payload(tensor, "get_tensor_id").tensor_id()
+
+
+def upper_bounds(tensor: Tensor) -> tuple[int | None, ...]:
+    """What the sizes of a lazy tensor never exceed, without computing anything: the sizes themselves where they are
+    known; None for one without a bound.
+    """
+    return tuple([bound_of(d) for d in lazy_payload(tensor, "upper_bounds").shape])
 
 
 def add_step_closure(

@@ -19,12 +19,13 @@ from weft.functionalizer.other_memory import resize
 from weft.functionalizer.views import refuse_repeated
 from weft.layers import walk
 from weft.lazy.backward import Backwards
+from weft.lazy.calls import NoValue, values_in
 from weft.lazy.composites import Composites
 from weft.lazy.device import LazyDevice
 from weft.lazy.draws import drawn_numbers
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh, received
 from weft.lazy.rules import NOT_RECORDED, Rules, repeated
-from weft.lazy.trace import LONGEST, NoValue, values_in
+from weft.lazy.trace import LONGEST
 from weft.lazy.values import Deferred, computed
 from weft.lazy.views import shown
 from weft.ops.op import OPS, Op
@@ -37,6 +38,8 @@ from weft.tensor.device import Device
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import view_of
+from weft.types import shape_env
+from weft.types.found import SizeNeeded, has_symbols, numbers_in, settled_in
 
 _CAST = OPS["aten::_to_copy"]
 ndarray = np.ndarray
@@ -170,9 +173,9 @@ class Lazy(Backend):
 
     def at_once(self, op: Op, args: Args) -> Any:
         """The operator on the bytes of its operands, now."""
-        metrics.count(f"aten::{op.base}")
         self.where.compute([v for v in _values(args) if v.cell is None], op.base)
-        out = walk.below(op, _on_cpu(args, op.base))
+        metrics.count(f"aten::{op.base}")
+        out = walk.below(op, numbers_in(_on_cpu(args, op.base)))
         return self._taken(out)
 
     def _taken(self, out: Any) -> Any:
@@ -207,7 +210,7 @@ class Lazy(Backend):
             )
         source, rest = args[0], args[1:]
         payload: LazyPayload = source._data
-        results = shown(op, payload, rest)
+        results = self._shown(op, payload, rest)
         if results is None:
             (value,) = self.where.trace.record(op, (payload.read(), *rest))
             return fresh(self.where, value)
@@ -217,6 +220,18 @@ class Lazy(Backend):
             for i, (path, kind, g) in enumerate(results)
         ]
         return tuple(made) if op.schema.returns_list or len(op.schema.returns) > 1 else made[0]
+
+    def _shown(self, op: Op, payload: LazyPayload, rest: Args) -> Any:
+        """What a view shows. Sizes that it asks for are found first."""
+        if payload.env is None and not any(map(has_symbols, rest)):
+            return shown(op, payload, rest)
+        while True:
+            try:
+                with shape_env.using(self.where.trace.sizes):
+                    return shown(op, payload, settled_in(rest))
+            except SizeNeeded as asked:
+                needed = asked
+            needed.find()
 
     # ---- writes
     def write(self, op: Op, args: Args) -> None:
@@ -282,8 +297,8 @@ def has_indices(op: Op) -> bool:
 
 @cache
 def has_value(op: Op) -> bool:
-    """Whether a program brings the operator's results: it acts on nothing outside, and their sizes are known."""
-    return op.effect not in ("io", "python") and not op.dynamic_output_shape and not op.host
+    """Whether a program brings the operator's results: it acts on nothing outside."""
+    return op.effect not in ("io", "python") and not op.host
 
 
 def is_settled_by(op: Op, args: Args) -> bool:

@@ -17,7 +17,7 @@ from weft.autograd.evaluator import Evaluator
 from weft.autograd.node import Edge, Node, OpNode
 from weft.autograd.saved import SavedTensor
 from weft.lazy.rules import NOT_RECORDED, Rules
-from weft.lazy.trace import State
+from weft.lazy.states import State
 from weft.ops.backward import apply_functional
 from weft.ops.overrides import plain_kinds
 from weft.ops.packet import aten

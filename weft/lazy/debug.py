@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.lazy.api import lazy_payload
+from weft.lazy.calls import needed_for, values_in
 from weft.lazy.metrics import traced_name
 from weft.lazy.payload import LazyPayload
 from weft.lazy.recorded import Opened
-from weft.lazy.trace import Trace, needed_for, values_in
+from weft.lazy.trace import Trace
 from weft.lazy.values import Deferred, Node
 from weft.support.errors import ArgumentError
 from weft.support.locations import located

@@ -13,12 +13,13 @@ from weakref import ref
 import weft.lazy.metrics as metrics
 from weft.functionalizer.memory_format import is_permuted, order_like, result_orders
 from weft.functionalizer.storage import Order
+from weft.lazy.calls import needed_for, values_in
 from weft.lazy.closures import StepClosures
 from weft.lazy.executor import Executor, Job
-from weft.lazy.payload import LazyPayload, LazyStorage, fresh
-from weft.lazy.programs import Plan, Plans
+from weft.lazy.payload import LazyPayload, LazyStorage, fresh, known
+from weft.lazy.programs import Plan, Plans, found_with
 from weft.lazy.recorded import Recorded
-from weft.lazy.trace import INDEX_BITS, Trace, needed_for, values_in
+from weft.lazy.trace import INDEX_BITS, Trace
 from weft.lazy.values import Array, Cell, Deferred
 from weft.ops.op import Op
 from weft.ops.route import defaults
@@ -26,6 +27,7 @@ from weft.support.locations import user_location
 from weft.tensor.backend import Backend
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
+from weft.types.found import FoundSize, unknown_in
 
 if TYPE_CHECKING:
     from weft.lazy.rules import Rules
@@ -53,6 +55,7 @@ class LazyDevice:
     def __init__(self, name: str) -> None:
         self.name = name
         self.trace = Trace(name)
+        self.trace.compute = self.compute
         self.plans = Plans()
         self.executor = Executor()
         self.closures = StepClosures()
@@ -150,15 +153,19 @@ class LazyDevice:
         trace = self.trace
         for value in wanted:
             trace.bring(value)
+        sizes = found_with(wanted)
+        while alike := _others_of(sizes, trace, wanted):  # from now on their sizes are numbers in the trace
+            wanted += alike
+            sizes = found_with(wanted)
         wanted.sort(key=_position)
-        key = tuple(map(_position, wanted))
+        key = (*map(_position, wanted), *[(_position(size.value), size.axis) for size in sizes])
         plan: Plan | None = trace.state.programs.get(key)
         if plan is None:
             if self.plans.is_full:
                 self.forget()
             plan = Plan(trace, wanted)
             trace.state.programs[key] = self.plans.shared(plan)
-        numbers: list[Any] = [d for turn in plan.inputs for d in trace.inputs[turn].dims]
+        numbers: list[Any] = [known(d) for turn in plan.inputs for d in trace.inputs[turn].dims]
         numbers += plan.numbers(trace)
         cells: list[Any] = [trace.inputs[turn].cell for turn in plan.inputs]
         spare = _earlier_values(plan, trace, wanted, holders)
@@ -177,13 +184,20 @@ class LazyDevice:
             program = plan.program(numbers, writes, lambda: _cause(f"a step of {len(plan.calls)} calls"), lasting)
         except BaseException as error:  # what the values wait for has gone by now, so that they must come all the same
             try:
-                self.executor.submit(Job(plan.interpreted(numbers, writes), cells, numbers, outputs))
+                self._submit(Job(plan.interpreted(numbers, writes), cells, numbers, outputs, sizes))
             except BaseException:
                 for cell in outputs:
                     cell.error = error
                 done.set()
             raise
-        self.executor.submit(Job(program, cells, numbers, outputs))
+        self._submit(Job(program, cells, numbers, outputs, sizes))
+
+    def _submit(self, job: Job) -> None:
+        """Run a program; one that finds sizes, to its end: what waits goes by their numbers."""
+        self.executor.submit(job)
+        if job.sizes:
+            job.settle()
+            self.trace.restart()
 
     # ---- orders in memory
     def orders_of(self, op: Op, args: tuple[Any, ...]) -> tuple[Order | None, ...]:
@@ -217,6 +231,24 @@ def _position(value: Deferred) -> int:
     """The place of a value in its trace."""
     assert value.node is not None
     return value.node.position << INDEX_BITS | value.index
+
+
+def _others_of(sizes: Sequence[FoundSize], trace: Trace, wanted: Sequence[Deferred]) -> list[Deferred]:
+    """The values that find the same sizes, where values wait for them that are not wanted now."""
+    if not sizes:
+        return []
+    left = [s.value for s in trace.waiting() if s.value.node is not None]
+    read = [v for i in needed_for(trace.nodes, left) for v in values_in(trace.nodes[i].args)]
+    known = {id(v) for v in wanted}
+    found = {id(v): v for v in (*left, *read) if v.node is not None and id(v) not in known}
+    return [v for v in found.values() if v.type_.is_symbolic and _finds(v, sizes)]
+
+
+def _finds(value: Deferred, sizes: Sequence[FoundSize]) -> bool:
+    """Whether a call finds sizes of its result, and has them from none of its operands."""
+    assert value.node is not None
+    given = [size for v in values_in(value.node.args) for size in unknown_in(v.type_.shape)]
+    return any([size in sizes and size not in given for size in unknown_in(value.type_.shape)])
 
 
 def _earlier_values(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from weft.lazy.trace import Drawn
+from weft.lazy.calls import Drawn
 from weft.runtime.generator import DEVICES, Generator, Stream, captured
 from weft.types.dims import Dim
 

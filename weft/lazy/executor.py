@@ -9,21 +9,29 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.lazy.programs import Specialized
 from weft.lazy.values import Array, Cell
+from weft.types.found import FoundSize
 
 WORTH_A_WORKER = 1e-3  # seconds that a program takes
 _MOST_WAITING = 64
 
 
 class Job:
-    """One run of a program: where its inputs come from, and where its results go: cells with one event for all."""
+    """One run of a program: where its inputs come from, and where its results go: cells with one event for all. sizes:
+    what the results behind those are.
+    """
 
-    def __init__(self, program: Specialized, inputs: list[Cell], numbers: list[Any], outputs: list[Cell]) -> None:
+    def __init__(
+        self, program: Specialized, inputs: list[Cell], numbers: list[Any], outputs: list[Cell],
+        sizes: Sequence[FoundSize] = (),
+    ) -> None:
         self.program, self.inputs, self.numbers, self.outputs = program, inputs, numbers, outputs
+        self.sizes = sizes
+        self.found: list[int | None] = []  # the numbers of the sizes; None where they cannot be computed
         self.error: BaseException | None = None
         self.done = next((c.done for c in outputs if c.done is not None), None) or threading.Event()
         for cell in outputs:
@@ -34,8 +42,10 @@ class Job:
         start = time.perf_counter()
         try:
             arrays: list[Array] = [cell.read() for cell in self.inputs]
-            for cell, result in zip(self.outputs, self.program.run(arrays, self.numbers), strict=True):
+            results = self.program.run(arrays, self.numbers)
+            for cell, result in zip(self.outputs, results, strict=False):  # (sizes are behind them)
                 cell.array = result
+            self.found = [int(number) for number in results[len(self.outputs) :]]
         except BaseException as error:
             self.error = error
             self._salvage(error)
@@ -45,14 +55,21 @@ class Job:
             self.outputs.clear()
             self.done.set()
 
+    def settle(self) -> None:
+        """Wait, and tell the sizes to whoever goes by them."""
+        self.done.wait()
+        for size, number in zip(self.sizes, self.found, strict=True):
+            if number is not None:
+                size.settle(number)
 
     def _salvage(self, error: BaseException) -> None:
         """One result that cannot be computed takes no others with it."""
         try:
             results = self.program.run_apart([cell.read() for cell in self.inputs], self.numbers)
         except BaseException:  # an input has no value: nothing has
-            results = [error for _ in self.outputs]
-        for cell, result in zip(self.outputs, results, strict=True):
+            results = [error for _ in (*self.outputs, *self.sizes)]
+        self.found = [None if isinstance(r, BaseException) else int(r) for r in results[len(self.outputs) :]]
+        for cell, result in zip(self.outputs, results, strict=False):
             if isinstance(result, BaseException):
                 cell.error = result
             else:

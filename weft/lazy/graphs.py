@@ -11,9 +11,11 @@ from weft.ir.graph import Graph
 from weft.lazy.recorded import ResultOf
 from weft.lazy.sizes import size_from, sizes_from
 from weft.ops.op import Op
+from weft.ops.packet import aten
 from weft.support.errors import WeftError
 from weft.support.locations import Location
-from weft.types.dims import Dim, Expr
+from weft.types import dtype as dt
+from weft.types.dims import Dim, Expr, substitute
 from weft.types.shape_env import ShapeEnv
 from weft.types.tensor_type import FLOAT, tensor_type
 
@@ -39,6 +41,16 @@ class NumberOf:
 
 
 Place = InputOf | ResultOf
+
+
+@dataclass(frozen=True)
+class NumberFound:
+    """In an argument's place: a number that hangs on sizes, which v0, v1, ... stand for. places: what has these sizes,
+    and in which dim.
+    """
+
+    expr: Expr
+    places: tuple[tuple[Place, int], ...]
 
 
 @dataclass(frozen=True)
@@ -75,6 +87,8 @@ class GraphOfPlan:
             for call in plan.calls:
                 self.results.append(self._emitted(call))
             results = [builder.operand(self._argument(place)) for place in plan.wanted]
+            found = map(self._argument, plan.sizes_found)
+            results += [builder.operand(aten.full((), size, dtype=dt.int64)) for size in found]
         return builder.graph(results, writes)
 
     def _size(self) -> Any:
@@ -89,7 +103,7 @@ class GraphOfPlan:
         """The results of a call. Where its rule takes a number as it is alone, its numbers are constants."""
         turns = list(_numbers_in(call.args))
         lifted = {i for i in turns if i + self.plan.sizes in self.lifted}
-        guards, params = len(self.env.guards), len(self.builder.params)
+        guards, params, demands = len(self.env.guards), len(self.builder.params), len(self.env.demands)
         sizes = self._sizes(call, lifted)
         self.given = {i: self._given(i, i in lifted, sizes.get(i)) for i in turns}
         try:
@@ -99,6 +113,7 @@ class GraphOfPlan:
                 raise
         while len(self.env.guards) > guards:
             self.env.guards.popitem()
+        del self.env.demands[demands:]
         del self.builder.params[params:]
         for i in lifted:
             self.derived.pop(i + self.plan.sizes, None)
@@ -114,6 +129,8 @@ class GraphOfPlan:
         if operand is None or not lifted:
             return {}
         dims, axis = self._argument(operand).dims, _axis(call.op)
+        if not {name for d in dims if type(d) is Expr for name in d.symbols()} <= self.env.examples.keys():
+            return {}  # the program finds some of them
         found: dict[int, Dim | None] = {}
         for position, a in enumerate(call.args):
             if type(a) is tuple and a and all([type(v) is NumberOf for v in a]):
@@ -158,6 +175,8 @@ class GraphOfPlan:
             return self.results[a.call][a.index]
         if kind is NumberOf:
             return self.given[a.turn]
+        if kind is NumberFound:
+            return substitute(a.expr, {f"v{i}": self._argument(p).dims[axis] for i, (p, axis) in enumerate(a.places)})
         return tuple([self._argument(v) for v in a]) if kind is tuple else a
 
 

@@ -24,6 +24,8 @@ from weft.tensor.backend import Backend
 from weft.tensor.payload import Payload
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Dim
+from weft.types.found import SIZES, numbers_in, settled_in, settled_type, tell
+from weft.types.sym import wrap
 from weft.types.tensor_type import TensorType, tensor_type
 
 if TYPE_CHECKING:
@@ -34,14 +36,17 @@ _NONE: list[Any] = []  # questions about sizes: there are none where sizes are n
 
 
 def known(dim: Dim) -> int:
-    """A size, stride or offset of a lazy tensor: a number."""
-    assert type(dim) is int
-    return dim
+    """A size, stride or offset of a lazy tensor, as a number."""
+    return SIZES.hint(dim)
+
+
+def row_major(kind: TensorType) -> Geometry:
+    """The geometry of a dense tensor of a type."""
+    return contiguous(kind.shape) if kind.is_symbolic else _row_major(kind)
 
 
 @lru_cache(maxsize=1 << 14)
-def row_major(kind: TensorType) -> Geometry:
-    """The geometry of a dense tensor of a type."""
+def _row_major(kind: TensorType) -> Geometry:
     return contiguous(kind.shape)
 
 
@@ -69,6 +74,13 @@ class LazyStorage(Storage[Deferred]):
         self.settled: ref[Deferred] | None = None
         self.lasts = self.is_inference = False
         self._waits(value)
+        if kind.is_symbolic:
+            tell(self, kind.shape)
+
+    def learn_sizes(self) -> None:
+        """Sizes that were not known are."""
+        kind = self.type = settled_type(self.type)
+        self.geometry = row_major(kind) if self.order is None else ordered(kind.shape, self.order)
 
     @property
     def address(self) -> int:  # type: ignore[override]
@@ -128,7 +140,7 @@ CALLS = Calls()  # the functionalizer's recorder: operators accept deferred valu
 class LazyPayload(Payload, View[Deferred]):
     """A view of a lazy storage."""
 
-    __slots__ = ("identity", *View.SLOTS)
+    __slots__ = ("__weakref__", "identity", *View.SLOTS)
     storage: LazyStorage
     has_bytes = True  # they can be asked for
     is_apart = False  # whether it was made to be read once, and writes to it are seen by nobody
@@ -137,11 +149,35 @@ class LazyPayload(Payload, View[Deferred]):
         self, storage: LazyStorage, path: Path, kind: TensorType, geometry: Geometry | None = None
     ) -> None:
         self.storage, self.path = storage, path
-        self.type = _at(kind, storage.device.name)
+        where = storage.device.name
+        self.type = tensor_type(kind.dtype, kind.dims, where) if kind.is_symbolic else _at(kind, where)
         self._geometry = geometry if path else storage.geometry
         self._memo, self._generation = None, -1
         self.permuted = None if path or not storage.is_row_major else False
         self.identity = 0
+        if kind.is_symbolic or storage.type.is_symbolic:
+            tell(self, kind.shape, storage.type.shape)
+
+    def learn_sizes(self) -> None:
+        """Sizes that were not known are."""
+        storage = self.storage
+        storage.learn_sizes()  # (its turn may be later)
+        self.type = settled_type(self.type)
+        self.path = tuple([(op, settled_in(args), index) for op, args, index in self.path])
+        g = self._geometry
+        if not self.path:
+            self._geometry = storage.geometry
+        elif g is not None:
+            self._geometry = Geometry(settled_in(g.dims), settled_in(g.strides), settled_in(g.offset))
+
+    @property
+    def env(self) -> Any:
+        """What knows sizes that no program has found yet."""
+        return SIZES if self.type.is_symbolic or self.storage.type.is_symbolic else None
+
+    def offset(self) -> Any:
+        """The place of the first element in the storage."""
+        return wrap(self.geometry().offset, SIZES)
 
     @property
     def is_row_major(self) -> bool:  # type: ignore[override]
@@ -166,7 +202,7 @@ class LazyPayload(Payload, View[Deferred]):
         if memo is not None and memo.node is not None and memo.node.epoch != storage.device.trace.epoch:
             self._memo = None  # it was cut off: the base, which is there, shows it
         rules = storage.device.rules
-        if rules is None:
+        if rules is None or storage.type.is_symbolic:
             return self.read_with(CALLS)
         if self._memo is None or self._generation != storage.generation:
             self._memo, self._generation = rules.show(storage.value, self.path), storage.generation
@@ -181,14 +217,15 @@ class LazyPayload(Payload, View[Deferred]):
         """The bytes as they are kept: not to be written, and not to be handed out."""
         data = self.storage.device.bytes_of(self.storage.value, what)
         for op, args, index in self.path:
-            out = compute.evaluate(op, compute.laid_out(op, (data, *args)))
+            out = compute.evaluate(op, compute.laid_out(op, (data, *numbers_in(args))))
             data = out[index] if isinstance(out, (tuple, list)) else out
         return data
 
     def materialize(self, what: str) -> Any:
         """A copy of the bytes, in memory as eager mode would have them."""
         array = self.array(what)
-        strides: Any = like_strides(self.geometry())
+        g = self.geometry()
+        strides: Any = like_strides(Geometry(numbers_in(g.dims), numbers_in(g.strides)))
         made = np.empty(array.size, array.dtype)
         size = array.dtype.itemsize
         out: Array = np.ndarray(array.shape, made.dtype, made, 0, tuple([s * size for s in strides]))

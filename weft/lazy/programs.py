@@ -19,22 +19,24 @@ from weft.compile.program.executable import Compiled, Interpreted, make_executab
 from weft.compile.program.shape_check import shape_check
 from weft.ir.graph import Graph, Value
 from weft.ir.interpreter import bind_symbols, resolve, run_node
-from weft.lazy.graphs import Call, GraphOfPlan, InputOf, NumberOf, Numbers, Place
+from weft.lazy.calls import SIMPLE, Drawn, decides, needed_for
+from weft.lazy.graphs import Call, GraphOfPlan, InputOf, NumberFound, NumberOf, Numbers, Place
 from weft.lazy.recorded import Opened, ResultOf
-from weft.lazy.trace import Drawn, Trace, decides, needed_for
-from weft.lazy.values import Array, Deferred
+from weft.lazy.trace import Trace
+from weft.lazy.values import Array, Deferred, SizeOf
 from weft.ops.op import Op
 from weft.support.errors import WeftError
 from weft.support.garbage import collection_held
 from weft.support.knobs import knobs
 from weft.support.locations import located
-from weft.types.dims import Expr
+from weft.types.dims import Expr, symbol
 from weft.types.dtype import DType
+from weft.types.found import FoundSize, unknown_in
 
 MOST_PLANS = 1024  # then all are forgotten, and what was traced with them
 MOST_PROGRAMS = 64  # of one plan; the one that was used longest ago goes
-_SIMPLE = frozenset((0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5))  # numbers that programs are better for knowing
 _MOST_DIMS = 8  # a larger integer is hardly a dim: it is a size, or a place
+_ITSELF = symbol("v0")
 Writes = tuple[tuple[int, int], ...]
 
 
@@ -128,12 +130,13 @@ class Plan:
 
     def __init__(self, trace: Trace, wanted: Sequence[Deferred], failing: Collection[int] = ()) -> None:
         plain = Opened(trace)
+        sizes = [(plain.value(size.value), size.axis) for size in found_with(wanted)]
         wanted = [plain.value(v) for v in wanted]
         also = [
             Deferred(trace, node.types[0], node) for node, (entry, _) in zip(plain.nodes, plain.sources, strict=True)
             if entry in failing and node.op.effect == "raises"
         ]
-        needed = needed_for(plain.nodes, [*wanted, *also])
+        needed = needed_for(plain.nodes, [*wanted, *also, *[value for value, _ in sizes]])
         self._turns = trace.turns
         self._numbers_from = [plain.sources[i] for i in needed if plain.nodes[i].numbers]
         self._calls_of = {position: i for i, position in enumerate(needed)}
@@ -147,8 +150,11 @@ class Plan:
             Call(n.op, self._places(n.op, n.args), located(n.where)) for n in map(plain.nodes.__getitem__, needed)
         ]
         self.wanted: list[Place] = [self._place(v) for v in wanted]
+        self.sizes_found = [NumberFound(_ITSELF, ((self._place(value), axis),)) for value, axis in sizes]
         self._turns = {}
         self.sizes = sum(rank for _, rank in self.kinds)  # how many of a call's numbers are sizes of inputs
+        self.finds = any([c.op.dynamic_output_shape or c.op.unbacked_from is not None for c in self.calls])
+        self.is_exact = False  # whether sizes of inputs are constants too
         self.programs: list[Specialized] = []  # shared by plans that are equal
         self.constant: set[int] = set()  # numbers that some rule takes as they are alone
         self.free: set[int] = set()  # numbers that turned out to be something else than what a program took them for
@@ -181,6 +187,8 @@ class Plan:
             return self._place(a)
         if kind is tuple:
             return tuple([self._argument(v, is_fixed) for v in a])
+        if kind is SizeOf:
+            return NumberFound(a.renamed(), tuple([(self._place(value), axis) for _, value, axis in a.sources]))
         if (kind is int or kind is float or kind is Drawn) and not is_fixed:
             self._numbers += 1
             return NumberOf(self._numbers - 1, kind)
@@ -198,7 +206,7 @@ class Plan:
     def key(self) -> Any:
         """What two plans have in common that the same programs serve."""
         calls = tuple([(call.op, tuple(map(_literal, call.args))) for call in self.calls])
-        return calls, tuple(self.kinds), tuple(self.wanted)
+        return calls, tuple(self.kinds), tuple(self.wanted), tuple(self.sizes_found)
 
     # ---- programs
     def program(
@@ -234,7 +242,8 @@ class Plan:
             likely = self._changing(numbers)
             lifted = {
                 i for i, n in enumerate(numbers)
-                if i not in self.constant and (self._is_input(i, n, sizes, i in lasting) or self._role(i) in likely)
+                if i not in self.constant and (not self.is_exact or type(n) is Drawn)
+                and (self._is_input(i, n, sizes, i in lasting) or self._role(i) in likely)
             }
             try:
                 with collection_held():
@@ -242,8 +251,9 @@ class Plan:
                     return Specialized(made.built(writes), made.names, made.derived, numbers)
             except (TypeError, WeftError):
                 numbered = {i for i in lifted if i >= self.sizes} - self.constant
-                if not numbered:
+                if not numbered and (self.is_exact or not self.finds):
                     raise
+                self.is_exact = not numbered  # what is asked about sizes that the program finds, numbers may answer
                 self.constant |= numbered  # a kernel takes one of them as it is alone
 
     def _role(self, i: int) -> Any:
@@ -278,7 +288,7 @@ class Plan:
             return False
         is_size = number > 1 and number in sizes
         if turn in self.scalars:
-            return math.isfinite(number) and (is_size or number not in _SIMPLE)
+            return math.isfinite(number) and (is_size or number not in SIMPLE)
         return is_size or number > (1 if turn in self.listed else _MOST_DIMS)
 
 
@@ -286,7 +296,12 @@ def _literal(a: Any) -> Any:
     """An argument, told apart from others that are equal to it: 1, 1.0 and True."""
     if type(a) is tuple:
         return tuple(map(_literal, a))
-    return a if isinstance(a, (InputOf, ResultOf, NumberOf)) else (type(a), repr(a))
+    return a if isinstance(a, (InputOf, ResultOf, NumberOf, NumberFound)) else (type(a), repr(a))
+
+
+def found_with(values: Sequence[Deferred]) -> list[FoundSize]:
+    """The sizes of these values that a run finds."""
+    return list(unknown_in(tuple([v.type_.shape for v in values if v.type_.is_symbolic])))
 
 
 class Plans:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from weft.lazy.values import Deferred, Node
+from weft.lazy.values import Deferred, Node, SizeOf
 from weft.ops.op import Op
 from weft.types.tensor_type import TensorType
 
@@ -126,9 +126,15 @@ class Opened:
                 self._values[entry.position, i] = value
 
     def _standing_in(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple([
-            self.value(a) if type(a) is Deferred else self._standing_in(a) if type(a) is tuple else a for a in args
-        ])
+        return tuple(map(self._stands_for, args))
+
+    def _stands_for(self, a: Any) -> Any:
+        kind = type(a)
+        if kind is Deferred:
+            return self.value(a)
+        if kind is SizeOf:
+            return SizeOf(a.expr, tuple([(name, self.value(value), axis) for name, value, axis in a.sources]))
+        return self._standing_in(a) if kind is tuple else a
 
     def _open_rule(self, entry: Node, rule: Recorded, operands: tuple[Any, ...]) -> list[Deferred]:
         made: list[list[Deferred]] = []

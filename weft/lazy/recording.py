@@ -8,10 +8,12 @@ from typing import Any
 from weft.functionalizer.storage import Order
 from weft.functionalizer.views import show
 from weft.functionalizer.writes import Path, replay
+from weft.lazy.calls import Drawn, decides, needed_for
 from weft.lazy.device import LazyDevice
 from weft.lazy.payload import CALLS, LazyPayload, LazyStorage
 from weft.lazy.recorded import NEXT_NUMBER, OperandOf, Recorded, RecordedCall, ResultOf, Structure
-from weft.lazy.trace import Drawn, State, Trace, decides, needed_for
+from weft.lazy.states import State
+from weft.lazy.trace import Trace
 from weft.lazy.values import Array, Cell, Deferred
 from weft.ops.geometry import Geometry
 from weft.ops.op import Op
@@ -33,6 +35,8 @@ class Unrecordable(WeftError):
 # ---- where rules are recorded
 class _Calls(Trace):
     """A trace that notes what identifies its calls."""
+
+    finds_sizes = False
 
     def __init__(self, device: str) -> None:
         super().__init__(device)
@@ -57,6 +61,7 @@ class _Device(LazyDevice):
     def __init__(self, name: str, make: Callable[[LazyDevice], Backend]) -> None:
         super().__init__(name)
         self.trace = _Calls(name)
+        self.trace.compute = self.compute
         self.backend = make(self)
 
     def bytes_of(self, value: Deferred, what: str) -> Array:

@@ -124,7 +124,7 @@ class Rules:
             kind = type(a)
             if kind in plain_kinds or isinstance(a, LazyPayload):
                 data = self._device.shown(a)
-                if data is None:
+                if data is None or data.env is not None:
                     return None
                 value = data.read()
                 operands.add(a, data, value)

@@ -7,22 +7,35 @@ traced, without a graph being built or hashed, and the last state knows the prog
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Iterable, Sequence
-from types import CodeType
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 from weakref import ref
 
 import numpy as np
 
 import weft.lazy.metrics as metrics
+from weft.lazy.calls import (
+    Drawn,
+    NoValue,
+    decides,
+    is_symbolic,
+    new_sizes,
+    result_types,
+    same_as,
+    seen_types,
+    sign_of,
+    values_in,
+)
 from weft.lazy.recorded import Recorded
-from weft.lazy.values import Deferred, Node, computed
+from weft.lazy.states import State
+from weft.lazy.values import Deferred, Node, SizeOf, computed
 from weft.ops.op import Op
-from weft.support.errors import WeftError
-from weft.support.locations import Mark, is_internal
+from weft.types import shape_env
+from weft.types.dims import Dim, Expr
 from weft.types.dtype import DType
+from weft.types.found import FoundSizes, SizeNeeded, bare_size, settled, settled_type, tell, unknown_in
 from weft.types.tensor_type import TensorType
 
 MOST_STATES = 1 << 18  # then all are forgotten: what comes is traced as if for the first time
@@ -30,52 +43,8 @@ INDEX_BITS = 32  # of a call's results, in the number that names a result
 LONGEST = 1 << 14  # calls that may wait; then they are run
 
 
-class NoValue(WeftError):
-    """An operator answers with something that no program brings: a number of Python's, or sizes that hang on values."""
-
-
-class Drawn(int):
-    """An integer that is another one at every call: a generator's key, or how far it has been used."""
-
-    def __add__(self, other: int) -> Drawn:
-        return Drawn(int(self) + other)
-
-
-class State:
-    """What was called since the cut. after: the state that follows, by the structure of the call. programs: for what is
-    wanted of the trace, the programs that give it. backwards: the graphs of backward calls that were made here; None
-    before the first one, () where the engine makes them.
-    """
-
-    __slots__ = ("after", "backwards", "code", "depth", "known", "programs", "same", "types")
-
-    def __init__(self) -> None:
-        self.after: dict[Any, State] = {}
-        self.programs: dict[Any, Any] = {}
-        self.backwards: Any = None
-        # of the call that led here: arguments as its type rule saw them last, and what it said
-        self.known: list[Any] | None = None
-        self.types: tuple[TensorType, ...] = ()
-        self.same: int | None = None  # the argument that its result is
-        self.code: CodeType | None = None  # of the user, and how many frames lay above it
-        self.depth = 0
-
-    def mark(self, depth: int) -> Mark | None:
-        """The user's line that made the call: where it was the last time, unless other code stands there."""
-        try:
-            frame = sys._getframe(self.depth + depth)
-        except ValueError:
-            frame = None
-        if frame is not None and frame.f_code is self.code:
-            return self.code, frame.f_lasti
-        self.code, self.depth, frame = None, 0, sys._getframe(depth)
-        while frame is not None:
-            if not is_internal(frame.f_code.co_filename):
-                self.code = frame.f_code
-                return self.code, frame.f_lasti
-            self.depth += 1
-            frame = frame.f_back
-        return None
+def _nothing(values: Sequence[Deferred], what: str) -> Any:
+    raise NoValue(f"{what}: nothing is computed here")
 
 
 class Trace:
@@ -85,8 +54,13 @@ class Trace:
     their first use.
     """
 
+    finds_sizes = True  # whether results may have sizes that only the program finds
+
     def __init__(self, device: str) -> None:
         self.device = device
+        self.compute: Callable[[Sequence[Deferred], str], Any] = _nothing  # how a device computes values
+        self.sizes = FoundSizes(runs=False)  # what type rules ask
+        self.deciders: dict[Any, Expr] = {}  # sizes by what alone decides them (Op.unbacked_from)
         self.lock = threading.RLock()
         self.root = State()
         self.state = self.root
@@ -112,7 +86,16 @@ class Trace:
     def record(self, op: Op, args: tuple[Any, ...]) -> tuple[Deferred, ...]:
         """Append a call. Its type rule speaks first. Raises what that raises."""
         with self.lock:
-            return self._record(op, args)
+            known, before = len(self.inputs), len(self.nodes)
+            try:
+                return self._record(op, args)
+            except SizeNeeded as asked:
+                self._not_read(known, before)
+                if None in [size.value for size in asked.sizes]:  # it goes by sizes that it finds itself
+                    raise NoValue(f"{op.base}: its result is known when it has run") from None
+                needed = asked
+            needed.find()
+            return self.record(op, args)
 
     def _record(self, op: Op, args: tuple[Any, ...]) -> tuple[Deferred, ...]:
         numbers: list[Any] = []
@@ -122,6 +105,9 @@ class Trace:
         known, before = len(self.inputs), len(self.nodes)
         for i, a in enumerate(args):
             kind = type(a)
+            if kind is Expr:
+                a = settled(a)
+                kind = type(a)
             if kind is Deferred:
                 node = a.node
                 key.append(
@@ -143,28 +129,69 @@ class Trace:
                 value, part = self._operand(a, numbers, op.specialize is not None and decides(op, i, a))
                 held.append(value)
                 key.append(part)
-                seen.append(_types(value))
+                seen.append(seen_types(value))
         operands, structure = tuple(held), tuple(key)
-        self.count(op)
         state = self.state.after.get(structure)
         if state is None:
             state = self._new_state(structure)
-        if state.known != seen:
+        if state.known != seen or state.finds:
             try:
-                state.types = result_types(op, tuple(seen))
+                state.types = types = self._result_types(op, operands, tuple(seen))
+                state.is_symbolic = any([kind.is_symbolic for kind in types])
+                state.finds = state.is_symbolic and (new_sizes(op, types) or op.unbacked_from is not None)
             except Exception:
                 self._not_read(known, before)
                 raise
             state.known = seen
-            state.same = None if op.identity is None else _same_as(op, seen, state.types)
+            state.same = None if op.identity is None else same_as(op, seen, state.types)
+        self.count(op)
         if state.same is not None:  # a value is never written: what a call gives back as it is needs no call
             self._not_read(known, before)
             return (operands[state.same],)
         node = Node(op, operands, tuple(numbers), state.types, state.mark(2))
         self._append(node, state)
+        if state.is_symbolic:
+            return self._symbolic(node)
         if len(state.types) == 1:
             return (Deferred(self, state.types[0], node, 0),)
         return tuple([Deferred(self, kind, node, i) for i, kind in enumerate(state.types)])
+
+    def _result_types(self, op: Op, operands: tuple[Any, ...], seen: tuple[Any, ...]) -> tuple[TensorType, ...]:
+        """What the type rule says. Sizes that the run finds are symbols."""
+        if not self.finds_sizes:
+            return result_types(op, seen)
+        if op.unbacked_from is None and not is_symbolic(seen):
+            with suppress(NoValue):  # some sizes are not known
+                return result_types(op, seen)
+        with shape_env.using(self.sizes):
+            if op.unbacked_from is not None:
+                names = op.unbacked_from(*operands)
+                self.sizes.expected = [self.deciders.get(sign_of(name)) for name in names]
+            try:
+                return result_types(op, seen)
+            finally:
+                self.sizes.expected = []
+
+    def _symbolic(self, node: Node) -> tuple[Deferred, ...]:
+        """The results of a call some of whose sizes the run finds."""
+        found = tuple([Deferred(self, kind, node, i) for i, kind in enumerate(node.types)])
+        for value in found:
+            tell(value, value.type_.shape)
+            for axis, d in enumerate(value.type_.shape):
+                size = bare_size(d)
+                if size is not None and size.value is None:
+                    size.value, size.axis = value, axis
+        self._note_deciders(node)
+        return found
+
+    def _note_deciders(self, node: Node) -> None:
+        if type(node.op) is not Op or node.op.unbacked_from is None:
+            return
+        with shape_env.using(self.sizes):
+            names = node.op.unbacked_from(*node.args)
+        sizes = [d for kind in node.types for d in kind.shape if type(d) is Expr and bare_size(d) is not None]
+        if len(names) == len(sizes):
+            self.deciders.update(zip(map(sign_of, names), sizes, strict=True))
 
     def _not_read(self, known: int, before: int) -> None:
         """A call that is not appended has named inputs: whoever reads them first says what they are. Those that calls
@@ -173,7 +200,7 @@ class Trace:
         read = {id(v) for node in self.nodes[before:] for v in values_in(node.args)}
         for value in self.inputs[known:]:
             if id(value) not in read:
-                del self.turns[id(value)]
+                self.turns.pop(id(value), None)
         if not read:
             del self.inputs[known:]
 
@@ -228,11 +255,16 @@ class Trace:
             self._append(node, self.state.after.get(rule) or self._new_state(rule))
             return
         numbers: list[Any] = []
-        key: list[Any] = [node.op]
+        both = []
         for i, a in enumerate(node.args):
-            key.append(self._place(a) if type(a) is Deferred else self._operand(a, numbers, decides(node.op, i, a))[1])
-        structure = tuple(key)
+            a = settled(a.expr) if type(a) is SizeOf else a
+            both.append(self._operand(a, numbers, decides(node.op, i, a)))
+        structure = (node.op, *[part for _, part in both])
+        # sizes may have become numbers
+        node.args, node.numbers = tuple([a for a, _ in both]), tuple(numbers)
+        node.types = tuple(map(settled_type, node.types))
         self._append(node, self.state.after.get(structure) or self._new_state(structure))
+        self._note_deciders(node)
 
     def _operand(self, a: Any, numbers: list[Any], is_fixed: bool) -> tuple[Any, Any]:
         """An argument as the trace keeps it, and what the structure of the call has in its place."""
@@ -254,6 +286,8 @@ class Trace:
             return value, self._place(value)
         if a is None or kind is str or kind is DType:
             return a, a
+        if kind is Expr or kind is SizeOf:
+            return self._size(settled(a if kind is Expr else a.expr), numbers, is_fixed)
         if isinstance(a, (np.integer, np.floating, np.bool_)):
             return self._operand(a.item(), numbers, is_fixed)
         if isinstance(a, int):
@@ -261,6 +295,16 @@ class Trace:
         if isinstance(a, float):
             return self._operand(float(a), numbers, is_fixed)
         return a, a
+
+    def _size(self, expr: Dim, numbers: list[Any], is_fixed: bool) -> tuple[Any, Any]:
+        """A number that hangs on sizes which the program finds."""
+        if type(expr) is not Expr or is_fixed:
+            return self._operand(self.sizes.hint(expr), numbers, is_fixed)
+        found = sorted(
+            [(self._place(size.value), size.axis, size) for size in unknown_in(expr)], key=lambda each: str(each[:2])
+        )
+        size = SizeOf(expr, tuple([(atom.key, atom.value, axis) for _, axis, atom in found]))
+        return size, (size.renamed(), tuple([(place, axis) for place, axis, _ in found]))
 
     # ---- who holds values
     def hold(self, storage: Any) -> None:
@@ -279,6 +323,7 @@ class Trace:
         self.epoch += 1
         self.nodes, self.inputs, self.state = [], [], self.root
         self.turns = {}
+        self.deciders = {}
         self.storages = {id(s): ref(s) for s in waiting}
         for storage in waiting:
             self.bring(storage.value)
@@ -304,54 +349,3 @@ class Trace:
                 self._again(top)
 
 
-def _same_as(op: Op, seen: list[Any], types: tuple[TensorType, ...]) -> int | None:
-    """The argument that a call gives back as it is."""
-    assert op.identity is not None
-    at: int | None = op.identity(*seen)
-    return at if at is not None and len(types) == 1 and seen[at] is types[0] else None
-
-
-def decides(op: Op, i: int, a: Any) -> bool:
-    """Whether an argument's value decides what is computed: then it belongs to the structure of the call."""
-    return any(question(a) for position, question in op.specialized_positions if position == i)
-
-
-def values_in(args: Iterable[Any]) -> list[Deferred]:
-    """The deferred values among arguments, those in tuples included."""
-    found: list[Deferred] = []
-    for a in args:
-        if type(a) is Deferred:
-            found.append(a)
-        elif type(a) is tuple:
-            found.extend(values_in(a))
-    return found
-
-
-def result_types(op: Op, seen: tuple[Any, ...]) -> tuple[TensorType, ...]:
-    """The types of a call's results, by its entry's rule or a view's geometry. Raises NoValue."""
-    if op.type is not None:
-        found = op.type(*seen)
-    else:
-        from weft.ir.structure import view_type  # the geometry of a view gives its type
-
-        found = view_type(op, seen)
-    types = tuple(found) if isinstance(found, (tuple, list)) else (found,)
-    for kind in types:
-        if not isinstance(kind, TensorType) or not kind.is_complete or any(type(d) is not int for d in kind.shape):
-            raise NoValue(f"{op.base}: its result is known when it has run")
-    return types
-
-
-def _types(a: Any) -> Any:
-    if type(a) is Deferred:
-        return a.type_
-    return tuple([_types(v) for v in a]) if type(a) is tuple else a
-
-
-def needed_for(nodes: Sequence[Node], wanted: Iterable[Deferred]) -> list[int]:
-    """The positions of the calls that these values wait for, in order."""
-    needed = {v.node.position for v in wanted if v.node is not None}
-    for position in range(len(nodes) - 1, -1, -1):
-        if position in needed:
-            needed.update([v.node.position for v in values_in(nodes[position].args) if v.node is not None])
-    return sorted(needed)

@@ -5,6 +5,7 @@ and their types; their bytes come when a program that gives them has run.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from weft.ops.methods import OperatorMethods
 from weft.ops.op import Op
 from weft.support.locations import Mark
 from weft.types import dtype as dt
-from weft.types.dims import Dim
+from weft.types.dims import Dim, Expr, substitute, symbol
 from weft.types.dtype import DType
+from weft.types.found import settled_type
 from weft.types.tensor_type import TensorType, tensor_type
 
 if TYPE_CHECKING:
@@ -62,6 +64,27 @@ class Node:
         self.position = self.epoch = -1
 
 
+class SizeOf:
+    """In an argument's place: a number that hangs on sizes which the program finds. sources: of each symbol in `expr`
+    its name, a value that has this size, and in which dim.
+    """
+
+    __slots__ = ("expr", "sources")
+
+    def __init__(self, expr: Expr, sources: tuple[tuple[str, Deferred, int], ...]) -> None:
+        self.expr, self.sources = expr, sources
+
+    def renamed(self) -> Expr:
+        """The number as a formula of v0, v1, ..., which stand for the sources in order."""
+        names = {name: symbol(f"v{i}") for i, (name, _, _) in enumerate(self.sources)}
+        out = substitute(self.expr, names)
+        assert isinstance(out, Expr)
+        return out
+
+    def __str__(self) -> str:
+        return str(self.expr)
+
+
 class Deferred(OperatorMethods):
     """A value of a trace, which operators accept: rules written with operators are traced when called with it.
 
@@ -90,12 +113,29 @@ class Deferred(OperatorMethods):
         return found
 
     @property
+    def tensor_type(self) -> TensorType:
+        return self.type_
+
+    @property
     def device(self) -> str:
         return self.trace.device
 
     def is_contiguous(self) -> bool:
         """Always: a value lies row-major."""
         return True
+
+    def learn_sizes(self) -> None:
+        """Sizes that were not known are."""
+        self.type_ = settled_type(self.type_)
+
+    def find(self, values: Sequence[Deferred]) -> None:
+        """See that values are computed whose sizes somebody needs."""
+        self.trace.compute([v for v in values if v.trace is self.trace], _SIZE)
+
+    def size_at(self, axis: int) -> int:
+        """A size that only the bytes say."""
+        self.trace.compute([self], _SIZE)
+        return int(self.read().shape[axis])
 
     def read(self) -> Array:
         """The bytes of a value that is not pending. Nobody may write them."""
@@ -108,6 +148,9 @@ class Deferred(OperatorMethods):
 
     def __repr__(self) -> str:
         return f"<deferred {self.type_}>"
+
+
+_SIZE = "a size that hangs on values"
 
 
 def computed(trace: Trace, array: Array) -> Deferred:

@@ -34,7 +34,7 @@ def shown(op: Op, source: LazyPayload, rest: tuple[Any, ...]) -> list[Shown] | N
         found = show(op, source, rest).results
         if found is not None:
             found = [(steps[len(path) :], kind, geometry) for steps, kind, geometry in found]
-        if is_plain(rest):
+        if is_plain(rest) and not storage.type.is_symbolic:
             if len(_found) >= MOST:
                 _found.clear()
             _found[key] = found

@@ -28,7 +28,7 @@ class FakeContext:
 
     def new_dynamic_size(self, *, min: int = 0, max: int | None = None) -> Any:
         """A size that hangs on the values of the arguments: known when the operator has run."""
-        return SymInt(self.env.unbacked(), self.env)
+        return SymInt(self.env.unbacked(at_most=max), self.env)
 
 
 class _Running(threading.local):

@@ -195,7 +195,7 @@ class Pointwise:
         found = self.known.get(key) if key is not None else None
         if found is None:
             found = self._found(args)
-            if key is not None and _asks_nothing(args):
+            if key is not None and not found.is_passing and _asks_nothing(args):
                 if len(self.known) >= _MOST_KNOWN:
                     self.known.clear()
                 self.known[key] = found

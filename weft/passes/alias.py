@@ -13,8 +13,9 @@ from weft.support.errors import ShapeError, WeftError
 from weft.types import dtype as dt
 from weft.types.dims import Dim
 from weft.types.dtype import DType
+from weft.types.relation import Relation
 from weft.types.settled import settled_guards
-from weft.types.shape_env import Relation, ShapeEnv
+from weft.types.shape_env import ShapeEnv
 from weft.types.tensor_type import BOOL, FLOAT, INT, TensorType, Type
 
 _NUMBERS: dict[Type, DType] = {FLOAT: dt.float64, INT: dt.int64, BOOL: dt.bool_}

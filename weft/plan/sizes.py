@@ -9,7 +9,7 @@ from functools import lru_cache
 from weft.plan.words import Words
 from weft.types import dims as dm
 from weft.types.dims import Atom, Dim, Expr
-from weft.types.shape_env import lower_bound_of
+from weft.types.relation import lower_bound_of
 
 RECORD = 4  # numbers in a step: operation, word of the result, words of the two operands
 

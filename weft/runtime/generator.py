@@ -14,6 +14,7 @@ from typing import Any
 
 from weft.support.errors import NoSuchDevice, StateError
 from weft.types.dims import Dim
+from weft.types.found import alive, numbers_in
 
 _WORD = (1 << 64) - 1
 DEVICES = {"cpu"}  # types of devices whose random numbers are drawn from a generator of the CPU's
@@ -136,7 +137,7 @@ class Generator:
         with self._lock:
             here = self._here()
             first = here.offset
-            here.offset = first + numel
+            here.offset = first + (numbers_in(numel) if alive[0] else numel)
             return here.key, first
 
     def get_state(self) -> tuple[int, Dim]:

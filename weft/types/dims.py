@@ -3,7 +3,7 @@ in normal form."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Union
 
@@ -14,6 +14,7 @@ class Atom:
     """A symbol, or an operation that the polynomial form cannot open: floordiv, mod, max, min. Structural, hashable."""
 
     __slots__ = ("_hash", "args", "key", "kind")
+    is_passing = False  # whether it is of one run, so that nothing is remembered for it
 
     def __init__(self, kind: str, args: tuple[object, ...]) -> None:
         self.kind, self.args = kind, args
@@ -142,7 +143,7 @@ class Expr:
             return "0"
         out = ""
         for mono, coef in self.terms:
-            factors = [a.key for a in mono]
+            factors = [str(a) for a in mono]
             size = abs(coef)
             if size != 1 or not factors:
                 factors.insert(0, str(size))
@@ -301,6 +302,17 @@ def _size_bound(name: str) -> int | None:
     return 0 if name[0] in "su" else None
 
 
+def symbol_atoms(d: Dim) -> Iterator[Atom]:
+    """The symbols in a dim themselves, repeats included."""
+    for mono, _ in d.terms if isinstance(d, Expr) else ():
+        for atom in mono:
+            if atom.kind == "symbol":
+                yield atom
+            else:
+                for arg in atom.args:
+                    yield from symbol_atoms(arg)  # type: ignore[arg-type]
+
+
 def product(dims: Iterable[Dim]) -> Dim:
     """The product of dims; 1 for none."""
     total: Dim = 1
@@ -333,7 +345,7 @@ def combined(kind: str, a: Dim, b: Dim) -> Dim:
 def _substitute_atom(atom: Atom, values: Mapping[str, Dim]) -> Dim:
     if atom.kind == "symbol":
         name = str(atom.args[0])
-        return values[name] if name in values else symbol(name)
+        return values[name] if name in values else Expr({(atom,): 1})
     a, b = (substitute(x, values) for x in atom.args)  # type: ignore[arg-type]
     return combined(atom.kind, a, b)
 

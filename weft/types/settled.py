@@ -7,7 +7,8 @@ from math import gcd
 
 from weft.types import dims as dm
 from weft.types.dims import Atom, Dim, Expr, Monomial
-from weft.types.shape_env import Relation, ShapeEnv, ShapeGuard, lower_bound_of, positive_first
+from weft.types.relation import Relation, ShapeGuard, lower_bound_of, positive_first
+from weft.types.shape_env import ShapeEnv
 
 LONGEST = 3  # terms of what stands for a symbol: settled sizes shall not grow without end
 

@@ -11,60 +11,8 @@ from weft.support.errors import UnknownSize, WeftError
 from weft.support.locations import Location, user_location
 from weft.types import dims
 from weft.types import dtype as dt
-from weft.types.dims import Dim, Expr, Monomial
-
-
-@dataclass(frozen=True)
-class Relation:
-    """A question about symbols in normal form: `expr == 0` (op "==") or `expr < 0` (op "<")."""
-
-    op: str
-    expr: Expr
-
-    def holds(self, values: dict[str, int]) -> bool:
-        value = dims.evaluate(self.expr, values)
-        return value == 0 if self.op == "==" else value < 0
-
-    def __str__(self) -> str:
-        return _relation_text(self.op, self.expr)
-
-
-def _relation_text(op: str, expr: Expr) -> str:
-    left = {m: c for m, c in expr.terms if c > 0}
-    right = {m: -c for m, c in expr.terms if c < 0}
-    return f"{_side_text(left)} {op} {_side_text(right)}"
-
-
-def _side_text(terms: Mapping[Monomial, int]) -> str:
-    return str(Expr(terms)) if terms else "0"
-
-
-@dataclass(frozen=True)
-class ShapeGuard:
-    """An answer that the program depends on: the relation, the answer, the user's line that asked."""
-
-    relation: Relation
-    answer: bool
-    where: Location | None
-
-    def holds(self, values: dict[str, int]) -> bool:
-        return self.relation.holds(values) is self.answer
-
-    def __str__(self) -> str:
-        text = str(self.relation)
-        if not self.answer:
-            text = text.replace("==", "!=") if self.relation.op == "==" else text.replace("<", ">=")
-        return text
-
-
-@dataclass(frozen=True)
-class Demand:
-    """A relation that must not hold of unbacked sizes: where it does, the program raises an error of this class
-    with this text."""
-
-    relation: Relation
-    error: str
-    text: str
+from weft.types.dims import Atom, Dim, Expr
+from weft.types.relation import Demand, Relation, ShapeGuard, lower_bound_of, positive_first, with_most
 
 
 @dataclass(eq=False, repr=False)
@@ -82,6 +30,7 @@ class ShapeEnv:
     demands: list[Demand] = field(default_factory=list)  # what the builder has yet to put into the program
     # of each unbacked size: the line, and what to write instead
     origins: dict[str, tuple[Location | None, str]] = field(default_factory=dict)
+    most: dict[str, Dim] = field(default_factory=dict)  # what unbacked sizes never exceed
     is_over: bool = False  # whether the capture has ended: to Python, its symbols are numbers from then on
     _asked: dict[tuple[Dim, Dim], tuple[bool, Relation | None]] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -102,16 +51,19 @@ class ShapeEnv:
         """The same symbols and guards, with the values of another call as examples. What is asked of the one
         is not recorded in the other."""
         examples = {name: values[name] for name in self.examples if name in values}
-        return ShapeEnv({**self.examples, **examples}, dict(self.guards), dict(self.counts), origins=dict(self.origins))
+        return ShapeEnv(
+            {**self.examples, **examples}, dict(self.guards), dict(self.counts), origins=dict(self.origins),
+            most=dict(self.most),
+        )
 
     @property
     def has_unbacked(self) -> bool:
         """Whether any size is only known once the program runs."""
         return bool(self.counts.get("u"))
 
-    def unbacked(self, remedy: str = "") -> Expr:
+    def unbacked(self, remedy: str = "", at_most: Dim | None = None) -> Expr:
         """A size that is only known when the operator has run: a `u` symbol, that of an earlier operator where both
-        have the same.
+        have the same. at_most: what it never exceeds.
 
         remedy: what a program writes instead where it knows the size beforehand, for the error of a question
         that cannot be answered.
@@ -122,6 +74,8 @@ class ShapeEnv:
         if known is None:
             known = self.fresh("u")
             self.origins[str(known)] = (user_location(2), remedy)
+            if at_most is not None:
+                self.most[str(known)] = at_most
         return known
 
     def _origin_text(self, names: Iterable[str]) -> str:
@@ -180,6 +134,10 @@ class ShapeEnv:
         known = self.guards.get(Relation("==", positive_first(difference)))
         return known is not None and known.answer
 
+    def proves_not_less(self, difference: Expr) -> bool:
+        """Whether bounds say that it is not negative."""
+        return self._prove(Relation("<", difference)) is False
+
     def _ask(self, relation: Relation) -> bool:
         proven = self._prove(relation)
         if proven is not None:
@@ -198,9 +156,7 @@ class ShapeEnv:
         return answer
 
     def _prove(self, relation: Relation) -> bool | None:
-        least = lower_bound_of
-        low = dims.lower_bound(relation.expr, least)
-        high = dims.lower_bound(-relation.expr, least)
+        low, high = self._at_least(relation.expr), self._at_least(-relation.expr)
         if relation.op == "==":
             if (low is not None and low > 0) or (high is not None and high > 0):
                 return False
@@ -208,6 +164,23 @@ class ShapeEnv:
         if low is not None and low >= 0:
             return False
         return True if high is not None and high > 0 else None
+
+    def _at_least(self, d: Dim) -> int | None:
+        """A proven lower bound."""
+        found = dims.lower_bound(d, lower_bound_of)
+        return found if found is not None else dims.lower_bound(with_most(d, self.most_of), lower_bound_of)
+
+    def most_of(self, size: Atom) -> Dim | None:
+        """What a size never exceeds."""
+        return self.most.get(size.key)
+
+    def current(self, expr: Expr) -> Dim:
+        """What an expression that Python holds is by now: a number, once the capture has ended."""
+        return self.hint(expr) if self.is_over else expr
+
+    def text(self, d: Dim) -> str:
+        """What Python shows of a dim."""
+        return str(d)
 
     def hint(self, d: Dim) -> int:
         """The value of a dim in the example. Raises UnknownSize for what is only known while the program runs."""
@@ -219,20 +192,6 @@ class ShapeEnv:
                 f"runs{self._origin_text(dims.symbols(d))}; keep it in a tensor, or move the line out of the "
                 "compiled function"
             ) from None
-
-
-def lower_bound_of(name: str) -> int | None:
-    """Sizes are never negative; other integers may be anything."""
-    return 0 if name[0] in "su" else None
-
-
-def positive_first(difference: Expr) -> Expr:
-    """The sum or its opposite: equalities have one form."""
-    if difference.terms[0][1] < 0:
-        flipped = -difference
-        assert isinstance(flipped, Expr)
-        return flipped
-    return difference
 
 
 class _Current(threading.local):
@@ -270,14 +229,14 @@ def equal(a: Dim, b: Dim) -> bool:
         return True
     if isinstance(a, int) and isinstance(b, int):
         return a == b
-    return _required(a, b).equal(a, b)
+    return _required().equal(a, b)
 
 
 def less(a: Dim, b: Dim) -> bool:
     """Whether a < b, asked of the current environment when it hangs on symbols."""
     if isinstance(a, int) and isinstance(b, int):
         return a < b
-    return _required(a, b).less(a, b)
+    return _required().less(a, b)
 
 
 def is_zero(d: Dim) -> bool:
@@ -285,7 +244,7 @@ def is_zero(d: Dim) -> bool:
     to be: what follows must then be right for 0 too, or refuse it."""
     if isinstance(d, int):
         return d == 0
-    env = _required(d, d)
+    env = _required()
     return d.symbols() <= env.examples.keys() and env.equal(d, 0)
 
 
@@ -294,8 +253,14 @@ def is_less(a: Dim, b: Dim) -> bool:
     not to be less: that way must be right for every size."""
     if isinstance(a, int) and isinstance(b, int):
         return a < b
-    env = _required(a, b)
+    env = _required()
     return dims.symbols(a - b) <= env.examples.keys() and env.less(a, b)
+
+
+def is_never_less(a: Dim, b: Dim) -> bool:
+    """Whether it is certain that a < b does not hold. Asks nothing."""
+    difference = a - b
+    return difference >= 0 if isinstance(difference, int) else _required().proves_not_less(difference)
 
 
 def refuse_equal(a: Dim, b: Dim, error: Callable[[], WeftError]) -> None:
@@ -305,7 +270,7 @@ def refuse_equal(a: Dim, b: Dim, error: Callable[[], WeftError]) -> None:
         if difference == 0:
             raise error()
         return
-    _required(a, b).refuse(Relation("==", positive_first(difference)), error)
+    _required().refuse(Relation("==", positive_first(difference)), error)
 
 
 def refuse_less(a: Dim, b: Dim, error: Callable[[], WeftError]) -> None:
@@ -315,7 +280,7 @@ def refuse_less(a: Dim, b: Dim, error: Callable[[], WeftError]) -> None:
         if difference < 0:
             raise error()
         return
-    _required(a, b).refuse(Relation("<", difference), error)
+    _required().refuse(Relation("<", difference), error)
 
 
 def refuse_negative(sizes: Sequence[Dim], error: Callable[[], WeftError]) -> None:
@@ -360,7 +325,7 @@ def fixed(d: Dim) -> int:
     value, with a guard."""
     if isinstance(d, int):
         return d
-    env = _required(d, d)
+    env = _required()
     value = env.hint(d)
     env.equal(d, value)
     return value
@@ -382,12 +347,17 @@ def _is_one(d: Dim) -> bool:
     """Whether a dim is 1 in the example. Asks nothing."""
     if isinstance(d, int):
         return d == 1
-    env = _current.env
-    return env is not None and d.symbols() <= env.examples.keys() and dims.evaluate(d, env.examples) == 1
+    env = _required()
+    return d.symbols() <= env.examples.keys() and dims.evaluate(d, env.examples) == 1
 
 
-def _required(a: Dim, b: Dim) -> ShapeEnv:
-    env = _current.env
-    if env is None:
-        env = ShapeEnv()  # nothing to ask: structure alone must answer
-    return env
+_outside: list[ShapeEnv] = [ShapeEnv()]  # nothing to ask: structure alone must answer
+
+
+def answer_outside(env: ShapeEnv) -> None:
+    """Let an environment answer where no capture and no pass does."""
+    _outside[:] = [env]
+
+
+def _required() -> ShapeEnv:
+    return _current.env or _outside[0]

@@ -36,14 +36,12 @@ class SymInt:
 
     @property
     def expr(self) -> Dim:
-        """What it stands for; a number once the capture has ended."""
-        if self.env.is_over and type(self._expr) is Expr:
-            self._settle()
+        """What it stands for; a number once the capture has ended, or a run has found it."""
+        if type(self._expr) is Expr:
+            self._expr = self.env.current(self._expr)
+            if type(self._expr) is int:
+                self.env = _SETTLED  # whichever environment asks
         return self._expr
-
-    def _settle(self) -> None:
-        """Become the number of the call that was captured, in whichever environment asks."""
-        self._expr, self.env = self.env.hint(self._expr), _SETTLED
 
     def _wrap(self, value: Dim) -> IntLike:
         return wrap(value, self._asked())
@@ -195,7 +193,7 @@ class SymInt:
         return str(int(self))
 
     def __repr__(self) -> str:
-        return str(self.expr)
+        return self.env.text(self.expr)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.array(int(self), dtype)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from weakref import WeakValueDictionary
 
 from weft.types import dims as dm
-from weft.types.dims import Dim
+from weft.types.dims import Dim, Expr
 from weft.types.dtype import DType
 
 Dims = tuple[Dim | None, ...]
@@ -18,6 +18,7 @@ class Type:
 
     __slots__ = ("__weakref__", "text")
     text: str
+    is_passing = False
 
     def __str__(self) -> str:
         return self.text
@@ -41,10 +42,12 @@ class TensorType(Type):
     """dtype, device and dims of a tensor; None means unknown, dims None means unknown rank.
     Build with `tensor_type`."""
 
-    __slots__ = ("device", "dims", "dtype")
+    __slots__ = ("device", "dims", "dtype", "is_passing", "is_symbolic")
     dtype: DType | None
     dims: Dims | None
     device: str
+    is_symbolic: bool  # whether a size hangs on symbols
+    is_passing: bool  # whether on those of one run, so that nothing is remembered for it
 
     @property
     def ndim(self) -> int:
@@ -103,11 +106,15 @@ def _made_or_alive(key: _Facts) -> TensorType:
     if found is None:
         made = TensorType()
         made.dtype, made.dims, made.device = key
+        made.is_symbolic = made.dims is not None and any([type(d) is Expr for d in made.dims])
+        symbols = [atom for d in made.dims or () if type(d) is Expr for atom in dm.symbol_atoms(d)]
+        made.is_passing = any([atom.is_passing for atom in symbols])
         made.text = _tensor_text(*key)
         found = _ALIVE.setdefault(key, made)  # another thread may have been faster
-    if len(_RECENT) >= _LIMIT:
-        _RECENT.clear()
-    _RECENT[key] = found
+    if not found.is_passing:
+        if len(_RECENT) >= _LIMIT:
+            _RECENT.clear()
+        _RECENT[key] = found
     return found
 
 

@@ -50,7 +50,7 @@ def is_mask(dtype: dt.DType | None) -> bool:
 
 
 def indexed_dims(
-    self: TensorType, indices: Sequence[TensorType | None], run_size: Callable[[], Dim | None]
+    self: TensorType, indices: Sequence[TensorType | None], share_of: Callable[[tuple[Dim, ...]], Dim | None]
 ) -> tuple[Dim | None, ...]:
     """The dims of an advanced indexing. Raises IndexBoundsError for too many or unfit indices."""
     dims = self.shape
@@ -68,7 +68,7 @@ def indexed_dims(
             raise IndexBoundsError(f"too many indices for tensor of dimension {len(dims)}")
         if is_mask(index.dtype):
             _check_mask(index, dims, axis)
-            shapes.append((run_size(),))
+            shapes.append((share_of(index.shape),))
         else:
             shapes.append(index.shape)
         used.extend(range(axis, axis + width) if width else (axis,))

@@ -15,7 +15,7 @@ from weft.catalogue.indexing.checks import (
     is_mask,
 )
 from weft.catalogue.samples import B, F, I, case, draw
-from weft.catalogue.shapes.rearranging import run_size
+from weft.catalogue.shapes.rearranging import share_of
 from weft.ops.op import NOT_DIFFERENTIABLE, Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims, dims_text, normalize_dim
@@ -162,7 +162,7 @@ define(
 def _index_type(self: TensorType, indices: Sequence[TensorType | None]) -> TensorType:
     if not self.is_complete or any(i is not None and not i.is_complete for i in indices):
         return tensor_type(self.dtype, None)
-    dims = indexed_dims(self, indices, run_size)
+    dims = indexed_dims(self, indices, share_of)
     return tensor_type(self.dtype, dims, self.device)
 
 
@@ -191,9 +191,8 @@ index = define(
 def _masked_select_type(self: TensorType, mask: TensorType) -> TensorType:
     if mask.dtype is not None and mask.dtype is not dt.bool_:
         raise DTypeError("masked_select: expected BoolTensor for mask")
-    if self.is_complete and mask.is_complete:
-        broadcast_dims("masked_select", [self.shape, mask.shape])
-    return tensor_type(self.dtype, (run_size(),), self.device)
+    dims = broadcast_dims("masked_select", [self.shape, mask.shape]) if self.is_complete and mask.is_complete else None
+    return tensor_type(self.dtype, (share_of(dims),), self.device)
 
 
 def _are_alike(self: TensorType, mask: TensorType) -> bool:
@@ -235,7 +234,7 @@ def _masked_select_back(g: Any, self_dims: tuple[Dim, ...], mask: Any) -> Any:
 
 
 def _nonzero_type(self: TensorType) -> TensorType:
-    return tensor_type(dt.int64, (run_size(), None if self.dims is None else len(self.dims)), self.device)
+    return tensor_type(dt.int64, (share_of(self.dims), None if self.dims is None else len(self.dims)), self.device)
 
 
 define(

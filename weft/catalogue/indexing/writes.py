@@ -185,7 +185,7 @@ def _index_put_type(
             f"{values.dtype} for the source."
         )
     if self.is_complete and all(i is None or i.is_complete for i in indices):
-        indexed_dims(self, indices, lambda: None)
+        indexed_dims(self, indices, lambda dims: None)
     return self
 
 

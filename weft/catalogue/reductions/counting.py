@@ -10,7 +10,7 @@ from weft.catalogue.reductions.extrema import picked_gradient
 from weft.catalogue.reductions.sorting import first_and, stable_order
 from weft.catalogue.reductions.sums import reduced_type
 from weft.catalogue.samples import F, I, case, draw
-from weft.catalogue.shapes.rearranging import run_size
+from weft.catalogue.shapes.rearranging import run_size, share_of
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
@@ -238,12 +238,14 @@ def _runs(x: Array, dim: int | None) -> tuple[Array, Array, Array]:
 
 
 def _runs_type(self: TensorType, dim: int | None) -> tuple[TensorType, TensorType, TensorType]:
-    found = run_size()
-    counts = tensor_type(dt.int64, (found,), self.device)
     if dim is None:
-        return tensor_type(self.dtype, (found,), self.device), self.with_dtype(dt.int64), counts
+        found = share_of(self.dims)
+        runs = tensor_type(self.dtype, (found,), self.device)
+        return runs, self.with_dtype(dt.int64), tensor_type(dt.int64, (found,), self.device)
     at = normalize_dim("unique_consecutive", dim, self.ndim)
     dims = self.shape or (1,)
+    found = share_of((dims[at],))
+    counts = tensor_type(dt.int64, (found,), self.device)
     kept = tuple(found if i == at else d for i, d in enumerate(dims))
     return tensor_type(self.dtype, kept, self.device), tensor_type(dt.int64, (dims[at],), self.device), counts
 

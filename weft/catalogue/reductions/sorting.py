@@ -8,7 +8,7 @@ import numpy as np
 
 from weft.catalogue.reductions.extrema import picked_gradient, shared_among_ties
 from weft.catalogue.reductions.sums import reduced_type
-from weft.catalogue.shapes.rearranging import run_size
+from weft.catalogue.shapes.rearranging import share_of
 from weft.ops.op import NOT_DIFFERENTIABLE, Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
@@ -240,7 +240,7 @@ def _unique_along(
 
 def _unique2_type(self: TensorType, *flags: bool) -> tuple[TensorType, TensorType, TensorType]:
     """The distinct elements: how many there are is known only when the operator has run."""
-    found = (run_size(),)
+    found = (share_of(self.dims),)
     return tensor_type(self.dtype, found, self.device), self.with_dtype(dt.int64), tensor_type(
         dt.int64, found, self.device
     )
@@ -249,7 +249,8 @@ def _unique2_type(self: TensorType, *flags: bool) -> tuple[TensorType, TensorTyp
 def _unique_dim_type(self: TensorType, dim: int, *flags: bool) -> tuple[TensorType, TensorType, TensorType]:
     if not self.ndim:
         raise StateError("unique_dim: a 0-dim tensor has no slices")
-    axis, found = normalize_dim("unique_dim", dim, self.ndim), run_size()
+    axis = normalize_dim("unique_dim", dim, self.ndim)
+    found = share_of((self.shape[axis],))
     kept = tensor_type(self.dtype, tuple(found if i == axis else d for i, d in enumerate(self.shape)), self.device)
     return kept, tensor_type(dt.int64, (self.shape[axis],), self.device), tensor_type(dt.int64, (found,), self.device)
 

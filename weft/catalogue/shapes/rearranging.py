@@ -101,11 +101,16 @@ define(
 )
 
 
-def run_size(remedy: str = "") -> Dim | None:
+def run_size(remedy: str = "", at_most: Dim | None = None) -> Dim | None:
     """A size that is only known when the operator has run: a `u` symbol inside a graph, else unknown.
-    remedy: see ShapeEnv.found."""
+    remedy, at_most: see ShapeEnv.unbacked."""
     env = shape_env.current_env()
-    return None if env is None else env.unbacked(remedy)
+    return None if env is None else env.unbacked(remedy, at_most)
+
+
+def share_of(dims: Sequence[Dim | None] | None) -> Dim | None:
+    """The size of what is picked among elements of these dims."""
+    return run_size(at_most=None if dims is None or None in dims else dm.product(dims))  # type: ignore[arg-type]
 
 
 def _repeat_index_type(repeats: TensorType, output_size: int | None) -> TensorType:

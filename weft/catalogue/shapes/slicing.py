@@ -70,7 +70,8 @@ def clamp_index(index: Dim, size: Dim) -> Dim:
     if _hangs_on_the_run(index) or _hangs_on_the_run(size):
         if isinstance(index, int) and index < 0:
             index = index + size
-        return dm.minimum(dm.maximum(index, 0), size)
+        first = dm.maximum(index, 0)
+        return first if shape_env.is_never_less(size, first) else dm.minimum(first, size)
     if shape_env.less(index, 0):
         index = index + size
         if shape_env.less(index, 0):
@@ -119,15 +120,15 @@ def _narrow(self: Any, dim: int, start: Any, length: Dim) -> Any:
         raise ShapeError("narrow() cannot be applied to a 0-dim tensor.")
     at = normalize_dim("narrow", dim, self.ndim)
     size = self.dims[at]
-    if shape_env.less(length, 0):
-        raise ShapeError("narrow(): length must be non-negative.")
+    shape_env.refuse_less(length, 0, lambda: ShapeError("narrow(): length must be non-negative."))
     first = start
     if shape_env.less(first, 0):
         first = first + size
     if shape_env.less(first, 0) or shape_env.less(size, first):
         raise IndexBoundsError(f"start out of range (expected to be in range of [-{size}, {size}], but got {start})")
-    if shape_env.less(size, first + length):
-        raise ShapeError(f"start ({first}) + length ({length}) exceeds dimension size ({size}).")
+    shape_env.refuse_less(size, first + length, lambda: ShapeError(
+        f"start ({first}) + length ({length}) exceeds dimension size ({size})."
+    ))
     return aten.slice(self, at, first, first + length)
 
 

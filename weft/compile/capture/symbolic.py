@@ -17,7 +17,8 @@ from weft.support.locations import user_location
 from weft.tensor.payload import Payload
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Dim
-from weft.types.shape_env import ShapeEnv, ShapeGuard
+from weft.types.relation import ShapeGuard
+from weft.types.shape_env import ShapeEnv
 from weft.types.sym import wrap
 from weft.types.tensor_type import TensorType
 

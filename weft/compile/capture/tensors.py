@@ -31,7 +31,7 @@ from weft.tensor.tensor import Tensor
 from weft.tensor.views import view_of
 from weft.types import dtype as dt
 from weft.types import shape_env
-from weft.types.shape_env import ShapeGuard
+from weft.types.relation import ShapeGuard
 from weft.types.sym import SymInt, wrap
 from weft.types.tensor_type import TensorType, tensor_type
 

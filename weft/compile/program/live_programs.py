@@ -18,7 +18,8 @@ from weft.compile.program.program_cache import is_stampable
 from weft.ir.graph import Graph
 from weft.passes.run import is_watched
 from weft.support.knobs import knobs
-from weft.types.shape_env import ShapeEnv, ShapeGuard
+from weft.types.relation import ShapeGuard
+from weft.types.shape_env import ShapeEnv
 
 if TYPE_CHECKING:
     from weft.codegen.program.compile import Code

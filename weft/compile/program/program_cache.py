@@ -14,7 +14,8 @@ from weft.runtime.cache import Cache
 from weft.support.errors import WeftError
 from weft.types.dims import Expr
 from weft.types.parse import parse_dim
-from weft.types.shape_env import Relation, ShapeEnv, ShapeGuard
+from weft.types.relation import Relation, ShapeGuard
+from weft.types.shape_env import ShapeEnv
 
 
 def program_key(graph: Graph) -> str:

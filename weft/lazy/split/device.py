@@ -82,6 +82,7 @@ class SplitDevice(LazyDevice):
 
     def __init__(self, cuts: Cuts, native: str | None = None) -> None:
         super().__init__("cpu")
+        self.trace.finds_sizes = False
         self.native = native  # what programs are compiled by; None: as the knob says
         self.cuts = cuts
         self.rules = Rules(self, Lazy)
