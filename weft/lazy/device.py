@@ -153,11 +153,10 @@ class LazyDevice:
         trace = self.trace
         for value in wanted:
             trace.bring(value)
-        sizes = found_with(wanted)
-        while alike := _others_of(sizes, trace, wanted):  # from now on their sizes are numbers in the trace
+        while alike := _others_of(found_with(wanted), trace, wanted):  # their sizes are numbers from now on
             wanted += alike
-            sizes = found_with(wanted)
         wanted.sort(key=_position)
+        sizes = found_with(wanted)
         key = (*map(_position, wanted), *[(_position(size.value), size.axis) for size in sizes])
         plan: Plan | None = trace.state.programs.get(key)
         if plan is None:
