@@ -79,6 +79,8 @@ class LazyStorage(Storage[Deferred]):
 
     def learn_sizes(self) -> None:
         """Sizes that were not known are."""
+        if not self.type.is_symbolic:
+            return
         kind = self.type = settled_type(self.type)
         self.geometry = row_major(kind) if self.order is None else ordered(kind.shape, self.order)
 
