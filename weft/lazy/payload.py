@@ -85,6 +85,11 @@ class LazyStorage(Storage[Deferred]):
         self.geometry = row_major(kind) if self.order is None else ordered(kind.shape, self.order)
 
     @property
+    def nbytes(self) -> Any:
+        """Bytes of the base."""
+        return wrap(self.bytes_there(), SIZES)
+
+    @property
     def address(self) -> int:  # type: ignore[override]
         """Where the base's bytes lie; asks for them."""
         return int(self.device.bytes_of(self.value, "data_ptr()").ctypes.data)
