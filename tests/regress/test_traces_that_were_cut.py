@@ -154,3 +154,10 @@ def test_bits_of_a_lazy_value_that_lies_otherwise():
     lazy.mark_step()
     shown = y.select(1, -3).view(weft.int16)
     np.testing.assert_array_equal(shown.cpu().numpy(), (2 * array[-3]).view(np.int16))
+
+
+def test_index_add_keeps_the_signs_of_complex_zeros():
+    x = weft.tensor([1 + 0j, complex(-0.0, -0.0)])
+    index, rows = weft.tensor([0]), weft.tensor([1 + 0j])
+    for function in (lambda x: x.index_add(0, index, rows), weft.compile(lambda x: x.index_add(0, index, rows))):
+        assert str(weft.view_as_real(function(x)).tolist()) == "[[2.0, 0.0], [-0.0, -0.0]]"

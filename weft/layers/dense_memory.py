@@ -41,7 +41,7 @@ def _let_go(tensor: Tensor) -> bool:
     then the tensor has it back."""
     storage, data = tensor._storage, tensor._data
     g: Any = tensor.geometry()  # of bytes: numbers
-    version, loans, dtype = storage.version, storage.loans, data.dtype
+    facts, dtype = (storage.version, storage.loans, storage.is_inference), data.dtype
     held = [weakref.ref(x) for x in (storage, data, storage.array, root_of(data))]
     tensor._storage = tensor._data = None
     del storage, data
@@ -50,7 +50,7 @@ def _let_go(tensor: Tensor) -> bool:
     if storage is None and not others:
         return True
     tensor._storage = Storage(others[0]) if storage is None else storage
-    tensor._storage.version, tensor._storage.loans = version, loans
+    tensor._storage.version, tensor._storage.loans, tensor._storage.is_inference = facts
     tensor._data = tensor._storage.view(g.dims, g.strides, g.offset, dtype) if data is None else data
     return False
 

@@ -74,7 +74,8 @@ def _index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any = 1) 
     )
     sums = sum_rows(rows, index.reshape(-1), x.shape[at])
     if x.dtype.kind in "fc":
-        sums[np.bincount(index.reshape(-1), minlength=len(sums)) == 0] = -0.0  # so that -0.0 stays what it is
+        zero = -0.0 if x.dtype.kind == "f" else complex(-0.0, -0.0)
+        sums[np.bincount(index.reshape(-1), minlength=len(sums)) == 0] = zero  # so that -0.0 stays what it is
     added = np.moveaxis(sums, 0, at)
     return x | added.astype(x.dtype) if x.dtype == np.bool_ else (x + added).astype(x.dtype, copy=False)
 
