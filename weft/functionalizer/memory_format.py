@@ -17,11 +17,12 @@ import numpy as np
 from weft.functionalizer.storage import Order
 from weft.functionalizer.view import View
 from weft.ops.geometry import Geometry, contiguous_strides
-from weft.ops.layout import like_strides
+from weft.ops.layout import Orders, joint_strides, like_strides
 from weft.ops.op import Op
 from weft.ops.route import call
 from weft.support.errors import CaptureError, WeftError
 from weft.tensor.dense import dense_array, is_dense
+from weft.tensor.meta import MetaPayload
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Expr, evaluate
 from weft.types.shape_env import ShapeEnv
@@ -40,6 +41,10 @@ def result_orders(op: Op, args: tuple[Any, ...], env: ShapeEnv | None) -> tuple[
     """
     try:
         forms = tuple([_form(a, env) for a in args])
+        if op.lies is not None:
+            return _told(op.lies(*[_geometry(f) for f in forms]))
+        if op.scalar is not None:
+            return _told([_joint_order([a for a in args if isinstance(a, Tensor)], env)])
         key = (op, forms, tuple(map(type, forms)))
         found = _FOUND.get(key)
     except (TypeError, KeyError, CaptureError):
@@ -61,7 +66,7 @@ def is_permuted(value: Any, env: ShapeEnv | None) -> bool:
     if is_dense(value):
         return not data.flags.c_contiguous and not _descend(data.shape, data.strides)
     if not isinstance(data, View):
-        return False
+        return isinstance(data, MetaPayload) and _lies_permuted(data.geometry())
     if data.permuted is None:
         data.permuted = _is_view_permuted(data, env)
     return data.permuted
@@ -123,7 +128,7 @@ def _form(value: Any, env: ShapeEnv | None) -> Any:
         data = value._data
         if is_dense(value):
             return _form_of(data.dtype, data.shape, data.strides)
-        if not (isinstance(data, View) and data.has_geometry):
+        if not isinstance(data, MetaPayload) and not (isinstance(data, View) and data.has_geometry):
             raise TypeError("a value whose dims are not known")
         return _form_of(value.dtype.numpy, *_examples(data.geometry(), env))
     if kind is SymInt or kind is Expr:
@@ -155,18 +160,37 @@ def _stand_in(value: Any) -> Any:
     return Tensor(np.broadcast_to(array, sizes) if any(repeats) else array)
 
 
+def _joint_order(operands: list[Tensor], env: ShapeEnv | None) -> Order:
+    """The order of a pointwise operator's result."""
+    lie = [
+        Geometry(t._data.shape, t._data.strides) if is_dense(t) else Geometry(*_examples(t._data.geometry(), env))
+        for t in operands
+    ]
+    dims = np.broadcast_shapes(*[g.dims for g in lie])  # type: ignore[arg-type]
+    strides: Any = joint_strides(dims, lie)
+    return _form_of(None, dims, strides)[2]
+
+
+def _told(orders: Orders) -> tuple[Order | None, ...]:
+    """Orders as result_orders gives them."""
+    told = tuple([None if o is None or o == tuple(range(len(o))) else o for o in orders])
+    return told if any(o is not None for o in told) else ()
+
+
+def _geometry(form: Any) -> Any:
+    return _stand_in(form).geometry() if _is_form(form) else form
+
+
 def _probe(op: Op, forms: tuple[Any, ...]) -> tuple[Order | None, ...]:
     try:
         out = call(op, tuple([_stand_in(f) for f in forms]))
     except (WeftError, ValueError, TypeError, IndexError, ArithmeticError, RuntimeError):
         return ()  # it needs other sizes than 2: row-major is as good a guess as any
-    orders = tuple([_order_of(t) for t in (out if isinstance(out, (tuple, list)) else (out,))])
-    return orders if any(o is not None for o in orders) else ()
+    return _told([_order_of(t) for t in (out if isinstance(out, (tuple, list)) else (out,))])
 
 
 def _order_of(out: Any) -> Order | None:
     data = dense_array(out) if isinstance(out, Tensor) else None
     if data is None or data.flags.c_contiguous:
         return None
-    found = _form_of(data.dtype, data.shape, data.strides)[2]
-    return None if found == tuple(range(data.ndim)) else found
+    return _form_of(data.dtype, data.shape, data.strides)[2]

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.functionalizer.memory_format import is_permuted, result_orders
+from weft.functionalizer.storage import Order
 from weft.ops.geometry import Geometry, contiguous, contiguous_strides
-from weft.ops.layout import joint_strides
+from weft.ops.layout import joint_strides, ordered
 from weft.ops.op import Op
 from weft.support.errors import StateError, Unsupported
 from weft.tensor.backend import META_RANK, Args, Backend, register
 from weft.tensor.meta import DEVICE, MetaPayload, is_meta, like, meta_tensor
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import view_of
 from weft.types.dims import Expr
@@ -31,7 +34,12 @@ class Meta(Backend):
             if op.decompose is None:
                 raise Unsupported(f"{op.name}: has no type rule, so it gives nothing for tensors on device meta")
             return self.open(op, args)
-        return _made(op, op.type(*[_type_of(op, a) for a in args]), args)
+        result = op.type(*[_type_of(op, a) for a in args])
+        orders = _orders(op, args)
+        if isinstance(result, (tuple, list)):
+            made = [_made(op, r, args, orders[i] if orders else None) for i, r in enumerate(result)]
+            return type(result)(*made) if hasattr(result, "_fields") else tuple(made)
+        return _made(op, result, args, orders[0] if orders else None)
 
     def write(self, op: Op, args: Args) -> None:
         """The version moves. copy_ may bring values to meta, where they end."""
@@ -91,10 +99,19 @@ def _type_of(op: Op, value: Any) -> Any:
     return value
 
 
-def _made(op: Op, result: Any, args: tuple[Any, ...]) -> Any:
-    if isinstance(result, (tuple, list)):
-        made = [_made(op, r, args) for r in result]
-        return type(result)(*made) if hasattr(result, "_fields") else tuple(made)
+def _orders(op: Op, args: Args) -> tuple[Order | None, ...]:
+    """The order of dims that each result has on arrays; () where all are row-major, and for pointwise operators."""
+    if op.scalar is not None or (op.lies is None and not is_permuted(args, None)):
+        return ()
+    state = (modes.grad, modes.special, modes.capture)
+    modes.grad, modes.special, modes.capture = False, None, None
+    try:
+        return result_orders(op, args, None)
+    finally:
+        modes.grad, modes.special, modes.capture = state
+
+
+def _made(op: Op, result: Any, args: tuple[Any, ...], order: Order | None) -> Any:
     if not isinstance(result, TensorType):
         raise _data_dependent(op)
     if not result.is_complete or any(isinstance(d, Expr) for d in result.shape):
@@ -102,6 +119,8 @@ def _made(op: Op, result: Any, args: tuple[Any, ...]) -> Any:
     strides = None
     if op.scalar is not None:
         strides = joint_strides(result.shape, [a.geometry() for a in args if isinstance(a, Tensor)])
+    if order is not None:
+        return meta_tensor(result, ordered(result.shape, order))
     return meta_tensor(result, None if strides is None else Geometry(result.shape, strides))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from weft.layers import dense_memory
 from weft.ops import compute
 from weft.ops.geometry import contiguous_strides
-from weft.ops.layout import like_strides
+from weft.ops.layout import Orders, like_strides, ordered
 from weft.ops.op import Op
 from weft.ops.plan import LARGE
 from weft.ops.planned import sign
@@ -59,7 +59,8 @@ class Dense(Backend):
             return out
         if op.decompose is not None:
             return forget_base(self.open(op, args))
-        return wrap(compute.evaluate(op, unwrap(args)))
+        out = wrap(compute.evaluate(op, unwrap(args)))
+        return out if op.lies is None else _placed(out, op.lies(*[_geometry(a) for a in args]))
 
     def write(self, op: Op, args: Args) -> None:
         """Put the value into the bytes of args[0]."""
@@ -140,6 +141,25 @@ def _laid_out(data: Array, strides: tuple[int, ...]) -> Array:
     laid: Array = np.ndarray(data.shape, memory.dtype, memory, 0, tuple(s * size for s in strides))
     laid[...] = data
     return laid
+
+
+def _geometry(value: Any) -> Any:
+    return compute.geometry_of(value._data) if isinstance(value, Tensor) else value
+
+
+def _placed(out: Any, orders: Orders) -> Any:
+    """Results with their dims in other orders in memory."""
+    if not isinstance(out, tuple):
+        return _in_order(out, orders[0])
+    return tuple([_in_order(t, order) for t, order in zip(out, orders, strict=True)])
+
+
+def _in_order(tensor: Tensor, order: tuple[int, ...] | None) -> Tensor:
+    data = tensor._data
+    if order is None or order == tuple(range(data.ndim)) or not data.size:
+        return tensor
+    strides: Any = ordered(data.shape, order).strides
+    return Tensor(_laid_out(data, strides))
 
 
 # ---- views

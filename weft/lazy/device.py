@@ -201,18 +201,14 @@ class LazyDevice:
     # ---- orders in memory
     def orders_of(self, op: Op, args: tuple[Any, ...]) -> tuple[Order | None, ...]:
         """The order of dims that each result has in eager mode; () where all are row-major."""
-        for a in args:
-            if isinstance(a, Tensor):
-                if not self._is_row_major(a._data):
-                    break
-            elif type(a) is tuple:
-                break
-        else:
-            return ()
-        if not is_permuted(args, None):
+        if op.lies is None and not (self._may_be_permuted(args) and is_permuted(args, None)):
             return ()
         with by_itself():
             return result_orders(op, args, None)
+
+    def _may_be_permuted(self, args: tuple[Any, ...]) -> bool:
+        """Whether it takes a closer look at the arguments."""
+        return any([type(a) is tuple or (isinstance(a, Tensor) and not self._is_row_major(a._data)) for a in args])
 
     def _is_row_major(self, data: Any) -> bool:
         """Whether a payload surely lies so."""

@@ -4,11 +4,13 @@ and `*_like` factories give them."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from weft.ops.geometry import Geometry, contiguous_strides
 from weft.types.dims import Dim
 
 Dims = tuple[Dim, ...]
+Orders = Sequence[tuple[int, ...] | None]  # of the dims of results, from the outermost in memory; None: row-major
 
 
 def joint_strides(dims: Dims, operands: Sequence[Geometry]) -> Dims:
@@ -74,6 +76,18 @@ def _dense(dims: Dims, order: Sequence[int]) -> Dims:
     for place, i in enumerate(reversed(order)):
         strides[i] = found[place]
     return tuple(strides)
+
+
+def column_major(ndim: int) -> tuple[int, ...]:
+    """The order of dims of matrices that lie column by column, as LAPACK leaves them."""
+    return (*range(ndim - 2), ndim - 1, ndim - 2)
+
+
+def innermost(g: Geometry, dim: int) -> tuple[int, ...]:
+    """The order of dims where one lies innermost and the others as they did."""
+    at = dim % g.ndim
+    strides: Any = g.strides  # integers
+    return (*sorted([i for i in range(g.ndim) if i != at], key=lambda i: -strides[i]), at)
 
 
 def ordered(dims: Dims, order: tuple[int, ...]) -> Geometry:

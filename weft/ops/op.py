@@ -162,6 +162,8 @@ class Op:
         enter: who answers calls on tensors in place of the walk, `enter(walk, op, args)` (an operator of the user's has
             kernels, gradients and batch rules that are registered later); `walk(op, args)` goes on from there.
         reads_any_strides: its native kernel takes operands as they lie, so that a copy to row-major order is lost work.
+        lies: how results lie in memory that are not row-major: `lies(*arguments)` gives an order of dims for each, from
+            the outermost to the innermost (None: row-major), with a Geometry in place of each tensor.
         node: the name of its backward node, where that is not its own name and its number among the overloads;
             NodeBy, where it hangs on an argument.
         padding: what may stand behind the end of an example that is padded to the size of a longer one, so that the
@@ -203,6 +205,7 @@ class Op:
     copies: Op | None = None
     scatters: Op | None = None
     reads_any_strides: bool = False
+    lies: Rule | None = None
     dynamic_output_shape: bool = False
     is_splat: bool = False
     crosses_devices: bool = False

@@ -141,12 +141,14 @@ class Calls:
         return self.add(put, (0, value))
 
     def function(
-        self, results: int | Sequence[int], large: Function | None = None, arrays: Sequence[int] = ()
+        self, results: int | Sequence[int], large: Function | None = None, arrays: Sequence[int] = (),
+        otherwise: Function | None = None, row_major: Sequence[int] = (),
     ) -> Function:
         """A function of the given registers that makes the calls and returns the result, or a tuple of results.
         Values are let go after their last use.
 
-        large: what is called instead, with the same arguments, if one of the given `arrays` is large.
+        large: what is called instead, with the same arguments, if one of the given `arrays` is large. otherwise: idem,
+        if one of the given `row_major` is not.
         """
         last: dict[int, int] = {}
         for at, (_, operands, _) in enumerate(self.steps):
@@ -160,6 +162,9 @@ class Calls:
             if large is not None and arrays
             else []
         )
+        if otherwise is not None and row_major:
+            tests = " and ".join(f"a{i}.flags.c_contiguous" for i in row_major)
+            lines.insert(0, f"if not ({tests}): return otherwise({given})")
         free = [f"t{i}" for i in range(len(self.steps), -1, -1)]
         for at, (_, operands, out) in enumerate(self.steps):
             used = [names[i] for i in operands]
@@ -180,9 +185,10 @@ class Calls:
                 else f"({''.join(names[i] + ', ' for i in results)})"
             )
         )
-        free_names = ["large", *[names[i] for i in self.constants], *[f"f{i}" for i in range(len(self.steps))]]
-        make = _written(given, tuple(free_names), tuple(lines), is_silent)
-        return make(large, *self.constants.values(), *[f for f, _, _ in self.steps])  # type: ignore[no-any-return]
+        functions = [f for f, _, _ in self.steps]
+        given_names = [names[i] for i in self.constants] + [f"f{i}" for i in range(len(functions))]
+        make = _written(given, ("large", "otherwise", *given_names), tuple(lines), is_silent)
+        return make(large, otherwise, *self.constants.values(), *functions)  # type: ignore[no-any-return]
 
 
 @lru_cache(maxsize=4096)

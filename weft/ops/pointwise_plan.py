@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from weft.ops.compute import is_default
+from weft.ops.geometry import Geometry
+from weft.ops.layout import joint_strides
 from weft.ops.op import Op
 from weft.ops.plan import Calls, Plan, cast_to, put, trace_body
 from weft.ops.rules import Pointwise
@@ -45,7 +48,36 @@ def plan_pointwise(op: Op, args: Sequence[Any], large: Function | None = None, s
         out = _written_into(calls, out, store, result.numpy == args[0].dtype)
     elif not arrays:
         out = calls.add(np.asarray, (out,))  # (of 0-dim arrays ufuncs give numbers)
-    return Plan(calls.function(out, large if is_long else None, arrays))
+    large = large if is_long else None
+    if store is not None or len(arrays) < 2:
+        return Plan(calls.function(out, large, arrays))
+    return Plan(calls.function(out, large, arrays, _in_joint_order(calls.function(out, large, arrays)), arrays))
+
+
+def _in_joint_order(compute: Function) -> Function:
+    """A plan whose result lies as the operands' joint order says, where not all are row-major: NumPy takes row-major
+    order where they disagree."""
+
+    def run(*values: Any) -> Any:
+        out = compute(*values)
+        lies = [x for v in values if type(v) is ndarray for x in (v.shape, v.strides)]
+        wanted = _joint_strides(out.shape, out.strides, out.itemsize, *lies)
+        if wanted is None:
+            return out
+        laid: Any = ndarray(out.shape, out.dtype, np.empty(out.size, out.dtype), 0, wanted)
+        laid[...] = out
+        return laid
+
+    return run
+
+
+@lru_cache(maxsize=4096)
+def _joint_strides(dims: Any, strides: Any, itemsize: int, *lies: Any) -> Any:
+    """The strides in bytes of a result for operands of these shapes and strides; None where it has them already."""
+    operands = [Geometry(*each) for each in zip(lies[::2], lies[1::2], strict=True)]
+    wanted: Any = tuple([s * itemsize for s in joint_strides(dims, operands)])
+    is_there = 0 in dims or all([a == b or n == 1 for a, b, n in zip(strides, wanted, dims, strict=True)])
+    return None if is_there else wanted
 
 
 def _written_into(calls: Calls, out: int, store: Function, is_alike: bool) -> int:

@@ -25,6 +25,10 @@ _HALF_MASK = np.int64(~((1 << 27) - 1))
 def _blocks(x: Array, compute: Callable[[Array], Array]) -> Array:
     """compute(x) by blocks, in x's shape and dtype. x is float32 or float64."""
     x = np.asarray(x)
+    if not x.flags.c_contiguous and 0 not in x.strides:  # in the order of x
+        order = sorted(range(x.ndim), key=lambda i: -x.strides[i])
+        packed = _blocks(np.ascontiguousarray(x.transpose(order)), compute)
+        return packed.transpose([order.index(i) for i in range(x.ndim)])
     if x.ndim and x.size <= _BLOCK:
         return compute(x.reshape(-1)).astype(x.dtype, copy=False).reshape(x.shape)
     flat = x.reshape(-1)

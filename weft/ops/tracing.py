@@ -70,6 +70,8 @@ class _Recorder:
         """What __weft_route__ does."""
         if op.effect not in ("pure", "raises"):
             raise Untraceable(f"{op.name} has an effect")
+        if op.lies is not None:
+            raise Untraceable(f"{op.name} has results that are not row-major")
         plain = tuple([_plain(a) for a in args])
         if op.decompose is not None:
             if op.type is not None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.linalg.square import _adjoint, _attempt, _check_square
+from weft.ops.layout import column_major
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.types.tensor_type import TensorType, tensor_type
@@ -57,6 +58,7 @@ define(
     "Gradients exist where they are distinct and the loss does not hang on the vectors' phases.",
     type=_eig_type,
     kernel=_eig,
+    lies=lambda self: (None, column_major(self.ndim)),
     vjp={"self": _eig_back},
     effect="raises",
     public=("linalg",),

@@ -11,6 +11,7 @@ import numpy as np
 from weft.catalogue.linalg.singular import check_matrix, smaller
 from weft.catalogue.linalg.square import _adjoint, _attempt, _check_square
 from weft.catalogue.samples import D, F, case, draw
+from weft.ops.layout import column_major
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError, Unsupported
@@ -107,6 +108,7 @@ define(
     "A = Q R with Q orthonormal and R upper triangular: A [..., m, n]; mode reduced, complete, or r (R alone).",
     type=_qr_type,
     kernel=_qr,
+    lies=lambda A, mode: (column_major(A.ndim),) * 2,
     vjp={"A": _qr_back},
     public=("linalg",),
     out=True,
@@ -167,6 +169,7 @@ define(
     "Raises LinAlgError.",
     type=_eigh_type,
     kernel=_eigh,
+    lies=lambda self, UPLO: (None, column_major(self.ndim)),
     vjp={"self": _eigh_back},
     effect="raises",
     public=("linalg",),

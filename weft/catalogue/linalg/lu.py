@@ -11,6 +11,7 @@ import numpy as np
 from weft.catalogue.linalg.singular import check_matrix, smaller
 from weft.catalogue.linalg.square import LinAlgError, _adjoint, _check_square, _cholesky_back, _cholesky_type
 from weft.catalogue.samples import D, F, case, draw
+from weft.ops.layout import column_major
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
@@ -273,6 +274,7 @@ define(
         _cholesky_type(self, upper), tensor_type(dt.int32, None if self.dims is None else self.shape[:-2], self.device)
     ),
     kernel=_attempted_cholesky,
+    lies=lambda self, *rest: (column_major(self.ndim), None),
     vjp={"self": lambda gs, result0, upper: _cholesky_back(gs[0], result0, upper)},
     effect="raises",
     public=("linalg",),

@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.catalogue.linalg.matmul import conjugate
 from weft.catalogue.samples import D, F, case, draw
+from weft.ops.layout import column_major
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims, dims_text
@@ -80,6 +81,7 @@ define(
     "Raises LinAlgError.",
     type=_cholesky_type,
     kernel=_cholesky,
+    lies=lambda self, *rest: (column_major(self.ndim),),
     vjp={"self": _cholesky_back},
     effect="raises",
     public=("linalg",),
@@ -107,6 +109,7 @@ define(
     node="LinalgInvExBackward0",
     type=_inv_type,
     kernel=_inv,
+    lies=lambda A: (column_major(A.ndim),),
     vjp={"A": lambda g, result: -aten.matmul(aten.matmul(_adjoint(result), g), _adjoint(result))},
     effect="raises",
     public=("linalg",),

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.samples import F, case, draw
+from weft.ops.geometry import Geometry
+from weft.ops.layout import innermost
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
@@ -33,6 +35,11 @@ def _check(n: Any, norm: str | None) -> None:
 
 def _float(dtype: DType | None) -> DType | None:
     return dtype if dtype is None or dtype.is_differentiable else dt.get_default()
+
+
+def _lies(self: Geometry, n: Any, dim: int, norm: str | None) -> tuple[tuple[int, ...]]:
+    """The dim that is transformed is the innermost."""
+    return (innermost(self, dim),)
 
 
 def _fft_type(name: str, self: TensorType, n: Dim | None, dim: int, norm: str | None) -> TensorType:
@@ -92,6 +99,7 @@ define(
     "The Fourier transform of a real signal along dim: the n // 2 + 1 frequencies from 0 on.",
     type=_rfft_type,
     kernel=_rfft,
+    lies=_lies,
     vjp={"self": _rfft_back},
     public=("fft",),
     out=True,
@@ -136,6 +144,7 @@ define(
     "The real signal of n samples whose rfft is given.",
     type=_irfft_type,
     kernel=_irfft,
+    lies=_lies,
     vjp={"self": _irfft_back},
     public=("fft",),
     out=True,
@@ -165,6 +174,7 @@ def _define_fft(name: str, words: str, inverse: bool) -> None:
         f"The {words} of a signal along dim, cut or padded to n.",
         type=lambda self, n, dim, norm: _fft_type(name, self, n, dim, norm),
         kernel=lambda x, n, dim, norm: _transformed(x, n, dim, norm, inverse),
+        lies=_lies,
         vjp={"self": lambda g, self_dims, self_dtype, n, dim, norm: _fft_back(
             g, self_dims, self_dtype, n, dim, norm, inverse
         )},
@@ -179,7 +189,7 @@ def _define_fft(name: str, words: str, inverse: bool) -> None:
         if not places:
             _check(None, norm)
             return aten.to(self, _float(self.dtype).to_complex())  # type: ignore[union-attr]
-        for at, length in reversed(places):
+        for at, length in places:  # the last is the innermost then
             self = getattr(aten, name)(self, length, at, norm)
         return self
 

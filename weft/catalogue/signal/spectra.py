@@ -28,7 +28,7 @@ def _rfft_over(self: Any, s: Sequence[Dim] | None, dim: Sequence[int] | None, no
     out = aten.fft_rfft(self, length, at, norm)
     for at, length in reversed(rest):
         out = aten.fft_fft(out, length, at, norm)
-    return out
+    return aten._contiguous_copy(out) if rest else out  # (the dim that was transformed first is the innermost)
 
 
 def _irfft_over(self: Any, s: Sequence[Dim] | None, dim: Sequence[int] | None, norm: str | None) -> Any:

@@ -58,7 +58,8 @@ class SymbolicTensors:
             raise refusal(
                 f"{op.base}() answers Python with {node.outputs[0].type}, which is only known when the program runs"
             )
-        orders = self._orders(op, args) if is_permuted(args, self.recorder.env) else ()
+        is_placed = op.lies is not None or is_permuted(args, self.recorder.env)
+        orders = self._orders(op, args) if is_placed else ()
         if orders:
             made = tuple(self.fresh(v, o) for v, o in zip(node.outputs, orders, strict=True))
             return made if op.schema.returns_list or len(made) != 1 else made[0]
