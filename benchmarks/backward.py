@@ -1,7 +1,8 @@
 """Backward calls of eager graphs: by the engine, and by compiled autograd (cached, native code included).
 
 python -m benchmarks.backward: microseconds of the backward call alone, the best of many. `chain` is 200 operators on
-1,000 elements, given per node that is walked; the others are the backward of an eager forward.
+1,000 elements, given per node that is walked, with a hook on each tensor or with a custom Function for each operator in
+two others; the others are the backward of an eager forward.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import itertools
 import time
 from collections.abc import Callable
+from typing import Any
 
 import weft
 from benchmarks.peers import machine
@@ -26,6 +28,46 @@ def chain(operators: int = 200) -> Loss:
         y = x
         for _ in range(operators // 2):
             y = (y * 1.01).sin()
+        return y.sum()
+
+    return loss
+
+
+class Double(weft.autograd.Function):
+    """A Function that saves its argument."""
+
+    @staticmethod
+    def forward(ctx: Any, x: weft.Tensor) -> weft.Tensor:
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, g: weft.Tensor) -> weft.Tensor:
+        return g
+
+
+def hooked(operators: int = 200) -> Loss:
+    """A chain of products, with a hook on each."""
+    x = weft.randn(1000, requires_grad=True)
+
+    def loss() -> weft.Tensor:
+        y = x
+        for _ in range(operators):
+            y = y * 1.01
+            y.register_hook(lambda g: None)
+        return y.sum()
+
+    return loss
+
+
+def functions(operators: int = 200) -> Loss:
+    """A chain of custom Functions."""
+    x = weft.randn(1000, requires_grad=True)
+
+    def loss() -> weft.Tensor:
+        y = x
+        for _ in range(operators):
+            y = Double.apply(y)
         return y.sum()
 
     return loss
@@ -67,7 +109,8 @@ def main() -> None:
     print(machine())
     print(f"{'':28}{'eager us':>10}{'compiled':>10}{'ratio':>8}")
     cases = {
-        "chain, per node (201)": (chain(), 201), "MLP 64-128-10, batch 32": (mlp(32, 64, 128, 10), 1),
+        "chain, per node (201)": (chain(), 201), "hooks, per node (201)": (hooked(), 201),
+        "Functions, per node (201)": (functions(), 201), "MLP 64-128-10, batch 32": (mlp(32, 64, 128, 10), 1),
         "MLP 64-128-10, batch 512": (mlp(512, 64, 128, 10), 1), "MLP 8 x 256, batch 64": (mlp(64, *[256] * 8, 10), 1),
     }
     for name, (loss, nodes) in cases.items():

@@ -263,19 +263,13 @@ class OpNode(Node):
             return self.spread(apply_functional(plan, grads, needs, packed))
         values = grads + packed
         if not modes.grad and modes.special is None:
-            table = plan.tables.get((needs, *map(type, values))) or self._table(needs, len(grads), values)
+            table = plan.tables.get((needs, *map(type, values))) or formula_table(plan, needs, len(grads), values)
             result = table.run(values)
             if result is not NOT_PLANNED:
                 return result if counts is plan.one_each else self.spread(result)
         given = grads[0] if grads[0] is not None else next(g for g in grads if g is not None)
         owner = (plan, needs, len(grads))
         return self.spread(payload_of(given).backend.apply(owner, _formula_of(*owner), values))
-
-    def _table(self, needs: tuple[bool, ...], count: int, values: tuple[Any, ...]) -> Table:
-        """New plans of the formulas for `count` gradients and values of these classes."""
-        kinds, owner = tuple(map(type, values)), (self.plan, needs, count)
-        made = planned.table_of_formula(owner, _formula_of(*owner), kinds, count)
-        return self.plan.tables.setdefault((needs, *kinds), made)
 
     def spread(self, result: tuple[Any, ...]) -> tuple[Any, ...]:
         """One gradient per edge from one per argument."""
@@ -342,6 +336,13 @@ class OpNode(Node):
 def _formula_of(plan: Plan, needs: tuple[bool, ...], count: int) -> Callable[..., Any]:
     """The gradients of a node as a function of the incoming ones, `count` of them, and of what was saved."""
     return lambda *values: apply_functional(plan, values[:count], needs, values[count:])
+
+
+def formula_table(plan: Plan, needs: tuple[bool, ...], count: int, values: tuple[Any, ...]) -> Table:
+    """New plans of a node's formulas for `count` gradients and values of these classes."""
+    kinds, owner = tuple(map(type, values)), (plan, needs, count)
+    made = planned.table_of_formula(owner, _formula_of(*owner), kinds, count)
+    return plan.tables.setdefault((needs, *kinds), made)
 
 
 _CLASSES: dict[Plan, type[OpNode]] = {}

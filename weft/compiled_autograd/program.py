@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from numpy import ndarray
 
 from weft.autograd.ownership import nobody_else_has
 from weft.compile.program.on_tensors import run_control
+from weft.compiled_autograd.direct import is_short
 from weft.compiled_autograd.evaluate import Undefined, evaluate, evaluate_as
 from weft.ir.backward_calls import ACCUMULATE_LEAF, POST_HOOK_CALL
 from weft.ir.graph import Graph, Node, Value, map_operand, values_in
@@ -61,6 +62,7 @@ class Part:
     nodes: list[Node] = field(default_factory=list)
     calls: list[tuple[int, Node]] = field(default_factory=list)
     is_piece: bool = False  # whether memory is at stake: nothing is kept between calls
+    is_short: bool = False  # whether it lies between calls of Python and has very few formulas
     first: int = 0  # the number of its first node in the graph
     behind: int = 0  # the number behind its last pure node
     last: int = 0
@@ -87,6 +89,8 @@ def parts_of(graph: Graph, leaves: int | None = None, start: int = 0) -> list[Pa
             parts[-1].behind = i + 1
         parts[-1].last = i + 1
     _find_uses(graph, parts)
+    for part in parts:
+        part.is_short = len(parts) > 2 and is_short(part.nodes)
     return parts
 
 
@@ -154,6 +158,21 @@ def _take(call: Node, values: Values) -> bool:
     return True
 
 
+class Turn(NamedTuple):
+    """What is known of a call of Python before it is made.
+
+    cuts: whether it may run code of the user's. step: its number in the walk. is_last: for a leaf, whether nobody reads
+    its gradient afterwards; ends: what nobody reads behind it. gradient: what a leaf takes.
+    """
+
+    cuts: bool
+    step: int
+    next_step: int
+    is_last: bool
+    ends: tuple[Value, ...]
+    gradient: Value | None
+
+
 _Parts = tuple[list[Part], Sequence[Run | None]]
 
 
@@ -182,7 +201,14 @@ class Program:
         self._compile = interpret_part if compile_part is None else compile_part
         self.parts = parts_of(graph, 1 if compile_part is None else None)
         self._runs = self._compiled(self.parts)
-        self._lasts, self._ends = _last_reads(graph)
+        lasts, ends = _last_reads(graph)
+        self._turns = {
+            node: Turn(
+                _cuts(node), self._steps_of(i), self._steps_of(i + 1), node in lasts, tuple(ends.get(node, ())),
+                cast(Value, node.args[1]) if node.op is ACCUMULATE_LEAF else None,
+            )
+            for i, node in enumerate(graph.nodes) if node.op.effect == "python"
+        }
         self._names = {p.name: p for p in graph.params}
         self._tensors = sum(p.type is TENSOR for p in graph.params)
         leaves = sum(node.op is ACCUMULATE_LEAF for node in graph.nodes)
@@ -248,16 +274,19 @@ class Program:
                     values.pop(value, None)
                 for i, call in part.calls:
                     if i >= start:
-                        watcher = progress if _cuts(call) else None
+                        turn = self._turns[call]
+                        watcher = progress if turn.cuts else None
                         if watcher is not None:
-                            watcher.before(self._steps_of(i), ())
-                        if call.op is ACCUMULATE_LEAF and call.args[1] in given:
-                            values[cast(Value, call.args[0])].take(values.pop(cast(Value, call.args[1])))
-                        elif not (call in self._lasts and _take(call, values)):
+                            watcher.before(turn.step, ())
+                        if turn.gradient is None:
                             self._call(i, call, values)
-                        if watcher is not None and watcher.hooks_differ(self._steps_of(i + 1)):
+                        elif turn.gradient in given:
+                            values[cast(Value, call.args[0])].take(values.pop(turn.gradient))
+                        elif not (turn.is_last and _take(call, values)):
+                            self._call(i, call, values)
+                        if watcher is not None and watcher.hooks_differ(turn.next_step):
                             raise self._diverged(i, None, values)
-                        for value in self._ends.get(call, ()):  # what it gave may be the same tensor, one again now
+                        for value in turn.ends:  # what it gave may be the same tensor, one again now
                             values.pop(value, None)
                 for value in part.dead:
                     values.pop(value, None)
@@ -273,11 +302,15 @@ class Program:
         return evaluate(call.op, args)
 
     def _call(self, i: int, call: Node, values: Values) -> None:
-        results = self.call_python(call, tuple([map_operand(a, values) for a in call.args]))
-        pattern = tuple([r is not None for r in results])
-        values.update(zip(call.outputs, results, strict=True))
-        if pattern != tuple([v.type is not NONE for v in call.outputs]):
-            raise self._diverged(i, pattern, values)
+        results = self.call_python(call, tuple([
+            values[a] if type(a) is Value else map_operand(a, values) for a in call.args
+        ]))
+        is_other = False
+        for value, result in zip(call.outputs, results, strict=True):
+            values[value] = result
+            is_other |= (result is None) is not (value.type is NONE)
+        if is_other:
+            raise self._diverged(i, tuple([r is not None for r in results]), values)
 
     def _diverged(self, last: int, pattern: tuple[bool, ...] | None, values: Values) -> Diverged:
         """The end of this graph's run, after node number `last`."""

@@ -2,71 +2,47 @@
 its steps are those, and only what stands beside them is collected.
 
 A live graph matches if walking it in the earlier order meets the same kinds of nodes with the same edges, which saved
-and deliver values of the same kinds, and if that order is its own: the latest node first. What is more than a formula
-or a leaf (hooks, Functions, writes through views) is written down anew and compared.
+and deliver values of the same kinds, and if that order is its own: the latest node first. What is more than a formula,
+a leaf, a Function or hooks on what a node made (hooks on nodes, writes through views) is written down anew and
+compared.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.engine import Walk
+from weft.autograd.function import FunctionNode
 from weft.autograd.node import Node, OpNode
 from weft.autograd.saved import SavedTensor
 from weft.compiled_autograd.evaluate import epoch
 from weft.compiled_autograd.live_hooks import LEAF as A_LEAF
 from weft.compiled_autograd.live_hooks import calls_hooks
-from weft.compiled_autograd.schedule import Scheduler, Visit
-from weft.compiled_autograd.steps import (
-    ADD,
-    FLOAT,
-    INT,
-    OP,
-    SIZE,
-    Constant,
-    Key,
-    Schedule,
-    last_call,
+from weft.compiled_autograd.records import (
+    A_FLOAT,
+    A_SIZE,
+    ABSENT,
+    ANEW,
+    CALLED,
+    DIMS,
+    FORMULA,
+    LEAF,
+    PASSED,
+    SAME,
+    TENSOR,
+    Record,
+    record_of,
 )
-from weft.compiled_autograd.writer import Place, Slots, place_of, unpacked
-from weft.types.dtype import DType
+from weft.compiled_autograd.schedule import Scheduler
+from weft.compiled_autograd.steps import ADD, Key, Schedule, last_call
+from weft.compiled_autograd.writer import Place, place_of, unpacked
 
-# How a node is taken again.
-FORMULA, LEAF, PASSED, ANEW = range(4)
-# What is expected of a value that a node saved.
-TENSOR, ABSENT, A_SIZE, AN_INT, A_FLOAT, DIMS, SAME = range(7)
-_NUMBERS = {SIZE: A_SIZE, INT: AN_INT, FLOAT: A_FLOAT}
-Slot = tuple[int, int, Any]  # kind, number, and what is expected
 TRIES = 4  # earlier walks that a call is compared with
 KEPT = 8  # for each place where they are looked for
 PLACES = 1024
-
-
-class Edge(NamedTuple):
-    """An edge of a node: where it leads, and of the gradient that is delivered there how many dims it has and of
-    which dtype, if it is checked."""
-
-    place: int
-    slot: int
-    rank: int  # -1: nothing is checked
-    dtype: DType | None
-
-
-class Record(NamedTuple):
-    """A node of the earlier walk, and what is expected of each saved value that is looked at."""
-
-    kind: int
-    type: type
-    counts: tuple[int, ...]
-    slots: tuple[Slot, ...]
-    edges: tuple[Edge | None, ...]
-    inputs: int  # gradients that may come in
-    visit: Visit
-    last: int  # number of the step behind its last
 
 
 class Mismatch(Exception):
@@ -92,7 +68,7 @@ class Recall:
         self.runs = None if plan.nodes == plan.live else [places[node] for node in plan.nodes]
         ends = [*[visit.first for visit in scheduler.visits[1:]], len(plan.steps)]
         self.records = [
-            _record(node, visit, last, scheduler, places)
+            record_of(node, visit, last, scheduler, places)
             for node, visit, last in zip(plan.live, scheduler.visits, ends, strict=True)
         ]
 
@@ -117,65 +93,6 @@ class Recall:
         return tuple(values)
 
 
-def _record(node: Node, visit: Visit, last: int, scheduler: Scheduler, places: Mapping[Node, int]) -> Record:
-    edges: list[Edge | None] = []
-    delivered = iter(visit.delivered)
-    for edge in node.edges:
-        if edge is None:
-            edges.append(None)
-            continue
-        target, slot = edge
-        gradient, _ = next(delivered, (None, None))
-        metadata = target.metadata_of_inputs[slot] if slot < len(target.metadata_of_inputs) else None
-        if gradient is None or metadata is None:
-            edges.append(Edge(places[target], slot, -1, None))
-        else:
-            edges.append(Edge(places[target], slot, len(metadata.dims), metadata.dtype))
-    kind, slots, counts = _kind(node, visit, last, scheduler)
-    return Record(kind, type(node), counts, slots, tuple(edges), len(node.metadata_of_inputs), visit, last)
-
-
-def _kind(node: Node, visit: Visit, last: int, scheduler: Scheduler) -> tuple[int, tuple[Slot, ...], tuple[int, ...]]:
-    anew: tuple[int, tuple[Slot, ...], tuple[int, ...]] = (ANEW, (), ())
-    if node.tensor_hooks or node.retain_hooks or node.pre_hooks or node.post_hooks:
-        return anew
-    first = scheduler.steps[visit.first] if last > visit.first else None
-    if type(node) is AccumulateGrad:
-        if visit.grads[0] is None and calls_hooks(node):
-            return anew
-        return (PASSED, (), ()) if first is None else (LEAF, ((SAME, 0, calls_hooks(node)),), ())
-    if not isinstance(node, OpNode):
-        return anew
-    if first is None:
-        return PASSED, (), ()
-    if first[0] != OP:
-        return anew
-    slots = _slots(first[4], scheduler.out.known[node], scheduler.slots[node.plan, first[3]])
-    return anew if slots is None else (FORMULA, slots, node.argument_counts)
-
-
-def _slots(packed: tuple[Any, ...], known: tuple[Any, ...], asked: Slots) -> tuple[Slot, ...] | None:
-    """What is expected of the values that a node saved; None where they have to be written down anew."""
-    slots: list[Slot] = []
-    for i, (value, was, (is_read, _, decides)) in enumerate(zip(packed, known, asked, strict=True)):
-        kind = type(value)
-        if not is_read:
-            continue
-        if value is None:
-            slots.append((ABSENT, i, None))
-        elif kind is int:
-            slots.append((TENSOR, i, value))
-        elif kind is str:
-            slots.append((_NUMBERS[value], i, decides))
-        elif kind is Constant:
-            slots.append((SAME, i, was))
-        elif kind is tuple and value.count(SIZE) == len(value):
-            slots.append((DIMS, i, len(value)))
-        else:
-            return None
-    return tuple(slots)
-
-
 class _Match:
     """One walk in an earlier order."""
 
@@ -189,15 +106,17 @@ class _Match:
         live = self._roots()
         latest: int = 1 << 64
         node: Any
-        sizes = self.out.sizes
+        sizes, objects = self.out.sizes, self.out.objects
         for place, record in enumerate(self.recall.records):
             node = live[place]
             kind = record.kind
             if len(node.metadata_of_inputs) != record.inputs or (kind != ANEW and (
-                node.tensor_hooks or node.retain_hooks or node.pre_hooks or node.post_hooks
-                or type(node) is not record.type
+                node.retain_hooks or node.pre_hooks or node.post_hooks
+                or (type(node) is not record.type and kind != CALLED)
             )):
                 raise Mismatch
+            if kind != ANEW and (node.tensor_hooks or record.hooks):
+                self._hooks(node, record)
             if kind == LEAF:
                 self._leaf(node, record)
                 continue
@@ -209,12 +128,16 @@ class _Match:
                 raise Mismatch
             if kind == FORMULA:
                 self._formula(node, record)
+            elif kind == CALLED:
+                if not isinstance(node, FunctionNode):
+                    raise Mismatch
+                objects.append(node)
             elif kind == ANEW:
                 self._anew(node, record)
             edges = node.edges
             if len(edges) != len(record.edges):
                 raise Mismatch
-            for edge, expected in zip(edges, record.edges, strict=True):
+            for i, (edge, expected) in enumerate(zip(edges, record.edges, strict=True)):
                 if edge is None or expected is None:
                     if edge is not expected:
                         raise Mismatch
@@ -232,6 +155,9 @@ class _Match:
                     if metadata is None or metadata.dtype is not dtype or len(metadata.dims) != rank:
                         raise Mismatch
                     sizes += metadata.dims
+                    if kind == CALLED:
+                        objects.append(node)
+                        self.out.ints.append(i)
         return self._finished(live)
 
     def _roots(self) -> list[Any]:
@@ -290,6 +216,19 @@ class _Match:
         out.places[key] = expected
         tensors.append(tensor)
         out.saved.append((value, node))
+
+    def _hooks(self, node: Node, record: Record) -> None:
+        """Hooks on the tensors that a node made, as many as there were."""
+        registered = node.tensor_hooks or {}
+        if len(registered) != len(record.hooks) or self.walk.has_turn(node) is not record.has_turn:
+            raise Mismatch
+        step = record.visit.first
+        for (index, live), (expected, count) in zip(registered.items(), record.hooks, strict=True):
+            if index != expected or len(live) != count:
+                raise Mismatch
+            if record.has_turn:
+                self.out.objects.extend(self.out.hooks.at(node, index, live.values(), step))
+                step += count
 
     def _leaf(self, node: Any, record: Record) -> None:
         calls = calls_hooks(node)

@@ -22,6 +22,7 @@ from weft.compile.program.executable import Compiled, Interpreted, make_executab
 from weft.compile.program.shape_check import shape_check
 from weft.compile.program.tensor_program import TensorProgram
 from weft.compiled_autograd.blocks import TypedBlocks
+from weft.compiled_autograd.direct import are_small, run_by_hand
 from weft.compiled_autograd.evaluate import evaluate_as
 from weft.compiled_autograd.program import Part, Run, Values, interpret_part
 from weft.ir.builder import Builder, memo_key
@@ -121,6 +122,7 @@ class NativePart:
         self.tensors = [v for v in read if v.type is TENSOR]
         self.floats = [v for v in read if v.type is FLOAT]
         self.integers = [v for v in read if v.type is not TENSOR and v.type is not FLOAT]
+        self._by_hand: Callable[[Values], None] | None = None
         self._interpret: Run | None = None
 
     def __call__(self, values: Values) -> bool:
@@ -134,6 +136,11 @@ class NativePart:
             return self._one_by_one(values)
         if wants_history:
             return self._record(values, inputs)
+        if self.part.is_short and are_small(inputs):
+            if self._by_hand is None:
+                self._by_hand = run_by_hand(self.part.nodes)
+            self._by_hand(values)
+            return False
         layouts, arrays = [], []
         numbers: list[int] = []
         for x in inputs:

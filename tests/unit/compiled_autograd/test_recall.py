@@ -183,3 +183,59 @@ def test_missing_gradients_after_a_recalled_walk(rng: Rng) -> None:
         if b.grad is not None:
             np.testing.assert_allclose(b.grad.numpy(), down * v)
     assert counters.captures - before <= 8  # for each pair one, and one by which a run goes on that began with another
+
+
+class Both(weft.autograd.Function):
+    """Two outputs, a number among the arguments, and a gradient that is not there for a large number."""
+
+    @staticmethod
+    def forward(ctx: Any, x: weft.Tensor, k: float, y: weft.Tensor) -> tuple[weft.Tensor, weft.Tensor]:
+        ctx.save_for_backward(x, y)
+        ctx.k = k
+        return x * y, x + k
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        x, y = ctx.saved_tensors
+        return grads[0] * y + grads[1], None, None if ctx.k > 2 else grads[0] * x
+
+
+@pytest.mark.parametrize("size", [5, 1 << 15])
+def test_hooks_and_functions_are_recalled(rng: Rng, size: int) -> None:
+    """Random programs whose hooks come and go, of small and of large tensors: what an earlier walk says is the
+    structure, and gradients are eager mode's."""
+    leaves = [leaf(rng, size) for _ in range(3)]
+
+    def program(choices: list[int], factor: float, told: list[int]) -> weft.Tensor:
+        x, y, z = leaves
+        for i, choice in enumerate(choices):
+            if choice == 0:
+                x, y = Both.apply(x, factor, y)
+            elif choice == 1:
+                x, y = (x * factor).sin(), y + x
+            elif choice == 2:
+                x, y = weft.stack([x, y * factor]).unbind()
+            else:
+                x, z = x * z, z.exp() * factor
+            if choice < 3:
+                y.register_hook(lambda g, i=i: (told.append(i), g if g is None else g * 2)[1])
+            if choice == 1 and factor > 1.5:
+                x.register_hook(lambda g, i=i: told.append(-i))
+                x.register_hook(lambda g, i=i: (told.append(i), g if g is None else g + 1)[1])
+        return (x + y).sum()
+
+    drawn = [(list(map(int, rng.integers(0, 4, 5))), leaves[: int(rng.integers(1, 4))]) for _ in range(2)]
+    with compared() as recalled:
+        for _ in range(24):
+            (choices, wanted), factor = drawn[int(rng.integers(2))], float(rng.choice([0.5, 1.75, 2.5]))
+            outcomes = []
+            for compiled in (False, True):
+                told: list[int] = []
+                loss = program(choices, factor, told)
+                with ca.enable() if compiled else ca.disable():
+                    grads = weft.autograd.grad(loss, wanted, allow_unused=True)
+                outcomes.append((told, [np.zeros(size) if g is None else g.numpy() for g in grads]))
+            assert outcomes[0][0] == outcomes[1][0]
+            for a, b in zip(outcomes[0][1], outcomes[1][1], strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
+    assert recalled
