@@ -223,6 +223,12 @@ class OpNode(Node):
         Raises StateError once they were freed."""
         return self.unpack()
 
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """As for every node, but for arguments that are numbers in the overload that the node is named after."""
+        number = self.plan.number
+        return tuple([(None, 0) if e is None else e for i, e in enumerate(self.edges) if i != number])
+
     def raw_values(self) -> tuple[Any, ...]:
         """What was saved, as it is kept. Raises StateError once it was freed."""
         if self.saved_values is None:
@@ -352,5 +358,6 @@ def node_class(plan: Plan) -> type[OpNode]:
     """The node class of an operator's calls."""
     found = _CLASSES.get(plan)
     if found is None:
-        found = _CLASSES[plan] = type(plan.name, (OpNode,), {"plan": plan, "__module__": "weft.autograd"})
+        name = plan.name.partition(".")[0]
+        found = _CLASSES[plan] = type(name, (OpNode,), {"plan": plan, "__module__": "weft.autograd"})
     return found

@@ -78,7 +78,10 @@ class _Recipe:
 
     def __init__(self, op: Op, clone_self: bool) -> None:
         self.plan, self.clone_self = plan_of(op), clone_self
-        self.nodes, self.chooses = tuple([node_class(plan) for plan in plans_of(op)]), chooser(op)
+        plans = plans_of(op)
+        if op.inplace_node:
+            plans = plans[-1:] if clone_self else plans[:-1]
+        self.nodes, self.chooses = tuple([node_class(plan) for plan in plans]), chooser(op)
         self.positions = self.plan.differentiable
         # by which arguments want a gradient: what is packed, a function of the arguments
         self.packs: dict[tuple[bool, ...], Any] = {(False,) * len(self.positions): _NOTHING}

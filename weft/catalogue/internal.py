@@ -16,6 +16,7 @@ from weft.types.tensor_type import TensorType
 define(
     "aten::_contiguous_copy(Tensor self) -> Tensor",
     "A copy that lies row-major in memory.",
+    node="CloneBackward0.contiguous",
     type=lambda self: self,
     kernel=lambda x: np.array(x, order="C"),
     vjp={"self": lambda g: g},

@@ -78,6 +78,16 @@ class Plan:
         ])
 
     @cached_property
+    def number(self) -> int:
+        """Which differentiable argument is a number or missing in the overload that the node is named after; -1 for
+        none. PyTorch's node has no edge for it."""
+        by = self.op.node
+        if not isinstance(by, NodeBy) or by.is_plain is not None or self.name != by.plain:
+            return -1
+        place = self.op.schema.index(by.argument)
+        return self.differentiable.index(place) if place in self.differentiable else -1
+
+    @cached_property
     def one_each(self) -> tuple[int, ...]:
         """How many gradients each argument has where none is a list of tensors."""
         return (1,) * len(self.differentiable)
@@ -93,13 +103,14 @@ class Plan:
 
 def node_names(op: Op) -> tuple[str, ...]:
     """`aten::mul.Tensor` -> MulBackward0, unless the entry says otherwise; overloads of one base are numbered in order
-    of definition. The copy of a view is named after the view."""
+    of definition. The copy of a view is named after the view. Last the name of the in-place form, if it has one."""
+    written = (op.inplace_node,) if op.inplace_node else ()
     if isinstance(op.node, NodeBy):
-        return op.node.plain, op.node.other
+        return op.node.plain, op.node.other, *written
     if op.copies is not None:
         return tuple([f"{name}_copy" for name in node_names(op.copies)])
     name = _FIRST_LETTER.sub(lambda found: found[0].upper(), op.base).replace("_", "")
-    return (op.node or f"{name}Backward{_overload_number(op)}",)
+    return op.node or f"{name}Backward{_overload_number(op)}", *written
 
 
 def _overload_number(op: Op) -> int:
@@ -119,7 +130,9 @@ def chooser(op: Op) -> Callable[[tuple[Any, ...]], bool]:
     """Which of an operator's plans a call has, by its arguments: the second one, or the first."""
     if not isinstance(op.node, NodeBy):
         return lambda args: False
-    place = op.schema.index(op.node.argument)
+    place, is_plain = op.schema.index(op.node.argument), op.node.is_plain
+    if is_plain is not None:
+        return lambda args: not is_plain(args[place])
     plain = _NUMBERS if op.schema.arguments[place].is_tensor else _NOTHING
     return lambda args: type(args[place]) not in plain
 

@@ -94,11 +94,12 @@ class Out:
 @dataclass(frozen=True)
 class NodeBy:
     """Names of the backward node of an entry that PyTorch has two overloads for: `plain` where an argument is
-    None, or a number in place of a tensor, else `other`."""
+    None, or a number in place of a tensor, or `is_plain` says so of it, else `other`."""
 
     argument: str
     plain: str
     other: str
+    is_plain: Callable[[Any], bool] | None = None
 
 
 def itself(*arguments: Any) -> int:
@@ -165,7 +166,9 @@ class Op:
         lies: how results lie in memory that are not row-major: `lies(*arguments)` gives an order of dims for each, from
             the outermost to the innermost (None: row-major), with a Geometry in place of each tensor.
         node: the name of its backward node, where that is not its own name and its number among the overloads;
-            NodeBy, where it hangs on an argument.
+            NodeBy, where it hangs on an argument. Where several entries have nodes of one name, as PyTorch computes one
+            operator by another, their own names follow behind a dot ("PowBackward0.square"), in captured graphs only.
+        inplace_node: the name of the node of its in-place form, where that is another one.
         padding: what may stand behind the end of an example that is padded to the size of a longer one, so that the
             result is right up to the example's own end: a number, "lowest" or "highest" of the dtype, or a rule of
             the arguments that gives one of them, or None. Follows for scalar and reduce.
@@ -218,6 +221,7 @@ class Op:
     specialize: Mapping[str, Callable[[Any], bool]] | None = None
     enter: Rule | None = None
     node: str | NodeBy = ""
+    inplace_node: str = ""
     how: str = field(init=False)
     name: str = field(init=False)
     origin: str = field(init=False, default="")

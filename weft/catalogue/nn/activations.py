@@ -63,6 +63,7 @@ def _between(s: Any, x: Any, low: Any, high: Any) -> Any:
 relu6 = pointwise(
     "aten::relu6(Tensor self) -> Tensor",
     "min(max(x, 0), 6).",
+    node="HardtanhBackward0.relu6",
     scalar=lambda s, x: _between(s, x, _number(s, 0, x), _number(s, 6, x)),
     accepts=_is_real_number,
     wants="real numbers",
@@ -92,6 +93,7 @@ hardtanh = pointwise(
 threshold = pointwise(
     "aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
     "x where it exceeds the threshold, else `value`.",
+    inplace_node="ThresholdBackward1",
     scalar=lambda s, x, threshold, value: s.where(s.le(x, threshold), value, x),
     over=("self",),
     accepts=_is_real_number,
@@ -106,6 +108,7 @@ threshold = pointwise(
 leaky_relu = _float_only(
     "aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",
     "x where positive, else negative_slope * x.",
+    inplace_node="LeakyReluBackward1",
     scalar=lambda s, x, slope: s.where(
         s.gt(x, _number(s, 0, x)), x, s.mul(x, _number(s, 0.01, x) if slope is None else slope)
     ),
@@ -181,6 +184,7 @@ def _elu_back(g: Any, self: Any, alpha: Any, scale: Any, input_scale: Any) -> An
 elu = _float_only(
     "aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
     "scale * (x where positive, else alpha * (exp(input_scale * x) - 1)).",
+    inplace_node="EluBackward1",
     scalar=_elu,
     over=("self",),
     vjp={"self": _elu_back},

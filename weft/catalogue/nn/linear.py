@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.catalogue.linalg.matmul import conjugate, joint_dtype
 from weft.catalogue.samples import F, case, draw
-from weft.ops.op import define
+from weft.ops.op import NodeBy, define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims, dims_text
 from weft.support.errors import DTypeError, ShapeError
@@ -72,6 +72,7 @@ def _linear_grad_bias(g: Any, bias_dims: Any) -> Any:
 linear = define(
     "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
     "input @ weight.T + bias: input [..., k], weight [n, k], bias [n] -> [..., n].",
+    node=NodeBy("bias", "MmBackward0.linear", "AddmmBackward0.linear"),
     type=_linear_type,
     decompose=_linear,
     out=True,

@@ -18,7 +18,7 @@ from weft.catalogue.nn.pooling import (
 )
 from weft.catalogue.reductions.extrema import picked_gradient
 from weft.catalogue.samples import F, case, draw
-from weft.ops.op import define
+from weft.ops.op import NodeBy, define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
 from weft.support.errors import DTypeError, ShapeError
@@ -153,6 +153,9 @@ define(
     "aten::_max_pool(Tensor self, int[] kernel, int[] stride, int[] before, int[] after, int[] dilation) "
     "-> (Tensor values, Tensor picked)",
     "The greatest element of each window over the last dims, padded before and after, and its place within the window.",
+    node=NodeBy(
+        "kernel", "MaxPool2DWithIndicesBackward0", "MaxPool3DWithIndicesBackward0", lambda kernel: len(kernel) < 3
+    ),
     type=_greatest_type,
     decompose=_greatest,
     vjp={"self": _greatest_back},

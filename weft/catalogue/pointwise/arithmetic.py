@@ -282,6 +282,7 @@ sgn = pointwise(
 square = pointwise(
     "aten::square(Tensor self) -> Tensor",
     "Each element times itself (of bool: as int64).",
+    node="PowBackward0.square",
     scalar=lambda s, x: s.mul(x, x),
     compute=lambda d: dt.int64 if d is dt.bool_ else d,
     vjp={"self": lambda g, self: g * (conjugate(self) * 2)},

@@ -221,7 +221,7 @@ def _fill_examples(op: Op, size: Any, flags: tuple[Any, ...], self: Any, value: 
 fill_tensor = pointwise(
     "aten::fill.Tensor(Tensor self, Tensor value) -> Tensor",
     "A tensor like self with every element equal to `value`, a 0-dim tensor.",
-    node="FillBackward1",
+    node="FillBackward1", inplace_node="FillBackward3",
     scalar=lambda s, x, value: value, over=("self",),
     rule=_Filled,
     result="self",
@@ -236,7 +236,7 @@ fill_tensor = pointwise(
 fill = pointwise(
     "aten::fill.Scalar(Tensor self, Scalar value) -> Tensor",
     "A tensor like self with every element equal to `value`.",
-    node="FillBackward0",
+    node="FillBackward0", inplace_node="FillBackward2",
     scalar=lambda s, x, value: value, over=("self",),
     rule=_IntoSelf,
     result="self",
