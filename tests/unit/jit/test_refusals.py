@@ -175,3 +175,36 @@ def test_an_error_at_run_time_names_the_lines_that_led_there() -> None:
 def test_what_a_program_raises_is_pythons_own_exception_too(call, kind, words) -> None:
     with pytest.raises(kind, match=words):
         call(weft.jit.CompilationUnit(UNIT))
+
+
+@pytest.mark.parametrize(
+    "body,instead",
+    [
+        ("    return y", "give it a value first, or take it as an argument"),
+        ("    return xx", "did you mean x?"),
+        ("    return weft.sigmiod(x)", "did you mean sigmoid?"),
+        ("    return x.rellu()", "did you mean relu?"),
+        ("    f = lambda y: y\n    return x", "define a function with `def`"),
+        ("    yield x", "put the values into a list"),
+        ("    return {1, 2}", "write a list"),
+        ("    try:\n        return x\n    except ValueError:\n        return x", "ask first"),
+        ("    import math\n    return x", "import it outside"),
+        ("    class A:\n        pass\n    return x", "define it outside"),
+        ("    global z\n    z = x", "take the value as an argument"),
+        ("    match n:\n        case 1:\n            return x\n    return x", "write `if` and `elif`"),
+        ("    for i in n:\n        print(i)\n    return x", "write `range(...)`"),
+        ("    if n > 0:\n        y = 1\n    return y", "before the `if`"),
+        ("    return s + n", "`str(...)`"),
+        ("    return o + 1", "assert x is not None"),
+        ("    return u + 1", "isinstance"),
+        ("    return l.apend(3)", "did you mean append?"),
+        ("    return open(s)", "@weft.jit.ignore"),
+        ("    z: Foo = x\n    return z", "import or define the type"),
+    ],
+)
+def test_a_refusal_says_what_to_write_instead(body, instead) -> None:
+    head = "def f(x, n: int, s: str, o: Optional[int], u: Union[int, str], l: List[int]):\n"
+    with pytest.raises(weft.jit.CompileError) as raised:
+        weft.jit.CompilationUnit(head + body + "\n")
+    text = str(raised.value)
+    assert instead in text and re.search(r'File "<string>", line \d+, column \d+\n.*\n *\^~*$', text), text

@@ -10,7 +10,7 @@ from weft.catalogue.language.signatures import Signature, signature
 from weft.ir.kinds import type_of_immediate
 from weft.ops.op import NOT_DIFFERENTIABLE, Op, define
 from weft.support.errors import ArgumentError
-from weft.types.tensor_type import Type
+from weft.types.tensor_type import ANY, BOOL, FLOAT, INT, STR, OptionalType, Type, UnionType
 
 # Nodes that read what can be written to, or write it, keep their order among all: a list's length is not what it
 # was before an append.
@@ -79,6 +79,17 @@ def mismatch_text(op: Op, types: Sequence[Type]) -> str:
     """What is wrong with arguments of these types, and what would be right."""
     candidates = "".join(f"\n  {op.base}: {s.text}" for s in SIGNATURES[op])
     return (
-        f"{op.base}: no such operation on ({', '.join(map(str, types))})"
+        f"{op.base}: no such operation on ({', '.join(map(str, types))}){_before_that(types)}"
         + (f"; it is defined for:{candidates}" if candidates else "")
     )
+
+
+def _before_that(types: Sequence[Type]) -> str:
+    """What to do before operands of these types are used."""
+    if any(isinstance(t, OptionalType) for t in types):
+        return "; check first that it is not None: `assert x is not None`"
+    if any(isinstance(t, UnionType) or t is ANY for t in types):
+        return "; ask first which type it has: `if isinstance(x, int):`"
+    if STR in types and any(t in (INT, FLOAT, BOOL) for t in types):
+        return "; convert one of the two: `str(...)`, `int(...)`"
+    return ""

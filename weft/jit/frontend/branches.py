@@ -243,10 +243,12 @@ def _both(
     for side, value in enumerate(found):
         if value is None or isinstance(value, Undefined):
             return value or Undefined(
-                f"{name} is not defined in the {('first', 'second')[side]} branch of this `if`, and is used behind it"
+                f"{name} is not defined in the {('first', 'second')[side]} branch of this `if`, and is used behind it; "
+                "give it a value there, or before the `if`"
             )
     if not all(isinstance(v, (Simple, TupleValue)) for v in found):
-        return Undefined(f"{name} stands for different objects in the two branches, and is used behind them")
+        return Undefined(f"{name} stands for different objects in the two branches, and is used behind them; use it "
+                         "within the branches")
     values = [_within(ctx, b, node, v) for b, v in zip(branches, found, strict=True) if v is not None]
     kinds = [v.type for v in values]
     declared = ctx.widest(name)

@@ -104,7 +104,8 @@ class Linker:
             ctx.fail(
                 node,
                 f"{name} is a {type(found[0]).__name__}: a scripted program can use numbers, texts, tensors, "
-                "functions, modules, dtypes, and tuples of them from outside; pass other objects' parts as arguments",
+                "functions, modules, dtypes, and tuples of them from outside; pass other objects' parts as arguments, "
+                "or use it in a function marked @weft.jit.ignore",
             )
         note(self.program, self.python_object, name, found[0])
         return wrapped

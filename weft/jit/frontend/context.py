@@ -12,6 +12,7 @@ from weft.ir.graph import Block, Node, Operand, Value
 from weft.ir.kinds import type_of_immediate
 from weft.jit.annotations import written
 from weft.jit.errors import CompileError
+from weft.jit.frontend.advice import converting, instead_of, undefined
 from weft.jit.frontend.scope import Scope
 from weft.jit.frontend.values import Simple, SugaredValue, constant
 from weft.jit.source import Source
@@ -96,7 +97,7 @@ class Context:
         """
         translate = EXPRESSIONS.get(type(node))
         if translate is None:
-            self.fail(node, f"{_spoken(node)} cannot be compiled")
+            self.fail(node, instead_of(node))
         before, self.expected = self.expected, expected
         try:
             return translate(self, node)
@@ -118,7 +119,7 @@ class Context:
         if found is None:
             found = self.resolve(name, node)
         if found is None:
-            self.fail(node, f"undefined value {name}")
+            self.fail(node, undefined(name, self.scope.names()))
         return found
 
     # ---- nodes
@@ -225,7 +226,7 @@ class Context:
             self.fail(
                 node,
                 f"{what or 'the value'} is of type {written(value.type)}, not of type "
-                f"{written(wanted)}{_advice(value.type, wanted)}",
+                f"{written(wanted)}{converting(value.type, wanted)}",
             )
         return Simple(self.prim(convert, node, value).operand, wanted)
 
@@ -242,36 +243,3 @@ _CONVERSIONS: dict[tuple[Type, Type], str] = {
     (tt.TENSOR, tt.INT): "int",
     (tt.TENSOR, tt.BOOL): "bool",
 }
-
-
-def _advice(given: Type, wanted: Type) -> str:
-    if isinstance(given, tt.OptionalType) and given.inner.is_subtype_of(wanted):
-        return "; check first that it is not None: `assert x is not None`"
-    if wanted in (tt.INT, tt.FLOAT, tt.BOOL, tt.STR) and given in (tt.INT, tt.FLOAT, tt.BOOL, tt.STR):
-        return f"; convert it: `{wanted}(...)`"
-    if wanted is tt.TENSOR and given in (tt.INT, tt.FLOAT, tt.BOOL):
-        return "; make a tensor of it (`weft.tensor(...)`), or annotate the type"
-    return ""
-
-
-def _spoken(node: ast.AST) -> str:
-    names = {
-        "Lambda": "a lambda",
-        "GeneratorExp": "a generator expression (write a list: `[... for ...]`)",
-        "SetComp": "a set",
-        "Set": "a set",
-        "Yield": "yield",
-        "YieldFrom": "yield",
-        "Await": "await",
-        "Try": "try",
-        "With": "with",
-        "ClassDef": "a class",
-        "Import": "import",
-        "ImportFrom": "import",
-        "Global": "global",
-        "Nonlocal": "nonlocal",
-        "AsyncFunctionDef": "an async function",
-        "Match": "match",
-        "Starred": "a starred expression",
-    }
-    return names.get(type(node).__name__, type(node).__name__)

@@ -70,7 +70,8 @@ def iterated(ctx: Context, node: ast.AST, value: SugaredValue) -> Iterable:
             lambda c, n, i: c.emit(c.op("aten::select.int"), (value.operand, 0, i.operand), n, (kind,)),
         )
     elif not isinstance(kind, ListType) and kind is not STR:
-        ctx.fail(node, f"a value of type {kind} has no elements to go over")
+        instead = "; write `range(...)`" if kind is INT else ""
+        ctx.fail(node, f"a value of type {kind} has no elements to go over{instead}")
     return Iterable(ctx.prim("len", node, value), lambda c, n, i: c.prim("getitem", n, value, i))
 
 

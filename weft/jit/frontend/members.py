@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.jit.annotations import written
+from weft.jit.frontend.advice import asking
 from weft.jit.frontend.branches import raise_if
 from weft.jit.frontend.context import TABLES, Context
 from weft.jit.frontend.functions import Builtin, Entry, Operators, overloads
@@ -14,6 +15,7 @@ from weft.jit.frontend.matching import call_operator
 from weft.jit.frontend.python.sorting import sort
 from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue, constant
 from weft.ops.op import OPS
+from weft.support.knobs import nearest
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
 from weft.types.tensor_type import ClassType, DictType, ListType, OptionalType, TensorType, TupleType
@@ -61,7 +63,7 @@ def _tensor_member(ctx: Context, node: ast.AST, value: Simple, name: str) -> Sug
         return Operators(f"weft.Tensor.{name}", written, None, value, in_place=True)
     if callable(python):
         return Operators(f"weft.Tensor.{name}", [], python, value)
-    ctx.fail(node, f"Tensor has no attribute {name!r} in a scripted program")
+    ctx.fail(node, f"Tensor has no attribute {name!r} in a scripted program{nearest(name, dir(Tensor))}")
 
 
 def _to_list(
@@ -242,7 +244,7 @@ def _attribute(ctx: Context, node: ast.AST, value: Simple, name: str) -> Sugared
         return Entry(OPS["prim::conjugate"], value)
     if kind is tt.DEVICE and name in ("type", "index"):
         return ctx.emit(ctx.op(f"prim::device_{name}"), (value.operand,), node)
-    ctx.fail(node, f"a value of type {kind} has no attribute {name!r}")
+    ctx.fail(node, f"a value of type {kind} has no attribute {name!r}{nearest(name, names)}{asking(kind)}")
 
 
 def _set_attribute(ctx: Context, node: ast.AST, value: Simple, name: str, given: SugaredValue) -> None:

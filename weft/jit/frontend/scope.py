@@ -30,6 +30,14 @@ class Scope:
             scope = scope.outer
         return None
 
+    def names(self) -> list[str]:
+        """Every name that stands for something here and is the user's."""
+        found, scope = list[str](), self
+        while scope is not None:
+            found += [n for n in (*scope.refined, *scope.assigned) if n.isidentifier()]
+            scope = scope.outer  # type: ignore[assignment]
+        return found
+
     def assign(self, name: str, value: SugaredValue) -> None:
         """Give a name a value."""
         self.refined.pop(name, None)

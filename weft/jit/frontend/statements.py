@@ -10,6 +10,7 @@ from functools import partial
 
 from weft.ir.graph import Value
 from weft.jit.annotations import written
+from weft.jit.frontend.advice import converting, instead_of
 from weft.jit.frontend.assignments import assign_target
 from weft.jit.frontend.branches import BREAKS, EXIT, RESULT, RETURNS, STAYS, branch, join
 from weft.jit.frontend.classes.script_classes import description_of_value, magic_or_refuse
@@ -43,11 +44,7 @@ def exit_of(ctx: Context) -> object:
 def _statement(ctx: Context, node: ast.stmt) -> None:
     execute = STATEMENTS.get(type(node))
     if execute is None:
-        ctx.fail(
-            node,
-            f"the statement `{type(node).__name__.lower()}` cannot be compiled; a scripted function may call Python "
-            f"that does: @weft.jit.ignore",
-        )
+        ctx.fail(node, instead_of(node))
     execute(ctx, node)
 
 
@@ -109,7 +106,7 @@ def leave(ctx: Context, node: ast.Return) -> None:
             ctx.fail(
                 node,
                 f"Return value was annotated as having type {written(wanted)} but is actually of type "
-                f"{written(value.type)}",
+                f"{written(value.type)}{converting(value.type, wanted)}",
             )
         value = ctx.coerced(value, wanted, node)
     ctx.returned.append((value.type, node))

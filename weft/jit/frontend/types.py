@@ -41,7 +41,8 @@ def python_value(ctx: Context, node: ast.AST) -> Any:
             compile(expression, ctx.source.file, "eval"), {}, _Names(ctx)
         )  # the user's own annotation, as Python reads it
     except Exception as problem:
-        ctx.fail(node, f"the annotation means nothing here: {type(problem).__name__}: {problem}")
+        ctx.fail(node, f"the annotation means nothing here: {type(problem).__name__}: {problem}; import or define the "
+                       "type where the function is defined")
 
 
 def _is_text(node: ast.AST) -> bool:

@@ -13,6 +13,7 @@ from weft.jit.frontend.context import Context
 from weft.jit.frontend.functions import Args, Kwargs, Operators, PythonFunction, default_value
 from weft.jit.frontend.values import Simple, SugaredValue, TupleValue, constant
 from weft.jit.program import Program
+from weft.support.knobs import nearest
 from weft.types.tensor_type import ANY, STR, TENSOR, DictType, OptionalType, TupleType, Type
 
 
@@ -94,7 +95,8 @@ class PythonModule(SugaredValue):
         try:
             found = getattr(self.module, name)
         except AttributeError as problem:
-            ctx.fail(node, str(problem))
+            known = "" if "there is no" in str(problem) else nearest(name, dir(self.module))
+            ctx.fail(node, f"{problem}{known}")
         wrapped = ctx.program.wrap(ctx, found, f"{self.name}.{name}")
         if wrapped is None:
             ctx.fail(
