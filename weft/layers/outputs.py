@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from weft.layers.devices import is_at
 from weft.ops.geometry import repeats_elements
 from weft.ops.op import Out
 from weft.ops.packet import aten
-from weft.support.errors import DTypeError, StateError
+from weft.support.errors import ArgumentError, DTypeError, StateError
 from weft.tensor.dense import payload_of
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -19,12 +20,19 @@ def into(name: str, takes: Out, result: Any, out: Any, args: tuple[Any, ...]) ->
     """Write a result, or several, into `out`. Returns the outputs, named as the results are."""
     if not isinstance(out, (tuple, list)):
         return write_out(name, takes, result, out, args)
+    if len(out) != len(result):
+        raise ArgumentError(f"{name}: expected {len(result)} tensors as out=, got {len(out)}")
     written = [write_out(name, takes, r, o, args) for r, o in zip(result, out, strict=True)]
     return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
 
 
 def write_out(name: str, takes: Out, result: Tensor, out: Tensor, args: tuple[Any, ...] = ()) -> Tensor:
     """Write a result into an output, which takes its shape if it must. Raises DTypeError, StateError."""
+    if not is_at(out, result.device):
+        raise StateError(
+            f"{name}: Expected all tensors to be on the same device, but found at least two devices, {result.device} "
+            f"and {out.device}! Move the tensor given as out= with .to({str(result.device)!r})"
+        )
     if takes.is_exact and out.dtype is not result.dtype:
         raise DTypeError(f"{name}: Expected out tensor to have dtype {result.dtype}, but got {out.dtype} instead")
     promotion.check_cast(result.dtype, out.dtype)

@@ -71,8 +71,7 @@ class Lazy(Backend):
         if (config.forced and config.is_forced(op)) or not has_value(op):
             return self.at_once(op, args)
         if op.decompose is not None and (op.type is None or op.effect == "random" or is_settled_by(op, args)):
-            with drawn_numbers() if op.effect == "random" else nullcontext():
-                return self._own(op, self.open(op, args))
+            return self._own(op, self.open(op, args))
         operands = self._operands(op, args)
         try:
             out = where.trace.record(op, operands)
@@ -133,7 +132,10 @@ class Lazy(Backend):
         self.where.trace.count(op)
         rules = self.where.rules if self._is_plain() else None
         out = NOT_RECORDED if rules is None else self._composites.run(rules, op, args)
-        return super().open(op, args) if out is NOT_RECORDED else out
+        if out is not NOT_RECORDED:
+            return out
+        with drawn_numbers() if op.effect == "random" else nullcontext():
+            return super().open(op, args)
 
     def constants(self, args: Args) -> AbstractContextManager[None]:
         """Tensors that a rule makes are made here."""

@@ -10,11 +10,12 @@ forced: frozenset[str] = frozenset()
 
 def set_force_fallback(op: str) -> None:
     """Compute these operators at once instead of tracing them: "aten::sub", or several with commas between; "" for
-    none. Raises ArgumentError for a name that no operator has.
+    none. The in-place form is the same operator ("aten::sub_"). Raises ArgumentError for a name that no operator has.
     """
     global forced
-    names = frozenset(name.strip() for name in op.split(",") if name.strip())
     known = {f"{o.schema.namespace}::{o.base}" for o in OPS.values()}
+    given = [name.strip() for name in op.split(",") if name.strip()]
+    names = frozenset([name if name in known else name.removesuffix("_") for name in given])
     for name in names - known:
         raise ArgumentError(f"set_force_fallback: there is no operator {name!r}; names look like 'aten::sub'")
     forced = names

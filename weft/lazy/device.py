@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from weakref import ref
+from weakref import WeakValueDictionary, ref
 
 import weft.lazy.metrics as metrics
 from weft.functionalizer.memory_format import is_permuted, order_like, result_orders
@@ -59,6 +59,7 @@ class LazyDevice:
         self.plans = Plans()
         self.executor = Executor()
         self.closures = StepClosures()
+        self.addressed: WeakValueDictionary[int, LazyStorage] = WeakValueDictionary()  # by the identity of their values
 
     # ---- tensors
     def shown(self, tensor: Tensor | LazyPayload) -> LazyPayload | None:

@@ -15,24 +15,32 @@ DEVICES.add("lazy")
 @contextmanager
 def drawn_numbers() -> Iterator[None]:
     """Within the block, generators give numbers that programs take as inputs. They move on as they always do."""
-    met: dict[int, tuple[Generator, Stream]] = {}
     before = captured.stream
-
-    def marked(generator: Generator) -> Stream:
-        found = met.get(id(generator))
-        if found is None:
-            now = generator.stream
-            found = met[id(generator)] = (generator, Stream(now.seed, _drawn(now.key), _drawn(now.offset)))
-        return found[1]
-
-    captured.stream = marked
+    if type(before) is _Marked:  # within a block within
+        yield
+        return
+    marked = captured.stream = _Marked()
     try:
         yield
     finally:
         captured.stream = before
-        for generator, stream in met.values():
+        for generator, stream in marked.met.values():
             assert isinstance(stream.offset, int)
             generator.stream.offset = int(stream.offset)
+
+
+class _Marked:
+    """The streams of generators, whose numbers are known to be drawn."""
+
+    def __init__(self) -> None:
+        self.met: dict[int, tuple[Generator, Stream]] = {}
+
+    def __call__(self, generator: Generator) -> Stream:
+        found = self.met.get(id(generator))
+        if found is None:
+            now = generator.stream
+            found = self.met[id(generator)] = (generator, Stream(now.seed, _drawn(now.key), _drawn(now.offset)))
+        return found[1]
 
 
 def _drawn(number: Dim) -> Drawn:

@@ -11,7 +11,7 @@ from weft.lazy.api import lazy_payload
 from weft.lazy.backend import lazy_backend
 from weft.lazy.device import LazyDevice
 from weft.lazy.executor import Job
-from weft.lazy.payload import fresh
+from weft.lazy.payload import LazyPayload, LazyStorage, fresh
 from weft.lazy.programs import Plan
 from weft.lazy.values import Cell, Deferred
 from weft.support import pytree
@@ -20,50 +20,97 @@ from weft.tensor.tensor import Tensor
 from weft.types.tensor_type import TensorType
 
 
+@dataclass(frozen=True)
+class _Source:
+    """Where the program finds a value that the arguments show: what an argument shows, or the base of a storage that
+    several of them show (`is_base`). arg: the number of one of these arguments.
+    """
+
+    arg: int
+    is_base: bool
+
+    def value(self, args: Sequence[Tensor]) -> Deferred:
+        """The value now."""
+        data = args[self.arg]._data
+        found: Deferred = data.storage.value if self.is_base else data.read()
+        return found
+
+    def write(self, device: LazyDevice, args: Sequence[Tensor], value: Deferred) -> None:
+        """Let the arguments show another one."""
+        target = args[self.arg]
+        data = target._data
+        shown = LazyPayload(data.storage, (), data.storage.type) if self.is_base else data
+        lazy_backend(device).put(target, shown, value)
+
+
 @dataclass
 class _Step:
-    """One traced step: its plan, where each input comes from (an argument, by number, or a value that is kept), the
-    numbers of its calls, the types of its results, what each output is, and which arguments it writes.
+    """One traced step: its plan, where each input comes from (a source, by number, or a value that is kept), the
+    numbers of its calls, the types of its results, what each output is, the sources, and which of them it writes.
     """
 
     plan: Plan
     inputs: list[int | Deferred]
     numbers: list[Any]
     types: list[TensorType]
-    outputs: list[Callable[[Sequence[Tensor], list[Deferred]], Any]]
+    outputs: list[Callable[[Sequence[Tensor], list[Tensor]], Any]]
     spec: pytree.TreeSpec
-    written: list[tuple[int, int]]
+    sources: list[_Source]
+    written: list[tuple[_Source, int]]
 
 
 def extract_compiled_graph(function: Callable[..., Any], args: Sequence[Tensor]) -> Callable[..., Any]:
     """A callable that runs the program of `function(*args)` without tracing it: lazy tensors in, lazy tensors out.
 
     Arguments that the function writes are written. Other tensors that it reads keep the values that they have now.
-    Arguments of other sizes or dtypes are traced anew, once for each. Raises Unsupported where the function reads a
-    value while it is traced, and ArgumentError for arguments that are not lazy.
+    Arguments of other sizes or dtypes, or that share memory in another way, are traced anew, once for each. Raises
+    Unsupported where the function reads a value while it is traced, and ArgumentError for arguments that are not lazy.
     """
     steps: dict[Any, _Step] = {}
     device = lazy_payload(args[0], "extract_compiled_graph").storage.device if args else None
     if device is None:
         raise ArgumentError("extract_compiled_graph: give the lazy tensors that the function is called with")
 
-    def run(*given: Tensor) -> Any:
-        kinds = tuple([lazy_payload(t, "extract_compiled_graph").type for t in given])
+    def step_of(given: Sequence[Tensor]) -> _Step:
+        kinds = _kinds(given)
         step = steps.get(kinds)
         if step is None:
             step = steps[kinds] = _traced(device, function, given)
-        return _run(device, step, given)
+        return step
 
-    steps[tuple([lazy_payload(t, "extract_compiled_graph").type for t in args])] = _traced(device, function, args)
+    def run(*given: Tensor) -> Any:
+        return _run(device, step_of(given), given)
+
+    step_of(args)
     return run
+
+
+def _kinds(args: Sequence[Tensor]) -> tuple[Any, ...]:
+    """What a program holds for: the types of the arguments, and how those lie that share a storage."""
+    payloads = [lazy_payload(t, "extract_compiled_graph") for t in args]
+    sources = _sources(args)
+    return tuple([
+        (p.type, source.arg, p.path, p.storage.type, p.storage.order) if source.is_base else p.type
+        for p, source in zip(payloads, sources, strict=True)
+    ])
+
+
+def _sources(args: Sequence[Tensor]) -> list[_Source]:
+    """The source of each argument."""
+    storages = [t._data.storage for t in args]
+    return [_Source(storages.index(s), storages.count(s) > 1) for s in storages]
 
 
 def _traced(device: LazyDevice, function: Callable[..., Any], args: Sequence[Tensor]) -> _Step:
     """The step that a function does, called with copies of the arguments."""
     before, trace = _cuts(), device.trace
     device.cut(False)
-    copies = [_copy(device, t) for t in args]
-    read = [c._data.storage.value for c in copies]
+    sources = _sources(args)
+    distinct = list(dict.fromkeys(sources))
+    stand_ins = {source: _stand_in(device, source.value(args)) for source in distinct}
+    storages = {s: LazyStorage(device, stand_ins[s], args[s.arg]._data.storage.order) for s in distinct if s.is_base}
+    made = {id(t): _copy(device, t, stand_ins[s], storages.get(s)) for t, s in zip(args, sources, strict=True)}
+    copies = [made[id(t)] for t in args]
     leaves, spec = pytree.flatten(function(*copies))
     if _cuts() != before:
         raise Unsupported(
@@ -72,20 +119,19 @@ def _traced(device: LazyDevice, function: Callable[..., Any], args: Sequence[Ten
         )
     with trace.lock:
         wanted: list[Deferred] = []
-        outputs = [_output(device, wanted, copies, leaf) for leaf in leaves]
-        written = [
-            (i, _place(wanted, c._data.read())) for i, c in enumerate(copies) if c._data.storage.value is not read[i]
-        ]
+        outputs = [_output(wanted, copies, leaf) for leaf in leaves]
+        ends = {source: source.value(copies) for source in distinct}
+        written = [(s, _place(wanted, value)) for s, value in ends.items() if value is not stand_ins[s]]
         for value in wanted:
             trace.bring(value)
         plan = Plan(trace, wanted)
-        sources = {id(v): i for i, v in enumerate(read)}
-        inputs = [sources.get(id(trace.inputs[turn]), trace.inputs[turn]) for turn in plan.inputs]
+        places = {id(stand_ins[s]): i for i, s in enumerate(distinct)}
+        inputs = [places.get(id(trace.inputs[turn]), trace.inputs[turn]) for turn in plan.inputs]
         numbers = plan.numbers(trace)
-    return _Step(plan, inputs, numbers, [v.type_ for v in wanted], outputs, spec, written)
+    return _Step(plan, inputs, numbers, [v.type_ for v in wanted], outputs, spec, distinct, written)
 
 
-def _output(device: LazyDevice, wanted: list[Deferred], copies: list[Tensor], leaf: Any) -> Any:
+def _output(wanted: list[Deferred], copies: list[Tensor], leaf: Any) -> Any:
     """How to make an output of a call's arguments and results."""
     if not isinstance(leaf, Tensor):
         return lambda args, results: leaf
@@ -93,17 +139,25 @@ def _output(device: LazyDevice, wanted: list[Deferred], copies: list[Tensor], le
         if leaf is copy:
             return lambda args, results: args[i]
     place = _place(wanted, lazy_payload(leaf, "extract_compiled_graph").read())
-    return lambda args, results: fresh(device, results[place])
+    return lambda args, results: results[place]
 
 
-def _copy(device: LazyDevice, tensor: Tensor) -> Tensor:
-    """A tensor of its own with the value that the argument has, which is there."""
-    payload = lazy_payload(tensor, "extract_compiled_graph")
-    value = payload.read()
+def _stand_in(device: LazyDevice, value: Deferred) -> Deferred:
+    """An input of the program with the value that is there."""
     device.compute([value], "extract_compiled_graph()")
-    stand_in = Deferred(device.trace, value.type_)
-    stand_in.cell = value.cell
-    return fresh(device, stand_in)
+    made = Deferred(device.trace, value.type_)
+    made.cell = value.cell
+    return made
+
+
+def _copy(device: LazyDevice, tensor: Tensor, value: Deferred, storage: LazyStorage | None) -> Tensor:
+    """A tensor that shows what an argument shows: a value, or a part of a storage."""
+    if storage is None:
+        return fresh(device, value)
+    data = tensor._data
+    out = Tensor(LazyPayload(storage, data.path, data.type, data.geometry()))
+    out._storage = storage
+    return out
 
 
 def _place(wanted: list[Deferred], value: Deferred) -> int:
@@ -124,7 +178,7 @@ def _cuts() -> tuple[int, ...]:
 
 
 def _run(device: LazyDevice, step: _Step, args: Sequence[Tensor]) -> Any:
-    given = [t._data.read() for t in args]
+    given = [source.value(args) for source in step.sources]
     values = [given[source] if isinstance(source, int) else source for source in step.inputs]
     device.compute([v for v in values if v.cell is None], "a step that was extracted")
     numbers = [*[d for v in values for d in v.dims], *step.numbers]
@@ -136,7 +190,7 @@ def _run(device: LazyDevice, step: _Step, args: Sequence[Tensor]) -> Any:
         value.cell = cell
         results.append(value)
     device.executor.submit(Job(program, [v.cell for v in values], numbers, list(cells)))  # type: ignore[misc]
-    for i, place in step.written:
-        payload = lazy_payload(args[i], "extract_compiled_graph")
-        lazy_backend(device).put(args[i], payload, results[place])
-    return pytree.unflatten([output(args, results) for output in step.outputs], step.spec)
+    for source, place in step.written:
+        source.write(device, args, results[place])
+    tensors = [fresh(device, value) for value in results]
+    return pytree.unflatten([output(args, tensors) for output in step.outputs], step.spec)

@@ -91,8 +91,16 @@ class LazyStorage(Storage[Deferred]):
 
     @property
     def address(self) -> int:  # type: ignore[override]
-        """Where the base's bytes lie; asks for them."""
-        return int(self.device.bytes_of(self.value, "data_ptr()").ctypes.data)
+        """Where the base's bytes lie; asks for them. A storage with the same value as another one whose address was
+        asked for gets bytes of its own.
+        """
+        array = self.device.bytes_of(self.value, "data_ptr()")
+        other = self.device.addressed.get(id(self.value))
+        if other is not None and other is not self and other.value is self.value:
+            array = np.array(array, order="C")
+            self.replace(computed(self.device.trace, array))
+        self.device.addressed[id(self.value)] = self
+        return int(array.ctypes.data)
 
     def offset_of(self, payload: LazyPayload) -> int:
         """The place of a view's first element, in elements."""

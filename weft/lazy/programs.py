@@ -56,6 +56,7 @@ class Specialized:
         self.executable: Compiled | Interpreted = make_executable(graph)
         self._known = {i: numbers[i] for i, name in enumerate(names) if name is None and i not in derived}
         self._pick_known, self._values = _picker(list(self._known)), tuple(self._known.values())
+        self._zeros = [(i, str(n)) for i, n in self._known.items() if not n and type(n) in (float, complex)]
         self.check, asked = shape_check(graph.env)
         self._pick_asked = _picker([names.index(name) for name in asked])
         self._pick_derived = _picker(list(derived))
@@ -70,18 +71,19 @@ class Specialized:
 
     def knows_otherwise(self, i: int, number: Any) -> bool:
         """Whether the program knows a number that is another one now."""
-        return i in self._known and self._known[i] != number
+        return i in self._known and not _is_same(self._known[i], number)
 
     def taken_otherwise(self, numbers: Numbers) -> set[int]:
         """The numbers that are something else than what the program knows, or derives them as."""
         expected = self._derive(*self._pick_given(numbers))
         derived = {i for i, value in zip(self.derived, expected, strict=True) if numbers[i] != value}
-        return derived | {i for i, value in self._known.items() if numbers[i] != value}
+        return derived | {i for i, value in self._known.items() if not _is_same(value, numbers[i])}
 
     def fits(self, numbers: Numbers, writes: Writes) -> bool:
         """Whether it may be run with these numbers."""
         return (
             writes == self.writes and self._pick_known(numbers) == self._values
+            and all([str(numbers[i]) == zero for i, zero in self._zeros])  # with its sign
             and self._pick_derived(numbers) == self._derive(*self._pick_given(numbers))
             and self.check(*self._pick_asked(numbers))
         )
@@ -237,6 +239,7 @@ class Plan:
     def _made(self, numbers: Numbers, writes: Writes, lasting: frozenset[int]) -> Specialized:
         for program in self.programs:
             self.free |= program.taken_otherwise(numbers)
+        self.constant -= self.free  # what changes is tried again as an input
         while True:
             sizes = frozenset([n for i, n in enumerate(numbers[: self.sizes]) if i not in lasting])
             likely = self._changing(numbers)
@@ -245,16 +248,23 @@ class Plan:
                 if i not in self.constant and (not self.is_exact or type(n) is Drawn)
                 and (self._is_input(i, n, sizes, i in lasting) or self._role(i) in likely)
             }
+            made = GraphOfPlan(self, numbers, lifted)
             try:
                 with collection_held():
-                    made = GraphOfPlan(self, numbers, lifted)
                     return Specialized(made.built(writes), made.names, made.derived, numbers)
-            except (TypeError, WeftError):
+            except (TypeError, WeftError):  # a rule or kernel takes one of them as it is alone
                 numbered = {i for i in lifted if i >= self.sizes} - self.constant
                 if not numbered and (self.is_exact or not self.finds):
                     raise
                 self.is_exact = not numbered  # what is asked about sizes that the program finds, numbers may answer
-                self.constant |= numbered  # a kernel takes one of them as it is alone
+                self.constant |= self._doubtful(numbered, numbers, made.derived) or numbered
+
+    def _doubtful(self, lifted: set[int], numbers: Numbers, derived: Collection[int]) -> set[int]:
+        """Those among the inputs of a program that could not be made that are inputs for no better reason than that
+        some size is equal; or else all integers but a generator's."""
+        integers = {i for i in lifted if type(numbers[i]) is int}
+        likely = self._changing(numbers)
+        return {i for i in integers - self.free if i not in derived and self._role(i) not in likely} or integers
 
     def _role(self, i: int) -> Any:
         return self._roles[i - self.sizes] if i >= self.sizes else None
@@ -290,6 +300,11 @@ class Plan:
         if turn in self.scalars:
             return math.isfinite(number) and (is_size or number not in SIMPLE)
         return is_size or number > (1 if turn in self.listed else _MOST_DIMS)
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Whether two numbers are the same, zeros with their signs."""
+    return bool(a == b) and (bool(a) or str(a) == str(b))
 
 
 def _literal(a: Any) -> Any:

@@ -8,7 +8,7 @@ from weft.catalogue.linalg.matmul import conjugate, joint_dtype
 from weft.catalogue.samples import F, case, draw
 from weft.ops.op import NodeBy, define
 from weft.ops.packet import aten
-from weft.ops.rules import broadcast_dims, dims_text
+from weft.ops.rules import broadcast_dims, dims_text, same_dims
 from weft.support.errors import DTypeError, ShapeError
 from weft.types import dims as dm
 from weft.types import shape_env
@@ -31,7 +31,7 @@ def _linear_type(input: TensorType, weight: TensorType, bias: TensorType | None)
             raise DTypeError(
                 f"linear: expected bias to have the dtype of input and weight, got {bias.dtype} and {dtype}"
             )
-        if broadcast_dims("linear", [out, bias.shape]) != out:
+        if not same_dims(broadcast_dims("linear", [out, bias.shape]), out):
             raise ShapeError(
                 f"linear: bias of size {dims_text(bias.shape)} does not fit the result's size {dims_text(out)}"
             )

@@ -123,7 +123,7 @@ def _define_copy(op: Op, formulas: Mapping[str, Rule] | Joint) -> Op:
         kernel=kernel,
         vjp=formulas,
         public=("weft",) if op.public or schema.base in _PUBLIC_COPIES else (),
-        out=not schema.returns_list,
+        out=True,
         copies=op if op.type is None else None,
         reference=op.reference,
         samples=op.samples,

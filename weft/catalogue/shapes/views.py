@@ -350,3 +350,10 @@ alias = view(
     keeps_order=True,
     identity=itself,
 )
+
+define(
+    "aten::detach_copy(Tensor self) -> Tensor",
+    "What `detach` shows, in memory of its own; gradients go through, as in PyTorch.",
+    decompose=lambda self: aten.alias_copy(self),
+    public=("weft",), out=True, samples=alias.samples,
+)

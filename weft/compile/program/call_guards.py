@@ -219,11 +219,5 @@ def _described(leaf: Tensor, fact: TensorFacts) -> str:
 
 
 def same_constant(a: Any, b: Any) -> bool:
-    """Equality of argument leaves that are no tensors: type and value; objects by identity."""
-    if a is b:
-        return True
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, (int, float, str, bytes, bool, complex, dt.DType)):
-        return bool(a == b) or (a != a and b != b)
-    return False
+    """Equality of argument leaves that are no tensors: type and value (0.0 is not -0.0); objects by identity."""
+    return same(a, b, (dt.DType,))
