@@ -8,7 +8,6 @@ from typing import Any
 from weft.layers.devices import is_at
 from weft.ops.geometry import repeats_elements
 from weft.ops.op import Out
-from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, DTypeError, StateError
 from weft.tensor.dense import payload_of
 from weft.tensor.modes import modes
@@ -82,8 +81,8 @@ def _check_apart(name: str, out: Tensor, args: tuple[Any, ...]) -> None:
 
 
 def _resize(out: Tensor, result: Tensor) -> None:
-    """An output of another shape takes the result's (its old bytes are given up), as PyTorch does with a warning."""
-    if out._view is not None:
-        raise StateError(f"out= has shape {list(out.shape)} and is a view; the result has shape {list(result.shape)}")
-    fresh = aten.empty_like(result, dtype=out.dtype)
-    out._data, out._storage = fresh._data, None
+    """An output of another shape is resized, as PyTorch does with a warning: what shows the same memory still shows
+    it."""
+    out.resize_(result.shape)
+    if result.stride() != out.stride():
+        out.as_strided_(result.shape, result.stride())

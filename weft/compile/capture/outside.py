@@ -11,7 +11,7 @@ from typing import Any
 
 from weft.autograd.hooks import hooks_on, keep_hooks
 from weft.compile.capture.recorder import GraphRecorder, refusal
-from weft.compile.capture.state import StateSlot, choose_base, type_of_array
+from weft.compile.capture.state import StateSlot, choose_base, row_of, type_of_array
 from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
 from weft.compile.capture.writes import Writes
 from weft.compile.numbers.lifted import LiftedNumbers
@@ -127,7 +127,8 @@ class GuardedState:
         strides = tuple(s // size for s in data.strides)
         offset = tensor.storage().offset_of(data)
         step = (aten.as_strided.default.op, (tuple(data.shape), strides, offset), 0)
-        return SymbolicPayload(slot.symbolic, (step,), kind, Geometry(data.shape, strides, offset))
+        path = (*row_of(slot.array, kind.dtype), step)
+        return SymbolicPayload(slot.symbolic, path, kind, Geometry(data.shape, strides, offset))
 
     # ---- detached tensors
     def note_alias(self, alias: Tensor, source: Tensor) -> None:

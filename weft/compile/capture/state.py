@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 
 from weft.compile.capture.symbolic import SymbolicStorage
+from weft.functionalizer.writes import Path
+from weft.ops.packet import aten
 from weft.runtime.storage import Storage, root_of
 from weft.tensor.dense import dense_array
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
+from weft.types.dtype import DType
 from weft.types.tensor_type import tensor_type
 
 Getter = Callable[[], "Tensor | None"]
@@ -67,6 +70,16 @@ def base_like(tensor: Tensor, slot: StateSlot) -> np.ndarray[Any, Any] | None:
         return data
     row: np.ndarray[Any, Any] = storage.row(known.dtype)
     return row.reshape(known.shape) if row.size == known.size else None
+
+
+def row_of(base: np.ndarray[Any, Any], dtype: DType) -> Path:
+    """The views that show an array's bytes as one row of another dtype; none for its own."""
+    held, size = base.itemsize, dtype.itemsize
+    if base.dtype == dtype.numpy:
+        return ()
+    count = base.nbytes // max(held, size) * max(held, size) // held
+    flat = (aten.as_strided.default.op, ((count,), (1,), 0), 0)
+    return (flat, (aten.view_bits.default.op, (dtype, held), 0))
 
 
 def type_of_array(array: np.ndarray[Any, Any]) -> Any:
