@@ -17,6 +17,7 @@ from weft.compile.program.executable import Compiled
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Graph, Value
 from weft.ops.op import Op
+from weft.runtime.heap import keep_freed_memory
 from weft.runtime.program import Program
 from weft.runtime.segments import HostSegment
 from weft.support.counters import counters
@@ -170,6 +171,7 @@ def standalone(
         else:
             if sum([len(v) for v in variants.values() if v]) >= VARIANTS:
                 return None
+            keep_freed_memory()
             try:
                 captured = _Captured(owner, rule, args, arrays)
             except (_Refused, WeftError, ImportError):  # (without LLVM there is no native code)
