@@ -7,6 +7,7 @@ A run draws sizes and programs from one fixed seed, so that a red run is a fault
 from __future__ import annotations
 
 import os
+import random
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -39,6 +40,12 @@ def pytest_report_header() -> str:
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """Random numbers of this test and this run; WEFT_TEST_SEED repeats a run."""
     return np.random.default_rng([SEED, zlib.crc32(request.node.nodeid.encode())])
+
+
+@pytest.fixture(autouse=True)
+def _python_draws(request: pytest.FixtureRequest) -> None:
+    """The numbers of Python's `random` are this test's and this run's too."""
+    random.seed(f"{SEED} {request.node.nodeid}")
 
 
 @pytest.fixture

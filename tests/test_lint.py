@@ -1,5 +1,6 @@
-"""The linter finds nothing: style, and lines of at most 120 columns."""
+"""The linter finds nothing: style, and lines of at most 120 columns. No test draws numbers of its own seed."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -11,3 +12,14 @@ def test_the_linter_finds_nothing() -> None:
     command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--quiet", "--output-format", "concise", "."]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_tests_draw_from_the_seed_of_the_run() -> None:
+    unseeded = []
+    for path in (ROOT / "tests").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        if "default_rng()" in text or "Random()" in text:
+            calls = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Call) and not n.args]
+            drawing = [n for n in calls if ast.unparse(n.func).endswith(("random.default_rng", "random.Random"))]
+            unseeded += [f"{path.relative_to(ROOT)}:{n.lineno}" for n in drawing]
+    assert not unseeded

@@ -10,8 +10,7 @@ import weft
 
 
 @pytest.mark.parametrize("backend", ["interpret", "llvm"])
-def test_a_first_row_is_returned_and_its_root_written(backend: str) -> None:
-    rng = np.random.default_rng()
+def test_a_first_row_is_returned_and_its_root_written(rng: np.random.Generator, backend: str) -> None:
     dims = tuple(int(n) for n in rng.integers(2, 40, 3))
 
     def rows(x: weft.Tensor) -> tuple[weft.Tensor, ...]:

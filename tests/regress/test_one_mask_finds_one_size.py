@@ -31,8 +31,7 @@ def rows(x: Any, y: Any) -> Any:
 
 @pytest.mark.parametrize("backend", ["llvm", "numpy", "interpret"])
 @pytest.mark.parametrize(("function", "dims"), [(masked_error, 1), (bounced, 1), (bounced, 2), (rows, 2)])
-def test_values_gradients_and_one_capture(function: Any, dims: int, backend: str) -> None:
-    rng = np.random.default_rng()
+def test_values_gradients_and_one_capture(rng: np.random.Generator, function: Any, dims: int, backend: str) -> None:
 
     def with_gradients(x: Any, y: Any) -> Any:
         x = x.detach().requires_grad_()

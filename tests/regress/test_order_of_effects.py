@@ -183,7 +183,7 @@ def drawn(seed: int) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("number", range(6))
 def test_random_programs(number: int) -> None:
-    seed = random.SystemRandom().getrandbits(30)
+    seed = random.getrandbits(30)
     args = [weft.tensor(np.random.default_rng(seed).standard_normal((3, 3)).astype(np.float32)) for _ in range(2)]
     _, expected = run(drawn(seed), *args)
     with weft.knobs(check=1):

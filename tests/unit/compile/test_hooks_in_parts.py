@@ -128,8 +128,8 @@ def outcome(seed, compiles, capsys):
 
 
 @pytest.mark.parametrize("_", range(5))
-def test_a_drawn_step_is_as_in_eager_mode(_, capsys):
-    seed = int(np.random.default_rng().integers(1 << 30))
+def test_a_drawn_step_is_as_in_eager_mode(rng, _, capsys):
+    seed = int(rng.integers(1 << 30))
     want, plain, text, _ = outcome(seed, False, capsys)
     got, env, printed, step = outcome(seed, True, capsys)
     np.testing.assert_allclose(got, want, rtol=1e-3, atol=2e-3, err_msg=f"seed {seed}")

@@ -3,6 +3,7 @@ and it is right."""
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from typing import Any
@@ -108,7 +109,7 @@ def check_bits(first: tuple[int, int]) -> None:
 
 
 def test_the_native_program_is_one_and_right() -> None:
-    rng = random.Random()
+    rng = random.Random(os.environ["WEFT_TEST_SEED"])
     eager, compiled = Trainer("eager"), Trainer("llvm")
     run_both(eager.sgd_step, compiled.sgd_step, (rng.randrange(2, 6), 12), rng, 1e-5)
     weft.counters.reset()
@@ -125,7 +126,7 @@ def test_the_native_program_is_one_and_right() -> None:
 
 @pytest.mark.parametrize("backend", ["interpret", "llvm"])
 def test_gradients_accumulate_whether_present_or_not(backend: str) -> None:
-    rng = random.Random()
+    rng = random.Random(os.environ["WEFT_TEST_SEED"])
     eager, compiled = Trainer("eager"), Trainer(backend)
     weft.counters.reset()
     for size, clear in (((4, 12), True), ((5, 9), False), ((1, 12), False), ((3, 3), True), ((2, 12), False)):
@@ -143,7 +144,7 @@ def test_gradients_accumulate_whether_present_or_not(backend: str) -> None:
 
 
 def test_what_the_user_keeps_survives_the_next_step() -> None:
-    rng = random.Random()
+    rng = random.Random(os.environ["WEFT_TEST_SEED"])
     trainer = Trainer("llvm")
     x, y, _ = batch((3, 12), rng)
     loss = trainer.step(x, y)

@@ -23,11 +23,6 @@ def same(a, b):
     np.testing.assert_allclose(a.detach().cpu().numpy(), b.detach().numpy(), rtol=1e-6, atol=1e-6)
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng()
-
-
 def test_a_program_has_no_views_and_no_writes(rng):
     x, _ = made(rng, 4, 6)
     v = x.view(-1)

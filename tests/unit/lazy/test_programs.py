@@ -18,11 +18,6 @@ def lazily(array):
     return weft.tensor(np.asarray(array, np.float32), device="lazy")
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng()
-
-
 def test_sizes_share_a_program(rng):
     for size in rng.permutation(np.arange(1, 40)):
         array = rng.standard_normal((size, 3)).astype(np.float32)

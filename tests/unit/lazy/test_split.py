@@ -16,11 +16,6 @@ def compiles():
     return lazy.metrics.counter_value("UncachedCompile") or 0
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng()
-
-
 def drawn(rng, *shape):
     return weft.tensor(rng.standard_normal(shape).astype(np.float32))
 

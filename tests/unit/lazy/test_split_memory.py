@@ -11,11 +11,6 @@ import weft
 from weft.tensor.modes import modes
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng()
-
-
 def drawn(rng, *shape):
     return weft.tensor(rng.standard_normal(shape).astype(np.float32))
 

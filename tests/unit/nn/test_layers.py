@@ -90,8 +90,7 @@ def test_alpha_dropout_keeps_mean_and_variance() -> None:
     assert y.mean() == pytest.approx(0.0, abs=0.02) and y.std() == pytest.approx(1.0, rel=0.02)
 
 
-def test_packed_sequences_equal_each_sequence_alone() -> None:
-    rng = np.random.default_rng()
+def test_packed_sequences_equal_each_sequence_alone(rng: np.random.Generator) -> None:
     lengths = rng.integers(1, 6, 4).tolist()
     sequences = [weft.randn(n, 3) for n in lengths]
     for layer in (nn.LSTM(3, 4, num_layers=2, bidirectional=True), nn.GRU(3, 4), nn.RNN(3, 4, bidirectional=True)):

@@ -263,8 +263,7 @@ def test_parameter() -> None:
     assert not nn.Parameter(data, requires_grad=False).requires_grad
 
 
-def test_clipping() -> None:
-    rng = np.random.default_rng()
+def test_clipping(rng: np.random.Generator) -> None:
     params = [nn.Parameter(weft.zeros(n, dtype=weft.float64)) for n in (3, 4)]
     grads = [rng.standard_normal(n) * 5 for n in (3, 4)]
     for p, g in zip(params, grads, strict=True):

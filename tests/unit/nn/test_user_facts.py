@@ -132,8 +132,7 @@ def test_networks_over_time_broadcast_no_states(kind: Any) -> None:
         run((4, 2), (2, 1, 3), (2, 1, 3))
 
 
-def test_options_of_losses_that_reduction_superseded() -> None:
-    rng = np.random.default_rng()
+def test_options_of_losses_that_reduction_superseded(rng: np.random.Generator) -> None:
     a, b, c = (weft.from_numpy(rng.normal(size=(4, 3))) for _ in range(3))
     signs, classes = weft.from_numpy(np.sign(rng.normal(size=4))), weft.from_numpy(rng.integers(0, 3, 4))
     calls = (

@@ -44,8 +44,8 @@ CALLS: dict[str, Call] = {
 
 
 @pytest.fixture
-def random() -> np.random.Generator:
-    return np.random.default_rng()
+def random(rng: np.random.Generator) -> np.random.Generator:
+    return rng
 
 
 @contextmanager

@@ -20,8 +20,7 @@ def test_every_method_of_the_protocol_is_there():
 
 
 @pytest.mark.parametrize("kind", INTEGERS)
-def test_integer_divisions_agree_with_python(kind):
-    rng = np.random.default_rng()
+def test_integer_divisions_agree_with_python(rng, kind):
     x = rng.integers(-120, 120, 500).astype(kind)
     y = rng.choice([-7, -3, -1, 1, 2, 5, 100], 500).astype(kind)
     pairs = [(int(a), int(b)) for a, b in zip(x, y, strict=False)]
@@ -69,8 +68,8 @@ def test_integer_constants_wrap(value):
 
 
 @pytest.mark.parametrize("kind,whole", [(np.float32, np.int32), (np.float64, np.int64)])
-def test_bits_and_back(kind, whole):
-    x = np.random.default_rng().normal(size=20).astype(kind)
+def test_bits_and_back(rng, kind, whole):
+    x = rng.normal(size=20).astype(kind)
     bits = NUMPY.bits(x)
     assert bits.dtype == whole
     np.testing.assert_array_equal(NUMPY.from_bits(bits, dt.from_numpy(np.dtype(kind))), x)
@@ -92,8 +91,8 @@ def test_float_floor_division_by_zero_is_ieee():
 
 
 @pytest.mark.parametrize("exponent", [2.0, 3.0, 0.5, -1.0, -2.0, -0.5, 1.0, 0.0, 1.7, -3.0])
-def test_constant_powers_agree_with_general_ones(exponent):
-    x = np.random.default_rng().uniform(0.1, 4, 100)
+def test_constant_powers_agree_with_general_ones(rng, exponent):
+    x = rng.uniform(0.1, 4, 100)
     np.testing.assert_allclose(
         NUMPY.pow(x, np.float64(exponent)), np.array([float(v) ** exponent for v in x]), rtol=1e-15
     )
@@ -104,9 +103,9 @@ def test_sign_of_complex_numbers_is_their_direction():
     np.testing.assert_allclose(NUMPY.sign(x), [0.6 + 0.8j, 0, -1j])
 
 
-def test_long_bodies_run_in_blocks_with_the_same_bits():
-    size = 70000 + int(np.random.default_rng().integers(1, 5000))
-    x, y = np.random.default_rng().normal(size=(2, size))
+def test_long_bodies_run_in_blocks_with_the_same_bits(rng):
+    size = 70000 + int(rng.integers(1, 5000))
+    x, y = rng.normal(size=(2, size))
     body = lambda s, a, b, c: s.add(s.mul(a, b), s.where(s.lt(a, c), s.exp(b), a))  # noqa: E731
     calls = []
 

@@ -23,18 +23,17 @@ def of_floats(fn, x):
 
 
 @pytest.fixture
-def points():
-    rng = np.random.default_rng()
+def points(rng):
     return np.concatenate([
         rng.uniform(-6, 6, 3000), rng.uniform(-1.3, 1.3, 3000), 10.0 ** rng.uniform(-12, 0, 500),
         [0.25, 0.65, 0.84375, 1.0, 1.25, 2.5, 4.0],
     ])
 
 
-def test_erf_and_erfc_in_double_precision_are_within_three_ulp_of_libm(points):
+def test_erf_and_erfc_in_double_precision_are_within_three_ulp_of_libm(rng, points):
     # ours is within 2 ulp of the exact value
     assert worst_ulps(special.erf(points), of_floats(math.erf, points)) <= 3
-    tail = np.concatenate([points, np.random.default_rng().uniform(5, 26, 1000)])
+    tail = np.concatenate([points, rng.uniform(5, 26, 1000)])
     assert worst_ulps(special.erfc(tail), of_floats(math.erfc, tail)) <= 7  # libm allows itself up to 5
 
 
@@ -46,8 +45,7 @@ def test_single_precision_is_within_one_ulp(points):
     assert special.erf(x).dtype == np.float32
 
 
-def test_erfinv_inverts_erf_and_erfc():
-    rng = np.random.default_rng()
+def test_erfinv_inverts_erf_and_erfc(rng):
     x = rng.uniform(0.01, 0.9, 2000)
     y = special.erfinv(x)
     slope = 2 / math.sqrt(math.pi) * np.exp(-y * y)
@@ -73,8 +71,8 @@ def test_limits_and_signs():
 
 
 @pytest.mark.parametrize("shape", [(), (0, 3), (3, 4), (40000,)])
-def test_shape_is_kept_and_blocks_join(shape):
-    x = np.random.default_rng().normal(size=shape)
+def test_shape_is_kept_and_blocks_join(rng, shape):
+    x = rng.normal(size=shape)
     for fn in (special.erf, special.erfc, special.erfinv):
         with np.errstate(all="ignore"):
             whole = fn(x)

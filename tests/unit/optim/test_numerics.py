@@ -68,8 +68,7 @@ def test_a_scheduler_goes_on_from_its_state(name: str) -> None:
         assert [g["lr"] for g in opt.param_groups] == [g["lr"] for g in other.param_groups]
 
 
-def test_sgd_by_hand() -> None:
-    rng = np.random.default_rng()
+def test_sgd_by_hand(rng: np.random.Generator) -> None:
     start, grad, lr, decay = rng.standard_normal(5), rng.standard_normal(5), rng.random(), rng.random()
     p = weft.nn.Parameter(weft.from_numpy(start.copy()))
     p.grad = weft.from_numpy(grad)
@@ -77,8 +76,7 @@ def test_sgd_by_hand() -> None:
     np.testing.assert_allclose(p.detach().numpy(), start - lr * (grad + decay * start))
 
 
-def test_the_first_step_of_adam_has_size_lr() -> None:
-    rng = np.random.default_rng()
+def test_the_first_step_of_adam_has_size_lr(rng: np.random.Generator) -> None:
     grad = rng.standard_normal(5)
     p = weft.nn.Parameter(weft.zeros(5, dtype=weft.float64))
     p.grad = weft.from_numpy(grad)

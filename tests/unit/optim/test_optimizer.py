@@ -249,12 +249,11 @@ def _step(opt: optim.Optimizer, params: list[nn.Parameter]) -> Any:
     return step
 
 
-def test_numbers_of_groups_are_inputs_of_the_program() -> None:
+def test_numbers_of_groups_are_inputs_of_the_program(rng: np.random.Generator) -> None:
     params = _params(2)
     twins = copy.deepcopy(params)
     opt, other = optim.AdamW(params), optim.AdamW(twins)
     compiled, eager = CompiledFunction(_step(opt, params), backend="interpret"), _step(other, twins)
-    rng = np.random.default_rng()
     for _ in range(4):
         numbers = {
             "lr": rng.random(), "betas": tuple(rng.random(2) * 0.9), "eps": rng.random() * 1e-3,

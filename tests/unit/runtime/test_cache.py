@@ -17,7 +17,7 @@ from weft.runtime.cache import HEADER, Cache, user_folder
 from weft.support.errors import ValueProblem
 from weft.support.knobs import knobs
 
-rng = random.Random()
+rng = random.Random(os.environ["WEFT_TEST_SEED"])
 
 
 def key() -> str:

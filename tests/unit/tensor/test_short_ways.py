@@ -3,6 +3,7 @@ errors included."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +16,11 @@ from weft.ops.methods import OperatorMethods
 DTYPES = [weft.float32, weft.float64, weft.float16, weft.bfloat16, weft.int32, weft.bool]
 NUMBERS = [2, -3, 0.1, 1e300, float("nan"), 10**40, True]
 SYNTAX = ["__add__", "__sub__", "__mul__", "__truediv__"]
+DRAW = np.random.default_rng(int(os.environ["WEFT_TEST_SEED"]))
 
 
 def drawn(dtype: Any, *dims: int) -> weft.Tensor:
-    return weft.tensor(np.random.default_rng().standard_normal(dims) * 3).to(dtype)
+    return weft.tensor(DRAW.standard_normal(dims) * 3).to(dtype)
 
 
 def outcome(call: Callable[[], Any]) -> Any:

@@ -49,8 +49,8 @@ def _rows(n: int) -> TensorDataset:
 
 @pytest.mark.parametrize("workers", [0, 1, 3])
 @pytest.mark.parametrize("drop_last", [False, True])
-def test_batches_in_order(workers: int, drop_last: bool) -> None:
-    n, size = int(np.random.default_rng().integers(5, 30)), 4
+def test_batches_in_order(rng: np.random.Generator, workers: int, drop_last: bool) -> None:
+    n, size = int(rng.integers(5, 30)), 4
     loader = DataLoader(_rows(n), batch_size=size, num_workers=workers, drop_last=drop_last)
     batches = [y.tolist() for _, y in loader]
     wanted = [list(range(i, min(i + size, n))) for i in range(0, n, size)]

@@ -39,8 +39,7 @@ def squares64(counter: int, key: int) -> int:
     return t ^ ((x * x + y) & WORD) >> 32
 
 
-def test_random_bits_are_those_of_squares():
-    rng = np.random.default_rng()
+def test_random_bits_are_those_of_squares(rng):
     counters = np.concatenate([np.arange(50), rng.integers(0, 2**62, 50)])
     key = key_of_seed(int(rng.integers(0, 2**62)))
     got = aten._random_bits(Array(counters), key, 64).data
@@ -79,15 +78,15 @@ def normal_cdf(x: np.ndarray) -> np.ndarray:
 
 # 2.5 is passed by chance once in 130,000 runs
 @pytest.mark.parametrize("dtype", [dt.float32, dt.float64])
-def test_rand_is_uniform(dtype):
-    x = sample("rand", 20000, dtype, np.random.default_rng().integers(2**60))
+def test_rand_is_uniform(rng, dtype):
+    x = sample("rand", 20000, dtype, rng.integers(2**60))
     assert x.min() >= 0 and x.max() < 1
     assert kolmogorov(x, lambda v: v) < 2.5
 
 
 @pytest.mark.parametrize("dtype", [dt.float32, dt.float64])
-def test_randn_is_normal(dtype):
-    x = sample("randn", 20000, dtype, np.random.default_rng().integers(2**60))
+def test_randn_is_normal(rng, dtype):
+    x = sample("randn", 20000, dtype, rng.integers(2**60))
     assert kolmogorov(x, normal_cdf) < 2.5
     assert abs(np.mean(x)) < 5 / math.sqrt(len(x)) and abs(np.var(x) - 1) < 5 * math.sqrt(2 / len(x))
     assert abs(np.mean(x**3)) < 5 * math.sqrt(15 / len(x)) and abs(np.mean(x**4) - 3) < 5 * math.sqrt(96 / len(x))
@@ -101,8 +100,8 @@ def test_half_precisions_stay_below_one(dtype):
     np.testing.assert_allclose(z, sample("randn", 20000, dt.float32, 5), rtol=2**-8)
 
 
-def test_quantile_is_accurate_to_its_far_tail():
-    p = np.concatenate([np.random.default_rng().uniform(1e-6, 0.5, 2000), 2.0 ** -np.arange(2, 55)])
+def test_quantile_is_accurate_to_its_far_tail(rng):
+    p = np.concatenate([rng.uniform(1e-6, 0.5, 2000), 2.0 ** -np.arange(2, 55)])
     exact = np.array([-NormalDist().inv_cdf(v) for v in p])
     np.testing.assert_allclose(draws.lower_quantile(NUMPY, p), exact, rtol=1e-14, atol=1e-16)
     single = p.astype(np.float32)
@@ -110,24 +109,23 @@ def test_quantile_is_accurate_to_its_far_tail():
     np.testing.assert_allclose(draws.lower_quantile(NUMPY, single), exact, rtol=6e-7, atol=1e-7)
 
 
-def test_positive_log_is_within_two_ulp():
-    rng = np.random.default_rng()
+def test_positive_log_is_within_two_ulp(rng):
     for kind, smallest in ((np.float64, -1000), (np.float32, -120)):
         x = (2.0 ** rng.uniform(smallest, -1, 3000)).astype(kind)
         exact = np.array([math.log(float(v)) for v in x])
         assert np.max(np.abs(draws.positive_log(NUMPY, x) - exact) / np.spacing(np.abs(exact).astype(kind))) <= 2
 
 
-def test_seeds_and_neighbouring_counters_are_uncorrelated():
-    seed = int(np.random.default_rng().integers(2**50))
+def test_seeds_and_neighbouring_counters_are_uncorrelated(rng):
+    seed = int(rng.integers(2**50))
     x, y = sample("rand", 20000, dt.float64, seed), sample("rand", 20000, dt.float64, seed + 1)
     bound = 5 / math.sqrt(20000)
     for a, b in ((x, y), (x[:-1], x[1:]), (x[:-7], x[7:])):
         assert abs(np.corrcoef(a, b)[0, 1]) < bound
 
 
-def test_streams_do_not_depend_on_how_they_are_cut():
-    seed = int(np.random.default_rng().integers(2**50))
+def test_streams_do_not_depend_on_how_they_are_cut(rng):
+    seed = int(rng.integers(2**50))
     whole = sample("randn", 1000, dt.float32, seed)
     g = Generator(seed=seed)
     parts = [aten.randn((n,), dtype=dt.float32, generator=g).data for n in (1, 0, 399, 600)]
@@ -137,8 +135,8 @@ def test_streams_do_not_depend_on_how_they_are_cut():
     )
 
 
-def test_integers_fill_their_range():
-    g = Generator(seed=int(np.random.default_rng().integers(2**50)))
+def test_integers_fill_their_range(rng):
+    g = Generator(seed=int(rng.integers(2**50)))
     x = aten.randint(-3, 5, (4000,), generator=g).data
     assert x.dtype == np.int64 and set(x.tolist()) == set(range(-3, 5))
     counts = np.bincount(x + 3)
@@ -158,9 +156,9 @@ def test_permutations():
     assert np.sum((np.bincount(places, minlength=5) - 200) ** 2 / 200) < 45
 
 
-def test_bernoulli_and_dropout():
+def test_bernoulli_and_dropout(rng):
     g = Generator(seed=9)
-    p = np.random.default_rng().uniform(0.2, 0.8)
+    p = rng.uniform(0.2, 0.8)
     ones = Array(np.ones(20000, np.float32))
     drawn = aten.bernoulli(ones, p, generator=g).data
     assert set(np.unique(drawn)) == {0.0, 1.0} and abs(drawn.mean() - p) < 5 * math.sqrt(p * (1 - p) / 20000)

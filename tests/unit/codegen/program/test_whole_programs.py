@@ -3,6 +3,7 @@ for sizes drawn afterwards."""
 
 from __future__ import annotations
 
+import os
 import random
 import tracemalloc
 
@@ -90,12 +91,12 @@ def test_native_agrees_with_numpy(turn):
                     a[...] = b
 
 
-def test_pointwise_program_is_one_native_call():
+def test_pointwise_program_is_one_native_call(rng):
     b = Builder("f")
     n = b.env.fresh("s", 4)
     x = Handle(b.param(tensor_type(dt.float32, (n, 3))), b)
     program = compile_program(b.graph([(aten.tanh(x) * x + 1.0).value]), cache=Cache(None))
-    a = np.random.default_rng().standard_normal((17, 3)).astype(np.float32)
+    a = rng.standard_normal((17, 3)).astype(np.float32)
     counters.reset()
     (out,) = program.run([a], (17,))
     np.testing.assert_allclose(out, np.tanh(a) * a + 1, rtol=1e-5)
@@ -106,21 +107,21 @@ def test_pointwise_program_is_one_native_call():
     "target", [aarch64_target(), x86_target("x86-64-v3"), x86_target()], ids=["aarch64", "x86-64-v3", "x86-64"]
 )
 def test_programs_can_be_emitted_for_other_machines(target):
-    graph = _random_graph(random.Random())
+    graph = _random_graph(random.Random(os.environ["WEFT_TEST_SEED"]))
     module = Module.for_target(target)
     layout = native_layout(lower_graph(graph, module, target), module)
     assert compile_object(module.text(), target)
     assert set(layout.entries) <= set(module.functions)
 
 
-def test_constants_as_operands_and_results():
+def test_constants_as_operands_and_results(rng):
     b = Builder("f")
     n = b.env.fresh("s", 4)
     x = Handle(b.param(tensor_type(dt.float32, (n, 3))), b)
-    table = np.random.default_rng().standard_normal(3).astype(np.float32)
+    table = rng.standard_normal(3).astype(np.float32)
     c = Handle(b.constant(table), b)
     graph = b.graph([(x * c).value, c.value, c.value, aten.cumsum(c, 0).value])
-    a = np.random.default_rng().standard_normal((5, 3)).astype(np.float32)
+    a = rng.standard_normal((5, 3)).astype(np.float32)
     for backend in ("llvm", "numpy"):
         program = compile_program(graph, backend=backend, cache=Cache(None))
         first = program.run([a], (5,))
@@ -131,14 +132,13 @@ def test_constants_as_operands_and_results():
         np.testing.assert_allclose(out[3], np.cumsum(table), rtol=1e-5, atol=1e-6)
 
 
-def test_other_dtypes_are_given_to_numpy_and_back():
+def test_other_dtypes_are_given_to_numpy_and_back(rng):
     b = Builder("f")
     n = b.env.fresh("s", 4)
     x = Handle(b.param(tensor_type(dt.complex64, (n,))), b)
     y = Handle(b.param(tensor_type(dt.float16, (n,))), b)
     k = Handle(b.param(tensor_type(dt.int64, (n,))), b)
     program = compile_program(b.graph([(x * x).value, (y + y).value, (k * k + 1).value], [(2, 2)]), cache=Cache(None))
-    rng = np.random.default_rng()
     u = (rng.standard_normal(7) + 1j * rng.standard_normal(7)).astype(np.complex64)
     v, w = rng.standard_normal(7).astype(np.float16), rng.integers(-9, 9, 7)
     expected = w * w + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from weft.types import dtype as dt
 from weft.types.dtype import DType
 
 Array = np.ndarray[Any, Any]
-rng = np.random.default_rng()
+rng = np.random.default_rng(int(os.environ["WEFT_TEST_SEED"]))
 
 INTS = (dt.uint8, dt.int8, dt.int16, dt.int32, dt.int64)
 HALVES = (dt.float16, dt.bfloat16)
