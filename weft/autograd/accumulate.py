@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.autograd.node import InputMetadata, Node, hooks_of
 from weft.ops.geometry import contiguous_strides
-from weft.ops.overrides import DISABLED, OverrideLevel, override_classes
+from weft.ops.overrides import DISABLED, OverrideLevel, override_classes, plain_kinds
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
 from weft.tensor.dense import dense_array, payload_of
@@ -24,7 +24,7 @@ _lock = threading.RLock()  # several threads may run backward into one leaf
 def gradient_of(variable: Tensor) -> Tensor | None:
     """`.grad`, for code of weft's own that gives it to nobody and keeps nothing of it: reading the property says
     that somebody has it."""
-    if modes.capture is not None or override_classes:
+    if modes.capture is not None or type(variable) not in plain_kinds:
         return variable.grad
     state = variable._autograd
     return None if state is None else state.grad

@@ -7,7 +7,6 @@ from typing import Any
 
 from weft.autograd.node import InputMetadata, Node
 from weft.autograd.validate import validate
-from weft.ops import overrides
 from weft.ops.packet import aten
 
 
@@ -28,4 +27,4 @@ class Evaluator:
 
     def add(self, a: Any, b: Any) -> Any:
         """The sum of two contributions to one slot."""
-        return aten.add(a, b) if overrides.override_classes else a + b  # no public call
+        return aten.add(a, b)  # no public call

@@ -253,21 +253,12 @@ class OpNode(Node):
         """saved: what `unpack` gave, where a capture has called it before."""
         if True not in needs:  # a write that ends a history: nothing flows on
             return (None,) * len(needs)
-        if override_classes:  # formulas are no public calls: nobody is asked about theirs
-            with OverrideLevel(DISABLED):
-                return self._applied(grads, needs, saved)
-        return self._applied(grads, needs, saved)
-
-    def _applied(
-        self, grads: tuple[Any, ...], needs: tuple[bool, ...], saved: tuple[Any, ...] | None
-    ) -> tuple[Any, ...]:
         plan, counts = self.plan, self.argument_counts
         if len(counts) != len(needs):
             needs = self.needs_per_argument(needs)
-        packed = self.unpack() if saved is None else saved
+        values = grads + (self.unpack() if saved is None else saved)
         if modes.capture is not None:
-            return self.spread(apply_functional(plan, grads, needs, packed))
-        values = grads + packed
+            return self.spread(_formula_of(plan, needs, len(grads))(*values))
         if not modes.grad and modes.special is None:
             table = plan.tables.get((needs, *map(type, values))) or formula_table(plan, needs, len(grads), values)
             result = table.run(values)
@@ -341,7 +332,14 @@ class OpNode(Node):
 @cache
 def _formula_of(plan: Plan, needs: tuple[bool, ...], count: int) -> Callable[..., Any]:
     """The gradients of a node as a function of the incoming ones, `count` of them, and of what was saved."""
-    return lambda *values: apply_functional(plan, values[:count], needs, values[count:])
+
+    def formula(*values: Any) -> tuple[Any, ...]:
+        if not override_classes:
+            return apply_functional(plan, values[:count], needs, values[count:])
+        with OverrideLevel(DISABLED):  # formulas are no public calls: nobody is asked about theirs
+            return apply_functional(plan, values[:count], needs, values[count:])
+
+    return formula
 
 
 def formula_table(plan: Plan, needs: tuple[bool, ...], count: int, values: tuple[Any, ...]) -> Table:

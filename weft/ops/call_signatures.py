@@ -142,7 +142,8 @@ class Calls:
         if key not in self.signatures:
             made = _signature(self.overloads, op, args, kwargs)
             if made is not None:
-                route = self._entry(op, bound) if made.keeps_classes else None
+                asks = any(map(overrides.takes_over, map(type, (*args, *kwargs.values()))))
+                route = self._entry(op, bound) if made.keeps_classes and not asks else None
                 self.signatures[key] = made._replace(route=route)
         return op, bound, route
 

@@ -234,8 +234,8 @@ def _method(packet: Packet) -> Any:
             if found is not None:
                 op, rest, route = found
                 return route(op, args + rest)
-            form = None if override_classes else signatures.get(kinds)
-            if form is not None and form.route is not None:
+            form = signatures.get(kinds)
+            if form is not None and form.route is not None and not (override_classes and form.op.tensor_list_positions):
                 try:
                     bound = form.bind(args, kwargs)
                 except Mismatch:
