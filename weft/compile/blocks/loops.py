@@ -13,6 +13,7 @@ from weft.autograd.node import Edge, InputMetadata, Node
 from weft.compile.blocks.branches import choose
 from weft.compile.blocks.memory import end_of, write_back
 from weft.compile.blocks.recorded import ControlBackward, Recorded, record, tensor_of, zeros_at
+from weft.compile.capture.histories import lacking
 from weft.ir.builder import Builder
 from weft.ir.graph import Block, Operand, Value, map_operand
 from weft.ir.structure import LOOP
@@ -81,7 +82,7 @@ def repeat(
         for known, kind in zip((*entries, *(None,) * (len(kinds) - len(entries))), kinds, strict=True)
     ])
 
-    results: list[Any] = []
+    without: list[Any] = []
 
     def step(inner: Builder) -> list[Any]:
         index = inner.param(INT, "step" if counter is not None else "")
@@ -89,7 +90,8 @@ def repeat(
         for base, value in zip(written, params[asked:count], strict=True):
             _begin_with(base, value)
         following, values, rows = body(inner, index, params[:asked], params[count:])
-        results[:] = [following, *values, *written, *rows]
+        results = [following, *values, *written, *rows]
+        without[:] = lacking(results)  # now: outer tensors are as they were again when the step has been recorded
         return results
 
     start = tuple([end_of(v) for v in (*carried, *xs)])
@@ -111,7 +113,7 @@ def repeat(
         LOOP, (steps, test, made.carried, made.xs, reverse), types, (recorded.block,), where
     )
     if modes.grad or is_again:
-        capture.recorder.histories.note_loop(node, carried, xs, results)
+        capture.recorder.histories.note_loop(node, carried, xs, tuple(without))
     outputs = [capture.tensors.fresh(v) for v in node.outputs]
     flows = _flows(made)
     if any(flows):

@@ -50,10 +50,10 @@ class Histories:
         """Note of the call of a backward node what it was given of the forward."""
         self.of[node] = (False, False, lacking(saved))
 
-    def note_loop(self, node: Node, carried: Sequence[Any], xs: Sequence[Any], results: Sequence[Any]) -> None:
-        """Note of a loop with a history what it carries, what it goes over, and what a step gives."""
+    def note_loop(self, node: Node, carried: Sequence[Any], xs: Sequence[Any], results: Without) -> None:
+        """Note of a loop with a history what it carries, what it goes over, and what of a step's results had none."""
         self.of[node] = (False, False, lacking(carried), lacking(xs), False)
-        self.of[node.blocks[0]] = lacking(results)
+        self.of[node.blocks[0]] = results
 
     def note_copy(self, copy: Node | Block, of: Node | Block) -> None:
         """What is made once more had the same operands with a history."""
