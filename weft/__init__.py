@@ -149,7 +149,8 @@ _LAZY_NAMES = {
     "seed": ("weft.random", "seed"), "is_inference": ("weft.layers.inference", "is_inference"),
     "finfo": ("weft.types.limits", "finfo"), "iinfo": ("weft.types.limits", "iinfo"),
 }
-_FUNCTIONS: dict[str, Any] = {**_FACTORIES, "as_strided": _inplace_views.as_strided}
+_FUNCTIONS: dict[str, Any] = {**_FACTORIES, "as_strided": _inplace_views.as_strided,
+    "as_strided_scatter": _inplace_views.as_strided_scatter}
 
 
 def __getattr__(name: str) -> Any:

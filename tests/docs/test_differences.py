@@ -164,6 +164,13 @@ def test_views_under_no_grad(rng: RNG) -> None:
     assert not v.requires_grad and (v * 2.0).grad_fn is None
 
 
+def test_as_strided_of_leaves_with_gaps() -> None:
+    leaf = weft.arange(9.0).view(3, 3)[:, :2].requires_grad_()
+    with pytest.raises(RuntimeError, match="gaps"):
+        leaf.as_strided((2, 2), (3, 1), 0)
+    assert leaf.clone().as_strided((2, 2), (2, 1), 0).requires_grad
+
+
 def test_storages_without_bytes() -> None:
     x = weft.ones(3)
     x.untyped_storage().resize_(0)

@@ -54,9 +54,10 @@ class _Gradients(Calls):
 _GRADIENTS = _Gradients()
 
 
-def write_path(base: Any, path: Path, new: Any) -> Any:
-    """The base with `new` in place of the view at the end of the path, by each view's scatter."""
-    return functionalizer_writes.write_path(_GRADIENTS, base, path, new)
+def write_path(base: Any, path: Path, new: Any, is_splat: bool = False) -> Any:
+    """The base with `new` in place of the view at the end of the path, by each view's scatter. is_splat: all elements
+    of `new` are equal, so that the view may show an element twice."""
+    return functionalizer_writes.write_path(_GRADIENTS, base, path, new, is_splat)
 
 
 def gradient_of_view(gradient: Any, path: Path) -> Any:
@@ -121,10 +122,10 @@ class CopySlices(Node):
 
     def _into_base(self, g: Any, g_view: Any, into_self: Any) -> Any:
         if into_self is None:
-            into_self = aten.zeros_like(g_view)
-        else:
-            into_self = validate(self.inner.name(), 0, into_self, self.view_metadata)
-        return write_path(g, self.path, into_self)
+            return write_path(g, self.path, aten.zeros_like(g_view), True)
+        into_self = validate(self.inner.name(), 0, into_self, self.view_metadata)
+        is_zero = isinstance(self.inner, OpNode) and self.inner.plan.op.is_splat  # of what a number took the place of
+        return write_path(g, self.path, into_self, is_zero)
 
     def release(self) -> None:
         self.inner.release()

@@ -16,9 +16,10 @@ import numpy as np
 from weft.autograd.record import gradient_edge
 from weft.autograd.views import INFERENCE_WRITE, check_inplace, storage_order
 from weft.layers.backends import backend_for
+from weft.ops.geometry import repeats_elements
 from weft.ops.overrides import overridable
 from weft.ops.packet import aten
-from weft.support.errors import ShapeError, StateError
+from weft.support.errors import ShapeError, StateError, Unsupported
 from weft.tensor.dense import payload_of
 from weft.tensor.history import AutogradState, ViewOf
 from weft.tensor.modes import modes, set_grad_enabled
@@ -34,7 +35,7 @@ def as_strided(self: Tensor, size: Any, stride: Any, storage_offset: Any = None)
     written as a view of what `self` is a view of."""
     if isinstance(storage_offset, int) and storage_offset < 0:
         raise ShapeError(f"Tensor: invalid storage offset {storage_offset}")
-    root = self if self._view is None or self._view.base._storage is not self._storage else self._view.base
+    root = self if _stands_alone(self) else self._view.base  # type: ignore[union-attr]
     if root.dtype is not self.dtype:
         place = None if storage_offset is None else storage_offset - self.storage_offset()
         return aten.as_strided(self, size, stride, place)
@@ -42,7 +43,46 @@ def as_strided(self: Tensor, size: Any, stride: Any, storage_offset: Any = None)
     offset = self.storage_offset() if storage_offset is None else storage_offset
     start = root.storage_offset()  # not 0 for a detached view: the operator counts from the first element
     offset = offset if start == 0 else offset - start
+    if order is None and root.requires_grad and modes.grad and not root.is_contiguous() and not _repeats(root):
+        raise Unsupported(
+            "as_strided: the gradient of a tensor with gaps between its elements is not known; take as_strided of what "
+            "it is a view of, or of a clone()"
+        )
     return aten.as_strided(root if order is None else aten.permute(root, order), size, stride, offset)
+
+
+def _stands_alone(tensor: Tensor) -> bool:
+    """Whether as_strided of a tensor is one of itself: it is no view, or was left by its base, or is a leaf."""
+    view, state = tensor._view, tensor._autograd
+    if view is None or view.base._storage is not tensor._storage:
+        return True
+    return state is not None and ((state.requires_grad and state.node is None) or state.retains_grad)
+
+
+def _repeats(tensor: Tensor) -> bool:
+    """Whether elements share memory because a dim is repeated."""
+    return repeats_elements(tensor.geometry())
+
+
+@overridable
+def as_strided_scatter(
+    self: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: Any = None, *, out: Any = None
+) -> Tensor:
+    """A copy of the tensor, lying as it does, with `src` where as_strided with these sizes, strides and offset looks in
+    the storage."""
+    start = self.storage_offset()
+    place = start if storage_offset is None else storage_offset
+    order = storage_order(self)
+    if self.is_contiguous() and isinstance(start, int) and start == 0:
+        made = aten.as_strided_scatter(self, src, size, stride, place)
+    elif order is not None and isinstance(start, int) and start == 0:
+        made = aten.as_strided_scatter(aten.permute(self, order), src, size, stride, place)
+        made = aten.permute(made, tuple(order.index(i) for i in range(len(order))))
+    else:
+        count = self.storage().nbytes // self.element_size()
+        row = aten.as_strided_scatter(as_strided(self, (count,), (1,), 0).clone(), src, size, stride, place)
+        made = aten.as_strided(row, self.dims, self.stride(), start)
+    return made if out is None else out.resize_(made.shape).copy_(made)
 
 
 def _inplace_view(name: str) -> Callable[..., Tensor]:
@@ -166,5 +206,5 @@ def install() -> None:
     """Put the methods on Tensor."""
     for name in NAMES:
         setattr(Tensor, f"{name}_", _inplace_view(name))
-    for method in (as_strided, resize_, resize_as_, set_):
+    for method in (as_strided, as_strided_scatter, resize_, resize_as_, set_):
         setattr(Tensor, method.__name__, method)
