@@ -261,6 +261,8 @@ class Recorder(WeftFunctionMode):
         ctx = self.ctx
         if isinstance(result, Tensor):
             return self.tensor(result, emitted.as_value(ctx, _NOWHERE))
+        if isinstance(result, list) and not holds_tensor(result):
+            return result  # as long as it is in this run: nothing of it is in the trace
         if isinstance(result, (tuple, list)):
             parts = emitted.elements(ctx, _NOWHERE, len(result))
             made = [self.bound(p, r) for p, r in zip(parts, result, strict=True)]
@@ -268,7 +270,7 @@ class Recorder(WeftFunctionMode):
         if isinstance(result, dict):
             held = emitted.as_value(ctx, _NOWHERE)
             return {k: self.bound(self._value_at(held, k), v) for k, v in result.items()}
-        return result
+        return self.number(result, emitted) if type(result) in (int, float) else result
 
     def _value_at(self, held: Simple, key: Any) -> Simple:
         """What a dict has for a key."""
