@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -22,8 +23,10 @@ class Progress(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def step_done(self, step: int, loss: float, tokens: int) -> None:
-        """Steps done so far in the whole run, the loss of the last, and how many tokens it trained on."""
+    def step_done(self, step: int, losses: Sequence[float], tokens: int) -> None:
+        """Steps done so far in the whole run, the losses that are known of them, and how many tokens the last trained
+        on.
+        """
         ...
 
 
@@ -36,11 +39,12 @@ class Recent:
     """Mean loss and speed over the last few steps."""
 
     def __init__(self) -> None:
-        self._losses: deque[float] = deque(maxlen=RECENT)
+        self._losses: Sequence[float] = ()
         self._ends: deque[tuple[float, int]] = deque(maxlen=RECENT)
 
-    def add(self, loss: float, tokens: int) -> None:
-        self._losses.append(loss)
+    def add(self, losses: Sequence[float], tokens: int) -> None:
+        """One more step. losses: those that are known of all steps so far."""
+        self._losses = losses[-RECENT:]
         self._ends.append((time.perf_counter(), tokens))
 
     @property
@@ -70,8 +74,8 @@ class Lines:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def step_done(self, step: int, loss: float, tokens: int) -> None:
-        self._recent.add(loss, tokens)
+    def step_done(self, step: int, losses: Sequence[float], tokens: int) -> None:
+        self._recent.add(losses, tokens)
         if step % EVERY == 0 or step == self._steps:
             print(f"step {step:{len(str(self._steps))}}/{self._steps}  {self._recent}", flush=True)
 
@@ -100,6 +104,6 @@ class Bar:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def step_done(self, step: int, loss: float, tokens: int) -> None:
-        self._recent.add(loss, tokens)
+    def step_done(self, step: int, losses: Sequence[float], tokens: int) -> None:
+        self._recent.add(losses, tokens)
         self._bar.update(self._task, completed=step, recent=str(self._recent))

@@ -67,19 +67,19 @@ def _train_steps(run: Run, checkpoint: Path, save_every: int, stop: StopRequest)
         return
     first, start = run.steps_done, time.perf_counter()
     weft.counters.reset()
-    loss = _train_step(run, checkpoint, save_every)
+    _train_step(run, checkpoint, save_every)
     print(describe_first_step(run, time.perf_counter() - start), flush=True)
     with show_progress(first, steps) as progress:
-        progress.step_done(run.steps_done, loss, tokens)
+        progress.step_done(run.steps_done, run.losses, tokens)
         while run.steps_done < steps and not stop.asked:
-            loss = _train_step(run, checkpoint, save_every)
-            progress.step_done(run.steps_done, loss, tokens)
+            _train_step(run, checkpoint, save_every)
+            progress.step_done(run.steps_done, run.losses, tokens)
     seconds, done = time.perf_counter() - start, run.steps_done - first
     print(f"{done:,} steps in {seconds:.1f} s, {done * tokens / seconds:,.0f} tokens/s with the first step")
 
 
-def _train_step(run: Run, checkpoint: Path, save_every: int) -> float:
-    """The next step's loss; every so often a checkpoint. Raises CommandError if training has diverged,
+def _train_step(run: Run, checkpoint: Path, save_every: int) -> None:
+    """The next step; every so often a checkpoint. Raises CommandError if training has diverged,
     so that none is overwritten by what it left."""
     loss = run.train_step()
     if not math.isfinite(loss):
@@ -89,7 +89,6 @@ def _train_step(run: Run, checkpoint: Path, save_every: int) -> float:
         )
     if run.steps_done % save_every == 0 and run.steps_done < run.settings.steps:  # the last is saved by the caller
         save_checkpoint(checkpoint, run.checkpoint())
-    return loss
 
 
 def _introduce(run: Run, text: Text, tail: Array) -> None:
