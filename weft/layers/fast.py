@@ -109,13 +109,9 @@ def inplace_entry_of(op: Op, args: tuple[Any, ...]) -> Entry | None:
     """The entry of `self.op_(...)`."""
     kinds = tuple(map(type, args))
     tensors = [i for i in op.tensor_positions if isinstance(args[i], Tensor)]
-    if (
-        op.scalar is None
-        or op.effect not in ("pure", "raises")
-        or not tensors
-        or tensors[0]
-        or not all(kinds[i] in plain_kinds for i in tensors)
-    ):
+    if op.scalar is None or op.effect not in ("pure", "raises") or not tensors or tensors[0]:
+        return None
+    if not all(kinds[i] in plain_kinds for i in tensors):
         return None
     plans = table(op, kinds, dense.store)
     if not plans.can_plan:

@@ -35,16 +35,8 @@ _INTEGERS = frozenset((int,))
 _EXACT = frozenset((int, bool, str, type(None), DType))
 
 # What the code of a table does with an argument.
-HOLDER, ARRAY, LIST, NUMBER, DEFAULTED, FLOAT, VALUE, UNKNOWN = (
-    "hold",
-    "array",
-    "list",
-    "number",
-    "defaulted",
-    "float",
-    "value",
-    "unknown",
-)
+HOLDER, ARRAY, LIST, NUMBER = "hold", "array", "list", "number"
+DEFAULTED, FLOAT, VALUE, UNKNOWN = "defaulted", "float", "value", "unknown"
 
 
 def sign(args: Sequence[Any], key: list[Any], arrays: list[Any]) -> None:
@@ -122,14 +114,8 @@ class Table:
     """
 
     def __init__(
-        self,
-        owner: Any,
-        rule: Rule | None,
-        uses: Sequence[str],
-        defaults: Sequence[Any],
-        wrap: Wrap,
-        store: Rule | None = None,
-        shown: int = 0,
+        self, owner: Any, rule: Rule | None, uses: Sequence[str], defaults: Sequence[Any], wrap: Wrap,
+        store: Rule | None = None, shown: int = 0,
     ) -> None:
         self.owner, self.rule, self.store, self.shown = owner, rule, store, shown
         self.uses, self.defaults = tuple(uses), tuple(defaults)
@@ -142,12 +128,8 @@ class Table:
 
     def lookup(self, wrap: Wrap) -> Callable[..., Any]:
         """A function of arguments that finds the plan and runs it."""
-        names = {
-            "plans": self.plans,
-            "missing": self.missing,
-            **{f"default{i}": v for i, v in enumerate(self.defaults)},
-            **dict(wrap.names),
-        }
+        defaults = {f"default{i}": v for i, v in enumerate(self.defaults)}
+        names = {"plans": self.plans, "missing": self.missing, **defaults, **dict(wrap.names)}
         make = _lookup(self.uses, self.rule is None, wrap.lines, wrap.built, wrap.gate, tuple(names))
         return make(*names.values())  # type: ignore[no-any-return]
 
@@ -244,13 +226,9 @@ def _filled(args: tuple[Any, ...], run: Callable[[tuple[Any, ...]], Any]) -> Cal
 
 
 def _with(value: Any, arrays: Iterator[Any]) -> Any:
-    return (
-        next(arrays)
-        if value is ndarray
-        else tuple([_with(v, arrays) for v in value])
-        if type(value) is tuple
-        else value
-    )
+    if value is ndarray:
+        return next(arrays)
+    return tuple([_with(v, arrays) for v in value]) if type(value) is tuple else value
 
 
 def _emptied(value: Any) -> Any:
@@ -277,10 +255,8 @@ def _lookup(
     otherwise = "return walk(op, args)" if gate else "return NOT_PLANNED"
     for i, use in enumerate(uses):
         if use in (HOLDER, ARRAY):
-            lines += [
-                f"d{i} = x{i}" + ("._data" if use == HOLDER else ""),
-                f"if type(d{i}) is not ndarray: {otherwise}",
-            ]
+            data = f"x{i}._data" if use == HOLDER else f"x{i}"
+            lines += [f"d{i} = {data}", f"if type(d{i}) is not ndarray: {otherwise}"]
             key += [f"d{i}.dtype", f"d{i}.ndim == 0" if is_pointwise else f"d{i}.shape"]
             bares.append(f"d{i}")
             given.append(f"d{i}")

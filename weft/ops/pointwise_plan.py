@@ -92,14 +92,8 @@ def _written_into(calls: Calls, out: int, store: Function, is_alike: bool) -> in
 
 
 def add_pointwise(
-    calls: Calls,
-    op: Op,
-    types: Sequence[Any],
-    result: DType,
-    values: Sequence[Any],
-    given: Sequence[int | None],
-    is_large: bool = False,
-    is_put: bool = False,
+    calls: Calls, op: Op, types: Sequence[Any], result: DType, values: Sequence[Any], given: Sequence[int | None],
+    is_large: bool = False, is_put: bool = False,
 ) -> tuple[int, bool]:
     """Add the calls of a pointwise operator: the register of its value, and whether it is more than one ufunc. given:
     the registers of arrays, and of numbers that come with each call; None for what is known now. is_large: the body,
