@@ -33,12 +33,13 @@ from weft.compiled_autograd.records import (
     PASSED,
     SAME,
     TENSOR,
+    UNREAD,
     Record,
     record_of,
 )
 from weft.compiled_autograd.schedule import Scheduler
 from weft.compiled_autograd.steps import ADD, Key, Schedule, last_call
-from weft.compiled_autograd.writer import Place, place_of, unpacked
+from weft.compiled_autograd.writer import Place, hooked_in, place_of, saved_in, unpacked
 
 TRIES = 4  # earlier walks that a call is compared with
 KEPT = 8  # for each place where they are looked for
@@ -193,6 +194,11 @@ class _Match:
             elif kind == ABSENT:
                 if value is not None:
                     raise Mismatch
+            elif kind == UNREAD:
+                if hooked_in(value):
+                    raise Mismatch
+                for unread in saved_in(value):
+                    unpacked(unread, node)
             elif kind == A_FLOAT:
                 if type(value) is not float or (expected is not None and expected(value)):
                     raise Mismatch

@@ -11,13 +11,13 @@ from weft.autograd.node import Node, OpNode
 from weft.compiled_autograd.live_hooks import calls_hooks
 from weft.compiled_autograd.schedule import Scheduler, Visit
 from weft.compiled_autograd.steps import CALL, FLOAT, INT, OP, SIZE, TENSOR_HOOK, Constant
-from weft.compiled_autograd.writer import Slots
+from weft.compiled_autograd.writer import Slots, saved_in
 from weft.types.dtype import DType
 
 # How a node is taken again.
 FORMULA, LEAF, PASSED, CALLED, ANEW = range(5)
 # What is expected of a value that a node saved.
-TENSOR, ABSENT, A_SIZE, AN_INT, A_FLOAT, DIMS, SAME = range(7)
+TENSOR, ABSENT, A_SIZE, AN_INT, A_FLOAT, DIMS, SAME, UNREAD = range(8)
 _NUMBERS = {SIZE: A_SIZE, INT: AN_INT, FLOAT: A_FLOAT}
 Slot = tuple[int, int, Any]  # kind, number, and what is expected
 
@@ -101,6 +101,8 @@ def _slots(packed: tuple[Any, ...], known: tuple[Any, ...], asked: Slots) -> tup
     for i, (value, was, (is_read, _, decides)) in enumerate(zip(packed, known, asked, strict=True)):
         kind = type(value)
         if not is_read:
+            if any(saved_in(was)):
+                slots.append((UNREAD, i, None))
             continue
         if value is None:
             slots.append((ABSENT, i, None))

@@ -3,7 +3,7 @@ that it takes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from weft.autograd.anomaly import describe_failure
@@ -82,6 +82,8 @@ class Writer:
             kind = type(value)
             if value is None or not is_read:
                 packed.append(None)
+                for hooked in hooked_in(value) if value is not None else ():
+                    self.value(hooked, node)
             elif kind is Place:
                 packed.append(value[0])
             elif decides is not None and kind in (int, float) and decides(value):
@@ -91,12 +93,16 @@ class Writer:
         return tuple(packed)
 
     def _placed(self, values: tuple[Any, ...], slots: Slots, node: OpNode) -> tuple[Any, ...]:
-        """Saved values with tensors by number, None for those that are not read."""
+        """Saved values with tensors by number. Those that are not read are looked at, as where a node unpacks all that
+        it saved."""
         out: list[Any] = []
         for value, (is_read, _, _) in zip(values, slots, strict=True):
             kind = type(value)
             if not is_read or value is None:
-                out.append(None)
+                for saved in saved_in(value):
+                    if saved.unpack_hook is None:
+                        unpacked(saved, node)
+                out.append(value)
             elif kind is SavedTensor and value.unpack_hook is None:
                 out.append(Place(self.tensor(unpacked(value, node), (value, node))))
             elif kind is tuple:
@@ -128,6 +134,20 @@ class Writer:
             self.out.sizes.append(value)
             return SIZE
         return None if value is None else tuple([self._sizes(v) for v in value])
+
+
+def saved_in(value: Any) -> Iterator[SavedTensor]:
+    """The saved tensors in what a node keeps for an argument."""
+    if type(value) is SavedTensor:
+        yield value
+    elif type(value) is tuple:
+        for part in value:
+            yield from saved_in(part)
+
+
+def hooked_in(value: Any) -> list[SavedTensor]:
+    """Those whose hooks unpack them."""
+    return [saved for saved in saved_in(value) if saved.unpack_hook is not None]
 
 
 def unpacked(saved: SavedTensor, node: Node) -> Any:
