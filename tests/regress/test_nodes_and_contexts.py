@@ -84,6 +84,15 @@ def test_a_leaf_may_not_be_written_by_a_function() -> None:
         Halved.apply(weft.ones(3, requires_grad=True))
 
 
+def test_one_of_several_views_may_not_be_written_by_a_function() -> None:
+    x = weft.ones(2, 3, requires_grad=True)
+    for pieces in ((x * 1).unbind(0), (x * 1).split(1), (x * 1).chunk(2)):
+        with pytest.raises(RuntimeError, match="is a view and is being modified inplace"):
+            Halved.apply(pieces[0])
+    Halved.apply((x * 1)[0])
+    Halved.apply(weft.ones(2, 3).unbind(0)[0])
+
+
 def test_attributes_of_contexts_are_read_from_nodes_whatever_they_are_called() -> None:
     class Counted(weft.autograd.Function):
         @staticmethod

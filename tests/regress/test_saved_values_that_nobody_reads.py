@@ -1,5 +1,5 @@
-"""A node that runs unpacks all that it saved, also what is of use for gradients that nobody asked for: hooks are called,
-and what was written since is an error, by either walk."""
+"""A node that runs unpacks all that it saved, also what is of use only for gradients that nobody asked for: hooks are
+called, and what was written since is an error, by either walk."""
 
 from typing import Any
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from weft.autograd.function_context import FunctionCtx
 from weft.autograd.node import InputMetadata
 from weft.autograd.saved import SavedTensor, default_hooks, unrecorded
-from weft.autograd.views import rebase
+from weft.autograd.views import check_inplace, rebase
 from weft.ops.packet import aten
 from weft.support.errors import StateError
 from weft.tensor.history import AutogradState
@@ -97,17 +97,15 @@ def _rewritten(node: FunctionNode, output: Tensor, index: int, args: tuple[Any, 
     view = output._view
     if view is None and output.is_leaf and output.requires_grad:
         raise StateError("a leaf Variable that requires grad has been used in an in-place operation.")
-    if view is not None:
-        if view.base.is_leaf and view.base.requires_grad:
-            raise StateError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
-        if count > 1:
-            raise StateError(
-                "If your Function modifies inplace an input that is a view of another Tensor, "
-                "your Function cannot return more than one Tensor. This is not supported by the current autograd "
-                "engine. You should either make sure the input is not a view (using .clone() for example) or make your "
-                "Function only return one Tensor (potentially splitting it into two Functions: "
-                "one doing the inplace that returns a single Tensor and a second one that does the other operations)."
-            )
+    check_inplace(output, True)
+    if view is not None and count > 1:
+        raise StateError(
+            "If your Function modifies inplace an input that is a view of another Tensor, "
+            "your Function cannot return more than one Tensor. This is not supported by the current autograd "
+            "engine. You should either make sure the input is not a view (using .clone() for example) or make your "
+            "Function only return one Tensor (potentially splitting it into two Functions: "
+            "one doing the inplace that returns a single Tensor and a second one that does the other operations)."
+        )
     position = next(i for i, a in enumerate(args) if a is output)
     node.dirty_slot = node.place_of(position)
     rebase(output, node)
