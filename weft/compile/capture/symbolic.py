@@ -180,6 +180,18 @@ class SymbolicPayload(Payload, View[Value]):
         # replayed where the base lives, so that every block that sees the base sees it
         return self.read_with(_Nodes(storage.builder, {}))
 
+    def copy_to(self, out: Tensor, memo: dict[int, Any]) -> None:
+        """Give an empty tensor a copy; tensors that share a storage share its copy."""
+        mine = self.storage
+        if mine.has_gaps:
+            raise self._refused("deepcopy")
+        storage = memo.get(id(mine))
+        if storage is None:
+            storage = SymbolicStorage(mine.recorder, mine.value, mine.type, mine.geometry, mine.order)
+            memo[id(mine)] = storage
+        out._data = SymbolicPayload(storage, self.path, self.type, self._geometry)
+        out._storage, out._autograd, out._view = storage, None, None
+
     def item(self) -> Any:
         """Refused: there is no value yet."""
         raise self._refused("its value (.item(), int(), float(), bool() or `if tensor`)")

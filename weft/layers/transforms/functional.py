@@ -74,6 +74,16 @@ class Functional(Wrapper, View[Tensor]):
         """What its aliases share."""
         return self.storage
 
+    def copy_to(self, out: Tensor, memo: dict[int, Any]) -> None:
+        """Give an empty tensor a copy; tensors that share a storage share its copy."""
+        assert isinstance(self.level, FunctionalLevel)
+        mine = self.storage
+        storage = memo.get(id(mine))
+        if storage is None:
+            storage = memo[id(mine)] = self.level.beneath(mine.copied)
+        out._data = Functional(self.level, storage, self.path, self.type, self._geometry, True)
+        out._storage, out._autograd, out._view = storage, None, None
+
     def laid_out_like(self, made: Tensor, source: Tensor) -> Tensor:
         """A tensor of the level in its source's order of dims."""
         assert isinstance(self.level, FunctionalLevel)

@@ -68,6 +68,12 @@ class FunctionalStorage(Storage[Tensor]):
         if is_written:
             self.value = write_path(Calls(), row, from_row((), place), value)
 
+    def copied(self) -> FunctionalStorage:
+        """One of its own with the same elements."""
+        if self.outside is not None:
+            self.look_at_all()
+        return FunctionalStorage(self.level, self.value.detach().clone(), self.geometry, self.order)
+
     def resize(self, nbytes: Dim) -> None:
         """Have so many bytes; so has what came in, once the function has ended. Raises StateError where it cannot."""
         if self.outside is not None:
