@@ -418,3 +418,76 @@ def test_threads_have_calls_of_their_own():
     for thread in threads:
         thread.join()
     assert [leaf.grad.tolist() for leaf in leaves] == [[10.0] * 3] * 3 and sorted(log) == sorted([0.0, 3, 6, 9, 12] * 3)
+
+
+def test_a_hook_sees_what_was_written_to_arguments(rng):
+    """Arguments that the step has written are as they are by then, versions too; what the hook writes is read after."""
+    seen, shown = [], {}
+
+    def hook(g):
+        x, b = shown["arguments"]
+        seen.append((g.tolist(), x.tolist(), x._version, b.tolist(), b._version))
+        with weft.no_grad():
+            b.mul_(3.0)
+
+    def step(x, b, w):
+        x.mul_(2.0)
+        b.add_(1.0)
+        (x * w).sum().backward()
+        x.add_(b)
+        return x * b
+
+    def run(function, n, permuted):
+        w = weft.ones(n, n, requires_grad=True)
+        w.register_hook(hook)
+        seen.clear()
+        for k in range(3):
+            x, b = (weft.arange(float(n * n)).view(n, n) + i + k for i in (0, 1))
+            shown["arguments"] = x, b = (x.t() if permuted else x), b
+            out = function(x, b, w)
+            seen.append([t.tolist() for t in (out, x, b, w.grad)] + [x._version, b._version])
+        return list(seen)
+
+    compiled, n = weft.compile(step), int(rng.integers(2, 5))
+    for permuted in (False, True):
+        assert run(compiled, n, permuted) == run(step, n, permuted)
+    assert not compiled.stepwise and all(isinstance(e, CallingEntry) for e in compiled.entries)
+
+
+def test_a_hook_holds_tensors_of_its_call(rng):
+    """Tensors of the step, arguments and numbers in the cells of a hook that the step makes."""
+    seen = []
+
+    def step(x, w, factor=2.0):
+        mask = (x > 0).to(weft.float32)
+        h = x * w
+
+        def hook(g, scale=1.5):
+            seen.append(((g * mask).sum().item(), x.tolist(), factor))
+            return g * mask * scale
+
+        h.register_hook(hook)
+        h.sum().backward()
+        return h.detach()
+
+    compiled = weft.compile(step)
+    data = [rng.standard_normal(int(rng.integers(1, 6))).astype(np.float32) for _ in range(4)]
+    outcomes = []
+    for function in (step, compiled):
+        seen.clear()
+        for row in data:
+            w = weft.ones(len(row), requires_grad=True)
+            seen.append(function(weft.tensor(row), w).tolist() + w.grad.tolist())
+        outcomes.append(list(seen))
+    assert outcomes[0] == outcomes[1] and not compiled.stepwise
+
+
+def test_a_hook_that_writes_what_it_holds_is_an_error():
+    def step(x, w):
+        h = x * w
+        mask = (x > 0).to(weft.float32)
+        h.register_hook(lambda g: print(float(mask.add_(1.0).sum())))
+        (h * mask.sum()).sum().backward()
+
+    with pytest.raises(RuntimeError, match="a hook in a compiled function writes a tensor that it holds"):
+        weft.compile(step)(weft.ones(3), weft.ones(3, requires_grad=True))

@@ -8,6 +8,7 @@ are settled at the call, by the values that it notes.
 from __future__ import annotations
 
 import dis
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from types import CodeType
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.hooks import hooks_of_tensor
 from weft.autograd.node import Node, RemovableHandle
+from weft.compile.capture.closures import call_closed, without_tensors
 from weft.compile.capture.function_calls import FunctionCalls
 from weft.compile.capture.gradients import UNREAD, GradSlot
 from weft.compile.capture.python_call import Caller, Context, Given, NotCallable, PythonCall, Size, Table, line_of
@@ -167,8 +169,8 @@ class PythonCalls:
             why = "within try"
         elif self.midway.has_written():
             why = "behind a change of Python's state"
-        elif any(storage.generation for storage in self._arguments()):
-            why = "behind a write to an argument"
+        elif any(storage.generation and storage.has_gaps for storage in self._arguments()):
+            why = "behind a write to an argument whose memory has gaps"
         elif self.capture.env.has_unbacked:
             why = "behind sizes that the program finds"
         if why is not None:
@@ -187,6 +189,11 @@ class PythonCalls:
                 values.append(value)
                 call.written.append(slot.param)
                 self.settled[slot.param] = value
+        for storage in self._arguments():
+            if storage.generation and self.settled.get(storage.param) is not storage.value:
+                values.append(storage.value)
+                call.written.append(storage.param)
+                self.settled[storage.param] = storage.value
         for gradient in list(self.capture.leaf_gradients.slots.values()):
             self._settle_gradient(call, gradient, values)
         variables = [node.variable for node in self.capture.evaluator.ran if isinstance(node, AccumulateGrad)]
@@ -239,12 +246,20 @@ class _Call:
         self.replaced = replaced
         self.__name__ = getattr(hook, "__name__", type(hook).__name__)
 
+    def _is_of_call(self, value: Any) -> bool:
+        """Whether a tensor is the program's, or an argument's."""
+        return self.calls.is_value(value) or (
+            isinstance(value, Tensor) and id(value) in self.calls.capture.outside.stand_ins
+        )
+
     def __call__(self, *given: Any) -> Any:
         return unwatched(self._record, given)
 
     def _record(self, given: tuple[Any, ...]) -> Any:
-        leaves, spec = pytree.flatten(given)
-        call = PythonCall(self.caller, self.hook, self.table, self.place, leaves, spec, line_of(self.hook))
+        hook, places, held = without_tensors(self.hook, self._is_of_call) if self.table is None else (self.hook, [], [])
+        caller = functools.partial(call_closed, self.caller, places) if held else self.caller
+        leaves, spec = pytree.flatten((*given, held) if held else given)
+        call = PythonCall(caller, hook, self.table, self.place, leaves, spec, line_of(self.hook))
         call.replaced = self.replaced
         if self.replaced is None:
             self.calls.record(call, ())

@@ -98,7 +98,7 @@ def _steps(outcome: Outcome, memory: Memory) -> tuple[list[Step], dict[int, tupl
         settled = [_effect(outcome, slot, param) for slot, param in call.grads]
         zeroed = [_effect(outcome, slot, None) for slot in call.zeroed]
         known = [_effect(outcome, slot, param) for slot, param in call.known]
-        effects = Effects((), outcome.sources, settled, [], call.random, raised, memory)
+        effects = Effects(list(enumerate(call.written)), outcome.sources, settled, [], call.random, raised, memory)
         saved = [found for storage in call.saved if (found := _outside(outcome, storage)) is not None]
         steps.append(Step(call, effects, guards, check, _arguments(outcome, call), zeroed, known, saved))
     return steps, _behind(outcome.raised, done)
