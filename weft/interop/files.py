@@ -2,23 +2,28 @@
 
 A file is a safetensors file: every storage is an entry (any safetensors reader sees the tensors by their path), and the
 structure around them is JSON under the metadata key "weft". Tensors that share memory share it again after loading.
+Under the key "crc32" stands a checksum of the whole file (with zeros in its own place): a file of which a bit has
+changed is refused. Files that were written before there was one have none.
 """
 
 from __future__ import annotations
 
 import json
+import zlib
 from typing import Any
 
 import weft.interop.safetensors as safetensors
 import weft.interop.streams as streams
 import weft.interop.structure as structure
 import weft.interop.torch_files as torch_files
-from weft.interop.damage import parse_json
+from weft.interop.damage import excerpt, parse_json
 from weft.support.errors import ArgumentError, ParseError, Unsupported
 from weft.tensor.device import Device, usable
 from weft.tensor.tensor import Tensor
 
-KEY = "weft"
+KEY, CHECKSUM = "weft", "crc32"
+_BLANK = "0" * 8
+_MARK = f'"{CHECKSUM}":"'.encode()
 _ZIP = b"PK\x03\x04"
 
 
@@ -30,7 +35,10 @@ def save(obj: Any, f: streams.Target) -> None:
     Raises ArgumentError that names the place of anything else: save `model.state_dict()`, not the model.
     """
     tree, arrays = structure.take_apart(obj)
-    streams.write(f, safetensors.encode(arrays, {KEY: json.dumps(tree, allow_nan=False, separators=(",", ":"))}))
+    text = json.dumps(tree, allow_nan=False, separators=(",", ":"))
+    content = safetensors.encode(arrays, {CHECKSUM: _BLANK, KEY: text})
+    at = content.index(_MARK) + len(_MARK)
+    streams.write(f, b"".join([content[:at], _checksum(content, at), content[at + len(_BLANK) :]]))
 
 
 def load(f: Any, map_location: Any = None, *, weights_only: bool = True, mmap: bool | None = None) -> Any:
@@ -57,9 +65,28 @@ def _decode(content: bytearray) -> Any:
             "today and load that"
         )
     arrays, metadata = safetensors.decode(content)
-    if KEY not in metadata:
+    if CHECKSUM not in metadata and KEY not in metadata:
         return {name: Tensor(array) for name, array in arrays.items()}
-    return structure.put_together(parse_json(metadata[KEY], "load: the file's structure is not JSON"), arrays)
+    tree = parse_json(metadata.get(KEY, "{}"), "load: the file's structure is not JSON")
+    found = structure.put_together(tree, arrays) if KEY in metadata else None
+    _check(content, metadata)  # behind the structure, whose faults say more
+    return found
+
+
+def _check(content: bytearray, metadata: dict[str, str]) -> None:
+    """Raises ParseError for a file that is not as `save` wrote it."""
+    if not metadata.keys() <= {KEY, CHECKSUM} or KEY not in metadata:
+        raise ParseError(f"load: the file is damaged: its header has {', '.join(map(excerpt, metadata))}")
+    at = content.find(_MARK) + len(_MARK)
+    if CHECKSUM in metadata and content[at : at + len(_BLANK)] != _checksum(content, at):
+        raise ParseError("load: the file is damaged: its content does not have the checksum that stands in its header")
+
+
+def _checksum(content: bytes | bytearray, at: int) -> bytes:
+    """That of a file whose checksum stands at `at`, which counts as zeros."""
+    whole = memoryview(content)
+    found = zlib.crc32(whole[at + len(_BLANK) :], zlib.crc32(_BLANK.encode(), zlib.crc32(whole[:at])))
+    return f"{found:08x}".encode()
 
 
 def _mover(device: Device) -> Any:

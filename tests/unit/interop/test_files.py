@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import weft
-from weft.interop import safetensors
+from weft.interop import safetensors, structure
+from weft.support.errors import ParseError
 
 
 def again(value: Any) -> Any:
@@ -175,3 +176,21 @@ def test_damaged_files_are_refused() -> None:
         text = json.dumps(header).encode()
         with pytest.raises(ValueError, match="structure"):
             weft.load(io.BytesIO(len(text).to_bytes(8, "little") + text + whole[8 + size :]))
+
+
+def test_a_file_of_which_one_bit_has_changed_is_refused(rng) -> None:
+    file = io.BytesIO()
+    weft.save({"a": weft.from_numpy(rng.standard_normal((3, 2))), "b": [1, "text", None]}, file)
+    content = file.getvalue()
+    for at in range(len(content)):
+        damaged = bytearray(content)
+        damaged[at] ^= 1 << int(rng.integers(8))
+        with pytest.raises(ParseError):
+            weft.load(io.BytesIO(damaged))
+    assert weft.load(io.BytesIO(content))["b"] == [1, "text", None]
+
+
+def test_files_from_before_there_were_checksums_load() -> None:
+    tree, arrays = structure.take_apart({"a": weft.ones(2), "n": 3})
+    found = weft.load(io.BytesIO(safetensors.encode(arrays, {"weft": json.dumps(tree)})))
+    assert found["n"] == 3 and weft.equal(found["a"], weft.ones(2))
