@@ -225,7 +225,7 @@ class Lazy(Backend):
 
     def _shown(self, op: Op, payload: LazyPayload, rest: Args) -> Any:
         """What a view shows. Sizes that it asks for are found first."""
-        if payload.env is None and not any(map(has_symbols, rest)):
+        if not payload.storage.type.is_symbolic and not any([has_symbols(a) for a in rest]):
             return shown(op, payload, rest)
         while True:
             try:

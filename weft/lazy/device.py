@@ -55,7 +55,7 @@ class LazyDevice:
     def __init__(self, name: str) -> None:
         self.name = name
         self.trace = Trace(name)
-        self.trace.compute = self.compute
+        self.trace.compute, self.trace.bytes_of = self.compute, self.bytes_of
         self.plans = Plans()
         self.executor = Executor()
         self.closures = StepClosures()
@@ -154,11 +154,13 @@ class LazyDevice:
         trace = self.trace
         for value in wanted:
             trace.bring(value)
+        if any([v.type_.is_symbolic for v in trace.inputs]):
+            wanted = [v for v in wanted if not _hangs_on_failure(trace, v)]
         while alike := _others_of(found_with(wanted), trace, wanted):  # their sizes are numbers from now on
             wanted += alike
         wanted.sort(key=_position)
         sizes = found_with(wanted)
-        key = (*map(_position, wanted), *[(_position(size.value), size.axis) for size in sizes])
+        key = (*map(_position, wanted), *[_place_of(size) for size in sizes])
         plan: Plan | None = trace.state.programs.get(key)
         if plan is None:
             if self.plans.is_full:
@@ -227,6 +229,22 @@ def _position(value: Deferred) -> int:
     """The place of a value in its trace."""
     assert value.node is not None
     return value.node.position << INDEX_BITS | value.index
+
+
+def _place_of(size: FoundSize) -> tuple[int, int]:
+    """What has a size: a call's result, unless that was computed without success."""
+    return (-1 if size.value.node is None else _position(size.value)), size.axis
+
+
+def _hangs_on_failure(trace: Trace, value: Deferred) -> bool:
+    """Whether a value waits for one that could not be computed, so that nobody knows its sizes: it has the same error.
+    """
+    for position in needed_for(trace.nodes, [value]):
+        for read in values_in(trace.nodes[position].args):
+            if read.cell is not None and read.type_.is_symbolic:
+                value.cell, value.node = read.cell, None
+                return True
+    return False
 
 
 def _others_of(sizes: Sequence[FoundSize], trace: Trace, wanted: Sequence[Deferred]) -> list[Deferred]:

@@ -14,7 +14,6 @@ from typing import Any
 
 from weft.lazy.programs import Specialized
 from weft.lazy.values import Array, Cell
-from weft.types.found import FoundSize
 
 WORTH_A_WORKER = 1e-3  # seconds that a program takes
 _MOST_WAITING = 64
@@ -27,7 +26,7 @@ class Job:
 
     def __init__(
         self, program: Specialized, inputs: list[Cell], numbers: list[Any], outputs: list[Cell],
-        sizes: Sequence[FoundSize] = (),
+        sizes: Sequence[Any] = (),
     ) -> None:
         self.program, self.inputs, self.numbers, self.outputs = program, inputs, numbers, outputs
         self.sizes = sizes

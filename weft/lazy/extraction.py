@@ -189,7 +189,11 @@ def _run(device: LazyDevice, step: _Step, args: Sequence[Tensor]) -> Any:
         value = Deferred(device.trace, kind)
         value.cell = cell
         results.append(value)
-    device.executor.submit(Job(program, [v.cell for v in values], numbers, list(cells)))  # type: ignore[misc]
+    job = Job(program, [v.cell for v in values], numbers, list(cells), step.plan.sizes_found)  # type: ignore[misc]
+    device.executor.submit(job)
+    if step.plan.sizes_found:  # (each run finds its own)
+        for value in results:
+            value.type_ = value.type_.with_dims(value.read().shape)
     for source, place in step.written:
         source.write(device, args, results[place])
     tensors = [fresh(device, value) for value in results]

@@ -164,14 +164,15 @@ class LazyPayload(Payload, View[Deferred]):
         self, storage: LazyStorage, path: Path, kind: TensorType, geometry: Geometry | None = None
     ) -> None:
         self.storage, self.path = storage, path
-        where = storage.device.name
-        self.type = tensor_type(kind.dtype, kind.dims, where) if kind.is_symbolic else _at(kind, where)
         self._geometry = geometry if path else storage.geometry
         self._memo, self._generation = None, -1
         self.permuted = None if path or not storage.is_row_major else False
         self.identity = 0
         if kind.is_symbolic or storage.type.is_symbolic:
+            self.type = tensor_type(kind.dtype, kind.dims, storage.device.name)
             tell(self, kind.shape, storage.type.shape)
+        else:
+            self.type = _at(kind, storage.device.name)
 
     def learn_sizes(self) -> None:
         """Sizes that were not known are."""

@@ -8,7 +8,7 @@ sizes of tensors, floats that are no simple ones, what generators give.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -23,7 +23,7 @@ from weft.lazy.calls import SIMPLE, Drawn, decides, needed_for
 from weft.lazy.graphs import Call, GraphOfPlan, InputOf, NumberFound, NumberOf, Numbers, Place
 from weft.lazy.recorded import Opened, ResultOf
 from weft.lazy.trace import Trace
-from weft.lazy.values import Array, Deferred, SizeOf
+from weft.lazy.values import Array, Deferred, Node, SizeOf
 from weft.ops.op import Op
 from weft.support.errors import WeftError
 from weft.support.garbage import collection_held
@@ -31,7 +31,7 @@ from weft.support.knobs import knobs
 from weft.support.locations import located
 from weft.types.dims import Expr, symbol
 from weft.types.dtype import DType
-from weft.types.found import FoundSize, unknown_in
+from weft.types.found import FoundSize, bare_size, unknown_in
 
 MOST_PLANS = 1024  # then all are forgotten, and what was traced with them
 MOST_PROGRAMS = 64  # of one plan; the one that was used longest ago goes
@@ -131,14 +131,17 @@ class Plan:
     """
 
     def __init__(self, trace: Trace, wanted: Sequence[Deferred], failing: Collection[int] = ()) -> None:
-        plain = Opened(trace)
-        sizes = [(plain.value(size.value), size.axis) for size in found_with(wanted)]
+        plain, found = Opened(trace), found_with(wanted)
         wanted = [plain.value(v) for v in wanted]
         also = [
             Deferred(trace, node.types[0], node) for node, (entry, _) in zip(plain.nodes, plain.sources, strict=True)
             if entry in failing and node.op.effect == "raises"
         ]
-        needed = needed_for(plain.nodes, [*wanted, *also, *[value for value, _ in sizes]])
+        needed = needed_for(plain.nodes, [*wanted, *also])
+        sizes = [_shown(size, trace, map(plain.nodes.__getitem__, needed)) for size in found]
+        if None in sizes:  # nothing of what is computed is sized by that alone
+            sizes = [(plain.value(size.value), size.axis) for size in found]
+            needed = needed_for(plain.nodes, [*wanted, *also, *[value for value, _ in sizes]])
         self._turns = trace.turns
         self._numbers_from = [plain.sources[i] for i in needed if plain.nodes[i].numbers]
         self._calls_of = {position: i for i, position in enumerate(needed)}
@@ -312,6 +315,16 @@ def _literal(a: Any) -> Any:
     if type(a) is tuple:
         return tuple(map(_literal, a))
     return a if isinstance(a, (InputOf, ResultOf, NumberOf, NumberFound)) else (type(a), repr(a))
+
+
+def _shown(size: FoundSize, trace: Trace, nodes: Iterable[Node]) -> tuple[Deferred, int] | None:
+    """A result that has a size, and in which dim."""
+    for node in nodes:
+        for i, kind in enumerate(node.types):
+            for axis, d in enumerate(kind.shape if kind.is_symbolic else ()):
+                if bare_size(d) is size:
+                    return Deferred(trace, kind, node, i), axis
+    return None
 
 
 def found_with(values: Sequence[Deferred]) -> list[FoundSize]:

@@ -61,7 +61,7 @@ class _Device(LazyDevice):
     def __init__(self, name: str, make: Callable[[LazyDevice], Backend]) -> None:
         super().__init__(name)
         self.trace = _Calls(name)
-        self.trace.compute = self.compute
+        self.trace.compute, self.trace.bytes_of = self.compute, self.bytes_of
         self.backend = make(self)
 
     def bytes_of(self, value: Deferred, what: str) -> Array:

@@ -43,7 +43,7 @@ INDEX_BITS = 32  # of a call's results, in the number that names a result
 LONGEST = 1 << 14  # calls that may wait; then they are run
 
 
-def _nothing(values: Sequence[Deferred], what: str) -> Any:
+def _nothing(values: Any, what: str) -> Any:
     raise NoValue(f"{what}: nothing is computed here")
 
 
@@ -59,6 +59,7 @@ class Trace:
     def __init__(self, device: str) -> None:
         self.device = device
         self.compute: Callable[[Sequence[Deferred], str], Any] = _nothing  # how a device computes values
+        self.bytes_of: Callable[[Deferred, str], Any] = _nothing
         self.sizes = FoundSizes(runs=False)  # what type rules ask
         self.deciders: dict[Any, Expr] = {}  # sizes by what alone decides them (Op.unbacked_from)
         self.lock = threading.RLock()
@@ -105,9 +106,6 @@ class Trace:
         known, before = len(self.inputs), len(self.nodes)
         for i, a in enumerate(args):
             kind = type(a)
-            if kind is Expr:
-                a = settled(a)
-                kind = type(a)
             if kind is Deferred:
                 node = a.node
                 key.append(
@@ -126,6 +124,7 @@ class Trace:
                 key.append(kind)
                 seen.append(a)
             else:
+                a = settled(a) if kind is Expr else a
                 value, part = self._operand(a, numbers, op.specialize is not None and decides(op, i, a))
                 held.append(value)
                 key.append(part)

@@ -134,8 +134,7 @@ class Deferred(OperatorMethods):
 
     def size_at(self, axis: int) -> int:
         """A size that only the bytes say."""
-        self.trace.compute([self], _SIZE)
-        return int(self.read().shape[axis])
+        return int(self.trace.bytes_of(self, _SIZE).shape[axis])
 
     def read(self) -> Array:
         """The bytes of a value that is not pending. Nobody may write them."""

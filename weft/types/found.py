@@ -114,8 +114,7 @@ class FoundSizes(ShapeEnv):
         sizes = list(unknown_in(d))
         if not self.runs and sizes:
             raise SizeNeeded(sizes)
-        if sizes:
-            find(sizes)
+        find(sizes)
         return super().hint(d)
 
     def current(self, expr: Expr) -> Dim:
@@ -134,7 +133,8 @@ shape_env.answer_outside(SIZES)
 
 def find(sizes: Sequence[FoundSize]) -> None:
     """See that the numbers are there. Raises what computing them raises."""
-    sizes[0].value.find([size.value for size in sizes])
+    if sizes:
+        sizes[0].value.find([size.value for size in sizes])
     for size in sizes:
         if not size.is_known:
             size.settle(size.value.size_at(size.axis))
@@ -174,7 +174,7 @@ def numbers_in(value: Any) -> Any:
 def has_symbols(value: Any) -> bool:
     """Whether an argument is such a size, or hangs on one."""
     kind = type(value)
-    return any(map(has_symbols, value)) if kind is tuple else kind is Expr
+    return kind is Expr or (kind is tuple and any(map(has_symbols, value)))
 
 
 def unknown_in(*values: Any) -> Iterator[FoundSize]:

@@ -234,6 +234,37 @@ def test_functions_that_are_functionalized_or_transformed_wait_too() -> None:
     assert gradient.tolist() == [0, 0, 0, 6, 8, 10]
 
 
+def test_an_extracted_step_finds_the_sizes_of_each_run() -> None:
+    run = lazy.extract_compiled_graph(lambda a: (a[a > 2] * 2, a.sum()), (weft.arange(8.0).to("lazy"),))
+    for shift in (0, 3, -9):
+        x = weft.arange(8.0) + shift
+        picked, total = run(x.to("lazy"))
+        assert picked.shape == x[x > 2].shape
+        assert picked.tolist() == (x[x > 2] * 2).tolist() and total.item() == x.sum().item()
+
+
+def test_a_size_that_cannot_be_found_raises_what_the_program_met() -> None:
+    x = weft.arange(8.0).to("lazy")
+    good, bad = x[x > 2], x[weft.tensor([1, 9]).to("lazy")]
+    picked = bad[bad > 0]
+    with pytest.raises(IndexError, match="index 9 is out of bounds"):
+        len(picked)
+    lazy.mark_step()  # it came out once
+    with pytest.raises(IndexError, match="index 9 is out of bounds"):
+        (picked + 1).tolist()
+    assert len(good) == 5
+
+
+def test_values_that_find_one_size_are_computed_together() -> None:
+    """Where one of them is read, the others' sizes are numbers to what comes."""
+    x, y = weft.arange(8.0).to("lazy"), weft.arange(8.0).to("lazy") * 3
+    mask = x > 4
+    first, waits = x[mask], y[mask].exp()
+    assert len(first) == 3
+    assert (waits.log() + weft.ones(3, device="lazy").expand(waits.shape)).tolist() == pytest.approx([16, 19, 22])
+    assert lazy.computation.get_graph_hash([x[x > 2] * 2]) == lazy.computation.get_graph_hash([x[x > 2] * 2])
+
+
 def test_steps_with_found_sizes_leave_nothing_behind() -> None:
     from weft.types.found import KNOWN, alive
 
