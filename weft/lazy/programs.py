@@ -138,8 +138,9 @@ class Plan:
             if entry in failing and node.op.effect == "raises"
         ]
         needed = needed_for(plain.nodes, [*wanted, *also])
-        sizes = [_shown(size, trace, map(plain.nodes.__getitem__, needed)) for size in found]
-        if None in sizes:  # nothing of what is computed is sized by that alone
+        shown = [_shown(size, trace, map(plain.nodes.__getitem__, needed)) for size in found]
+        sizes = [place for place in shown if place is not None]
+        if len(sizes) < len(found):  # nothing of what is computed is sized by that alone
             sizes = [(plain.value(size.value), size.axis) for size in found]
             needed = needed_for(plain.nodes, [*wanted, *also, *[value for value, _ in sizes]])
         self._turns = trace.turns
