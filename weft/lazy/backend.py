@@ -25,7 +25,6 @@ from weft.lazy.device import LazyDevice
 from weft.lazy.draws import drawn_numbers
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh, received
 from weft.lazy.rules import NOT_RECORDED, Rules, repeated
-from weft.lazy.trace import LONGEST
 from weft.lazy.values import Deferred, computed
 from weft.lazy.views import shown
 from weft.ops.op import OPS, Op
@@ -64,8 +63,7 @@ class Lazy(Backend):
     def run(self, op: Op, args: Args) -> Any:
         """The operator's results, which wait."""
         where = self.where
-        if len(where.trace.nodes) >= LONGEST:
-            where.cut(False)
+        where.make_room()
         if op.view is not None:
             return self._view(op, args)
         if (config.forced and config.is_forced(op)) or not has_value(op):

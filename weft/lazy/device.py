@@ -112,6 +112,11 @@ class LazyDevice:
                 metrics.count("SyncedTensorsWithIR", len(holders))
             self._compute([s.value for s in holders.values()], holders)
 
+    def make_room(self) -> None:
+        """Before another call waits: run those that do if they have become many."""
+        if self.trace.is_long():
+            self.cut(False)
+
     def forget(self) -> None:
         """Forget all programs: what comes is traced as if for the first time."""
         with self.trace.lock:

@@ -16,7 +16,6 @@ from weft.lazy.device import LazyDevice
 from weft.lazy.payload import CALLS, LazyPayload
 from weft.lazy.recorded import Recorded, Structure
 from weft.lazy.recording import Args, Operand, Recording, Replay, Rule, Unrecordable
-from weft.lazy.trace import LONGEST
 from weft.lazy.values import Deferred
 from weft.lazy.views import is_plain
 from weft.ops.geometry import Geometry
@@ -96,8 +95,7 @@ class Rules:
     def appended(self, found: Any, values: list[Deferred], given: Sequence[float]) -> tuple[Deferred, ...]:
         """The results of what was recorded, one entry of the trace; behind them, from the end, the operands."""
         trace, calls = self._device.trace, found.calls
-        if len(trace.nodes) >= LONGEST:
-            self._device.cut(False)
+        self._device.make_room()
         results = trace.replay(calls, tuple([values[i] for i in calls.used]), calls.numbers_with(given))
         return (*results, *reversed(values)) if found.gives_operands else results
 

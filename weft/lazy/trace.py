@@ -32,6 +32,7 @@ from weft.lazy.recorded import Recorded
 from weft.lazy.states import State
 from weft.lazy.values import Deferred, Node, SizeOf, computed
 from weft.ops.op import Op
+from weft.support.locations import user_mark
 from weft.types import shape_env
 from weft.types.dims import Dim, Expr
 from weft.types.dtype import DType
@@ -40,7 +41,8 @@ from weft.types.tensor_type import TensorType
 
 MOST_STATES = 1 << 18  # then all are forgotten: what comes is traced as if for the first time
 INDEX_BITS = 32  # of a call's results, in the number that names a result
-LONGEST = 1 << 14  # calls that may wait; then they are run
+ENOUGH = 512  # calls that wait are run when the line that made the first of them makes another one: a loop begins anew
+LONGEST = 4 * ENOUGH  # or at last
 
 
 def _nothing(values: Any, what: str) -> Any:
@@ -77,6 +79,13 @@ class Trace:
         metrics.count_call(op)
 
     # ---- growing
+    def is_long(self) -> bool:
+        """Whether what waits is to be run before another call joins it: at the same place of a loop each time, so that
+        one program serves a loop that ends no step.
+        """
+        count = len(self.nodes)
+        return count >= ENOUGH and (count >= LONGEST or user_mark(2) == self.nodes[0].where)
+
     def call(self, op: Op, args: tuple[Any, ...]) -> Any:
         """What a rule's operator call does: it waits. An operator without a type rule of its own is opened at once."""
         if op.type is None and op.view is None and op.decompose is not None:

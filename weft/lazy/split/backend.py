@@ -17,10 +17,9 @@ from weft.layers.walk import inplace_untransformed, walk_untransformed
 from weft.lazy.backend import Lazy, has_value, is_settled_by
 from weft.lazy.calls import NoValue
 from weft.lazy.draws import drawn_numbers
-from weft.lazy.split.device import SplitDevice
+from weft.lazy.split.device import LONGEST, SplitDevice
 from weft.lazy.split.memory import order_in
 from weft.lazy.split.payload import SplitPayload, let_wait
-from weft.lazy.trace import LONGEST
 from weft.ops.op import Op
 from weft.ops.rules import Pointwise
 from weft.runtime.storage import Storage, root_of

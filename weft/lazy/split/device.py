@@ -33,6 +33,7 @@ from weft.support.locations import user_location
 from weft.tensor.tensor import Tensor
 
 ndarray = np.ndarray
+LONGEST = 1 << 14  # calls that may wait; then the function is cut
 
 
 class Cuts:
@@ -119,6 +120,9 @@ class SplitDevice(LazyDevice):
         if not home.is_lent and (home.is_written or order_in(data, home.root) is not None):
             return home.view(data)
         return ReadOnce(Family(self, home.read(data))) if data.flags.c_contiguous else None
+
+    def make_room(self) -> None:
+        """The back end cuts, where it can say why."""
 
     def may_repeat(self, calls: Recorded) -> bool:
         """Whether a rule's calls may wait: not what may refuse its values within the user's `try`."""
