@@ -6,11 +6,11 @@ so that a walk over the graph records instead of computing. The engine never imp
 
 from __future__ import annotations
 
-import heapq
 import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
@@ -19,7 +19,7 @@ from weft.autograd.accumulate import accumulate as accumulate_into
 from weft.autograd.anomaly import anomaly, check_nan, describe_failure, evaluating
 from weft.autograd.dependencies import count_dependencies, reaching, runs_on_nothing
 from weft.autograd.evaluator import Evaluator
-from weft.autograd.node import Edge, InputMetadata, Node
+from weft.autograd.node import Edge, Node
 from weft.autograd.ownership import is_owned, nobody_else_has
 from weft.autograd.record import gradient_edge
 from weft.autograd.run_hooks import run_on_nothing, run_post_hooks, run_pre_hooks, run_tensor_hooks
@@ -213,12 +213,6 @@ def _on_fresh_thread(walk: Walk) -> tuple[Any, ...]:
     return result  # type: ignore[no-any-return]
 
 
-def _fits(gradient: Tensor, metadata: InputMetadata) -> bool:
-    """Whether a plain tensor surely needs nothing to fit: its array has the dtype and the sizes."""
-    data = gradient._data
-    return data.dtype is metadata.dtype.numpy and data.shape == metadata.dims
-
-
 def _hands_over(node: Node) -> bool:
     """Whether nobody else has what a node made."""
     return node.makes_gradients and not node.post_hooks
@@ -263,15 +257,15 @@ class Walk:
         for node in dict.fromkeys(edge[0] for edge in self.roots if edge not in self.border):
             if self.dependencies.get(node, 0) == 0:
                 self._push(node)
-        step = self.evaluator.stepper(self._step)
-        while self.queue:
-            step(heapq.heappop(self.queue)[2])
+        queue, step = self.queue, self.evaluator.stepper(self._step)
+        while queue:
+            step(heappop(queue)[2])
         if self.wanted is None or self.accumulate:
             return ()
         return tuple(self.captured.get(edge) for edge in self.wanted)
 
     def _push(self, node: Node) -> None:
-        heapq.heappush(self.queue, (-node.sequence, next(self.tickets), node))
+        heappush(self.queue, (-node.sequence, next(self.tickets), node))
 
     def _deliver(self, node: Node, index: int, gradient: Any) -> None:
         """Add a gradient to those that wait for a node, or that have arrived at the border."""
@@ -302,7 +296,11 @@ class Walk:
             if gradient is not None:
                 inputs = target.metadata_of_inputs
                 metadata = inputs[index] if index < len(inputs) else None
-                if metadata is not None and not (is_plain and type(gradient) is Tensor and _fits(gradient, metadata)):
+                if metadata is not None and not (
+                    is_plain and type(gradient) is Tensor
+                    and gradient._data.dtype is metadata.dtype.numpy  # (no other payload has NumPy's)
+                    and gradient._data.shape == metadata.dims
+                ):
                     gradient = self.evaluator.validate(node, i, gradient, metadata)
                 if border or target in buffers or len(inputs) != 1:
                     self._deliver(target, index, gradient)
@@ -314,7 +312,7 @@ class Walk:
                 continue
             left = dependencies[target] = dependencies[target] - 1
             if not left:
-                heapq.heappush(self.queue, (-target.sequence, next(self.tickets), target))
+                heappush(self.queue, (-target.sequence, next(self.tickets), target))
 
     def _compute(self, node: Node, grads: list[Any]) -> tuple[Any, ...]:
         """The node's gradients: none when it does not run (only captured, or nothing flows in)."""

@@ -284,10 +284,10 @@ class OpNode(Node):
     @property
     def saves(self) -> bool:
         """Whether operands are saved, tensors or numbers in place of one, which a run without retain_graph frees."""
-        packed = self.saved_values
-        if packed is None or not self.plan.may_save_tensors:
+        packed, plan = self.saved_values, self.plan
+        if packed is None or not plan.may_save_tensors:
             return False
-        for i in self.plan.operands:
+        for i in plan.operands:
             if packed[i] is not None:
                 return True
         return any([type(p) is SavedTensor or (type(p) is tuple and SavedTensor in map(type, p)) for p in packed])

@@ -232,7 +232,7 @@ def finish(node: OpNode, out: Any) -> Any:
         node.metadata_of_inputs, is_differentiable = described(data.shape, data.dtype)
         if is_differentiable:
             state = out._autograd = new(AutogradState)
-            state.node = node
+            state.node, state.index = node, 0
             if storage is not None and storage.version:
                 state.version = storage.version
         if node.plan.saves_results:
