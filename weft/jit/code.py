@@ -9,6 +9,7 @@ from weft.ir.printer import name_values
 from weft.jit.annotations import written
 from weft.ops.op import OPS
 from weft.types.dtype import DType
+from weft.types.tensor_type import TensorType
 
 _BINARY = {
     "add": "+",
@@ -38,18 +39,21 @@ _IF, _LOOP, _LIST, _TUPLE, _GET = (
 INDENT = "  "
 
 
-def code_of_graph(graph: Graph) -> str:
-    """The lines of a graph."""
+def code_with_constants(graph: Graph) -> tuple[str, dict[str, str]]:
+    """The lines of a graph, in which tensors from outside are `CONSTANTS.c0` and so on, and for each of these the name
+    under which the program keeps it.
+    """
     printer = _Printer(graph)
     head = ", ".join(f"{printer.name(p)}: {written(p.type)}" for p in graph.params)
     results = ", ".join(map(printer.text, graph.results))
     lines = [f"def {graph.name}({head}):", *printer.lines(graph.block, INDENT), f"{INDENT}return {results}"]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n", {f"c{i}": name for i, name in enumerate(printer.constants)}
 
 
 class _Printer:
     def __init__(self, graph: Graph) -> None:
         self.names = name_values(graph)
+        self.constants: list[str] = []  # the names of tensors from outside
 
     def name(self, value: Value) -> str:
         name = self.names[value]
@@ -83,6 +87,10 @@ class _Printer:
             return args[0]
         if node.op is _TUPLE:
             return f"({args[0][1:-1]}{',' if len(node.args[0]) == 1 else ''})"
+        if node.op is _GET and node.args[0] is None and isinstance(node.output.type, TensorType):
+            if node.args[1] not in self.constants:
+                self.constants.append(node.args[1])
+            return f"CONSTANTS.c{self.constants.index(node.args[1])}"
         if node.op is _GET:
             return f"{'' if node.args[0] is None else args[0] + '.'}{node.args[1]}"
         return f"{node.op.schema.namespace}.{node.op.base}({', '.join(args)})"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from weft.jit.code import code_of_graph
+from weft.jit.code import code_with_constants
 from weft.jit.errors import Error
 from weft.jit.frontend.compile import Linker, compile_python, names_in
 from weft.jit.frontend.definitions import compile_definition
@@ -53,12 +53,27 @@ class Scripted:
     @property
     def code(self) -> str:
         """The graph as lines that read like Python."""
-        return code_of_graph(_graph_of(self.__weft_program__).ir)
+        return self.code_with_constants[0]
+
+    @property
+    def code_with_constants(self) -> tuple[str, Constants]:
+        """The code, and the tensors that it calls CONSTANTS."""
+        program = self.__weft_program__
+        code, names = code_with_constants(_graph_of(program).ir)
+        return code, Constants({label: program.captured[name] for label, name in names.items()})
 
 
 def _graph_of(program: Program) -> Graph:
     assert program.graph is not None
     return Graph(program.graph, program, runs=True)
+
+
+class Constants:
+    """The tensors from outside that a program's code names: `CONSTANTS.c0`."""
+
+    def __init__(self, const_mapping: Mapping[str, Any]) -> None:
+        self.const_mapping = dict(const_mapping)
+        self.__dict__.update(const_mapping)
 
 
 class ScriptFunction(Scripted):

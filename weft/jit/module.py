@@ -237,6 +237,11 @@ class ScriptModule(Module, metaclass=_Compiling):
         """The lines of `forward`."""
         return self._method("forward").code
 
+    @property
+    def code_with_constants(self) -> tuple[str, Any]:
+        """The lines of `forward`, and the tensors that they call CONSTANTS."""
+        return self._method("forward").code_with_constants
+
     def _method(self, name: str) -> ScriptMethod:
         found = self.__dict__.get(name)
         if not isinstance(found, ScriptMethod):

@@ -39,7 +39,10 @@ def _integer(value: Any, argument: Argument) -> Any:
     if isinstance(value, (int, np.integer)):
         return value if hasattr(kind, "__weft_integer__") else int(value)  # (one that a trace computes)
     if is_routable(value) and value.ndim == 0 and not argument.is_list:
-        return value.item()
+        found = value.item()
+        if type(found) is float or type(found) is complex:
+            raise Mismatch(f"argument '{argument.name}' must be int, not a {kind.__name__} of a {type(found).__name__}")
+        return found
     try:
         return value.__index__()
     except (AttributeError, TypeError):

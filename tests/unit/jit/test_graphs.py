@@ -148,3 +148,15 @@ def test_code_reads_like_python() -> None:
     exec(code.replace("List[", "list["), space)
     for n in range(7):
         assert space["f"](n) == unit.f(n)
+
+
+def test_code_names_the_tensors_from_outside() -> None:
+    first, second = weft.ones(2), weft.zeros(2)
+
+    @weft.jit.script
+    def f(x):
+        return x * second + first + second
+
+    code, constants = f.code_with_constants
+    assert code == f.code and "CONSTANTS.c0" in code and "CONSTANTS.c2" not in code
+    assert constants.c0 is second and constants.c1 is first and set(constants.const_mapping) == {"c0", "c1"}
