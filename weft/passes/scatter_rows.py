@@ -18,6 +18,7 @@ from weft.ops.packet import Packet, aten
 from weft.ops.rules import normalize_dim
 from weft.passes.gather_as_mask import numbers_along
 from weft.passes.rebuild import Rewrites, results_of
+from weft.support.errors import UnknownSize
 from weft.types import dtype as dt
 from weft.types.dims import Dim, product
 
@@ -39,7 +40,10 @@ def _entered(*operators: Packet) -> Callable[[Callable[..., Any]], Callable[...,
                 or base.tensor_type.dtype.is_complex
             ):
                 return None
-            out = rule(builder.handle(base), *[_handled(builder, a) for a in args[1:]])
+            try:
+                out = rule(builder.handle(base), *[_handled(builder, a) for a in args[1:]])
+            except UnknownSize:  # whether the values are as many as the places, the run finds
+                return None
             return None if out is None else results_of(builder, out)
 
         return rule
