@@ -164,6 +164,34 @@ def test_views_under_no_grad(rng: RNG) -> None:
     assert not v.requires_grad and (v * 2.0).grad_fn is None
 
 
+def test_what_copy_overwrites(rng: RNG) -> None:
+    p, q = parameter(rng, 3), parameter(rng, 3)
+    y = p * 1
+    y.copy_(q)
+    y.sum().backward()
+    assert p.grad is None and q.grad.tolist() == [1] * 3
+
+
+def test_hooks_of_what_is_asked_for(rng: RNG) -> None:
+    p = parameter(rng, 3)
+    y = p * 2
+    y.register_hook(lambda g: g * 5)
+    (alone,) = weft.autograd.grad(y.sum(), y, retain_graph=True)
+    together, _ = weft.autograd.grad(y.sum(), (y, p))
+    assert alone.tolist() == together.tolist() == [5] * 3
+
+
+def test_a_compiled_backward_looks_first(rng: RNG) -> None:
+    for walk, expected in ((weft.compiled_autograd.disable, True), (weft.compiled_autograd.enable, False)):
+        p, q = parameter(rng, 3), parameter(rng, 3)
+        early = p * 1
+        stale = early * early
+        early.add_(1)
+        with walk(), pytest.raises(RuntimeError, match="modified by an inplace"):
+            (stale.sum() + (q * q).sum()).backward()
+        assert (q.grad is not None) is expected
+
+
 def test_as_strided_of_leaves_with_gaps() -> None:
     leaf = weft.arange(9.0).view(3, 3)[:, :2].requires_grad_()
     with pytest.raises(RuntimeError, match="gaps"):
