@@ -36,6 +36,8 @@ def as_strided(self: Tensor, size: Any, stride: Any, storage_offset: Any = None)
     if isinstance(storage_offset, int) and storage_offset < 0:
         raise ShapeError(f"Tensor: invalid storage offset {storage_offset}")
     root = self if _stands_alone(self) else self._view.base  # type: ignore[union-attr]
+    if root is not self and modes.capture is not None:
+        aten.alias(self)  # a capture is told of both, and guards that they share memory
     if root.dtype is not self.dtype:
         place = None if storage_offset is None else storage_offset - self.storage_offset()
         return aten.as_strided(self, size, stride, place)
