@@ -68,14 +68,18 @@ class UnbackedSizes:
         self.env = env
         self.exist = env.has_unbacked
         self.binders: dict[str, Value] = {}
+        self.given: set[str] = set()  # those that a block finds bound: what its first node reads has them
 
     def note(self, node: Node) -> None:
         """Remember what a node binds. Nodes come in program order."""
         if not self.exist:
             return
+        read = (*symbols_in(node.args), *(s for v in node.inputs() for s in self._unknown(dims_of(v))))
+        self.given.update(s for s in read if s not in self.binders)
         for value in node.outputs:
             for symbol in self._unknown(dims_of(value)):
-                self.binders.setdefault(symbol, value)
+                if symbol not in self.given:
+                    self.binders.setdefault(symbol, value)
 
     def awaited(self, node: Node, aliases: Aliases) -> list[Value]:
         """The values that must be there before the node's sizes, strides and numbers are known;
