@@ -45,12 +45,17 @@ def as_strided(self: Tensor, size: Any, stride: Any, storage_offset: Any = None)
     offset = self.storage_offset() if storage_offset is None else storage_offset
     start = root.storage_offset()  # not 0 for a detached view: the operator counts from the first element
     offset = offset if start == 0 else offset - start
-    if order is None and root.requires_grad and modes.grad and not root.is_contiguous() and not _repeats(root):
-        raise Unsupported(
-            "as_strided: the gradient of a tensor with gaps between its elements is not known; take as_strided of what "
-            "it is a view of, or of a clone()"
-        )
-    return aten.as_strided(root if order is None else aten.permute(root, order), size, stride, offset)
+    made = aten.as_strided(root if order is None else aten.permute(root, order), size, stride, offset)
+    if order is None and made.requires_grad and modes.capture is None and not (root.is_contiguous() or _repeats(root)):
+        made.register_hook(_refuse_gradient)
+    return made
+
+
+def _refuse_gradient(gradient: Tensor) -> None:
+    raise Unsupported(
+        "as_strided: the gradient of a tensor with gaps between its elements is not known; take as_strided of what it "
+        "is a view of, or of a clone()"
+    )
 
 
 def _stands_alone(tensor: Tensor) -> bool:
