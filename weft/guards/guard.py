@@ -122,6 +122,8 @@ class SlotGuard(Guard):
         """Whether a value that is another object will do; from then on it is the one compared first."""
         if self.lifted:
             return number_kind(new) == number_kind(self.expected)
+        if self.kinds.of(new) is Kind.SYMBOL:
+            new = self.kinds.number_of(new)
         if not same(self.expected, new, self.equal):
             return False
         self.expected = self._names.namespace[self._variable] = new

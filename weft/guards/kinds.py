@@ -91,13 +91,18 @@ def _never(leaf: Any) -> bool:
     return False
 
 
+def _no_number(symbol: Any) -> int | None:
+    return None
+
+
 @dataclass
 class Kinds:
     """The classes that the guards must know. Everything is a tuple of classes for isinstance.
 
     leaves: identity only, never opened (Tensor, Generator); said_by_leaves: attributes of theirs that are true or not
     (requires_grad); optimizers: weft's own; modules: nn.Module; equal: compared by == (DType, Device);
-    symbols: stand-ins for lifted numbers (SymInt, SymFloat); tracked: classes of which every attribute write, and every
+    symbols: stand-ins for lifted numbers (SymInt, SymFloat), and number_of: the number of one that is from outside of
+    the call, None for the call's own; tracked: classes of which every attribute write, and every
     change of a Module's own dicts (registration, a hook's removal), bumps the epoch; made: classes whose objects
     the call itself makes, through weft (the context of a custom Function), unless a chain of reads leads to them;
     is_recorded: whether a leaf is the call's own, an argument's stand-in or a result; transparent: the code of
@@ -111,6 +116,7 @@ class Kinds:
     modules: tuple[type, ...] = ()
     equal: tuple[type, ...] = ()
     symbols: tuple[type, ...] = ()
+    number_of: Callable[[Any], int | None] = _no_number
     tracked: tuple[type, ...] = ()
     made: tuple[type, ...] = ()
     is_recorded: Callable[[Any], bool] = _never

@@ -168,6 +168,8 @@ def _guards(reads: Reads, written: set[Key]) -> list[Guard]:
             found.append(SlotGuard(slot, entry.real, entry.where, kinds, lifted=True))
         elif kinds.of(entry.before) is not Kind.SYMBOL:
             found.append(SlotGuard(slot, entry.before, entry.where, kinds))
+        elif (number := kinds.number_of(entry.before)) is not None:
+            found.append(SlotGuard(slot, number, entry.where, kinds))
     found += [
         *reads.types.values(), *reads.classes.values(), *reads.functions.values(), *reads.said.values(),
         *reads.orders.values(),

@@ -22,6 +22,7 @@ from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dtypes
 from weft.types.dtype import DType
+from weft.types.found import FoundSizes
 from weft.types.sym import SymInt
 
 if TYPE_CHECKING:
@@ -40,18 +41,25 @@ def kinds(leaves: Iterable[Any] = ()) -> guards.Kinds:
     return guards.Kinds(
         leaves=(Tensor, Generator), said_by_leaves=("requires_grad", "is_leaf", "grad_fn", "retains_grad"),
         optimizers=tuple(registry.opaque_classes), modules=tuple(registry.module_classes), equal=(DType, Device),
-        symbols=(SymInt, SymFloat), made=(FunctionCtx,), is_recorded=is_recorded, transparent=CODES,
-        inputs=(Tensor,), open_packages=("weft.nn.", "weft.optim."),
+        symbols=(SymInt, SymFloat), number_of=_number_from_outside, made=(FunctionCtx,), is_recorded=is_recorded,
+        transparent=CODES, inputs=(Tensor,), open_packages=("weft.nn.", "weft.optim."),
     )
 
 
 # ---- numbers
+def _number_from_outside(symbol: Any) -> int | None:
+    """The number of a size that is of no capture that goes on: a lazy tensor's, or one that outlived its capture."""
+    return int(symbol) if type(symbol) is SymInt and (symbol.env.is_over or type(symbol.env) is FoundSizes) else None
+
+
 def substitution_of(
     owner: CompiledFunction, capture: Capture, bound: list[tuple[guards.Slot, Any]]
 ) -> guards.Substitution:
     pairs = list(bound)
     for slot in owner.lifted_slots():
         value = slot.get()
+        if type(value) is SymInt:
+            value = _number_from_outside(value)
         if type(value) not in (int, float):
             continue
         stand_in = capture.python_state.lift_number(str(slot.text), slot.get, value, type(value) is float)
