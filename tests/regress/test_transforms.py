@@ -94,7 +94,7 @@ def test_what_has_no_derivative_is_refused(rng):
         (lambda: jacrev(lambda x: x * 1j)(x), "jacrev: Expected all outputs to be real"),
         (lambda: jacfwd(lambda x: x * 1j)(x), "jacfwd: Expected all outputs to be real"),
         (lambda: linearize(weft.sin, x)[1](x.float()), "dtype"),
-        (lambda: linearize(weft.sin, x)[1](x[:2]), "size"),
+        (lambda: linearize(weft.sin, x)[1](x[:2]), "shape"),
         (lambda: linearize(weft.sin, x)[1]((x, x)), "argspec"),
     ]:
         with pytest.raises(RuntimeError, match=text):

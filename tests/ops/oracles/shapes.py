@@ -55,7 +55,7 @@ given(
 
 
 # ---- the whole shape
-given("alias alias_copy", lambda x: x)
+given("alias alias_copy detach_copy", lambda x: x)
 given("alias_scatter", lambda x, src: src)
 given("adjoint mH", lambda x: np.conj(np.swapaxes(x, -2, -1)))
 given("mT", lambda x: np.swapaxes(x, -2, -1))
