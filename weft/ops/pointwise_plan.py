@@ -49,14 +49,14 @@ def plan_pointwise(op: Op, args: Sequence[Any], large: Function | None = None, s
     elif not arrays:
         out = calls.add(np.asarray, (out,))  # (of 0-dim arrays ufuncs give numbers)
     large = large if is_long else None
-    if store is not None or len(arrays) < 2:
+    if store is not None or not arrays:
         return Plan(calls.function(out, large, arrays))
     return Plan(calls.function(out, large, arrays, _in_joint_order(calls.function(out, large, arrays)), arrays))
 
 
 def _in_joint_order(compute: Function) -> Function:
     """A plan whose result lies as the operands' joint order says, where not all are row-major: NumPy takes row-major
-    order where they disagree."""
+    order where they disagree, and an order of its own where elements repeat."""
 
     def run(*values: Any) -> Any:
         out = compute(*values)
