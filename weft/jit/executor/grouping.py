@@ -8,7 +8,7 @@ anything else that may be seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from weft.catalogue.language.entries import NATIVE
@@ -32,10 +32,12 @@ OPEN = 12  # groups that a node may still join
 
 @dataclass(eq=False)
 class _Group:
-    """A group as it grows. outside: the nodes behind its place that are not in it. made: what its nodes give."""
+    """A group as it grows. outside: the nodes behind its place that are not in it, each once. made: what its nodes
+    give.
+    """
 
     nodes: list[Node] = field(default_factory=list)
-    outside: list[Node] = field(default_factory=list)
+    outside: dict[Node, None] = field(default_factory=dict)
     made: set[Value] = field(default_factory=set)
 
     def add(self, node: Node) -> None:
@@ -145,7 +147,7 @@ def _grouped(block: Block, op: Op, fits: Fits, least: int, values: dict[Value, O
             group.add(node)
         for other in open_groups:
             if other is not group:
-                other.outside.append(node)
+                other.outside[node] = None
     return _built(block, order, op, fits, least, values)
 
 
@@ -158,7 +160,7 @@ def _home(
     if len(sources) > 1 and node.op is _TUPLE and not _read_alike(sources):
         return None  # what a program gives together need not be computed together
     if len(sources) > 1:
-        joined = _joined(sources, order, position) or _joined_above(node, sources, order, position)
+        joined = _joined(sources, groups, order, position) or _joined_above(node, sources, order, position)
         if joined is not None:
             groups[:] = [*(g for g in groups if g not in sources), joined]
             return joined
@@ -166,7 +168,7 @@ def _home(
         if _can_rise(node, needs, group):
             return group
         if _can_sink(group.nodes, group.made, group.outside):
-            _put_last(group, [group], order)
+            _put_last(group, [group], groups, order)
             return group
     return None
 
@@ -186,15 +188,15 @@ def _read_alike(groups: Sequence[_Group]) -> bool:
 
 
 def _joined(
-    sources: Sequence[_Group], order: list[_Group | Node], position: dict[Node, int]
+    sources: Sequence[_Group], groups: Sequence[_Group], order: list[_Group | Node], position: dict[Node, int]
 ) -> _Group | None:
     """Several groups as one, at the end; None if one of them cannot move there."""
     mine = {n for g in sources for n in g.nodes}
     made = {v for g in sources for v in g.made}
     if not all(_can_sink(g.nodes, made, [n for n in g.outside if n not in mine]) for g in sources):
         return None
-    found = _Group(sorted(mine, key=position.__getitem__), [], made)
-    _put_last(found, sources, order)
+    found = _Group(sorted(mine, key=position.__getitem__), {}, made)
+    _put_last(found, sources, groups, order)
     return found
 
 
@@ -204,7 +206,7 @@ def _joined_above(
     """Several groups as one, at the place of the first; None if one of the others, or the node, cannot move there."""
     first, *others = sorted(sources, key=order.index)
     rising = [*(n for g in others for n in g.nodes), node]
-    outside = [n for n in first.outside if n not in rising]
+    outside = {n: None for n in first.outside if n not in rising}
     later = {v for n in outside for v in n.outputs}
     if any(v in later for n in rising for v in _reads(n)) or any(map(writes, outside)):
         return None
@@ -217,10 +219,16 @@ def _joined_above(
     return found
 
 
-def _put_last(group: _Group, places: Sequence[_Group], order: list[_Group | Node]) -> None:
+def _put_last(
+    group: _Group, places: Sequence[_Group], groups: Sequence[_Group], order: list[_Group | Node]
+) -> None:
+    """Put a group behind everything, the other groups too, in place of those that it was."""
     order[:] = [item for item in order if item not in places]
     order.append(group)
     group.outside.clear()
+    for other in groups:
+        if other not in places:
+            other.outside.update(dict.fromkeys(group.nodes))
 
 
 def _can_rise(node: Node, needs: Sequence[Value], group: _Group) -> bool:
@@ -230,7 +238,7 @@ def _can_rise(node: Node, needs: Sequence[Value], group: _Group) -> bool:
     return not (is_seen(node) and any(map(is_seen, group.outside)))
 
 
-def _can_sink(nodes: Sequence[Node], made: set[Value], outside: Sequence[Node]) -> bool:
+def _can_sink(nodes: Sequence[Node], made: set[Value], outside: Collection[Node]) -> bool:
     if any(v in made for n in outside for v in n.needs()) or any(map(writes, outside)):
         return False
     return not (any(map(is_seen, nodes)) and any(map(is_seen, outside)))
