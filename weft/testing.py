@@ -138,7 +138,7 @@ def make_tensor(
         made = made.repeat_interleave(2, -1)[..., ::2]
     if memory_format is not None:
         made = made.clone(memory_format=memory_format)
-    return made.requires_grad_(requires_grad)
+    return made.to(device).requires_grad_(requires_grad)
 
 
 def _drawn(dims: tuple[int, ...], dtype: DType, low: float, high: float) -> Tensor:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 from weft.compiled_autograd.program import Program
 from weft.ir.graph import Graph, Value
@@ -53,6 +54,15 @@ class CapturedGraph:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the graph as text; `weft.ir.load(path)` reads it back. Raises OSError."""
         Path(path).write_text(print_graph(self.graph), encoding="utf-8")
+
+    def __call__(self, inputs: list[Any]) -> list[Any]:
+        """Run the graph node by node on the list of its inputs, as `interpret(graph)` does: a compiler that gives the
+        graph back as it is has it interpreted. The list is emptied, so that inputs die after their last use."""
+        return self._interpreted(inputs)
+
+    @cached_property
+    def _interpreted(self) -> Program:
+        return Program(self.graph, steps=self.steps)
 
     def __weft_compile__(self, backend: str | None) -> Program:
         """What `weft.compile(graph)` gives: a callable of the list of inputs."""

@@ -128,8 +128,10 @@ _TYPE_NAMES = {dtype: name for name, dtype in TYPE_NAMES.items()}
 
 
 def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tensor:
-    """A tensor of this dtype, as the older constructors make it: uninitialised of the sizes, or a copy of the data."""
-    return construct(self.dtype, args if size is None else tuple(size))
+    """A tensor of this dtype and device, as the older constructors make it: uninitialised of the sizes, or a copy of
+    the data."""
+    made = construct(self.dtype, args if size is None else tuple(size))
+    return moved(made, self.device if device is None else usable(device))
 
 
 def _real(self: Tensor) -> Tensor:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from weft.layers.factories import FACTORIES
 from weft.ops.overrides import disabled_weft_function
 from weft.support.errors import ArgumentError
 from weft.tensor.dense import detached
 from weft.tensor.tensor import Tensor
 
-empty, zeros, ones = (FACTORIES[name] for name in ("empty", "zeros", "ones"))  # of a module, on its device
+# of a module, on its device
+empty, full, zeros, ones = (FACTORIES[name] for name in ("empty", "full", "zeros", "ones"))
 
 
 class _ParameterClass(type):
@@ -45,7 +44,7 @@ class Parameter(Tensor, metaclass=_ParameterClass):
         return object.__new__(cls)
 
     def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
-        source = Tensor(_empty()) if data is None else data
+        source = empty((0,)) if data is None else data
         self._data = detached(source._data)
         self._storage = source.storage()
         self._autograd = self._view = None
@@ -65,7 +64,7 @@ class Buffer(metaclass=_BufferClass):
     persistent: bool
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
-        source = Tensor(_empty()) if data is None else data
+        source = empty((0,)) if data is None else data
         made: Any = source.detach().requires_grad_(source.requires_grad)
         made.persistent, made._is_buffer = persistent, True
         return made
@@ -80,10 +79,6 @@ def _of_subclass(data: Tensor, requires_grad: bool = True) -> Tensor:
         )
     out._is_param = True
     return out
-
-
-def _empty() -> Any:
-    return np.zeros(0, np.float32)
 
 
 class Shapeless:

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from weft.nn.parameter import Parameter, Shapeless
+from weft.nn.parameter import Parameter, Shapeless, empty
 from weft.ops.overrides import disabled_weft_function
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
-from weft.types import dtype as dt
 from weft.types.dtype import DType
 
 _CASTS = frozenset({"to", "float", "double", "half", "bfloat16", "is_floating_point", "is_complex"})
@@ -30,6 +27,9 @@ class _Uninitialized(Shapeless):
     _becomes: type[Tensor]
     _data: Any
     _storage: Any
+    _alias: Any
+    device: Any
+    dtype: Any
 
     @classmethod
     def __weft_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -55,11 +55,22 @@ class _Uninitialized(Shapeless):
 
     dims = shape
 
+    @property
+    def data(self) -> Tensor:
+        """What stands for the values that are not there yet: of the dtype and on the device that they will have."""
+        alias: Tensor = self._alias(share_version=False)
+        return alias
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        self._data, self._storage = value._data, value.storage()
+
     def materialize(self, shape: Any, device: Any = None, dtype: DType | None = None) -> None:
-        """Become a tensor of this shape, with any values, of the class that is not lazy; the object stays the same."""
-        kind = dt.from_numpy(self._data.dtype) if dtype is None else dtype
+        """Become a tensor of this shape, with any values, of the class that is not lazy; the object stays the same.
+        device, dtype: its own where not given."""
         sizes = tuple(int(size) for size in ((shape,) if isinstance(shape, int) else shape))
-        self._data, self._storage = np.empty(sizes, kind.numpy), None
+        made = empty(sizes, dtype=self.dtype if dtype is None else dtype, device=device or self.device)
+        self._data, self._storage = made._data, made.storage()
         self.__class__ = self._becomes  # type: ignore[assignment]
 
     def share_memory_(self) -> Any:
@@ -84,7 +95,7 @@ class UninitializedParameter(_Uninitialized, Parameter):  # type: ignore[misc]
         return object.__new__(cls)
 
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: DType | None = None) -> None:
-        super().__init__(_nothing(dtype), requires_grad)
+        super().__init__(_nothing(dtype, device), requires_grad)
 
 
 class UninitializedBuffer(_Uninitialized, Tensor):
@@ -96,18 +107,18 @@ class UninitializedBuffer(_Uninitialized, Tensor):
     def __init__(
         self, requires_grad: bool = False, device: Any = None, dtype: DType | None = None, persistent: bool = True
     ) -> None:
-        super().__init__(_nothing(dtype)._data)
+        super().__init__(_nothing(dtype, device)._data)
         self.persistent, self._is_buffer = persistent, True
         if requires_grad:
             self.requires_grad_()
 
     def _cast_to(self, name: str, args: Any, kwargs: Any) -> Any:
         with no_grad():
-            found = getattr(Tensor(self._data), name)(*args, **kwargs)
+            found = getattr(self.data, name)(*args, **kwargs)
         if not isinstance(found, Tensor):
             return found
-        return type(self)(self.requires_grad, dtype=found.dtype, persistent=self.persistent)
+        return type(self)(self.requires_grad, found.device, found.dtype, self.persistent)
 
 
-def _nothing(dtype: DType | None) -> Tensor:
-    return Tensor(np.zeros(0, (dt.get_default() if dtype is None else dtype).numpy))
+def _nothing(dtype: DType | None, device: Any) -> Tensor:
+    return empty((0,), dtype=dtype, device=device)

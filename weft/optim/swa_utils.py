@@ -131,7 +131,7 @@ def _averaged(model: Module, use_buffers: bool) -> Iterator[Tensor]:
 
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     """Compute the running statistics of the model's BatchNorm layers anew: their means over the batches of `loader`
-    (tensors, or lists that begin with one).
+    (tensors, or lists that begin with one), each moved to `device` where one is given.
     """
     norms = {module: module.momentum for module in model.modules() if isinstance(module, BatchNorm)}
     if not norms:
@@ -143,7 +143,8 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
         module.momentum = None
     with no_grad():
         for batch in loader:
-            model(batch[0] if isinstance(batch, (list, tuple)) else batch)
+            input = batch[0] if isinstance(batch, (list, tuple)) else batch
+            model(input if device is None else input.to(device))
     for module, momentum in norms.items():
         module.momentum = momentum
     model.train(was_training)

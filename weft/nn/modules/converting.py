@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.autograd.accumulate import zero
-from weft.nn.parameter import Parameter, empty
+from weft.nn.parameter import Parameter, empty, is_lazy
 from weft.support.errors import ArgumentError, ValueProblem
 from weft.tensor.device import Device, usable
 from weft.tensor.modes import no_grad
@@ -93,7 +93,9 @@ class Converted:
         """Give every parameter and buffer fresh memory on a device, with any values in it:
         for models made on "meta"."""
         where = usable(device)
-        return self._apply(lambda t: empty(tuple(t.dims), dtype=t.dtype, device=where), recurse)
+        return self._apply(
+            lambda t: t.to(where) if is_lazy(t) else empty(tuple(t.dims), dtype=t.dtype, device=where), recurse
+        )
 
     def _tensors(self) -> Iterator[Tensor]:
         for module in self.modules():

@@ -15,6 +15,7 @@ from weft.nn.modules.dropout import Dropout
 from weft.nn.modules.linear import Linear
 from weft.nn.modules.module import Module
 from weft.nn.modules.norms import LayerNorm
+from weft.nn.parameter import full
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError, StateError
 from weft.tensor.tensor import Tensor
@@ -223,4 +224,4 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """A float mask [sz, sz] that hides what comes later: -inf above the diagonal."""
-        return aten.triu(aten.full((sz, sz), -math.inf, dtype=dtype), 1)
+        return aten.triu(full((sz, sz), -math.inf, dtype=dtype, device=device), 1)
