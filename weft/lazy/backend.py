@@ -262,6 +262,8 @@ class Lazy(Backend):
         if value.dtype is not kind.dtype:
             (value,) = self.where.trace.record(_CAST, (value, kind.dtype))
         if payload.path:
+            if payload.storage.is_resized:
+                payload.refuse_short("a lazy tensor")
             payload.storage.put(payload.path, value, is_splat)
             payload.remember(value)
         else:

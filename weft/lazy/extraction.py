@@ -7,16 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import weft.lazy.metrics as metrics
+from weft.functionalizer.storage import Order
+from weft.functionalizer.writes import Path
+from weft.layers import walk
 from weft.lazy.api import lazy_payload
 from weft.lazy.backend import lazy_backend
+from weft.lazy.calls import Drawn
 from weft.lazy.device import LazyDevice
 from weft.lazy.executor import Job
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh
 from weft.lazy.programs import Plan
+from weft.lazy.trace import Trace
 from weft.lazy.values import Cell, Deferred
 from weft.support import pytree
 from weft.support.errors import ArgumentError, Unsupported
 from weft.tensor.tensor import Tensor
+from weft.types.sym import SymInt
 from weft.types.tensor_type import TensorType
 
 
@@ -46,13 +52,15 @@ class _Source:
 @dataclass
 class _Step:
     """One traced step: its plan, where each input comes from (a source, by number, or a value that is kept), the
-    numbers of its calls, the types of its results, what each output is, the sources, and which of them it writes.
+    numbers of its calls, the types of its results and the orders of their dims in memory, what each output is, the
+    sources, and which of them it writes.
     """
 
     plan: Plan
     inputs: list[int | Deferred]
     numbers: list[Any]
     types: list[TensorType]
+    orders: list[Order | None]
     outputs: list[Callable[[Sequence[Tensor], list[Tensor]], Any]]
     spec: pytree.TreeSpec
     sources: list[_Source]
@@ -64,7 +72,8 @@ def extract_compiled_graph(function: Callable[..., Any], args: Sequence[Tensor])
 
     Arguments that the function writes are written. Other tensors that it reads keep the values that they have now.
     Arguments of other sizes or dtypes, or that share memory in another way, are traced anew, once for each. Raises
-    Unsupported where the function reads a value while it is traced, and ArgumentError for arguments that are not lazy.
+    Unsupported where the function reads a value while it is traced, draws random numbers, gives a size that the run
+    finds, or writes tensors that are none of its arguments; and ArgumentError for arguments that are not lazy.
     """
     steps: dict[Any, _Step] = {}
     device = lazy_payload(args[0], "extract_compiled_graph").storage.device if args else None
@@ -117,9 +126,10 @@ def _traced(device: LazyDevice, function: Callable[..., Any], args: Sequence[Ten
             "extract_compiled_graph: the function reads a value, or calls an operator that is computed at once, while "
             f"it is traced; it cannot be one program ({metrics.causes()[-1] if metrics.causes() else 'a fallback'})"
         )
+    _refuse_writes_outside(trace, copies)
     with trace.lock:
         wanted: list[Deferred] = []
-        outputs = [_output(wanted, copies, leaf) for leaf in leaves]
+        outputs = [_output(wanted, copies, leaves, leaf) for leaf in leaves]
         ends = {source: source.value(copies) for source in distinct}
         written = [(s, _place(wanted, value)) for s, value in ends.items() if value is not stand_ins[s]]
         for value in wanted:
@@ -128,18 +138,61 @@ def _traced(device: LazyDevice, function: Callable[..., Any], args: Sequence[Ten
         places = {id(stand_ins[s]): i for i, s in enumerate(distinct)}
         inputs = [places.get(id(trace.inputs[turn]), trace.inputs[turn]) for turn in plan.inputs]
         numbers = plan.numbers(trace)
-    return _Step(plan, inputs, numbers, [v.type_ for v in wanted], outputs, spec, distinct, written)
+    if any([type(n) is Drawn for n in numbers]):
+        raise Unsupported("extract_compiled_graph: the function draws random numbers; they would be the same each time")
+    orders = _orders(wanted, leaves)
+    return _Step(plan, inputs, numbers, [v.type_ for v in wanted], orders, outputs, spec, distinct, written)
 
 
-def _output(wanted: list[Deferred], copies: list[Tensor], leaf: Any) -> Any:
+def _refuse_writes_outside(trace: Trace, copies: Sequence[Tensor]) -> None:
+    """Raises Unsupported where the function wrote a tensor that it was not given, which has its value again then."""
+    mine = {id(copy._data.storage) for copy in copies}
+    before = [(s, None if s.settled is None else s.settled()) for s in trace.waiting() if id(s) not in mine]
+    written = [(storage, value) for storage, value in before if value is not None]
+    for storage, value in written:
+        storage.replace(value)
+    if written:
+        raise Unsupported(
+            f"extract_compiled_graph: the function writes a tensor of sizes {list(written[0][0].type.shape)} that is "
+            "none of its arguments; give it as an argument"
+        )
+
+
+def _orders(wanted: Sequence[Deferred], leaves: Sequence[Any]) -> list[Order | None]:
+    """The order in memory of the dims of each result."""
+    shown = [leaf._data for leaf in leaves if isinstance(leaf, Tensor)]
+    orders = {id(data.storage.value): data.storage.order for data in shown if not data.path}
+    return [orders.get(id(value)) for value in wanted]
+
+
+def _output(wanted: list[Deferred], copies: list[Tensor], leaves: Sequence[Any], leaf: Any) -> Any:
     """How to make an output of a call's arguments and results."""
     if not isinstance(leaf, Tensor):
+        if type(leaf) is SymInt:
+            raise Unsupported("extract_compiled_graph: the function gives a size that the run finds; give the tensor")
         return lambda args, results: leaf
     for i, copy in enumerate(copies):
         if leaf is copy:
             return lambda args, results: args[i]
-    place = _place(wanted, lazy_payload(leaf, "extract_compiled_graph").read())
+    data = lazy_payload(leaf, "extract_compiled_graph")
+    for i, copy in enumerate(copies):
+        behind = len(copy._data.path)
+        if data.storage is copy._data.storage and data.path[:behind] == copy._data.path:
+            return lambda args, results: _seen(args[i], data.path[behind:])
+    others = [other for other in leaves if isinstance(other, Tensor) and other is not leaf]
+    if any([other._data.storage is data.storage for other in others]):
+        base = _place(wanted, data.storage.value)
+        return lambda args, results: _seen(results[base], data.path)
+    place = _place(wanted, data.read())
     return lambda args, results: results[place]
+
+
+def _seen(source: Tensor, path: Path) -> Tensor:
+    """What a path of views shows of a tensor."""
+    for op, rest, index in path:
+        shown = walk.walk(op, (source, *rest))
+        source = shown[index] if isinstance(shown, tuple) else shown
+    return source
 
 
 def _stand_in(device: LazyDevice, value: Deferred) -> Deferred:
@@ -196,5 +249,5 @@ def _run(device: LazyDevice, step: _Step, args: Sequence[Tensor]) -> Any:
             value.type_ = value.type_.with_dims(value.read().shape)
     for source, place in step.written:
         source.write(device, args, results[place])
-    tensors = [fresh(device, value) for value in results]
+    tensors = [fresh(device, value, order) for value, order in zip(results, step.orders, strict=True)]
     return pytree.unflatten([output(args, tensors) for output in step.outputs], step.spec)

@@ -21,6 +21,7 @@ from weft.lazy.values import Array, Deferred, computed
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.layout import like_strides, ordered
 from weft.tensor.backend import Backend
+from weft.tensor.freed import no_bytes
 from weft.tensor.payload import Payload
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Dim
@@ -58,10 +59,11 @@ def _at(kind: TensorType, device: str) -> TensorType:
 class LazyStorage(Storage[Deferred]):
     """What the aliases of a lazy tensor share. update: the latest write, if it was to a part: its path, the base before
     it and behind it. A second write to the same part takes its place. settled: the base's latest value that has bytes.
-    lasts: whether a program computed its value before this trace, or an optimizer updates it.
+    lasts: whether a program computed its value before this trace, or an optimizer updates it. is_resized: whether some
+    alias may show more than there is.
     """
 
-    __slots__ = ("device", "lasts", "settled", "update")
+    __slots__ = ("device", "is_resized", "lasts", "settled", "update")
 
     def __init__(self, device: LazyDevice, value: Deferred, order: Order | None = None) -> None:
         self.value, self.order, self.device = value, order, device
@@ -72,7 +74,7 @@ class LazyStorage(Storage[Deferred]):
         self.questions, self.partner, self.written = _NONE, None, None
         self.update: tuple[Path, Deferred, Deferred] | None = None
         self.settled: ref[Deferred] | None = None
-        self.lasts = self.is_inference = False
+        self.lasts = self.is_inference = self.is_resized = False
         self._waits(value)
         if kind.is_symbolic:
             tell(self, kind.shape)
@@ -142,6 +144,7 @@ class LazyStorage(Storage[Deferred]):
         """Have so many bytes."""
         resize_base(self, CALLS, nbytes)
         self.update = self.settled = None
+        self.is_resized = True
 
     @property
     def queued(self) -> int:
@@ -218,11 +221,18 @@ class LazyPayload(Payload, View[Deferred]):
         if memo is not None and memo.node is not None and memo.node.epoch != storage.device.trace.epoch:
             self._memo = None  # it was cut off: the base, which is there, shows it
         rules = storage.device.rules
+        if storage.is_resized:
+            self.refuse_short("a lazy tensor")
         if rules is None or storage.type.is_symbolic:
             return self.read_with(CALLS)
         if self._memo is None or self._generation != storage.generation:
             self._memo, self._generation = rules.show(storage.value, self.path), storage.generation
         return self._memo
+
+    def refuse_short(self, what: str) -> None:
+        """Raises StateError where the storage was made too small for what is shown."""
+        if self.storage.is_short_of(self.geometry(), self.dtype.itemsize):
+            raise no_bytes(what, self.shape, self.storage.nbytes)
 
     def remember(self, value: Deferred) -> None:
         """What was just written here is what is read here."""
@@ -231,7 +241,10 @@ class LazyPayload(Payload, View[Deferred]):
     # ---- bytes
     def array(self, what: str) -> Array:
         """The bytes as they are kept: not to be written, and not to be handed out."""
-        data = self.storage.device.bytes_of(self.storage.value, what)
+        storage = self.storage
+        if storage.is_resized:
+            self.refuse_short(what)
+        data = storage.device.bytes_of(storage.value, what)
         for op, args, index in self.path:
             out = compute.evaluate(op, compute.laid_out(op, (data, *numbers_in(args))))
             data = out[index] if isinstance(out, (tuple, list)) else out

@@ -4,6 +4,7 @@ storage has them again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from weft.ops.geometry import Geometry
@@ -42,8 +43,13 @@ class FreedPayload(Payload):
 
     def refusal(self, what: str) -> StateError:
         """The error for asking for the bytes."""
-        return StateError(
-            f"{what}: the storage of a tensor of sizes {list(self.shape)} was resized to {self.storage.nbytes} bytes "
-            "and has too few for it (unallocated storage); resize it back with untyped_storage().resize_(), and write "
-            "the tensor before it is read"
-        )
+        return no_bytes(what, self.shape, self.storage.nbytes)
+
+
+def no_bytes(what: str, dims: Sequence[Any], nbytes: Any) -> StateError:
+    """The error for asking for the bytes of a tensor of these sizes where the storage has so few."""
+    return StateError(
+        f"{what}: the storage of a tensor of sizes {list(dims)} was resized to {nbytes} bytes "
+        "and has too few for it (unallocated storage); resize it back with untyped_storage().resize_(), and write "
+        "the tensor before it is read"
+    )

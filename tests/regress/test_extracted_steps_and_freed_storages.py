@@ -1,0 +1,82 @@
+"""Found from outside: extracted steps that give views, draw or write elsewhere; lazy storages that were made smaller;
+hashes of calls along other dims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft import lazy
+from weft.lazy.computation import get_graph_hash
+from weft.support.errors import Unsupported
+
+
+def lazily(array: Any) -> weft.Tensor:
+    return weft.tensor(np.asarray(array, np.float32), device="lazy")
+
+
+def test_extracted_steps_give_views_of_their_arguments(rng: np.random.Generator) -> None:
+    run = lazy.extract_compiled_graph(lambda x: (x[0], x.t()[1:], x * 2), (lazily(rng.random((2, 3))),))
+    for rows in (2, 5):
+        x = lazily(rng.random((rows, 3)))
+        row, rest, _ = run(x)
+        before = x.cpu().numpy()
+        row.add_(1)
+        rest.mul_(2)
+        before[0] += 1
+        before[:, 1:] *= 2
+        np.testing.assert_allclose(x.cpu().numpy(), before, rtol=1e-6)
+
+
+def test_results_of_an_extracted_step_share_memory_and_lie_as_they_do(rng: np.random.Generator) -> None:
+    def step(x: weft.Tensor) -> Any:
+        made = x.t() + 1
+        return made, made[1], made.t()
+
+    x = lazily(rng.random((4, 3)))
+    made, row, turned = lazy.extract_compiled_graph(step, (x,))(x)
+    assert made.stride() == step(x)[0].stride() == (1, 3)
+    row.zero_()
+    assert made[1].tolist() == turned[:, 1].tolist() == [0.0] * 4 and made[0].tolist() != [0.0] * 4
+
+
+@pytest.mark.parametrize("name", ["draws", "writes", "sizes"])
+def test_what_would_be_the_same_at_each_call_is_no_extracted_step(name: str) -> None:
+    outside = lazily([1, 2, 3])
+    steps: dict[str, Callable[[Any], Any]] = {
+        "draws": lambda x: x + weft.rand_like(x),
+        "writes": lambda x: outside.add_(x) * 1,
+        "sizes": lambda x: (x, (x > 0).nonzero().shape[0]),
+    }
+    with pytest.raises(Unsupported, match="extract_compiled_graph: the function"):
+        lazy.extract_compiled_graph(steps[name], (lazily([1, 0, 2]),))
+    assert outside.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("device", ["cpu", "lazy"])
+@pytest.mark.parametrize("use", [
+    lambda v: v.add_(1), lambda v: v.clone(), lambda v: v.normal_(), lambda v: v.tolist(), lambda v: v[0].zero_(),
+    lambda v: v.copy_(weft.ones(2, 3)),
+])  # fmt: skip
+def test_views_of_a_storage_that_was_made_smaller(device: str, use: Callable[[weft.Tensor], Any]) -> None:
+    x = weft.arange(6.0).to(device)
+    view = x.view(2, 3)
+    x.untyped_storage().resize_(0)
+    with pytest.raises(RuntimeError, match="unallocated storage"):
+        use(view)
+    x.untyped_storage().resize_(24)
+    x.copy_(weft.arange(1.0, 7.0))
+    assert view.tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+def test_hashes_tell_dims_apart_and_no_sizes(rng: np.random.Generator) -> None:
+    steps: list[Callable[[Any], Any]] = [
+        lambda x: x.sum(0), lambda x: x.sum(1), lambda x: x.sum((0, 2)), lambda x: x.softmax(1), lambda x: x.softmax(2),
+        lambda x: x.cumsum(2), lambda x: x * 2, lambda x: x * 2.0, lambda x: x.amax(2), lambda x: x.amax(1),
+    ]  # fmt: skip
+    hashes = [[get_graph_hash([step(lazily(rng.random((n, n, n))))]) for step in steps] for n in (3, 4)]
+    assert len(set(hashes[0])) == len(steps) and hashes[0] == hashes[1]
