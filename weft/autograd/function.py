@@ -50,12 +50,15 @@ class FunctionNode(Node):
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         rule = self._rule()
-        if self.ctx._materialize:
-            grads = tuple([self._zeros(i) if g is None and self._materializes(i) else g for i, g in enumerate(grads)])
+        ctx = self.ctx
+        for gradient in grads:
+            if gradient is None and ctx._materialize:
+                grads = self._materialized(grads)
+                break
         called = None if modes.capture is None else modes.capture.call_rule(self, rule, grads)
         if called is not None:
             return called
-        out = with_recording(rule, self.ctx, *grads) if modes.special is not None else rule(self.ctx, *grads)
+        out = with_recording(rule, ctx, *grads) if modes.special is not None else rule(ctx, *grads)
         return self.per_edge(out if isinstance(out, tuple) else (out,))
 
     def _rule(self) -> Callable[..., Any]:
@@ -67,6 +70,9 @@ class FunctionNode(Node):
                 "You should only implement one of them."
             )
         return function.vjp if has_vjp else function.backward
+
+    def _materialized(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple([self._zeros(i) if g is None and self._materializes(i) else g for i, g in enumerate(grads)])
 
     def _materializes(self, i: int) -> bool:
         return self.ctx._materialize_non_diff_grads or i not in self.without_grad
@@ -94,7 +100,7 @@ class FunctionNode(Node):
                 )
             if not isinstance(gradient, Tensor):
                 raise StateError(f"expected Variable or None (got {type(gradient).__name__})")
-        return tuple([out[i] for i in self._positions])
+        return out if len(self._positions) == len(out) else tuple([out[i] for i in self._positions])
 
     def place_of(self, position: int) -> int:
         """The edge of an argument of forward."""

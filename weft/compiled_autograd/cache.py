@@ -245,12 +245,14 @@ class _Call:
                 plan.saved[i] = None
         if self.keep:
             return
-        while self.released < len(plan.nodes) and plan.ends[self.released] <= done:
-            node = plan.nodes[self.released]
+        at, ends = self.released, plan.ends
+        while at < len(ends) and ends[at] <= done:
+            node = plan.nodes[at]
             if done <= self.certain:
-                plan.remember(node, self.released)
+                plan.remember(node, at)
             node.release()
-            self.released += 1
+            at += 1
+        self.released = at
 
     def hooks_differ(self, done: int) -> bool:
         """Whether nodes that have not run yet have other hooks than their steps were written with."""

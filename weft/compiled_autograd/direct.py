@@ -4,19 +4,21 @@ than one or two small formulas do."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from numpy import ndarray
 
 from weft.autograd.node import formula_table
 from weft.compiled_autograd.evaluate import evaluate_as
-from weft.ir.graph import Node, Value, map_operand
+from weft.compiled_autograd.turns import Values
+from weft.ir.graph import Node, Operand, Value, values_in
 from weft.ir.opaque import VALIDATE, plan_of_opaque
+from weft.ops.backward import Plan
 from weft.ops.planned import NOT_PLANNED
-from weft.types.tensor_type import NONE
+from weft.support.written import written
+from weft.types.tensor_type import NONE, TENSOR
 
-Values = dict[Value, Any]
-Take = Callable[[Values], None]  # computes what one node gives
 FORMULAS = 2  # in a short part
 SMALL = 1 << 14  # elements of a tensor
 
@@ -26,73 +28,89 @@ def is_short(nodes: Sequence[Node]) -> bool:
     return sum(plan_of_opaque(node.op) is not None for node in nodes) <= FORMULAS and not any(n.blocks for n in nodes)
 
 
-def are_small(inputs: Sequence[Any]) -> bool:
-    """Whether arrays are so small that it is not worth a native program to compute with them."""
-    return all([type(x) is ndarray and x.size <= SMALL for x in inputs])
+def run_by_hand(nodes: Sequence[Node], outputs: Sequence[Value]) -> Callable[[Values], bool]:
+    """Run nodes one by one, without history: puts `outputs` among the values. False, and nothing is done, where a
+    tensor that is read is no small array."""
+    return _Direct(nodes).function(outputs)
 
 
-def run_by_hand(nodes: Sequence[Node]) -> Callable[[Values], None]:
-    """Run nodes one by one, without history."""
-    steps = [_step(node) for node in nodes]
+class _Direct:
+    """The code of a short part, in which its values are variables."""
 
-    def run(values: Values) -> None:
-        for step in steps:
-            step(values)
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = nodes
+        self.free: list[Any] = []
+        self.names: dict[Value, str] = {}
+        self.lines: list[str] = []
+        made = {v for node in nodes for v in node.outputs}
+        for value in dict.fromkeys(v for node in nodes for v in node.needs() if v not in made):
+            name = self.names[value] = f"i{len(self.names)}"
+            self.lines.append(f"{name} = v[{self._name(value)}]")
+            if value.type is TENSOR:
+                self.lines += [
+                    f"data = {name}._data", "if type(data) is not ndarray or data.size > SMALL: return False"
+                ]
 
-    return run
+    def function(self, outputs: Sequence[Value]) -> Callable[[Values], bool]:
+        for node in self.nodes:
+            self._add(node)
+        self.lines += [f"v[{self._name(v)}] = {self.names[v]}" for v in outputs]
+        return _written("\n".join([*self.lines, "return True"]), len(self.free))(*self.free)  # type: ignore[no-any-return]
 
+    def _name(self, constant: Any) -> str:
+        self.free.append(constant)
+        return f"x{len(self.free) - 1}"
 
-def _step(node: Node) -> Take:
-    plan = plan_of_opaque(node.op)
-    if node.op is VALIDATE:
-        return _validate(node)
-    return _as_any(node) if plan is None or plan.op.tensor_list_positions else _formula(node)
+    def _operands(self, operands: Sequence[Operand]) -> str:
+        return "".join([self._operand(o) + ", " for o in operands])
 
+    def _operand(self, operand: Operand) -> str:
+        if type(operand) is Value:
+            return self.names[operand]
+        if type(operand) is tuple and any(values_in(operand)):
+            return f"({self._operands(operand)})"
+        return self._name(operand)
 
-def _as_any(node: Node) -> Take:
-    def take(values: Values) -> None:
-        results = evaluate_as(node, tuple([map_operand(a, values) for a in node.args]))
-        values.update(zip(node.outputs, results, strict=True))
-
-    return take
-
-
-def _validate(node: Node) -> Take:
-    otherwise = _as_any(node)
-    gradient, dims, dtype = node.args
-    (output,) = node.outputs
-
-    def take(values: Values) -> None:
-        g = values[gradient]
-        if g.dtype is dtype and g._data.shape == tuple([values[d] if type(d) is Value else d for d in dims]):
-            values[output] = g
+    def _add(self, node: Node) -> None:
+        plan = plan_of_opaque(node.op)
+        generic = f"evaluate({self._name(node)}, ({self._operands(node.args)}))"
+        for value in node.outputs:
+            self.names[value] = f"o{len(self.names)}"
+        results = [self.names[v] for v in node.outputs]
+        take = f"({''.join(r + ', ' for r in results)}) = "
+        if node.op is VALIDATE:
+            gradient, dims, dtype = node.args
+            given, expected = self._operand(gradient), self._name(dtype.numpy)
+            self.lines += [  # (no other payload has NumPy's dtypes)
+                f"data = {given}._data",
+                f"if data.dtype is {expected} and data.shape == ({self._operands(dims)}): {results[0]} = {given}",
+                f"else: {take}{generic}",
+            ]
+        elif plan is None or plan.op.tensor_list_positions:
+            self.lines.append(take + generic)
         else:
-            otherwise(values)
+            self._formula(node, plan, results, take + generic)
 
-    return take
+    def _formula(self, node: Node, plan: Plan, results: Sequence[str], otherwise: str) -> None:
+        grads, needs, packed = node.args
+        flags, of_plan, tables = self._name(needs), self._name(plan), self._name(plan.tables)
+        places = [i for i, is_wanted in enumerate(needs) if is_wanted]
+        absent = [r for r, v in zip(results, node.outputs, strict=True) if v.type is not NONE]
+        self.lines += [
+            f"args = ({self._operands((*grads, *packed))})",
+            f"table = {tables}.get(({flags}, *map(type, args))) or formula({of_plan}, {flags}, {len(grads)}, args)",
+            "out = table.run(args)",
+            f"if out is NOT_PLANNED: {otherwise}",
+            "else:", *[f"    {r} = out[{i}]" for r, i in zip(results, places, strict=True)],
+        ]  # fmt: skip
+        if absent:  # (what is done otherwise says so)
+            self.lines.append(f"    if {' or '.join(f'{r} is None' for r in absent)}: {otherwise}")
 
 
-def _formula(node: Node) -> Take:
-    otherwise = _as_any(node)
-    plan, (grads, needs, packed) = plan_of_opaque(node.op), node.args
-    assert plan is not None
-    operands, count, tables = (*grads, *packed), len(grads), plan.tables
-    places = [(v, i) for v, i in zip(node.outputs, [i for i, n in enumerate(needs) if n], strict=True)]
-
-    def take(values: Values) -> None:
-        args = tuple([
-            values[a] if type(a) is Value else map_operand(a, values) if type(a) is tuple else a for a in operands
-        ])
-        table = tables.get((needs, *map(type, args))) or formula_table(plan, needs, count, args)
-        results = table.run(args)
-        if results is NOT_PLANNED:
-            otherwise(values)
-            return
-        for value, i in places:
-            result = results[i]
-            if result is None and value.type is not NONE:
-                otherwise(values)  # which says so
-                return
-            values[value] = result
-
-    return take
+@lru_cache(maxsize=1024)
+def _written(text: str, free: int) -> Callable[..., Any]:
+    scope = {
+        "ndarray": ndarray, "SMALL": SMALL, "NOT_PLANNED": NOT_PLANNED, "evaluate": evaluate_as,
+        "formula": formula_table,
+    }  # fmt: skip
+    return written("short part", [f"x{i}" for i in range(free)], "run(v)", text.split("\n"), scope)

@@ -33,6 +33,7 @@ from weft.ir.backward_calls import (
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
 from weft.support.errors import WeftError
+from weft.tensor.tensor import Tensor
 from weft.types.dims import substitute
 from weft.types.parse import parse_dim
 from weft.types.tensor_type import NONE
@@ -44,6 +45,11 @@ def evaluate(op: Op, args: tuple[Any, ...]) -> Results:
     """The results of a node: what only a captured backward holds by the functions below, all else as in any graph."""
     found = _CALLS.get(op)
     return evaluate_op(op, args) if found is None else found(*args)
+
+
+def calling(op: Op) -> Callable[..., Results]:
+    """evaluate() of one operator, on its operands."""
+    return _CALLS.get(op) or (lambda *args: evaluate_op(op, args))
 
 
 # Formulas that give no gradient where one is wanted, because those that they read are not there: which ones,
@@ -116,6 +122,8 @@ def _call_backward(node: Node, grads: tuple[Any, ...], needs: tuple[bool, ...]) 
 
 
 def _check(node: Node, index: int, grad: Any, dims: tuple[int, ...], dtype: Any) -> Results:
+    if type(grad) is Tensor and grad._data.dtype is dtype.numpy and grad._data.shape == dims:
+        return (grad,)  # (no other payload has NumPy's dtypes)
     return (validate(node.name(), index, grad, InputMetadata(dims, dtype)),)
 
 

@@ -37,8 +37,10 @@ class LiveHooks:
 
     def have_changed(self) -> bool:
         """Whether any hook anywhere was added or removed since this was last asked."""
-        changes, self._changes = self._changes, RemovableHandle.changes
-        return changes != self._changes
+        if self._changes == RemovableHandle.changes:
+            return False
+        self._changes = RemovableHandle.changes
+        return True
 
     def differ(self, nodes: Iterable[Node], done: int) -> bool:
         """Whether nodes have other hooks than they had, at stages that begin behind so many steps."""

@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from numpy import ndarray
 
 from weft.autograd.ownership import nobody_else_has
 from weft.compile.program.on_tensors import run_control
 from weft.compiled_autograd.direct import is_short
-from weft.compiled_autograd.evaluate import Undefined, evaluate, evaluate_as
-from weft.ir.backward_calls import ACCUMULATE_LEAF, POST_HOOK_CALL
+from weft.compiled_autograd.evaluate import Results, Undefined, calling, evaluate_as
+from weft.compiled_autograd.turns import Turn, Values, runs_user_code, turns_of
+from weft.ir.backward_calls import ACCUMULATE_LEAF
 from weft.ir.graph import Graph, Node, Value, map_operand, values_in
 from weft.support.errors import WeftError
-from weft.types.tensor_type import NONE, TENSOR
+from weft.types.tensor_type import TENSOR
 
-Values = dict[Value, Any]
 Places = dict[tuple[int, int], Any]  # results by the number of their node and of the result
 Run = Callable[[Values], bool]  # computes the pure nodes of a part; True: each result has memory of its own
 # Into about so many parts a backward is cut that is given so many bytes of tensors, of at least so many leaves each. A
@@ -68,7 +68,8 @@ class Part:
     last: int = 0
     outputs: tuple[Value, ...] = ()  # of the pure nodes: what is read after them
     tensors: tuple[int, ...] = ()  # parameters of the graph that are first read here, by place
-    inner: list[Value] = field(default_factory=list)  # what nobody reads once its pure nodes are done
+    # tensors of before it that nobody reads once its pure nodes are done
+    inner: list[Value] = field(default_factory=list)
     dead: list[Value] = field(default_factory=list)  # what nobody reads once the part is done
     given: set[Value] = field(default_factory=set)  # results of its pure nodes that a leaf alone reads
 
@@ -83,7 +84,8 @@ def parts_of(graph: Graph, leaves: int | None = None, start: int = 0) -> list[Pa
             parts[-1].calls.append((i, node))
         else:
             calls = parts[-1].calls
-            if i == start or any(_cuts(call) for _, call in calls) or (leaves is not None and len(calls) >= leaves):
+            is_full = leaves is not None and len(calls) >= leaves
+            if i == start or is_full or any(runs_user_code(call) for _, call in calls):
                 parts.append(Part(is_piece=is_piece, first=i))
             parts[-1].nodes.append(node)
             parts[-1].behind = i + 1
@@ -92,10 +94,6 @@ def parts_of(graph: Graph, leaves: int | None = None, start: int = 0) -> list[Pa
     for part in parts:
         part.is_short = len(parts) > 2 and is_short(part.nodes)
     return parts
-
-
-def _cuts(call: Node) -> bool:
-    return call.op is not ACCUMULATE_LEAF or bool(call.arg("calls_hooks"))
 
 
 def _find_uses(graph: Graph, parts: list[Part]) -> None:
@@ -121,56 +119,18 @@ def _find_uses(graph: Graph, parts: list[Part]) -> None:
             if v in made and v not in wanted and uses[v] == 1
         }
     by_calls = {v for node in graph.nodes if node.op.effect == "python" for v in (*node.needs(), *node.outputs)}
+    makers = {v: part for part in parts for node in part.nodes for v in node.outputs}
     for value, part in last.items():
-        if value not in wanted:
+        if value not in wanted and (value in by_calls or (value.type is TENSOR and makers.get(value) is not part)):
             (part.dead if value in by_calls else part.inner).append(value)
 
 
-def _last_reads(graph: Graph) -> tuple[set[Node], dict[Node, list[Value]]]:
-    """The leaves' calls whose gradient nobody reads afterwards but hooks on the leaf's own node; and of calls of
-    Python, which of the values they are given nobody reads afterwards."""
-    last: dict[Value, Node] = {}
-    for node in graph.nodes:
-        if node.op is not POST_HOOK_CALL:
-            last.update(dict.fromkeys(node.inputs(), node))
-    behind = {  # what hooks on other nodes than leaves read again
-        v for node in graph.nodes if node.op is POST_HOOK_CALL and node.args[1] for v in node.inputs()
-    }
-    behind.update(v for r in graph.results for v in values_in(r))
-    leaves = {
-        node for node in graph.nodes
-        if node.op is ACCUMULATE_LEAF and isinstance(v := node.args[1], Value) and last[v] is node and v not in behind
-    }
-    read_later = {v for node in graph.nodes if node.op is POST_HOOK_CALL for v in node.inputs()} | behind
-    ends: dict[Node, list[Value]] = {}
-    for value, node in last.items():
-        if node.op.effect == "python" and value.type is TENSOR and value not in read_later:
-            ends.setdefault(node, []).append(value)
-    return leaves, ends
-
-
-def _take(call: Node, values: Values) -> bool:
+def _take(call: Node, place: Value, values: Values) -> bool:
     """A leaf takes a gradient that nobody else has. False where somebody does."""
-    place = cast(Value, call.args[1])
     if not nobody_else_has(values, place):
         return False
     values[cast(Value, call.args[0])].take(values[place])
     return True
-
-
-class Turn(NamedTuple):
-    """What is known of a call of Python before it is made.
-
-    cuts: whether it may run code of the user's. step: its number in the walk. is_last: for a leaf, whether nobody reads
-    its gradient afterwards; ends: what nobody reads behind it. gradient: what a leaf takes.
-    """
-
-    cuts: bool
-    step: int
-    next_step: int
-    is_last: bool
-    ends: tuple[Value, ...]
-    gradient: Value | None
 
 
 _Parts = tuple[list[Part], Sequence[Run | None]]
@@ -201,14 +161,7 @@ class Program:
         self._compile = interpret_part if compile_part is None else compile_part
         self.parts = parts_of(graph, 1 if compile_part is None else None)
         self._runs = self._compiled(self.parts)
-        lasts, ends = _last_reads(graph)
-        self._turns = {
-            node: Turn(
-                _cuts(node), self._steps_of(i), self._steps_of(i + 1), node in lasts, tuple(ends.get(node, ())),
-                cast(Value, node.args[1]) if node.op is ACCUMULATE_LEAF else None,
-            )
-            for i, node in enumerate(graph.nodes) if node.op.effect == "python"
-        }
+        self._turns = turns_of(graph, self._calling, self._steps_of)
         self._names = {p.name: p for p in graph.params}
         self._tensors = sum(p.type is TENSOR for p in graph.params)
         leaves = sum(node.op is ACCUMULATE_LEAF for node in graph.nodes)
@@ -260,9 +213,10 @@ class Program:
             for (i, j), value in resumed.results.items():
                 values[self.graph.nodes[i].outputs[j]] = value
         done = 0
+        turns = self._turns
         for part, run in zip(parts, runs, strict=True):
             if part.last > start:
-                if progress is not None:
+                if progress is not None and (part.tensors or not part.is_short):
                     progress.before(self._steps_of(done), part.tensors)
                 given: Collection[Value] = ()
                 if run is not None and part.first >= start:
@@ -274,16 +228,17 @@ class Program:
                     values.pop(value, None)
                 for i, call in part.calls:
                     if i >= start:
-                        turn = self._turns[call]
-                        watcher = progress if turn.cuts else None
+                        turn = turns[call]
+                        watcher = progress if turn.is_users else None
                         if watcher is not None:
                             watcher.before(turn.step, ())
-                        if turn.gradient is None:
-                            self._call(i, call, values)
-                        elif turn.gradient in given:
-                            values[cast(Value, call.args[0])].take(values.pop(turn.gradient))
-                        elif not (turn.is_last and _take(call, values)):
-                            self._call(i, call, values)
+                        gradient = turn.gradient
+                        if gradient is None:
+                            self._call(i, turn, values)
+                        elif gradient in given:
+                            values[cast(Value, call.args[0])].take(values.pop(gradient))
+                        elif not (turn.is_last and _take(call, gradient, values)):
+                            self._call(i, turn, values)
                         if watcher is not None and watcher.hooks_differ(turn.next_step):
                             raise self._diverged(i, None, values)
                         for value in turn.ends:  # what it gave may be the same tensor, one again now
@@ -297,18 +252,18 @@ class Program:
         """How many steps are done with the first nodes."""
         return nodes if self._steps is None else self._steps[nodes]
 
-    def call_python(self, call: Node, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The results of a call of Python."""
-        return evaluate(call.op, args)
+    def _calling(self, call: Node) -> Callable[..., Results]:
+        """What gives the results of a call of Python."""
+        return calling(call.op)
 
-    def _call(self, i: int, call: Node, values: Values) -> None:
-        results = self.call_python(call, tuple([
-            values[a] if type(a) is Value else map_operand(a, values) for a in call.args
-        ]))
-        is_other = False
-        for value, result in zip(call.outputs, results, strict=True):
-            values[value] = result
-            is_other |= (result is None) is not (value.type is NONE)
+    def _call(self, i: int, turn: Turn, values: Values) -> None:
+        results = turn.call(*turn.read(values))
+        if len(turn.outputs) == 1 == len(results):  # as most have
+            values[turn.outputs[0]] = results[0]
+            is_other = (results[0] is not None) is not turn.there[0]
+        else:
+            values.update(zip(turn.outputs, results, strict=True))
+            is_other = tuple([r is not None for r in results]) != turn.there
         if is_other:
             raise self._diverged(i, tuple([r is not None for r in results]), values)
 

@@ -16,7 +16,7 @@ from typing import Any
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.engine import Walk
 from weft.autograd.function import FunctionNode
-from weft.autograd.node import Node, OpNode
+from weft.autograd.node import Node
 from weft.autograd.saved import SavedTensor
 from weft.compiled_autograd.evaluate import epoch
 from weft.compiled_autograd.live_hooks import LEAF as A_LEAF
@@ -38,7 +38,7 @@ from weft.compiled_autograd.records import (
     record_of,
 )
 from weft.compiled_autograd.schedule import Scheduler
-from weft.compiled_autograd.steps import ADD, Key, Schedule, last_call
+from weft.compiled_autograd.steps import ADD, Key, Schedule, emptied, last_call
 from weft.compiled_autograd.writer import Place, hooked_in, place_of, saved_in, unpacked
 
 TRIES = 4  # earlier walks that a call is compared with
@@ -73,6 +73,9 @@ class Recall:
             for node, visit, last in zip(plan.live, scheduler.visits, ends, strict=True)
         ]
 
+        # of which nodes, by place, something is kept though they let go of it
+        self.rememberable = {i for i, record in enumerate(self.records) if record.kind in (FORMULA, ANEW)}
+
     def match(self, walk: Walk) -> Schedule | None:
         """The schedule of a walk of this structure; None if it is of another one."""
         if self.epoch != epoch():
@@ -82,16 +85,16 @@ class Recall:
         except Mismatch:
             return None
 
-    def known(self, node: Node, place: int) -> tuple[Any, ...] | None:
+    def known(self, node: Any, place: int) -> tuple[Any, ...] | None:
         """What a node of a matched walk saved, its tensors by number."""
         record = self.records[place]
-        if record.kind != FORMULA or not isinstance(node, OpNode):
+        if record.kind != FORMULA:
             return None
-        values = list(node.raw_values())
-        for kind, i, expected in record.slots:
-            if kind == TENSOR:
-                values[i] = Place(expected)
-        return tuple(values)
+        values: tuple[Any, ...] = node.raw_values()
+        if not record.holds_tensors:
+            return values
+        numbers = {i: Place(expected) for kind, i, expected in record.slots if kind == TENSOR}
+        return emptied(tuple([numbers.get(i, value) for i, value in enumerate(values)]))
 
 
 class _Match:
@@ -135,10 +138,11 @@ class _Match:
                 objects.append(node)
             elif kind == ANEW:
                 self._anew(node, record)
-            edges = node.edges
-            if len(edges) != len(record.edges):
+            edges, expects = node.edges, record.edges
+            if len(edges) != len(expects):
                 raise Mismatch
-            for i, (edge, expected) in enumerate(zip(edges, record.edges, strict=True)):
+            for i, edge in enumerate(edges):
+                expected = expects[i]
                 if edge is None or expected is None:
                     if edge is not expected:
                         raise Mismatch
@@ -225,15 +229,17 @@ class _Match:
 
     def _hooks(self, node: Node, record: Record) -> None:
         """Hooks on the tensors that a node made, as many as there were."""
-        registered = node.tensor_hooks or {}
-        if len(registered) != len(record.hooks) or self.walk.has_turn(node) is not record.has_turn:
+        registered, walk = node.tensor_hooks or {}, self.walk
+        has_turn = walk.needed is None or walk.has_turn(node)
+        if len(registered) != len(record.hooks) or has_turn is not record.has_turn:
             raise Mismatch
-        step = record.visit.first
-        for (index, live), (expected, count) in zip(registered.items(), record.hooks, strict=True):
-            if index != expected or len(live) != count:
+        step, out = record.visit.first, self.out
+        for place, (index, live) in enumerate(registered.items()):
+            count = len(live)
+            if record.hooks[place] != (index, count):
                 raise Mismatch
-            if record.has_turn:
-                self.out.objects.extend(self.out.hooks.at(node, index, live.values(), step))
+            if has_turn:
+                out.objects += out.hooks.at(node, index, live.values(), step)
                 step += count
 
     def _leaf(self, node: Any, record: Record) -> None:

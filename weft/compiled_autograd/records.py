@@ -45,6 +45,7 @@ class Record(NamedTuple):
     last: int  # number of the step behind its last
     hooks: tuple[tuple[int, int], ...]  # on the tensors that it made: whose they are, and how many
     has_turn: bool  # whether they are called
+    holds_tensors: bool  # whether tensors are among what it saved
 
 
 def record_of(node: Node, visit: Visit, last: int, scheduler: Scheduler, places: Mapping[Node, int]) -> Record:
@@ -65,7 +66,7 @@ def record_of(node: Node, visit: Visit, last: int, scheduler: Scheduler, places:
     hooks = tuple([(index, len(registered)) for index, registered in (node.tensor_hooks or {}).items()])
     return Record(
         kind, type(node), counts, slots, tuple(edges), len(node.metadata_of_inputs), visit, last, hooks,
-        bool(hooks) and scheduler.walk.has_turn(node),
+        bool(hooks) and scheduler.walk.has_turn(node), any([slot[0] in (TENSOR, UNREAD) for slot in slots]),
     )
 
 

@@ -22,9 +22,10 @@ from weft.compile.program.executable import Compiled, Interpreted, make_executab
 from weft.compile.program.shape_check import shape_check
 from weft.compile.program.tensor_program import TensorProgram
 from weft.compiled_autograd.blocks import TypedBlocks
-from weft.compiled_autograd.direct import are_small, run_by_hand
+from weft.compiled_autograd.direct import run_by_hand
 from weft.compiled_autograd.evaluate import evaluate_as
-from weft.compiled_autograd.program import Part, Run, Values, interpret_part
+from weft.compiled_autograd.program import Part, Run, interpret_part
+from weft.compiled_autograd.turns import Values
 from weft.ir.builder import Builder, memo_key
 from weft.ir.graph import Value
 from weft.ops.op import OPS
@@ -122,12 +123,14 @@ class NativePart:
         self.tensors = [v for v in read if v.type is TENSOR]
         self.floats = [v for v in read if v.type is FLOAT]
         self.integers = [v for v in read if v.type is not TENSOR and v.type is not FLOAT]
-        self._by_hand: Callable[[Values], None] | None = None
+        self._by_hand = run_by_hand(part.nodes, part.outputs) if part.is_short else None
         self._interpret: Run | None = None
 
     def __call__(self, values: Values) -> bool:
         """Compute the part's results: natively (True where each has memory of its own), or node by node where there are
         tensors that hold no array."""
+        if self._by_hand is not None and not modes.grad and modes.special is None and self._by_hand(values):
+            return False
         inputs = [values[v]._data for v in self.tensors]
         wants_history = modes.grad and any([values[v].requires_grad for v in self.tensors])
         if modes.special is not None or not all([type(x) is ndarray for x in inputs]) or (
@@ -136,11 +139,6 @@ class NativePart:
             return self._one_by_one(values)
         if wants_history:
             return self._record(values, inputs)
-        if self.part.is_short and are_small(inputs):
-            if self._by_hand is None:
-                self._by_hand = run_by_hand(self.part.nodes)
-            self._by_hand(values)
-            return False
         layouts, arrays = [], []
         numbers: list[int] = []
         for x in inputs:

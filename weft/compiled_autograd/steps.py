@@ -104,13 +104,17 @@ class Schedule:
 
     def remember(self, node: Node, number: int) -> None:
         """Keep what the node that ran as `number` had saved, all but its tensors."""
-        if self.recall is not None:
-            saved = self.recall.known(node, number if self.recall.runs is None else self.recall.runs[number])
-            if saved is not None:
-                self.known[node] = saved
-        known = self.known.get(node)
-        if known is not None:
-            self.known[node] = _emptied(known)
+        recall, saved = self.recall, None
+        if recall is not None:
+            place = number if recall.runs is None else recall.runs[number]
+            if place not in recall.rememberable:
+                return
+            saved = recall.known(node, place)
+        if saved is None:
+            known = self.known.get(node)
+            saved = None if known is None else emptied(known)
+        if saved is not None:
+            self.known[node] = saved
 
     def forget(self, last: int) -> None:
         """Nodes that come behind step number `last` are asked anew for what they saved: they have not let go of it,
@@ -128,8 +132,8 @@ class Schedule:
 _GONE = SavedTensor.__new__(SavedTensor)
 
 
-def _emptied(saved: tuple[Any, ...]) -> tuple[Any, ...]:
+def emptied(saved: tuple[Any, ...]) -> tuple[Any, ...]:
     """Saved values without the tensors that hooks have packed."""
     return tuple([
-        _GONE if type(v) is SavedTensor else _emptied(v) if type(v) is tuple else v for v in saved
+        _GONE if type(v) is SavedTensor else emptied(v) if type(v) is tuple else v for v in saved
     ])

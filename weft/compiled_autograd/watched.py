@@ -11,7 +11,7 @@ from weft.autograd.node import Node, OpNode
 from weft.autograd.views import CopySlices
 from weft.compile.program.tensor_program import ProgramBackward
 from weft.compiled_autograd.captured import CapturedGraph
-from weft.compiled_autograd.evaluate import Results, Undefined, evaluate_as
+from weft.compiled_autograd.evaluate import Results, Undefined, evaluate, evaluate_as
 from weft.compiled_autograd.program import Diverged, Program, Progress, interpret_part
 from weft.compiled_autograd.steps import Schedule
 from weft.ir.backward_calls import ACCUMULATE_LEAF, CALL_BACKWARD, EPILOGUE, PROLOGUE
@@ -55,10 +55,12 @@ class Watched(Program):
             check_nan(origin, (*[None] * self._edges[node], args[0]))
         return _in_the_name_of(origin, node, args, evaluate_as)
 
-    def call_python(self, call: ir.Node, args: tuple[Any, ...]) -> Results:
-        """The results of a call of Python, in the name of its node unless it is a hook."""
-        run = super().call_python
-        return self._watched(call, args, run) if call.op in _OF_NODES else run(call, args)
+    def _calling(self, call: ir.Node) -> Callable[..., Results]:
+        """What gives the results of a call of Python, in the name of its node unless it is a hook."""
+        run = super()._calling(call)
+        if call.op not in _OF_NODES:
+            return run
+        return lambda *args: self._watched(call, args, _evaluate_called)
 
     def _watched(
         self, node: ir.Node, args: tuple[Any, ...], run: Callable[[ir.Node, tuple[Any, ...]], Results]
@@ -68,6 +70,11 @@ class Watched(Program):
         if anomaly.check_nan and node.op is not PROLOGUE:
             check_nan(origin, _by_edge(origin, node.op, args, results))
         return results
+
+
+def _evaluate_called(node: ir.Node, args: tuple[Any, ...]) -> Results:
+    """The results of a call of Python."""
+    return evaluate(node.op, args)
 
 
 def _in_the_name_of(
