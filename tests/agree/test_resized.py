@@ -4,7 +4,7 @@ PyTorch's storages."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,22 +12,13 @@ import pytest
 
 import weft
 from tests.agree.resized import Drawn, draw, made
+from tests.agree.test_alias_programs import MODES as ALL_MODES
 from tests.agree.test_alias_programs import OnLazy
-from weft.func import functionalize
 from weft.support.knobs import knobs
 
 TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 COUNT = 40 * TIMES
-MODES: dict[str, Callable[[Any], Any]] = {
-    "eager": lambda f: f,
-    "functionalize": functionalize,
-    "functionalize_views": lambda f: functionalize(f, remove="mutations_and_views"),
-    "compile": lambda f: weft.compile(f, backend="interpret"),
-    "native": weft.compile,
-    "lazy": lambda f: f,
-    "lazy_steps": lambda f: f,
-    "split": lambda f: weft.compile(f, split=True),
-}
+MODES = [mode for mode in ALL_MODES if mode not in ("lazy_native", "split_cuts", "split_native")]
 INSIDE = ("compile", "native")  # a program does not give its arguments other memory
 
 
@@ -50,7 +41,7 @@ def difference(program: Drawn, mode: str) -> str | None:
     )
     exec(source, scope)
     bases = [] if is_inside(program, mode) else [eval(made(dims), scope) for dims in program.bases]
-    left, seen = MODES[mode](scope["program"])(*bases)
+    left, seen = ALL_MODES[mode](scope["program"])(*bases)
     for at, (row, wanted) in enumerate(zip(seen, program.seen, strict=True)):
         for found, (name, array) in zip(row, wanted.items(), strict=True):
             if not _same(found, array):

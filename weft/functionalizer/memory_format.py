@@ -23,7 +23,9 @@ from weft.ops.route import call
 from weft.support.errors import CaptureError, WeftError
 from weft.tensor.dense import dense_array, is_dense
 from weft.tensor.meta import MetaPayload
+from weft.tensor.modes import by_itself
 from weft.tensor.tensor import Tensor
+from weft.types import shape_env
 from weft.types.dims import Expr, evaluate
 from weft.types.shape_env import ShapeEnv
 from weft.types.sym import SymInt
@@ -36,9 +38,7 @@ _LIMIT = 4096
 
 
 def result_orders(op: Op, args: tuple[Any, ...], env: ShapeEnv | None) -> tuple[Order | None, ...]:
-    """For each result its dims from the outermost inwards, None where it is row-major; () when all are. Runs the
-    operator: no capture may be active.
-    """
+    """For each result its dims from the outermost inwards, None where it is row-major; () when all are."""
     try:
         forms = tuple([_form(a, env) for a in args])
         if op.lies is not None:
@@ -183,7 +183,8 @@ def _geometry(form: Any) -> Any:
 
 def _probe(op: Op, forms: tuple[Any, ...]) -> tuple[Order | None, ...]:
     try:
-        out = call(op, tuple([_stand_in(f) for f in forms]))
+        with by_itself(), shape_env.using(None):
+            out = call(op, tuple([_stand_in(f) for f in forms]))
     except (WeftError, ValueError, TypeError, IndexError, ArithmeticError, RuntimeError):
         return ()  # it needs other sizes than 2: row-major is as good a guess as any
     return _told([_order_of(t) for t in (out if isinstance(out, (tuple, list)) else (out,))])

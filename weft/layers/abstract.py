@@ -13,7 +13,6 @@ from weft.ops.op import Op
 from weft.support.errors import StateError, Unsupported
 from weft.tensor.backend import META_RANK, Args, Backend, register
 from weft.tensor.meta import DEVICE, MetaPayload, is_meta, like, meta_tensor
-from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import view_of
 from weft.types.dims import Expr
@@ -103,12 +102,7 @@ def _orders(op: Op, args: Args) -> tuple[Order | None, ...]:
     """The order of dims that each result has on arrays; () where all are row-major, and for pointwise operators."""
     if op.scalar is not None or (op.lies is None and not is_permuted(args, None)):
         return ()
-    state = (modes.grad, modes.special, modes.capture)
-    modes.grad, modes.special, modes.capture = False, None, None
-    try:
-        return result_orders(op, args, None)
-    finally:
-        modes.grad, modes.special, modes.capture = state
+    return result_orders(op, args, None)
 
 
 def _made(op: Op, result: Any, args: tuple[Any, ...], order: Order | None) -> Any:

@@ -5,8 +5,7 @@ found among earlier plans or planned, and the program for its sizes is run.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary, ref
 
@@ -22,26 +21,13 @@ from weft.lazy.recorded import Recorded
 from weft.lazy.trace import INDEX_BITS, Trace
 from weft.lazy.values import Array, Cell, Deferred
 from weft.ops.op import Op
-from weft.ops.route import defaults
 from weft.support.locations import user_location
 from weft.tensor.backend import Backend
-from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types.found import FoundSize, unknown_in
 
 if TYPE_CHECKING:
     from weft.lazy.rules import Rules
-
-
-@contextmanager
-def by_itself() -> Iterator[None]:
-    """Within the block operators are computed as they come, whatever holds for the user's."""
-    state = (modes.grad, modes.special, modes.capture, defaults.stack)
-    modes.grad, modes.special, modes.capture, defaults.stack = False, None, None, ()
-    try:
-        yield
-    finally:
-        modes.grad, modes.special, modes.capture, defaults.stack = state
 
 
 class LazyDevice:
@@ -211,8 +197,7 @@ class LazyDevice:
         """The order of dims that each result has in eager mode; () where all are row-major."""
         if op.lies is None and not (self._may_be_permuted(args) and is_permuted(args, None)):
             return ()
-        with by_itself():
-            return result_orders(op, args, None)
+        return result_orders(op, args, None)
 
     def _may_be_permuted(self, args: tuple[Any, ...]) -> bool:
         """Whether it takes a closer look at the arguments."""

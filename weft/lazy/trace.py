@@ -355,5 +355,3 @@ class Trace:
             stack.pop()
             if top.epoch != self.epoch:
                 self._again(top)
-
-

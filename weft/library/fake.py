@@ -11,7 +11,7 @@ from weft.compile.numbers.sym_float import SymFloat
 from weft.ir.builder import NumberStandIn
 from weft.support import pytree
 from weft.support.errors import CaptureError, StateError
-from weft.tensor.modes import modes
+from weft.tensor.modes import by_itself, modes
 from weft.tensor.tensor import Tensor
 from weft.types import shape_env
 from weft.types.dims import Expr
@@ -52,16 +52,15 @@ def fake_types(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     the symbols of whoever wants to know.
     """
     env = shape_env.current_env() or ShapeEnv()
-    saved = modes.special, modes.grad, modes.capture, _running.context
-    capture = Capture("fake", env)
-    modes.special, modes.grad, modes.capture, _running.context = None, False, capture, FakeContext(env)
-    try:
-        with shape_env.using(env):
+    capture, outer = Capture("fake", env), _running.context
+    with by_itself(), shape_env.using(env):
+        modes.capture, _running.context = capture, FakeContext(env)
+        try:
             out = function(*[_stand_in(capture, a) for a in args])
             return pytree.map_leaves(lambda v: v.type_ if isinstance(v, Tensor) else v, out)
-    finally:
-        modes.special, modes.grad, modes.capture, _running.context = saved
-        capture.restore()
+        finally:
+            _running.context = outer
+            capture.restore()
 
 
 def _stand_in(capture: Capture, value: Any) -> Any:

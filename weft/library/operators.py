@@ -36,7 +36,7 @@ from weft.ops.packet import Overload, overload_of, renew
 from weft.ops.schema import Schema
 from weft.runtime.storage import root_of
 from weft.support.errors import StateError, Unsupported
-from weft.tensor.modes import Floor, modes
+from weft.tensor.modes import Floor, by_itself, modes
 from weft.types.dims import Expr
 
 Args = tuple[Any, ...]
@@ -243,13 +243,9 @@ class UserOperator:
         return out if self.schema.returns else ()
 
     def _run_on_arrays(self, given: Args) -> tuple[Any, Args]:
-        saved = modes.special, modes.grad, modes.capture
-        modes.special, modes.grad, modes.capture = None, False, None
-        try:
+        with by_itself():
             function = self.composite or self.kernel(device_of(given))
             out = self._checked(self.call(function, given), given)
-        finally:
-            modes.special, modes.grad, modes.capture = saved
         return self._as_promised(out, given), given
 
     def twin_on_arrays(self, *args: Any) -> Any:

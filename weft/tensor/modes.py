@@ -7,10 +7,11 @@ import functools
 import inspect
 import threading
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from weft.ops.route import defaults
 from weft.support.generators import resumed_within
 
 if TYPE_CHECKING:
@@ -81,6 +82,17 @@ def lowest() -> tuple[Any, ...] | None:
     """What stands below all other interceptors, as `modes.special` has it."""
     below = floor()
     return (below,) if below is not None and below.stays else None
+
+
+@contextmanager
+def by_itself() -> Iterator[None]:
+    """Within the block operators are computed as they come, whatever holds for the user's."""
+    state = (modes.grad, modes.special, modes.capture, defaults.stack)
+    modes.grad, modes.special, modes.capture, defaults.stack = False, None, None, ()
+    try:
+        yield
+    finally:
+        modes.grad, modes.special, modes.capture, defaults.stack = state
 
 
 class _ModeSetting:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft.compile.capture.outside import GuardedState
-from weft.compile.capture.recorder import GraphRecorder, paused, refusal
+from weft.compile.capture.recorder import GraphRecorder, refusal
 from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
 from weft.compile.capture.writes import Writes
 from weft.compile.numbers.specialize import specialized
@@ -26,7 +26,6 @@ from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.support.errors import ShapeError
-from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import view_of
 from weft.types import dtype as dt
@@ -59,22 +58,13 @@ class SymbolicTensors:
                 f"{op.base}() answers Python with {node.outputs[0].type}, which is only known when the program runs"
             )
         is_placed = op.lies is not None or is_permuted(args, self.recorder.env)
-        orders = self._orders(op, args) if is_placed else ()
+        orders = result_orders(op, args, self.recorder.env) if is_placed else ()
         if orders:
             made = tuple(self.fresh(v, o) for v, o in zip(node.outputs, orders, strict=True))
             return made if op.schema.returns_list or len(made) != 1 else made[0]
         if op.schema.returns_list or len(node.outputs) != 1:
             return tuple(self.fresh(v) for v in node.outputs)
         return self.fresh(node.output)
-
-    def _orders(self, op: Op, args: tuple[Any, ...]) -> tuple[Order | None, ...]:
-        """The order of dims that each result has in eager."""
-        grad, modes.grad = modes.grad, False
-        try:
-            with paused():
-                return result_orders(op, args, self.recorder.env)
-        finally:
-            modes.grad = grad
 
     def order_of(self, value: Any) -> Order | None:
         """The order in memory of a dense tensor's dims; None for row-major, for gaps and for what is no tensor."""

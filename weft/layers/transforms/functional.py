@@ -200,7 +200,7 @@ class FunctionalLevel(Level):
         out = self.down(walk.walk, op, self.lower(args))
         if op.view is not None:
             return out  # of a tensor that the level does not know
-        orders = None if self._lie_as_seen(args) else self._orders(op, args)
+        orders = None if self._lie_as_seen(args) else result_orders(op, args, None)
         if isinstance(out, (tuple, list)):
             return same_form(out, [self._made(o, orders, i) for i, o in enumerate(out)])
         return self._made(out, orders, 0)
@@ -219,15 +219,6 @@ class FunctionalLevel(Level):
                 if any(s != n and d != 1 for d, s, n in zip(seen.dims, seen.strides, lies.strides, strict=True)):
                     return False
         return True
-
-    def _orders(self, op: Op, args: tuple[Any, ...]) -> tuple[Order | None, ...]:
-        """The order of dims that each result has in eager mode."""
-        state = (modes.grad, modes.special, modes.capture)
-        modes.grad, modes.special, modes.capture = False, None, None
-        try:
-            return result_orders(op, args, None)
-        finally:
-            modes.grad, modes.special, modes.capture = state
 
     def _view(self, op: Op, args: tuple[Any, ...]) -> Any:
         data, rest = args[0]._data, tuple(self.lower(args[1:]))

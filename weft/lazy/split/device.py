@@ -14,7 +14,7 @@ import numpy as np
 import weft.lazy.metrics as metrics
 from weft.functionalizer.storage import Order
 from weft.lazy.backend import Lazy
-from weft.lazy.device import LazyDevice, by_itself
+from weft.lazy.device import LazyDevice
 from weft.lazy.payload import LazyPayload
 from weft.lazy.programs import Plan, Specialized
 from weft.lazy.recorded import Recorded
@@ -30,6 +30,7 @@ from weft.support.errors import WeftError
 from weft.support.handlers import is_watched
 from weft.support.knobs import knobs
 from weft.support.locations import user_location
+from weft.tensor.modes import by_itself
 from weft.tensor.tensor import Tensor
 
 ndarray = np.ndarray

@@ -97,27 +97,22 @@ def _hooks(
 
 def call_pre_hook(hook: Any, module: Module, grad_outputs: Grads) -> Grads:
     """The gradients of a module's results, or what a hook puts in their place."""
-    replaced = hook(module, grad_outputs)
-    if replaced is None:
-        return grad_outputs
-    replaced = replaced if isinstance(replaced, tuple) else (replaced,)
-    if len(replaced) != len(grad_outputs):
-        raise StateError(
-            f"Backward pre hook returned an invalid number of grad_output, got {len(replaced)}, "
-            f"but expected {len(grad_outputs)}")
-    return replaced
+    return _replaced(hook(module, grad_outputs), grad_outputs, "Backward pre hook", "grad_output")
 
 
 def call_hook(hook: Any, module: Module, grad_inputs: Grads, grad_outputs: Grads) -> Grads:
     """The gradients of a module's arguments, or what a hook puts in their place."""
-    replaced = hook(module, grad_inputs, grad_outputs)
-    if replaced is None:
-        return grad_inputs
-    replaced = replaced if isinstance(replaced, tuple) else (replaced,)
-    if len(replaced) != len(grad_inputs):
+    return _replaced(hook(module, grad_inputs, grad_outputs), grad_inputs, "Backward hook", "grad_input")
+
+
+def _replaced(result: Any, grads: Grads, hook: str, what: str) -> Grads:
+    """What a hook puts in the gradients' place. Raises StateError where their number is another."""
+    if result is None:
+        return grads
+    replaced = result if isinstance(result, tuple) else (result,)
+    if len(replaced) != len(grads):
         raise StateError(
-            f"Backward hook returned an invalid number of grad_input, got {len(replaced)}, "
-            f"but expected {len(grad_inputs)}"
+            f"{hook} returned an invalid number of {what}, got {len(replaced)}, but expected {len(grads)}"
         )
     return replaced
 
