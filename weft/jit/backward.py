@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from weft.ir.copies import Copy
 from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand, values_in
 from weft.ir.opaque import opaque_op
 from weft.ir.structure import GRADIENTS_OF, IF, LOOP
@@ -15,7 +16,7 @@ from weft.jit.regions import REGION, holds_tensors, silent
 from weft.ops.backward import ARG, DIMS, RESULT, Source, needed_slots, plan_of
 from weft.ops.op import OPS, Op
 from weft.passes.scripted.entries import LIST, PRINT
-from weft.passes.scripted.rewrite import Emitter, copied
+from weft.passes.scripted.rewrite import Emitter
 from weft.support.errors import StateError
 from weft.types import tensor_type as tt
 from weft.types.tensor_type import (
@@ -223,10 +224,7 @@ class Reverse:
         """What has lists runs again as a whole, and the engine goes back through it."""
         block = silent(Graph("", node.blocks[0])).block
         inputs = block.free_values()
-        params = tuple(Value(v.type, v.name) for v in inputs)
-        values: dict[Value, Operand] = dict(zip(inputs, params, strict=True))
-        nodes = tuple(copied(n, values) for n in block.nodes)
-        again = Block(params, nodes, tuple(map_operand(r, values) for r in block.results))
+        again = Copy().block(Block(inputs, block.nodes, block.results))
         targets = [v for v in inputs if v in self.active]
         args = (
             tuple(grads.get(v) for v in node.outputs), tuple(self.saved(v) for v in inputs),
@@ -246,7 +244,7 @@ class Reverse:
             for value in node.needs():
                 if value not in values:
                     values[value] = self.saved(value)
-            into.nodes.append(copied(node, values))
+            into.nodes.append(Copy(values).node(node))
 
     def _inside(self, values: dict[Value, Operand], into: Emitter) -> Reverse:
         """What goes back within a block whose nodes have been run again."""

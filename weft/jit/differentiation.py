@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from weft.ir import graph as core
-from weft.ir.graph import Node, Operand, Value, map_operand, values_in
+from weft.ir.graph import Node, Operand, Value, map_operand
 from weft.ir.structure import IF, LOOP
 from weft.jit.backward import (
     RANDOM_STATE,
@@ -26,7 +26,7 @@ from weft.passes.scripted.cse import eliminate_common_subexpressions
 from weft.passes.scripted.entries import BLANK, CAST, LIST_UNPACK, TUPLE
 from weft.passes.scripted.functionalize import functionalize
 from weft.passes.scripted.lists import lower_lists
-from weft.passes.scripted.rewrite import Emitter, rewrite
+from weft.passes.scripted.rewrite import Emitter, readers, rewrite
 from weft.passes.scripted.tuples import lower_tuples
 from weft.types.tensor_type import TensorType, optional
 
@@ -103,20 +103,12 @@ def _is_tuple(value: Value) -> bool:
 
 def _unpacked(graph: core.Graph) -> core.Graph:
     """Operators that give lists which are unpacked at once give several results."""
-    readers: dict[Value, list[Node | None]] = {}
-    for node in graph.walk():
-        for value in node.inputs():
-            readers.setdefault(value, []).append(node)
-        for block in node.blocks:
-            for value in values_in(block.results):
-                readers.setdefault(value, []).append(None)
-    for value in values_in(graph.results):
-        readers.setdefault(value, []).append(None)
+    read_by = readers(graph)
 
     def spread(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
         source = node.args[0] if node.op is LIST_UNPACK else None
         made = source.node if isinstance(source, Value) else None
-        if made is None or made.op.host or not made.op.schema.returns_list or len(readers[made.output]) != 1:
+        if made is None or made.op.host or not made.op.schema.returns_list or len(read_by[made.output]) != 1:
             return None
         return emitter.emit(made.op, made.args, *(v.type for v in node.outputs)).outputs
 

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand
+from weft.ir.copies import Copy, Values
+from weft.ir.graph import Graph, Node, Operand, Value
 from weft.jit.errors import Inlined
 from weft.jit.program import Program
 from weft.ops.op import OPS
@@ -14,12 +15,10 @@ from weft.support.errors import ArgumentError
 from weft.support.locations import Location
 from weft.types.tensor_type import ClassType
 
-Values = dict[Value, Operand]
-
 
 def clone(graph: Graph) -> Graph:
     """An equal graph of nodes of its own."""
-    return Graph(graph.name, _block(graph.block, {}, None), graph.env, graph.writes)
+    return Graph(graph.name, Copy().block(graph.block), graph.env, graph.writes)
 
 
 def inlined(program: Program) -> tuple[Graph, Program]:
@@ -28,28 +27,35 @@ def inlined(program: Program) -> tuple[Graph, Program]:
     whole = dataclasses.replace(
         program, functions={}, captured={}, python={}, code=None, recording_code=None, plans={}, last_plan=None
     )
-    inliner = _Inliner(whole)
-    whole.graph = Graph(program.graph.name, _block(program.graph.block, {}, inliner.of(program)), program.graph.env)
+    block = _Inlining(whole, program, {}).block(program.graph.block)
+    whole.graph = Graph(program.graph.name, block, program.graph.env)
     return whole.graph, whole
 
 
-class _Inliner:
-    """Gathers what inlined programs refer to."""
+class _Inlining(Copy):
+    """A copy of one program's nodes for `whole`, which gets what they refer to; calls become what they call."""
 
-    def __init__(self, whole: Program) -> None:
-        self.whole = whole
+    def __init__(self, whole: Program, program: Program, values: Values) -> None:
+        super().__init__(values)
+        self.whole, self.program = whole, program
 
-    def of(self, program: Program) -> _Copier:
-        return _Copier(self, program)
+    def put(self, node: Node, nodes: list[Node]) -> None:
+        """Append a node, or those of the program that it calls."""
+        called = self._called(node)
+        if called is None:
+            return super().put(node, nodes)
+        program, args = called
+        assert program.graph is not None
+        given = dict(zip(program.graph.params, map(self.operand, args), strict=True))
+        inner, first = _Inlining(self.whole, program, given), len(nodes)
+        for one in program.graph.nodes:
+            inner.put(one, nodes)
+        if node.where is not None:
+            _note_call(nodes[first:], node.where)
+        self.values[node.output] = inner.operand(program.graph.results[0])
+        return None
 
-
-class _Copier:
-    """What becomes of the nodes of one program."""
-
-    def __init__(self, inliner: _Inliner, program: Program) -> None:
-        self.inliner, self.program = inliner, program
-
-    def body_of(self, node: Node) -> tuple[Program, tuple[Operand, ...]] | None:
+    def _called(self, node: Node) -> tuple[Program, tuple[Operand, ...]] | None:
         """The program that a node calls, with the arguments; None for any other node."""
         if node.op is _CALL:
             return self.program.functions[node.args[0]], node.args[1]
@@ -58,9 +64,9 @@ class _Copier:
             return None if found is None else (found, (node.args[0], *node.args[2]))
         return None
 
-    def args(self, node: Node) -> tuple[Operand, ...]:
+    def args_of(self, node: Node) -> tuple[Operand, ...]:
         """The arguments, with the names under which the whole program knows what they name."""
-        whole = self.inliner.whole
+        whole = self.whole
         if node.op is _ATTRIBUTE and node.args[0] is None:
             return (None, _renamed(whole.captured, node.args[1], self.program.captured[node.args[1]]), node.args[2])
         if node.op is _OBJECT:
@@ -93,16 +99,6 @@ def _renamed(table: dict[str, Any], name: str, value: Any) -> str:
     return found
 
 
-def _block(block: Block, values: Values, copier: _Copier | None) -> Block:
-    """A copy of a block; `values` says what became of the values outside, and gains those inside."""
-    params = tuple(Value(p.type, p.name) for p in block.params)
-    values.update(zip(block.params, params, strict=True))
-    nodes: list[Node] = []
-    for node in block.nodes:
-        _copy(node, nodes, values, copier)
-    return Block(params, tuple(nodes), tuple(map_operand(r, values) for r in block.results))
-
-
 def _note_call(nodes: Sequence[Node], where: Location) -> None:
     """Let the lines of nodes lead on to the line of the call that they come from."""
     for node in nodes:
@@ -110,29 +106,6 @@ def _note_call(nodes: Sequence[Node], where: Location) -> None:
             node.where = Inlined.at(node.where, where)
         for block in node.blocks:
             _note_call(block.nodes, where)
-
-
-def _copy(node: Node, nodes: list[Node], values: Values, copier: _Copier | None) -> None:
-    called = None if copier is None else copier.body_of(node)
-    if called is not None and copier is not None:
-        program, args = called
-        assert program.graph is not None
-        inner: Values = dict(zip(program.graph.params, (map_operand(a, values) for a in args), strict=True))
-        first = len(nodes)
-        for n in program.graph.nodes:
-            _copy(n, nodes, inner, copier.inliner.of(program))
-        if node.where is not None:
-            _note_call(nodes[first:], node.where)
-        values[node.output] = map_operand(program.graph.results[0], inner)
-        return
-    given = node.args if copier is None else copier.args(node)
-    args = tuple(map_operand(a, values) for a in given)
-    blocks = tuple(_block(b, values, copier) for b in node.blocks)
-    made = Node(node.op, args, tuple(v.type for v in node.outputs), blocks, node.where)
-    for old, new in zip(node.outputs, made.outputs, strict=True):
-        new.name = old.name
-        values[old] = new
-    nodes.append(made)
 
 
 def inlined_among(graph: Graph, functions: Sequence[Graph]) -> Graph:

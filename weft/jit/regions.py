@@ -5,11 +5,12 @@ undefined, where a backward is differentiated once more.
 
 from __future__ import annotations
 
-from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand, values_in
+from weft.ir.copies import Copy, stand_for
+from weft.ir.graph import Block, Graph, Node, Value, values_in
 from weft.ir.structure import GRADIENTS_OF, GROUPS
 from weft.passes.scripted.entries import PRINT
 from weft.passes.scripted.memory import Memory
-from weft.passes.scripted.rewrite import copied, rewrite, spliced
+from weft.passes.scripted.rewrite import rewrite, spliced
 from weft.support.errors import StateError
 from weft.types.tensor_type import DictType, ListType, OptionalType, TensorType, TupleType, Type
 
@@ -53,11 +54,10 @@ def with_region(graph: Graph) -> Graph:
     read = dict.fromkeys((*(v for node in after for v in node.needs()), *values_in(graph.results)))
     results = [v for v in read if v in made]
     region = Node(REGION, (), tuple(v.type for v in results), (Block((), tuple(body), tuple(results)),), body[0].where)
-    moved: dict[Value, Operand] = dict(zip(results, region.outputs, strict=True))
-    for old, new in zip(results, region.outputs, strict=True):
-        new.name = old.name
-    rest = [copied(node, moved) for node in after]
-    block = Block(graph.params, (*before, region, *rest), tuple(map_operand(r, moved) for r in graph.results))
+    moved = Copy()
+    stand_for(results, region.outputs, moved.values)
+    rest = map(moved.node, after)
+    block = Block(graph.params, (*before, region, *rest), tuple(map(moved.operand, graph.results)))
     return Graph(graph.name, block, graph.env)
 
 

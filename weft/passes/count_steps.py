@@ -7,9 +7,10 @@ Such are the loops of the backward of weft.while_loop: an earlier loop has count
 
 from __future__ import annotations
 
+from weft.ir.copies import remade
 from weft.ir.graph import Block, Graph, Node, Operand, Value
 from weft.ir.structure import LOOP, STEPS
-from weft.passes.scripted.rewrite import Emitter, remade, rewrite
+from weft.passes.scripted.rewrite import Emitter, rewrite
 from weft.types import dtype as dt
 from weft.types.dims import Expr
 from weft.types.tensor_type import TensorType, tensor_type

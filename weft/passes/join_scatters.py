@@ -9,15 +9,15 @@ which a kernel does in place where nobody reads the old x. `view_scatter(x, new)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 from weft.ir.builder import Builder
+from weft.ir.copies import same_operands
 from weft.ir.graph import Graph, Node, Operand, Value
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.passes.alias import ProvingEnv, dims_of, dtype_of, view_geometries
-from weft.passes.rebuild import rebuild, same_objects
+from weft.passes.rebuild import rebuild
 from weft.types import shape_env
 
 _INTO_MEMORY, _VIEW, _PERMUTE = aten.as_strided_scatter.default.op, aten.view.default.op, aten.permute.default.op
@@ -88,15 +88,7 @@ def _view_of(node: Node) -> tuple[Op, tuple[Operand, ...], int]:
 
 
 def _equal(a: tuple[Operand, ...], b: tuple[Operand, ...]) -> bool:
-    return same_objects(a, b) or all(x is y if type(x) is Value else x == y for x, y in zip(a, b, strict=True))
-
-
-def _chain(node: Node) -> Iterator[Node]:
-    """A scatter, the one inside it, and so on."""
-    at: Node | None = node
-    while at is not None:
-        yield at
-        at = _inside(at)
+    return same_operands(a, b) or all(x is y if type(x) is Value else x == y for x, y in zip(a, b, strict=True))
 
 
 def _joined(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:

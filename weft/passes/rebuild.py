@@ -8,6 +8,7 @@ from typing import Any
 
 import weft.catalogue  # noqa: F401  # defines the operators that rules are entered for
 from weft.ir.builder import Builder
+from weft.ir.copies import fitted_block, same_operands
 from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand
 from weft.ops.op import Op
 from weft.ops.packet import Packet
@@ -72,7 +73,7 @@ def _emit(
                 if type(new) is Value and old.name and not new.name:
                     new.name = old.name
             return
-    if not node.blocks and same_objects(args, node.args):
+    if not node.blocks and same_operands(args, node.args):
         adopted = builder.adopt(node)
         if adopted is not node:
             changed[0] = True
@@ -80,24 +81,14 @@ def _emit(
         return
     if node.blocks and border is not None:
         mapped, args = args, border(builder, node, args)
-        changed[0] = changed[0] or not same_objects(mapped, args)
+        changed[0] = changed[0] or not same_operands(mapped, args)
     blocks = tuple(_block(builder, b, env, rewrite, wants, border, changed) for b in node.blocks)
-    if blocks and all(x is y for x, y in zip(blocks, node.blocks, strict=True)) and same_objects(args, node.args):
+    if blocks and same_operands(blocks, node.blocks) and same_operands(args, node.args):
         builder.nodes.append(node)
         return
     fresh = builder.emit_like(node, args) if not blocks else builder.emit_raw(
         node.op, args, tuple(v.type for v in node.outputs), blocks, node.where)
     env.update(zip(node.outputs, fresh.outputs, strict=True))
-
-
-def same_objects(a: tuple[Operand, ...], b: tuple[Operand, ...]) -> bool:
-    """Whether two argument tuples hold the same Values (immediates are never changed by mapping)."""
-    if a is b:
-        return True
-    for x, y in zip(a, b, strict=False):
-        if x is not y and not (type(x) is tuple and type(y) is tuple and len(x) == len(y) and same_objects(x, y)):
-            return False
-    return True
 
 
 def _block(
@@ -107,18 +98,13 @@ def _block(
     with builder.inner() as inner:
         inner.params = list(block.params)
         scope = dict(env)
-        before = changed[0]
-        changed[0] = False
         for node in block.nodes:
             _emit(inner, node, scope, rewrite, wants, border, changed)
         results = tuple(map_operand(r, scope) for r in block.results)
         if border is not None:
             mapped, results = results, border(inner, block, results)
-            changed[0] = changed[0] or not same_objects(mapped, results)
-        touched = changed[0] or not same_objects(results, block.results) or len(inner.nodes) != len(block.nodes)
-        touched = touched or any(x is not y for x, y in zip(inner.nodes, block.nodes, strict=True))
-        changed[0] = before or changed[0]
-        return inner.block(results) if touched else block
+            changed[0] = changed[0] or not same_operands(mapped, results)
+        return block if fitted_block(block, inner.nodes, results) is block else inner.block(results)
 
 
 class Rewrites:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from weft.ir.builder import Builder
+from weft.ir.copies import same_operands
 from weft.ir.graph import Block, Graph, Node, Operand, Value
 from weft.ir.opaque import STOP_GRADIENT
-from weft.passes.rebuild import rebuild, same_objects
+from weft.passes.rebuild import rebuild
 from weft.types.tensor_type import FLOAT, TensorType
 
 # for each argument of a node, or result of a block, whether it had no history; of a list, for each of its parts
@@ -44,7 +45,7 @@ def stop_gradients(graph: Graph, without: Mapping[Node | Block, Without]) -> Gra
 
     def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
         changed = border(builder, node, args)
-        return None if same_objects(changed, args) else tuple(builder.emit_like(node, changed).outputs)
+        return None if same_operands(changed, args) else tuple(builder.emit_like(node, changed).outputs)
 
     def wants(node: Node) -> bool:
         return not node.blocks and node in without and is_without_some(without[node])

@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from weft.catalogue.language.entries import NATIVE
-from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand
+from weft.ir.copies import Copy, stand_for
+from weft.ir.graph import Block, Graph, Node, Value
 from weft.ir.structure import GROUPS, IF, LOOP
 from weft.jit.native.kinds import is_native
 from weft.ops.op import OPS, Op
@@ -128,10 +129,11 @@ Fits = Callable[[Node], bool]
 
 def grouped(graph: Graph, op: Op, fits: Fits = may_be_grouped, least: int = 2) -> Graph:
     """The graph with groups of nodes that fit; those of less work than `least` are left as they are."""
-    return Graph(graph.name, _grouped(graph.block, op, fits, least, {}), graph.env, graph.writes)
+    return Graph(graph.name, _Grouping(op, fits, least).block(graph.block), graph.env, graph.writes)
 
 
-def _grouped(block: Block, op: Op, fits: Fits, least: int, values: dict[Value, Operand]) -> Block:
+def _order(block: Block, fits: Fits) -> list[_Group | Node]:
+    """Groups of what fits, and the other nodes, in the order in which they run."""
     order: list[_Group | Node] = []
     open_groups: list[_Group] = []
     position = {n: i for i, n in enumerate(block.nodes)}
@@ -148,7 +150,7 @@ def _grouped(block: Block, op: Op, fits: Fits, least: int, values: dict[Value, O
         for other in open_groups:
             if other is not group:
                 other.outside[node] = None
-    return _built(block, order, op, fits, least, values)
+    return order
 
 
 def _home(
@@ -244,31 +246,46 @@ def _can_sink(nodes: Sequence[Node], made: set[Value], outside: Collection[Node]
     return not (any(map(is_seen, nodes)) and any(map(is_seen, outside)))
 
 
-def _built(
-    block: Block, order: Sequence[_Group | Node], op: Op, fits: Fits, least: int, values: dict[Value, Operand]
-) -> Block:
-    """The block with a node for each group; inner blocks of what is in no group are grouped by themselves."""
-    groups = {id(g): g for g in order if isinstance(g, _Group) and work(g.nodes) >= least}
-    sequence: list[_Group | Node] = []
-    for item in order:  # a node of a group that came to nothing may stand in front of the slices that it reads
-        is_one = isinstance(item, Node) or id(item) in groups
-        sequence += [item] if is_one else _with_slices(item.nodes)  # type: ignore[union-attr]
-    read: set[Value] = set()
-    for item in sequence:
-        if isinstance(item, _Group):
-            read.update(v for n in item.nodes for v in _reads(n) if v not in item.made)
-        else:
-            read.update(item.needs())
-    read.update(Block((), (), block.results).free_values())
-    params = tuple([Value(p.type, p.name) for p in block.params])
-    values.update(zip(block.params, params, strict=True))
-    nodes: list[Node] = []
-    for item in sequence:
-        if isinstance(item, _Group):
-            _add_group(item, read, op, values, nodes)
-        elif item.op is not _SLICE or (item.output in read and item.output not in values):
-            nodes.append(_copied(item, values, lambda b: _grouped(b, op, fits, least, values)))
-    return Block(params, tuple(nodes), tuple([map_operand(r, values) for r in block.results]))
+class _Grouping(Copy):
+    """A copy with a node for each group; inner blocks of what is in no group are grouped by themselves."""
+
+    def __init__(self, op: Op, fits: Fits, least: int) -> None:
+        super().__init__()
+        self.op, self.fits, self.least = op, fits, least
+
+    def block(self, block: Block) -> Block:
+        """The block with its groups."""
+        sequence: list[_Group | Node] = []
+        for item in _order(block, self.fits):
+            # a node of a group that came to nothing may stand in front of the slices that it reads
+            is_one = isinstance(item, Node) or work(item.nodes) >= self.least
+            sequence += [item] if is_one else _with_slices(item.nodes)  # type: ignore[union-attr]
+        read: set[Value] = set()
+        for item in sequence:
+            if isinstance(item, _Group):
+                read.update(v for n in item.nodes for v in _reads(n) if v not in item.made)
+            else:
+                read.update(item.needs())
+        read.update(Block((), (), block.results).free_values())
+        params = tuple([Value(p.type, p.name) for p in block.params])
+        self.values.update(zip(block.params, params, strict=True))
+        nodes: list[Node] = []
+        for item in sequence:
+            if isinstance(item, _Group):
+                nodes.append(self._group(item, read))
+            elif item.op is not _SLICE or (item.output in read and item.output not in self.values):
+                nodes.append(self.node(item))
+        return Block(params, tuple(nodes), tuple(map(self.operand, block.results)))
+
+    def _group(self, group: _Group, read: set[Value]) -> Node:
+        """The node of a group."""
+        copy = Copy(dict(self.values))
+        body = tuple(map(copy.node, _with_slices(group.nodes)))
+        results = [v for n in group.nodes for v in n.outputs if v in read]
+        block = Block((), body, tuple(map(copy.operand, results)))
+        made = Node(self.op, (), tuple([v.type for v in results]), (block,), group.nodes[0].where)
+        stand_for(results, made.outputs, self.values)
+        return made
 
 
 def _with_slices(nodes: Sequence[Node]) -> list[Node]:
@@ -280,37 +297,6 @@ def _with_slices(nodes: Sequence[Node]) -> list[Node]:
     return list(found)
 
 
-def _add_group(group: _Group, read: set[Value], op: Op, values: dict[Value, Operand], nodes: list[Node]) -> None:
-    inside = dict(values)
-    body = [_copied(n, inside, lambda b: plain_copy(b, inside)) for n in _with_slices(group.nodes)]
-    results = [v for n in group.nodes for v in n.outputs if v in read]
-    made = Node(
-        op, (), tuple([v.type for v in results]), (Block((), tuple(body), tuple([inside[v] for v in results])),),
-        group.nodes[0].where,
-    )
-    for old, new in zip(results, made.outputs, strict=True):
-        new.name = old.name
-        values[old] = new
-    nodes.append(made)
-
-
-def plain_copy(block: Block, values: dict[Value, Operand]) -> Block:
-    """A copy of a block; `values` gains what became of those inside."""
-    params = tuple([Value(p.type, p.name) for p in block.params])
-    values.update(zip(block.params, params, strict=True))
-    nodes = tuple([_copied(n, values, lambda b: plain_copy(b, values)) for n in block.nodes])
-    return Block(params, nodes, tuple([map_operand(r, values) for r in block.results]))
-
-
-def _copied(node: Node, values: dict[Value, Operand], inner: Callable[[Block], Block]) -> Node:
-    args = tuple([map_operand(a, values) for a in node.args])
-    made = Node(node.op, args, tuple([v.type for v in node.outputs]), tuple(map(inner, node.blocks)), node.where)
-    for old, new in zip(node.outputs, made.outputs, strict=True):
-        new.name = old.name
-        values[old] = new
-    return made
-
-
 def fused_within(graph: Graph) -> Graph:
     """The graph with groups of what fuses, in groups and outside of them."""
     return grouped(graph, FUSED, is_pointwise)
@@ -319,7 +305,5 @@ def fused_within(graph: Graph) -> Graph:
 def body_of(node: Node, name: str) -> tuple[Graph, tuple[Value, ...]]:
     """The body of a group as a graph of its own, and the values that it takes."""
     outer = node.blocks[0].free_values()
-    params = {v: Value(v.type, v.name) for v in outer}
-    values: dict[Value, Operand] = dict(params)
-    body = plain_copy(node.blocks[0], values)
-    return Graph(name, Block(tuple(params.values()), body.nodes, body.results)), outer
+    block = node.blocks[0]
+    return Graph(name, Copy().block(Block(outer, block.nodes, block.results))), outer

@@ -7,10 +7,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import weft.catalogue  # noqa: F401  # defines the operators
+from weft.ir.copies import Values, fitted, fitted_block
 from weft.ir.graph import Block, Graph, Node, Value, map_operand, values_in
 from weft.ops.packet import aten
 from weft.passes.scripted.memory import Memory, writes_anything
-from weft.passes.scripted.rewrite import Emitter, Values, remade, same_operands
+from weft.passes.scripted.rewrite import Emitter
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType, tensor_type
 
@@ -65,20 +66,12 @@ def _block(block: Block, values: Values, memory: Memory) -> Block:
                 _emit(emitter, group, values)
         if node not in members:
             _keep(emitter, node, values, memory)
-    results = tuple(map_operand(r, values) for r in block.results)
-    same = len(emitter.nodes) == len(block.nodes) and all(
-        a is b for a, b in zip(emitter.nodes, block.nodes, strict=True)
-    )
-    return block if same and same_operands(results, block.results) else Block(
-        block.params, tuple(emitter.nodes), results
-    )
+    return fitted_block(block, emitter.nodes, tuple(map_operand(r, values) for r in block.results))
 
 
 def _keep(emitter: Emitter, node: Node, values: Values, memory: Memory) -> None:
     args = tuple(map_operand(a, values) for a in node.args)
-    blocks = tuple(_block(b, dict(values), memory) for b in node.blocks)
-    same = same_operands(args, node.args) and all(a is b for a, b in zip(blocks, node.blocks, strict=True))
-    made = node if same else remade(node, args, blocks)
+    made = fitted(node, args, tuple(_block(b, dict(values), memory) for b in node.blocks))
     emitter.nodes.append(made)
     if made is not node:
         values.update(zip(node.outputs, made.outputs, strict=True))

@@ -10,10 +10,10 @@ from collections import ChainMap
 from typing import Any
 
 from weft.ir.builder import memo_key
+from weft.ir.copies import Values, fitted, fitted_block
 from weft.ir.graph import Block, Graph, Node, map_operand
 from weft.ir.structure import LOOP
 from weft.passes.scripted.memory import Memory, Written
-from weft.passes.scripted.rewrite import Values, remade, same_operands
 
 _REPEATABLE = frozenset(("pure", "raises"))
 Seen = ChainMap[Any, Node]
@@ -34,37 +34,29 @@ class _Merging:
     def block(self, block: Block, values: Values, seen: Seen) -> Block:
         """The block without what was computed before in it or around it."""
         nodes: list[Node] = []
-        changed = False
         for node in block.nodes:
-            changed |= self._node(node, nodes, values, seen)
-        results = tuple(map_operand(r, values) for r in block.results)
-        return block if not changed and same_operands(results, block.results) else Block(
-            block.params, tuple(nodes), results
-        )
+            self._node(node, nodes, values, seen)
+        return fitted_block(block, nodes, tuple(map_operand(r, values) for r in block.results))
 
-    def _node(self, node: Node, nodes: list[Node], values: Values, seen: Seen) -> bool:
+    def _node(self, node: Node, nodes: list[Node], values: Values, seen: Seen) -> None:
         args = tuple(map_operand(a, values) for a in node.args)
         if node.op is LOOP:
             self._written(node)  # what a loop writes is written before its second step reads it
         blocks = tuple(self.block(b, dict(values), seen.new_child()) for b in node.blocks)
         self._written(node)
-        is_same = same_operands(args, node.args) and all(a is b for a, b in zip(blocks, node.blocks, strict=True))
+        made = fitted(node, args, blocks)
         if not node.blocks and (node.op.observes or node.op.effect) in _REPEATABLE:
             key = (node.op, memo_key(args), tuple(v.type for v in node.outputs), self._state(node))
             earlier = seen.get(key)
             if earlier is not None and self._may_merge(earlier, node):
                 values.update(zip(node.outputs, earlier.outputs, strict=True))
-                return True
-            made = node if is_same else remade(node, args, blocks)
+                return
             seen.setdefault(key, made)
-        else:
-            made = node if is_same else remade(node, args, blocks)
         for old, new in zip(node.outputs, made.outputs, strict=True):
             self.memory.same(old, new)
         nodes.append(made)
         if made is not node:
             values.update(zip(node.outputs, made.outputs, strict=True))
-        return not is_same
 
     def _may_merge(self, earlier: Node, node: Node) -> bool:
         is_view = node.op.view is not None

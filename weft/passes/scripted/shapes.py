@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand, values_in
+from weft.ir.copies import Copy
+from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
 from weft.ir.kinds import type_of_immediate
 from weft.ir.structure import IF, LOOP
 from weft.passes.scripted.entries import SET_ATTR
 from weft.passes.scripted.result_types import Known, forgotten, result_types
+from weft.passes.scripted.rewrite import readers
 from weft.types.tensor_type import (
     INT,
     DictType,
@@ -41,11 +43,11 @@ def propagate_shapes(graph: Graph, types: Sequence[Type], poisons: Poisons = lam
     known: Known = dict(zip(graph.params, types, strict=True))
     if any(poisons(n) or _changes_sizes(n) for n in graph.walk()):
         known = {p: _without_sizes(t) for p, t in known.items()}
-        look = _Look(_readers(graph), keeps_sizes=False)
+        look = _Look(readers(graph), keeps_sizes=False)
     else:
-        look = _Look(_readers(graph), keeps_sizes=True)
+        look = _Look(readers(graph), keeps_sizes=True)
     look.block(graph.block, known)
-    return _annotated(graph, known)
+    return Graph(graph.name, _Annotated(known).block(graph.block), graph.env, graph.writes)
 
 
 def _changes_sizes(node: Node) -> bool:
@@ -174,41 +176,17 @@ def _without_sizes(kind: Type) -> Type:
     return forgotten(kind)
 
 
-def _readers(graph: Graph) -> dict[Value, list[Node | None]]:
-    """Who reads each value; None stands for a result of a block."""
-    found: dict[Value, list[Node | None]] = {}
-
-    def visit(block: Block) -> None:
-        for node in block.nodes:
-            for value in node.inputs():
-                found.setdefault(value, []).append(node)
-            for inner in node.blocks:
-                visit(inner)
-        for value in values_in(block.results):
-            found.setdefault(value, []).append(None)
-
-    visit(graph.block)
-    return found
-
-
 # ---- the graph with its types
-def _annotated(graph: Graph, known: Known) -> Graph:
-    return Graph(graph.name, _block(graph.block, {}, known), graph.env, graph.writes)
+class _Annotated(Copy):
+    """A copy with what is known as its types."""
 
+    def __init__(self, known: Known) -> None:
+        super().__init__()
+        self.known = known
 
-def _block(block: Block, values: dict[Value, Operand], known: Known) -> Block:
-    params = tuple(Value(_better(p, known), p.name) for p in block.params)
-    values.update(zip(block.params, params, strict=True))
-    nodes: list[Node] = []
-    for node in block.nodes:
-        args = tuple(map_operand(a, values) for a in node.args)
-        types = tuple(_better(v, known) for v in node.outputs)
-        made = Node(node.op, args, types, tuple(_block(b, values, known) for b in node.blocks), node.where)
-        for old, new in zip(node.outputs, made.outputs, strict=True):
-            new.name = old.name
-            values[old] = new
-        nodes.append(made)
-    return Block(params, tuple(nodes), tuple(map_operand(r, values) for r in block.results))
+    def type_of(self, value: Value) -> Type:
+        """What is known of a value."""
+        return _better(value, self.known)
 
 
 def _better(value: Value, known: Known) -> Type:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand
+from weft.ir.copies import Copy
+from weft.ir.graph import Block, Graph, Node, Operand, Value
 from weft.ir.structure import IF, LOOP
 from weft.passes.scripted.entries import BLANK, TUPLE, TUPLE_INDEX, TUPLE_UNPACK
-from weft.passes.scripted.rewrite import Emitter, copied, rewrite
+from weft.passes.scripted.rewrite import Emitter, rewrite
 from weft.types.tensor_type import TupleType, Type
 
 
@@ -121,9 +122,9 @@ def _carried(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
     inner = [Value(kind, "") for kind in _flat([p.type for p in params], which)]
     nodes: list[Node] = []
     gathered = _gathered(inner, [p.type for p in params], which, nodes)
-    values = dict(zip(params, gathered, strict=True))
-    nodes += [copied(n, values) for n in block.nodes]
-    again, *left = (map_operand(r, values) for r in block.results)
+    copy = Copy(dict(zip(params, gathered, strict=True)))
+    nodes += map(copy.node, block.nodes)
+    again, *left = map(copy.operand, block.results)
     results = (again, *_spread(left, which, nodes))
     first = _spread(carried, which, emitter.nodes)
     made = emitter.emit(
