@@ -208,11 +208,11 @@ define(
 
 
 def _lengths(value: Any) -> Any:
-    """Lengths given as a tensor or as numbers, as an int64 vector."""
+    """Lengths given as a tensor or as numbers, as an int64 vector, which lies where the loss is computed."""
     if hasattr(value, "dtype"):
         if value.dtype.is_differentiable or value.dtype is dt.bool_:
             raise DTypeError("input_lengths and target_lengths must be integral")
-        return aten.reshape(aten.to(value, dt.int64), (-1,))
+        return aten.reshape(aten.copy(aten.zeros(value.shape, dtype=dt.int64), value), (-1,))
     numbers: Sequence[int] = [value] if isinstance(value, int) else value
     return (
         aten.cat([aten.full((1,), int(n), dtype=dt.int64) for n in numbers]) if len(numbers)

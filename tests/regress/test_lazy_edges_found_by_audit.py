@@ -1,5 +1,5 @@
-"""Found from outside: extracted steps that give views, draw or write elsewhere; lazy storages that were made smaller;
-hashes of calls along other dims."""
+"""Found from outside: extracted steps that give views, draw or write elsewhere; storages that were made smaller;
+lengths; hashes of calls along other dims."""
 
 from __future__ import annotations
 
@@ -80,3 +80,18 @@ def test_hashes_tell_dims_apart_and_no_sizes(rng: np.random.Generator) -> None:
     ]  # fmt: skip
     hashes = [[get_graph_hash([step(lazily(rng.random((n, n, n))))]) for step in steps] for n in (3, 4)]
     assert len(set(hashes[0])) == len(steps) and hashes[0] == hashes[1]
+
+
+@pytest.mark.parametrize("lengths", ["cpu", "lazy"])
+def test_lengths_of_a_ctc_loss_may_stay_on_the_cpu(lengths: str, rng: np.random.Generator) -> None:
+    scores, labels = rng.standard_normal((7, 2, 4)).astype(np.float32), rng.integers(1, 4, (2, 3))
+    found = []
+    for device, there in (("cpu", "cpu"), ("lazy", lengths)):
+        x = weft.tensor(scores, device=device).requires_grad_()
+        told, wanted = (weft.tensor(n, dtype=weft.int32, device=there) for n in ([7, 6], [3, 2]))
+        loss = weft.nn.functional.ctc_loss(x.log_softmax(-1), weft.tensor(labels, device=device), told, wanted)
+        loss.backward()
+        assert x.grad is not None
+        found.append((loss.item(), x.grad.cpu().numpy()))
+    for mine, eager in zip(found[1], found[0], strict=True):
+        np.testing.assert_allclose(mine, eager, rtol=1e-5, atol=1e-6)
