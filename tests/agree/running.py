@@ -11,8 +11,8 @@ import numpy as np
 
 import weft
 from tests.agree.generate import Program
+from tests.compare_graphs import difference
 from weft.compile.program.executable import make_executable
-from weft.ir.compare import difference
 from weft.ir.interpreter import interpret
 from weft.ir.parser import parse_graph
 from weft.ir.verifier import verify

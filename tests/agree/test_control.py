@@ -11,9 +11,9 @@ import pytest
 
 import weft  # noqa: F401  (defines the operators)
 from tests.agree.control import ControlProgram, draw_control
+from tests.compare_graphs import difference
 from weft.compile.blocks.differentiate import differentiate
 from weft.compile.program.executable import make_executable
-from weft.ir.compare import difference
 from weft.ir.graph import Graph
 from weft.ir.interpreter import interpret
 from weft.ir.parser import parse_graph

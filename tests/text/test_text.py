@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import weft  # noqa: F401  (defines the operators)
+from tests.compare_graphs import difference
 from weft.cli.opt import SCRIPTED
 from weft.compile.blocks.differentiate import differentiate
-from weft.ir.compare import difference
 from weft.ir.parser import parse_graphs
 from weft.ir.printer import print_graph
 from weft.ir.verifier import verify

@@ -67,7 +67,6 @@ class CustomOpDef:
         if earlier is not None:
             earlier.destroy()
         self._user_operator = UserOperator(parsed, effect, inspect.getdoc(fn) or "")
-        self._init_fn = fn
         self.__name__, self.__doc__ = name, inspect.getdoc(fn)
         registry.register_kernel(self, device_types, fn)
 

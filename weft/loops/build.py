@@ -60,7 +60,6 @@ class GroupBuilder:
         self.numbers: list[Any] = []
         self.known: dict[Any, int] = {}
         self.stores: list[tuple[int, int]] = []
-        self.partials: list[tuple[Node, int, Value]] = []
         self.outer: list[int] = []
         self.inner: list[int] = []
         self.form = "rows"

@@ -34,7 +34,6 @@ WRAP = Wrap(
     (("new", Tensor.__new__), ("Tensor", Tensor), ("wrap", around), ("show", showing)),
 )
 WRITTEN = Wrap(("return None",))
-Run = Callable[[tuple[Any, ...]], Any]
 _TABLES: dict[tuple[Any, ...], Table] = {}
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.ir.compare import difference
+from tests.compare_graphs import difference
 from weft.ir.graph import Graph
 from weft.ir.interpreter import interpret
 from weft.ir.parser import parse_graph

@@ -7,8 +7,8 @@ import pytest
 
 import weft
 import weft.jit
+from tests.compare_graphs import difference
 from tests.jit_programs.test_programs import PROGRAMS
-from weft.ir.compare import difference
 from weft.ir.parser import parse_graph
 from weft.support.errors import WeftError
 

@@ -124,10 +124,6 @@ class Emitter:
             raise EmitError(f"instruction after the end of a block: {text}")
         self._lines.append("  " + text)
 
-    def comment(self, text: str) -> None:
-        """A line of prose in the generated text."""
-        self._lines.append("  ; " + text.replace("\n", " "))
-
 
 def same_type(op: str, a: Operand, b: Operand) -> tuple[Value, Value]:
     """Both operands as values of one type; raises EmitError naming both types if they differ."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .types import I1, I8, I32, I64, PTR, VOID, EmitError, LType, Value, const, like, poison, struct_of, vec
+from .types import I1, I8, I32, I64, PTR, VOID, EmitError, LType, Value, const, like, poison, vec
 from .vector import VectorOps
 
 _RMW = frozenset(
@@ -102,45 +102,6 @@ class MemoryOps(VectorOps):
             raise EmitError(f"atomicrmw {op}: no such operation on {value.type}")
         text = f"atomicrmw {op} ptr {pointer.text}, {value.type.text} {value.text} {ordering}, align {value.type.bytes}"
         return self._emit(value.type, text, name)
-
-    def cmpxchg(
-        self,
-        pointer: Value,
-        expected: Value,
-        new: Value,
-        success: str = "seq_cst",
-        failure: str = "seq_cst",
-        name: str = "cas",
-    ) -> tuple[Value, Value]:
-        """Write `new` if memory holds `expected`; gives (what was there, whether it was written)."""
-        _need_pointer("cmpxchg", pointer)
-        _need_ordering("cmpxchg", success)
-        _need_ordering("cmpxchg", failure)
-        if expected.type is not new.type:
-            raise EmitError(f"cmpxchg: operand types differ: {expected.type} and {new.type}")
-        kind = expected.type.text
-        text = f"cmpxchg ptr {pointer.text}, {kind} {expected.text}, {kind} {new.text} {success} {failure}"
-        pair = self._emit(struct_of(expected.type, I1), text, name)
-        return self.extractvalue(pair, 0, "old"), self.extractvalue(pair, 1, "swapped")
-
-    def fence(self, ordering: str = "seq_cst") -> None:
-        """Order the memory operations before this against those after it."""
-        _need_ordering("fence", ordering)
-        self._do(f"fence {ordering}")
-
-    def load_atomic(self, type: LType, pointer: Value, ordering: str = "acquire", name: str = "load") -> Value:
-        """An atomic read."""
-        _need_pointer("load atomic", pointer)
-        _need_ordering("load atomic", ordering)
-        return self._emit(type, f"load atomic {type.text}, ptr {pointer.text} {ordering}, align {type.bytes}", name)
-
-    def store_atomic(self, value: Value, pointer: Value, ordering: str = "release") -> None:
-        """An atomic write."""
-        _need_pointer("store atomic", pointer)
-        _need_ordering("store atomic", ordering)
-        self._do(
-            f"store atomic {value.type.text} {value.text}, ptr {pointer.text} {ordering}, align {value.type.bytes}"
-        )
 
     def memcpy(self, target: Value, source: Value, size: Value) -> None:
         """Copy `size` (i64) bytes between places that do not overlap."""

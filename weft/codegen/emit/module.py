@@ -111,11 +111,6 @@ class Module:
         body = f"[{len(values)} x {elem.text}] [{', '.join(f'{elem.text} {const(elem, v).text}' for v in values)}]"
         return self._constant(name, body, align)
 
-    def bytes_table(self, name: str, data: bytes) -> Value:
-        """The address of constant bytes; no terminating zero is added."""
-        quoted = "".join(chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in data)
-        return self._constant(name, f'[{len(data)} x i8] c"{quoted}"', 1)
-
     def addresses(self, name: str, functions: Sequence[Signature], align: int = 64) -> Value:
         """The address of a constant array of functions' addresses."""
         return self._constant(

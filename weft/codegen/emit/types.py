@@ -17,15 +17,14 @@ class EmitError(TypeError):
 
 
 class LType:
-    """One LLVM type. `kind` is "int", "float", "ptr", "void" or "struct"; `lanes` is 0 for a scalar;
+    """One LLVM type. `kind` is "int", "float", "ptr" or "void"; `lanes` is 0 for a scalar;
     `elem` is the lane type."""
 
-    __slots__ = ("_vectors", "bits", "elem", "kind", "lanes", "members", "suffix", "text")
+    __slots__ = ("_vectors", "bits", "elem", "kind", "lanes", "suffix", "text")
 
     def __init__(self, text: str, kind: str, bits: int, suffix: str, lanes: int = 0, elem: LType | None = None) -> None:
         self.text, self.kind, self.bits, self.lanes, self.suffix = text, kind, bits, lanes, suffix
         self.elem: LType = self if elem is None else elem
-        self.members: tuple[LType, ...] = ()
         self._vectors: dict[int, LType] = {}
 
     @property
@@ -48,7 +47,6 @@ F32 = LType("float", "float", 32, "f32")
 F64 = LType("double", "float", 64, "f64")
 PTR = LType("ptr", "ptr", 64, "p0")
 VOID = LType("void", "void", 0, "isVoid")
-_STRUCTS: dict[tuple[LType, ...], LType] = {}
 
 
 def vec(elem: LType, lanes: int) -> LType:
@@ -68,16 +66,6 @@ def vec(elem: LType, lanes: int) -> LType:
 def like(elem: LType, shape: LType) -> LType:
     """`elem` with as many lanes as `shape` has."""
     return vec(elem, shape.lanes) if shape.lanes else elem
-
-
-def struct_of(*members: LType) -> LType:
-    """The literal struct `{ a, b }`, as some instructions return."""
-    found = _STRUCTS.get(members)
-    if found is None:
-        found = LType("{ " + ", ".join(m.text for m in members) + " }", "struct", 0, "s")
-        found.members = members
-        _STRUCTS[members] = found
-    return found
 
 
 class Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .arith import Arithmetic, Operand, same_type
-from .types import I1, I32, I64, VOID, EmitError, LType, Signature, Value, const, iota, poison, vec
+from .types import I32, I64, VOID, EmitError, LType, Signature, Value, const, iota, poison, vec
 
 _REDUCTIONS = frozenset(
     [
@@ -127,10 +127,6 @@ class VectorOps(Arithmetic):
             return const(to, scalar.const)
         return self.shufflevector(self.insertelement(poison(to), scalar, 0), None, [0] * lanes, name)
 
-    def broadcast(self, v: Value, type: LType) -> Value:
-        """`v` as a value of vector type `type`: itself if it is one, else splat."""
-        return v if v.type is type else self.splat(v, type.lanes)
-
     def reduce(self, op: str, v: Value, start: Operand | None = None, flags: str = "", name: str = "") -> Value:
         """All lanes combined: fadd, fmul (both from `start`, in lane order unless flags say "reassoc"), add, mul, and,
         or, xor, smax, smin, umax, umin, fmax, fmin, fmaximum, fminimum."""
@@ -145,18 +141,9 @@ class VectorOps(Arithmetic):
             "vector.reduce." + op, *args, result=elem, overloads=[v.type], hint=name or "sum", flags=flags
         )
 
-    def active_lane_mask(self, base: Value, limit: Value, lanes: int, name: str = "mask") -> Value:
-        """Lane i is true where base + i < limit (unsigned, without overflow). i1 for one lane."""
-        if base.type is not limit.type:
-            raise EmitError(f"active_lane_mask: operand types differ: {base.type} and {limit.type}")
-        if lanes <= 1:
-            return self.icmp("ult", base, limit, name)
-        to = vec(I1, lanes)
-        return self.intrinsic("get.active.lane.mask", base, limit, result=to, overloads=[to, base.type], hint=name)
-
     def first_lanes(self, count: Value, lanes: int, name: str = "mask") -> Value:
         """The first `count` (i64, clamped to 0..lanes) lanes true: a compare of 32-bit lanes,
-        cheaper than active_lane_mask."""
+        cheaper than LLVM's mask of active lanes."""
         if count.type is not I64:
             raise EmitError(f"first_lanes: count must be {I64}, got {count.type}")
         if lanes <= 1:
@@ -179,13 +166,6 @@ class VectorOps(Arithmetic):
     def smax(self, a: Operand, b: Operand, name: str = "") -> Value:
         """The greater of two signed integers."""
         return self._extreme("smax", "sgt", a, b, name)
-
-    def extractvalue(self, aggregate: Value, index: int, name: str = "part") -> Value:
-        """One member of a struct value."""
-        members = aggregate.type.members
-        if not 0 <= index < len(members):
-            raise EmitError(f"extractvalue: {aggregate.type} has no member {index}")
-        return self._emit(members[index], f"extractvalue {aggregate.type.text} {aggregate.text}, {index}", name)
 
     def freeze(self, v: Value, name: str = "") -> Value:
         """`v`, or some fixed bits where `v` is poison."""

@@ -147,11 +147,6 @@ class SymbolicPayload(Payload, View[Value]):
     def env(self) -> ShapeEnv:
         return self.storage.recorder.env
 
-    @property
-    def is_spent(self) -> bool:
-        """Whether the capture has ended."""
-        return self.env.is_over
-
     def geometry(self) -> Geometry:
         """Dims and strides as the user sees them."""
         return View.geometry(self)

@@ -17,8 +17,6 @@ from weft.ops.geometry import Geometry
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Dim
 
-Array = np.ndarray[Any, Any]
-
 
 @dataclass(frozen=True)
 class ArgumentSource:

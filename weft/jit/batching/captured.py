@@ -95,10 +95,6 @@ def size_of(value: Examples, dim: int) -> Any:
 
 
 # ---- places that are only known when the program runs
-def _place(index: Any) -> Any:
-    return index.examples if type(index) is OpenNumber else number_tensor(index)
-
-
 def _is_own_place(value: Any, dim: int, index: Any) -> bool:
     """Whether a place is only known when the program runs: a number that is, or one from an end that is."""
     if type(index) in (RunTime, OpenNumber):

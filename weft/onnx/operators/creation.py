@@ -76,15 +76,6 @@ def write_zero(g: Any, x: Any) -> Any:
     return g.filled(g.op("Shape", x), 0)
 
 
-def _host_range(start: Any, limit: Any, delta: Any, **attributes: Any) -> Any:
-    numbers_of = [a.reshape(-1)[0] for a in (start, limit, delta)]
-    if any(a.dtype == object for a in (start, limit, delta)):
-        first, last, step = numbers_of
-        count = -(-(last - first) // step)
-        return Known(np.asarray(weft.arange(first, last, step).numpy()), dt.int64) if type(count) is int else None
-    return np.arange(*numbers_of, dtype=start.dtype)
-
-
 @operator("Range")
 def range_(start: Host, limit: Host, delta: Host, *, stash_type: int = 1) -> Any:
     given = (start, limit, delta)
