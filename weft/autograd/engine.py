@@ -29,7 +29,7 @@ from weft.autograd.validate import validate, wrong_count
 from weft.ops import overrides
 from weft.support import seams
 from weft.support.errors import StateError
-from weft.tensor.modes import modes
+from weft.tensor.modes import modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 
 MAX_DEPTH = 40  # nested backward calls on one Python stack; deeper ones continue on a fresh thread
@@ -149,15 +149,11 @@ _CYCLE = (
 
 def _accumulate_non_leaves(inputs: Sequence[Any], walk: Walk, create_graph: bool) -> None:
     """backward(inputs=[non-leaf]) adds to its .grad too."""
-    previous = modes.grad
-    modes.grad = create_graph
-    try:
+    with set_grad_enabled(create_graph):
         for tensor in dict.fromkeys(i for i in inputs if isinstance(i, Tensor)):
             edge = gradient_edge(tensor)
             if edge is not None and not isinstance(edge[0], AccumulateGrad) and walk.captured.get(edge) is not None:
                 accumulate_into(tensor, walk.captured[edge])
-    finally:
-        modes.grad = previous
 
 
 seams.run_backward.install(run_backward)

@@ -25,7 +25,7 @@ from weft.support.errors import ArgumentError, StateError
 from weft.support.locations import user_mark
 from weft.support.seams import open_function
 from weft.tensor.history import AutogradState
-from weft.tensor.modes import modes
+from weft.tensor.modes import modes, no_grad
 from weft.tensor.tensor import Tensor
 
 _OF_CALLS = {name for kind in (FunctionCtx, Node) for name in vars(kind) if name[:2] != "__"} | {"needs_input_grad"}
@@ -315,14 +315,10 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(fn)
     def wrapper(ctx: Any, *args: Any) -> Any:
-        previous = modes.grad
-        modes.grad = False
-        try:
+        with no_grad():
             outputs = fn(ctx, *args)
-        finally:
-            modes.grad = previous
         many = outputs if isinstance(outputs, tuple) else (outputs,)
-        guarded = _all_guarded(args, many, previous)
+        guarded = _all_guarded(args, many, modes.grad)
         return guarded if isinstance(outputs, tuple) else guarded[0]
 
     return wrapper

@@ -15,7 +15,7 @@ from weft.support.errors import ArgumentError, StateError, VersionError
 from weft.support.locations import located
 from weft.tensor.dense import follow, payload_kept, payload_of
 from weft.tensor.history import AutogradState
-from weft.tensor.modes import modes
+from weft.tensor.modes import modes, no_grad
 from weft.tensor.payload import Payload
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import rewrapped
@@ -171,12 +171,8 @@ class SavedTensor:
         elif self.leaf is not None:
             kept = self.leaf
         kept = rewrapped(kept)
-        previous = modes.grad
-        modes.grad = False
-        try:
+        with no_grad():
             self.packed = pack(kept)
-        finally:
-            modes.grad = previous
         if kept._version != before:
             raise StateError(
                 "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "

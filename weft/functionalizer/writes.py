@@ -57,7 +57,7 @@ def _write_steps(recorder: Recorder[V], base: V, path: Path, new: V) -> V:
     for step in path[:-1]:
         along.append(replay(recorder, along[-1], (step,)))
     for (op, args, index), whole in zip(reversed(path), reversed(along), strict=False):
-        picked = (index,) if op.schema.returns_list or len(op.schema.returns) > 1 else ()
+        picked = (index,) if op.schema.gives_several else ()
         new = recorder.emit(scatter_of(op), (whole, new, *picked, *args))[0]
     return new
 

@@ -36,12 +36,10 @@ def interpret(graph: Graph, inputs: Sequence[Any], symbols: Mapping[str, int] | 
 
 
 def bind_symbols(value: Value, array: Any, known: Symbols) -> None:
-    """Learn the symbols that are dims of a value from the array that it is. Sizes that a run finds are found anew by a
-    block that runs again."""
-    if not isinstance(array, np.ndarray):
-        return
+    """Learn the symbols that are dims of a value from the array or tensor that it is. Sizes that a run finds are found
+    anew by a block that runs again."""
     declared = getattr(value.type, "dims", None) or ()
-    for d, n in zip(declared, array.shape, strict=False):
+    for d, n in zip(declared, getattr(array, "shape", ()), strict=False):
         name = d.symbol_name if type(d) is Expr else None
         if name is not None and (name[0] == "u" or name not in known):
             known[name] = n

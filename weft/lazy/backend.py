@@ -36,7 +36,7 @@ from weft.tensor.dense import payload_of
 from weft.tensor.device import Device
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-from weft.tensor.views import view_of
+from weft.tensor.views import views_of
 from weft.types import shape_env
 from weft.types.found import SizeNeeded, has_symbols, numbers_in, settled_in
 
@@ -214,12 +214,8 @@ class Lazy(Backend):
         if results is None:
             (value,) = self.where.trace.record(op, (payload.read(), *rest))
             return fresh(self.where, value)
-        storage, behind = source.storage(), payload.storage
-        made = [
-            view_of(source, storage, LazyPayload(behind, path, kind, g), op, rest, i)
-            for i, (path, kind, g) in enumerate(results)
-        ]
-        return tuple(made) if op.schema.returns_list or len(op.schema.returns) > 1 else made[0]
+        views = [LazyPayload(payload.storage, path, kind, g) for path, kind, g in results]
+        return views_of(source, source.storage(), views, op, rest)
 
     def _shown(self, op: Op, payload: LazyPayload, rest: Args) -> Any:
         """What a view shows. Sizes that it asks for are found first."""

@@ -36,7 +36,7 @@ from weft.ops.packet import Overload, overload_of, renew
 from weft.ops.schema import Schema
 from weft.runtime.storage import root_of
 from weft.support.errors import StateError, Unsupported
-from weft.tensor.modes import Floor, by_itself, modes
+from weft.tensor.modes import Floor, by_itself, modes, no_grad
 from weft.types.dims import Expr
 
 Args = tuple[Any, ...]
@@ -131,23 +131,19 @@ class UserOperator:
         made = walk(self.twin, args)
         results = separated(made)
         written = [i for i in self.mutated if args[i] is not None]
-        grad, modes.grad = modes.grad, False
-        try:
+        with no_grad():
             for i in reversed(written):
                 for target, value in pairs(args[i], results.pop()):
                     copy_into(target, value)
-        finally:
-            modes.grad = grad
         return joined([args[at] if at is not None else results.pop(0) for at in self.given_back])
 
     def _on_dense(self, args: Args) -> Any:
         storages = [t.storage() for i in self.mutated for t, _ in pairs(args[i], args[i])]
         before = [storage.version for storage in storages]
-        grad, modes.grad = modes.grad, False
         try:
-            out = self._checked(self.call(self.kernel(device_of(args)), args), args)
+            with no_grad():
+                out = self._checked(self.call(self.kernel(device_of(args)), args), args)
         finally:
-            modes.grad = grad
             for storage, version in zip(storages, before, strict=True):
                 storage.version += storage.version == version
         return out

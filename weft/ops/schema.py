@@ -83,6 +83,11 @@ class Schema:
         return f"{self.namespace}::{self.base}" + (f".{self.overload}" if self.overload else "")
 
     @cached_property
+    def gives_several(self) -> bool:
+        """Whether a call gives a tuple: of several results, or of those in a list."""
+        return self.returns_list or len(self.returns) > 1
+
+    @cached_property
     def returns_list(self) -> bool:
         return len(self.returns) == 1 and self.returns[0].is_list
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from weft.ops.op import Op
@@ -29,6 +30,12 @@ def view_of(source: Tensor, storage: Any, payload: Any, op: Op, rest: tuple[Any,
     else:
         view.base, view.path, view.array = parent.base, (*parent.path, step), parent.array
     return out
+
+
+def views_of(source: Tensor, storage: Any, payloads: Iterable[Any], op: Op, rest: tuple[Any, ...]) -> Any:
+    """What op(source, *rest) gives, around these payloads."""
+    made = tuple([view_of(source, storage, payload, op, rest, i) for i, payload in enumerate(payloads)])
+    return made if op.schema.gives_several else made[0]
 
 
 new = object.__new__

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weft.autograd.node import Edge
 from weft.autograd.record import gradient_edge
 from weft.ir.graph import Value
-from weft.tensor.modes import modes
+from weft.tensor.modes import modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -131,12 +131,8 @@ def joined(capture: Capture, memories: Sequence[Memory]) -> list[Memory]:
 def write_back(memories: Sequence[Memory], values: Sequence[Tensor]) -> None:
     """Give the outer tensors what the blocks left in them;
     their histories change where one of the blocks changes them."""
-    grad = modes.grad
-    try:
-        for (base, _, _), value in zip(memories[0].tensors.values(), values, strict=True):
-            modes.grad = grad and value.requires_grad
+    for (base, _, _), value in zip(memories[0].tensors.values(), values, strict=True):
+        with set_grad_enabled(modes.grad and value.requires_grad):
             base.copy_(value)
-    finally:
-        modes.grad = grad
     for memory in memories:
         memory.after = {key: counted.version for key, (counted, _) in memory.counters.items()}

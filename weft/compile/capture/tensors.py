@@ -27,7 +27,7 @@ from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.support.errors import ShapeError
 from weft.tensor.tensor import Tensor
-from weft.tensor.views import view_of
+from weft.tensor.views import view_of, views_of
 from weft.types import dtype as dt
 from weft.types import shape_env
 from weft.types.relation import ShapeGuard
@@ -171,10 +171,9 @@ class SymbolicTensors:
             raise
         if shown.results is None:
             return self._copy_of_view(op, payload, rest, shown.questions)
-        views = [SymbolicPayload(storage, path, kind, g) for path, kind, g in shown.results]
-        made = [view_of(source, source.storage(), view, op, rest, i) for i, view in enumerate(views)]
         storage.questions.extend(shown.questions)
-        return tuple(made) if op.schema.returns_list or len(op.schema.returns) > 1 else made[0]
+        views = [SymbolicPayload(storage, path, kind, g) for path, kind, g in shown.results]
+        return views_of(source, source.storage(), views, op, rest)
 
     def _view_at(self, op: Op, source: Tensor, dim: int, index: Tensor) -> Tensor:
         """The view of a slice at a place that is known when the program runs: a symbol for where it starts."""

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weft.ir.graph import Block, Graph, Node, Operand, Value
+from weft.ir.graph import Block, Graph, Node, Value
+from weft.ir.interpreter import Symbols, Values, bind_symbols, resolve
 from weft.ir.opaque import ACCUMULATE, STOP_GRADIENT, VALIDATE, plan_of_opaque
 from weft.ir.structure import IF
 from weft.ops.backward import flat_gradients
@@ -19,8 +20,6 @@ from weft.types.dims import Expr
 from weft.types.tensor_type import TensorType, tensor_type
 
 Results = tuple[Any, ...]
-Values = dict[Value, Any]
-Symbols = dict[str, int]
 
 
 def run_on_tensors(graph: Graph, inputs: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:
@@ -49,11 +48,11 @@ def _run(block: Block, values: Values, symbols: Symbols) -> list[Any]:
         if node.blocks:
             results: Sequence[Any] = _control(node, values, symbols)
         else:
-            results = evaluate_op(node.op, tuple([_resolved(a, values, symbols) for a in node.args]))
+            results = evaluate_op(node.op, tuple([resolve(a, values, symbols) for a in node.args]))
         for value, result in zip(node.outputs, results, strict=True):
             values[value] = result
-            _bind(value, result, symbols)
-    return [_resolved(r, values, symbols) for r in block.results]
+            bind_symbols(value, result, symbols)
+    return [resolve(r, values, symbols) for r in block.results]
 
 
 def _control(node: Node, values: Values, symbols: Symbols) -> list[Any]:
@@ -61,13 +60,13 @@ def _control(node: Node, values: Values, symbols: Symbols) -> list[Any]:
 
 
 def _branch(node: Node, values: Values, symbols: Symbols) -> list[Any]:
-    return _run(node.blocks[0 if _resolved(node.args[0], values, symbols) else 1], dict(values), symbols)
+    return _run(node.blocks[0 if resolve(node.args[0], values, symbols) else 1], dict(values), symbols)
 
 
 def _loop(node: Node, values: Values, symbols: Symbols) -> list[Any]:
     """The carried values at the end, and the rows of each step stacked by its index, zeros for steps not made."""
     (block,) = node.blocks
-    trip, going, carried, xs, reverse = (_resolved(a, values, symbols) for a in node.args)
+    trip, going, carried, xs, reverse = (resolve(a, values, symbols) for a in node.args)
     steps = range(int(trip))  # 2**62 where only the condition ends it
     rows: dict[int, list[Any]] = {}
     for at in reversed(steps) if reverse else steps:
@@ -108,26 +107,9 @@ def _row(node: Node, i: int, values: Values, symbols: Symbols) -> TensorType:
         sizes = tuple([dims.evaluate(d, symbols) if type(d) is Expr else d for d in stacked.dims[1:]])
         return tensor_type(stacked.dtype, sizes)
     (block,) = node.blocks
-    _, _, states, xs, _ = (_resolved(a, values, symbols) for a in node.args)
+    _, _, states, xs, _ = (resolve(a, values, symbols) for a in node.args)
     slices = [aten.new_empty(x, tuple(x.shape[1:])) for x in xs]
     given = dict(zip(block.params, (0, *states, *slices), strict=True))
     bare = {v: x.to("meta") if isinstance(x, Tensor) else x for v, x in {**values, **given}.items()}
     made = _run(block, bare, symbols)[1 + carried + i]
     return tensor_type(made.dtype, tuple(made.shape))
-
-
-def _bind(value: Value, result: Any, symbols: Symbols) -> None:
-    """Learn the sizes that a node has found."""
-    if isinstance(result, Tensor) and isinstance(value.type, TensorType) and value.type.dims is not None:
-        for d, n in zip(value.type.dims, result.shape, strict=True):
-            if type(d) is Expr and d.symbol_name is not None:
-                symbols.setdefault(d.symbol_name, n)
-
-
-def _resolved(operand: Operand, values: Mapping[Value, Any], symbols: Mapping[str, int]) -> Any:
-    kind = type(operand)
-    if kind is Value:
-        return values[operand]
-    if kind is tuple:
-        return tuple([_resolved(o, values, symbols) for o in operand])
-    return dims.evaluate(operand, symbols) if kind is Expr else operand

@@ -31,7 +31,7 @@ from weft.compile.program.program_io import (
 from weft.guards import ObjectWrite
 from weft.ops.overrides import override_classes
 from weft.support import pytree
-from weft.tensor.modes import modes
+from weft.tensor.modes import modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import wrapper_classes
 from weft.types import dims as dm
@@ -126,11 +126,8 @@ class Outputs:
                 made[i] = made[group]
                 continue
             path = tuple((op, _numbers(args, symbols), index) for op, args, index in view.path)
-            grad, modes.grad = modes.grad, modes.grad and view.is_recorded
-            try:
+            with set_grad_enabled(modes.grad and view.is_recorded):
                 made[i] = follow(made[view.root], path)
-            finally:
-                modes.grad = grad
 
     def _shared(self, results: list[Any], inputs: list[Any]) -> list[int]:
         """Results that the caller gets and that are an input's array or another result's (equal computations are made

@@ -21,7 +21,7 @@ from weft.ops.packet import aten
 from weft.support import pytree
 from weft.support.errors import StateError
 from weft.tensor.dense import payload_of
-from weft.tensor.modes import enable_grad, modes
+from weft.tensor.modes import enable_grad, modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 
 Args = tuple[Any, ...]
@@ -61,12 +61,8 @@ def under_grad(level: GradLevel, function: Kind, args: Args) -> Any:
 
     def run(ctx: FunctionCtx, wrapped: Args) -> Any:
         values = level.lower(wrapped)
-        previous = modes.grad
-        modes.grad = previous and level.grad_outside
-        try:
+        with set_grad_enabled(modes.grad and level.grad_outside):
             output = level.down(lambda: function.apply(*values))
-        finally:
-            modes.grad = previous
         made = _like(output, tuple([_argument_or(level.wrap, o, values, wrapped) for o in _outputs(output)]))
         with unrecorded():
             function.setup_context(ctx, wrapped, made)

@@ -31,7 +31,7 @@ from weft.ops.packet import aten
 from weft.support.errors import ShapeError
 from weft.tensor.backend import register, tensors_in
 from weft.tensor.history import AutogradState
-from weft.tensor.modes import modes
+from weft.tensor.modes import modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import forget_base
 from weft.types.tensor_type import TensorType
@@ -59,11 +59,8 @@ class Functional(Wrapper, View[Tensor]):
     def value(self) -> Tensor:  # type: ignore[override]
         """The value now."""
         assert isinstance(self.level, FunctionalLevel)
-        grad, modes.grad = modes.grad, modes.grad or not self.is_detached  # the history of when the view was made
-        try:
+        with set_grad_enabled(modes.grad or not self.is_detached):  # the history of when the view was made
             out = self.read_with(self.level.recorder)
-        finally:
-            modes.grad = grad
         return self.level.beneath(out.detach) if self.is_detached and out.requires_grad else out
 
     def geometry(self) -> Geometry:
@@ -239,7 +236,7 @@ class FunctionalLevel(Level):
             self._tensor(Functional(self, storage, path, kind, g, data.is_detached or not modes.grad))
             for path, kind, g in shown.results
         ]
-        return tuple(made) if op.schema.returns_list or len(op.schema.returns) > 1 else made[0]
+        return tuple(made) if op.schema.gives_several else made[0]
 
     # ---- writes
     def intercept_inplace(self, op: Op, args: tuple[Any, ...]) -> Any:

@@ -15,7 +15,7 @@ from weft.ops.geometry import Geometry, contiguous
 from weft.runtime.moving import NOT_RESIZABLE
 from weft.support.errors import StateError
 from weft.tensor.dense import has_memory
-from weft.tensor.modes import modes
+from weft.tensor.modes import modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Dim
 
@@ -89,12 +89,9 @@ class FunctionalStorage(Storage[Tensor]):
             return
         if value.dims != outside.dims:
             outside = self.outside = _resized(outside, value)
-        grad = modes.grad
-        modes.grad = grad and not (outside.requires_grad and gradient_edge(outside) == gradient_edge(value))
-        try:
+        is_known = outside.requires_grad and gradient_edge(outside) == gradient_edge(value)
+        with set_grad_enabled(modes.grad and not is_known):
             outside.copy_(value)
-        finally:
-            modes.grad = grad
 
 
 def _resized(outside: Tensor, value: Tensor) -> Tensor:

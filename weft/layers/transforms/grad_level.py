@@ -14,7 +14,7 @@ from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.support.errors import StateError
 from weft.tensor.backend import tensors_in
-from weft.tensor.modes import modes
+from weft.tensor.modes import modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import view_of
 
@@ -62,12 +62,8 @@ class GradLevel(Level):
             return walk.opened(op, args)
         records, values = self._looked_at(args)
         node = record.prepare(op, self.lift(args)) if records and op.is_differentiable else None
-        previous = modes.grad
-        modes.grad = previous and self.grad_outside
-        try:
+        with set_grad_enabled(modes.grad and self.grad_outside):
             out = self.down(walk.walk, op, values)
-        finally:
-            modes.grad = previous
         made = self._wrapped(op, args, out)
         return made if node is None else record.finish(node, made)
 
@@ -136,12 +132,8 @@ class GradLevel(Level):
         return target
 
     def _write(self, op: Op, args: tuple[Any, ...]) -> None:
-        previous = modes.grad
-        modes.grad = previous and self.grad_outside
-        try:
+        with set_grad_enabled(modes.grad and self.grad_outside):
             self.down(walk.inplace, op, self.lower(args))
-        finally:
-            modes.grad = previous
 
     # ---- gradients
     def gradients(

@@ -201,7 +201,7 @@ class Split(Lazy):
             note(view_of(source, storage, SplitPayload(family, path, kind, g), op, rest, i))
             for i, (path, kind, g) in enumerate(shown.results)
         ]
-        return tuple(made) if op.schema.returns_list or len(op.schema.returns) > 1 else made[0]
+        return tuple(made) if op.schema.gives_several else made[0]
 
     # ---- writes
     def write(self, op: Op, args: Args) -> None:
