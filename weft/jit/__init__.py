@@ -12,6 +12,7 @@ from weft.jit.differentiation import differentiate
 from weft.jit.errors import CompileError, Error
 from weft.jit.executor.plans import last_executed_plan
 from weft.jit.files.loading import load
+from weft.jit.files.names import export_opnames
 from weft.jit.files.saving import save
 from weft.jit.freezing import freeze, optimize_for_inference, run_frozen_optimizations
 from weft.jit.functions import CompilationUnit, ScriptFunction
@@ -58,6 +59,7 @@ __all__ = [
     "create_function_from_graph",
     "differentiate",
     "export",
+    "export_opnames",
     "fork",
     "freeze",
     "ignore",

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from weft.ir.graph import Graph
 from weft.jit.annotations import CLASSES, ENUMERATIONS, INTERFACES
 from weft.jit.errors import made
@@ -197,6 +199,8 @@ def _tried(value: Any, kind: UnionType) -> Iterator[Any]:
 
 
 def _number_accepted(value: Any, kind: Type) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
     classes = _CLASSES.get(kind)
     if classes is None or (isinstance(value, classes) and (kind is not tt.INT or not isinstance(value, bool))):
         if kind in _MADE_OF:

@@ -15,6 +15,7 @@ from weft.jit.frontend.compile import method_of_class
 from weft.jit.frontend.module_hooks import has_hooks
 from weft.jit.functions import CompilationUnit, ScriptFunction, script_function
 from weft.jit.module import RecursiveScriptModule, ScriptModule, compile_forward, wrapped
+from weft.jit.own_functions import own_function
 from weft.jit.source import refuse_class
 from weft.nn.modules.module import Module
 
@@ -34,7 +35,7 @@ def script(obj: Any) -> Any:
     if isinstance(obj, str):
         return CompilationUnit(obj, _frames_up=1)
     if isinstance(obj, (types.FunctionType, types.MethodType)):
-        return script_function(obj)
+        return own_function(obj) or script_function(obj)
     if isinstance(obj, Module):
         return script_module(obj)
     if isinstance(obj, type) and issubclass(obj, enum.Enum):

@@ -47,7 +47,7 @@ def nearest(word: str, allowed: Iterable[str]) -> str:
     """A question about the allowed word that is spelled most alike, if there is one."""
     import difflib  # only a mistake needs it
 
-    found = difflib.get_close_matches(word, list(allowed), 1)
+    found = difflib.get_close_matches(word, [name for name in allowed if name != word], 1)
     return f" (did you mean {found[0]}?)" if found else ""
 
 

@@ -72,7 +72,7 @@ class Conversions(Facts):
         return self.item()
 
     def __index__(self) -> int:
-        if self.ndim or self.dtype.category > dt.INT:
+        if self.numel() != 1 or self.dtype.category > dt.INT:
             raise ArgumentError("only integer tensors of a single element can be converted to an index")
         return int(self.item())
 

@@ -8,7 +8,9 @@ from typing import Any
 
 from weft.ir.graph import Node, Value
 from weft.jit.frontend.outside import path_of
+from weft.jit.functions import ScriptFunction
 from weft.jit.interpreter import found_at
+from weft.jit.module import ScriptModule
 from weft.jit.program import Program
 from weft.ops.op import OPS
 from weft.support.errors import ParseError
@@ -73,6 +75,19 @@ def _builtin(program: Program, node: Node, members: Members) -> None:
     path = node.args[0]
     if not is_public(path):
         _refuse(program, f"calls {path!r}, no function of weft's for programs")
+
+
+def export_opnames(m: ScriptModule | ScriptFunction) -> list[str]:
+    """The names of the operators that a program's methods, and all that they call, are made of, sorted:
+    `["aten::add.Tensor", "aten::relu"]`.
+    """
+    programs = [m.__weft_program__] if isinstance(m, ScriptFunction) else []
+    for module in () if isinstance(m, ScriptFunction) else m.modules():
+        programs += module.__dict__.get("_programs", {}).values()
+    for program in programs:  # which grows by those that are called
+        programs += [p for p in program.functions.values() if p not in programs]
+    nodes = (node for p in programs if p.graph is not None for node in p.graph.walk())
+    return sorted({str(node.op.name) for node in nodes})
 
 
 def is_public(path: Any) -> bool:

@@ -17,6 +17,7 @@ from weft.jit.frontend.values import Simple, SugaredValue, TupleValue, constant
 from weft.types.tensor_type import (
     ANY,
     BOOL,
+    INT,
     NONE,
     STR,
     DictType,
@@ -71,10 +72,13 @@ def truth(ctx: Context, node: ast.AST, value: Simple) -> Simple:
     """A value as a condition."""
     if isinstance(value.type, OptionalType):
         ctx.fail(node, f"a value of type {value.type} is no condition; ask whether it is None: `x is not None`")
-    for name in ("__bool__", "__len__"):
+    for name, kind in (("__bool__", BOOL), ("__len__", INT)):
         found = magic(ctx, node, value, name)
         if found is not None:
-            return ctx.prim("bool", node, found.as_value(ctx, node))
+            answer = found.as_value(ctx, node)
+            if answer.type is not kind:
+                ctx.fail(node, f"{name} of {value.type} must give {kind}, and gives {answer.type}")
+            return ctx.prim("bool", node, answer)
     return (
         value if value.type is BOOL else constant(False, BOOL) if value.type is NONE else ctx.prim("bool", node, value)
     )

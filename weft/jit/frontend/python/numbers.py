@@ -80,10 +80,24 @@ def _pow(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValu
 
 def _sum(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
     value = args[0]
+    if isinstance(value, Simple) and isinstance(value.type, TupleType):
+        value = TupleValue(value.elements(ctx, node))
+    if isinstance(value, TupleValue) and any(isinstance(s.type, TensorType) for s in values_of(ctx, node, value.items)):
+        return _sum_of_tensors(ctx, node, [*args[1:], *kwargs.values(), *value.items])
     simple = (ListValue(value.items) if isinstance(value, TupleValue) else value).as_value(ctx, node)
     if isinstance(simple.type, TensorType):
         return call_operator(ctx, node, "aten::sum", [simple, ListValue([constant(0, tt.INT)])])
     return ctx.prim("sum", node, simple, *values_of(ctx, node, (*args[1:], *kwargs.values())))
+
+
+def _sum_of_tensors(ctx: Context, node: ast.AST, values: Args) -> SugaredValue:
+    """One after the other, as Python's sum adds them."""
+    from weft.jit.frontend.operations import compute  # operations stand beside this module
+
+    total: SugaredValue = values[0]
+    for value in values[1:]:
+        total = compute(ctx, node, ast.Add, total, value)
+    return total
 
 
 def _over_all(name: str) -> Callable[[Context, ast.AST, Args, Kwargs], SugaredValue]:
