@@ -13,7 +13,7 @@ from sampling import NoSample, cases, cast, mine
 
 import weft
 from weft.ops import compute, planned
-from weft.ops.op import Op
+from weft.ops.op import OPS, Op
 from weft.ops.packet import Overload, aten
 from weft.ops.schema import Argument
 from weft.types import dtype as dt
@@ -74,9 +74,13 @@ def seen(out: Any) -> Any:
     return tuple(map(seen, out)) if isinstance(out, (tuple, list)) else repr(out)
 
 
+VIEWS = [op for op in OPS.values() if op.view is not None]
+
+
 def forget(call: Overload) -> None:
     """As before the first call."""
-    compute._VIEWS.clear()
+    for op in VIEWS:
+        compute.views_of(op).clear()
     planned.forget()
     call.calls.signatures.clear()
 

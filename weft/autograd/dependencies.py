@@ -30,6 +30,11 @@ def count_dependencies(roots: list[Node], border: Collection[Edge]) -> dict[Node
     return counts
 
 
+def present(edges: tuple[Edge | None, ...]) -> tuple[bool, ...]:
+    """Which edges there are."""
+    return (edges[0] is not None,) if len(edges) == 1 else tuple([e is not None for e in edges])
+
+
 def reaching(targets: set[Node], nodes: dict[Node, int]) -> dict[Node, bool]:
     """Which nodes must run so that gradients arrive at the targets (a target itself only if another
     target lies behind it)."""

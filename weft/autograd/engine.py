@@ -17,7 +17,7 @@ from typing import Any
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.accumulate import accumulate as accumulate_into
 from weft.autograd.anomaly import anomaly, check_nan, describe_failure, evaluating
-from weft.autograd.dependencies import count_dependencies, reaching, runs_on_nothing
+from weft.autograd.dependencies import count_dependencies, present, reaching, runs_on_nothing
 from weft.autograd.evaluator import Evaluator
 from weft.autograd.node import Edge, Node
 from weft.autograd.ownership import is_owned, nobody_else_has
@@ -209,11 +209,6 @@ def _on_fresh_thread(walk: Walk) -> tuple[Any, ...]:
     return result  # type: ignore[no-any-return]
 
 
-def _hands_over(node: Node) -> bool:
-    """Whether nobody else has what a node made."""
-    return node.makes_gradients and not node.post_hooks
-
-
 class Walk:
     """One backward call: dependencies, buffers, queue."""
 
@@ -236,6 +231,7 @@ class Walk:
         self.dependencies = count_dependencies([n for n, _ in roots], border)
         # which nodes have to run, where not all do
         self.needed = None if wanted is None else reaching({n for n, _ in wanted}, self.dependencies)
+        self.runs_all = self.is_plain and wanted is None
 
     def reaches(self, node: Node) -> bool:
         """Whether this call computes the gradient that flows into `node`."""
@@ -255,7 +251,9 @@ class Walk:
                 self._push(node)
         queue, step = self.queue, self.evaluator.stepper(self._step)
         while queue:
-            step(heappop(queue)[2])
+            turn: Node | None = heappop(queue)[2]
+            while turn is not None:
+                turn = step(turn)
         if self.wanted is None or self.accumulate:
             return ()
         return tuple(self.captured.get(edge) for edge in self.wanted)
@@ -280,11 +278,20 @@ class Walk:
         if type(node) is AccumulateGrad:
             self.owned.add(node)
 
-    def _step(self, node: Node) -> None:
-        buffers, border, dependencies, is_plain = self.buffers, self.border, self.dependencies, self.is_plain
-        grads = buffers.pop(node, None) or [None] * max(1, len(node.metadata_of_inputs))
-        out = self._compute(node, grads)
-        for i, edge in enumerate(node.edges):
+    def _step(self, node: Node) -> Node | None:
+        """Run a node and hand on what it gives; the node whose turn is next, where that is known."""
+        buffers, border, dependencies, queue = self.buffers, self.border, self.dependencies, self.queue
+        grads, edges = buffers.pop(node, None) or [None] * max(1, len(node.metadata_of_inputs)), node.edges
+        if self.runs_all and node.hook_tables is None and edges and grads[0] is not None and not anomaly.enabled:
+            out = node.apply(tuple(grads), present(edges))  # what _compute does, where there is nothing to ask
+            if len(out) != len(edges):
+                raise wrong_count(node, out)
+            if not self.keep:
+                node.release()
+        else:
+            out = self._compute(node, grads)
+        following: Node | None = None
+        for i, edge in enumerate(edges):
             if edge is None:
                 continue
             target, index = edge
@@ -293,7 +300,7 @@ class Walk:
                 inputs = target.metadata_of_inputs
                 metadata = inputs[index] if index < len(inputs) else None
                 if metadata is not None and not (
-                    is_plain and type(gradient) is Tensor
+                    self.is_plain and type(gradient) is Tensor
                     and gradient._data.dtype is metadata.dtype.numpy  # (no other payload has NumPy's)
                     and gradient._data.shape == metadata.dims
                 ):
@@ -302,13 +309,20 @@ class Walk:
                     self._deliver(target, index, gradient)
                 else:
                     buffers[target] = [gradient]
-                    if type(target) is AccumulateGrad and _hands_over(node) and is_owned(gradient, i, out, grads):
+                    is_leaf = type(target) is AccumulateGrad  # does nobody else have what the node made?
+                    if is_leaf and node.makes_gradients and not node.post_hooks and is_owned(gradient, i, out, grads):
                         self.owned.add(target)
             if border and edge in border:
                 continue
             left = dependencies[target] = dependencies[target] - 1
             if not left:
-                heappush(self.queue, (-target.sequence, next(self.tickets), target))
+                if following is not None:
+                    self._push(following)
+                following = target
+        if following is None or not queue or -following.sequence < queue[0][0]:
+            return following
+        heappush(queue, (-following.sequence, next(self.tickets), following))
+        return None
 
     def _compute(self, node: Node, grads: list[Any]) -> tuple[Any, ...]:
         """The node's gradients: none when it does not run (only captured, or nothing flows in)."""
@@ -331,10 +345,7 @@ class Walk:
                 out = node.take(grads[0])
                 return run_post_hooks(node, out, tuple(grads)) if node.post_hooks else out
         edges = node.edges
-        if self.needed is None:
-            needs = (True,) * len(edges) if None not in edges else tuple([e is not None for e in edges])
-        else:
-            needs = tuple([e is not None and self.leads_on(e) for e in edges])
+        needs = present(edges) if self.needed is None else tuple([e is not None and self.leads_on(e) for e in edges])
         if anomaly.enabled:
             out = self._watched(node, tuple(grads), needs)
         elif self.is_plain:

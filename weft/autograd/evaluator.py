@@ -17,8 +17,8 @@ class Evaluator:
         """The gradients of a node's edges."""
         return node.apply(grads, needs)
 
-    def stepper(self, step: Callable[[Node], None]) -> Callable[[Node], None]:
-        """How one backward call takes its steps."""
+    def stepper(self, step: Callable[[Node], Node | None]) -> Callable[[Node], Node | None]:
+        """How one backward call takes its steps, each of which may tell the next one."""
         return step
 
     def validate(self, node: Node, index: int, gradient: Any, metadata: InputMetadata) -> Any:

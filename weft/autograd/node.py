@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from weft.autograd.saved import FREED, SavedTensor
 from weft.ops.backward import ARG, DIMS, RESULT, Plan, apply_functional
 from weft.ops.overrides import DISABLED, OverrideLevel, override_classes
-from weft.ops.planned import NOT_PLANNED, Table
+from weft.ops.planned import NOT_PLANNED
 from weft.support.errors import ArgumentError, StateError
 from weft.support.locations import Location, located
 from weft.tensor import planned
@@ -96,14 +96,30 @@ class RemovableHandle:
         self.id, self._hooks, self._marks = state, None, ()
 
 
+class _Hooks:
+    """A table of a node's hooks; None until there is one."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, node: Node | None, owner: type | None = None) -> Any:
+        return None if node is None or node.hook_tables is None else node.hook_tables.get(self.name)
+
+    def __set__(self, node: Node, table: dict[int, Any] | None) -> None:
+        if node.hook_tables is None:
+            node.hook_tables = {}
+        node.hook_tables[self.name] = table
+
+
 class Node:
     """A function of the backward graph. Subclasses give `apply(grads, needs)`."""
 
-    # Class-level defaults: a node that has no hooks carries none of these fields, which halves the cost of making one.
-    tensor_hooks: dict[int, dict[int, Hook]] | None = None
-    retain_hooks: dict[int, Hook] | None = None
-    pre_hooks: dict[int, Hook] | None = None
-    post_hooks: dict[int, Hook] | None = None
+    # Class-level defaults: a node that needs none of these fields carries none, which halves the cost of making one.
+    hook_tables: dict[str, Any] | None = None  # once there was a hook: one question tells the engine
+    tensor_hooks = _Hooks()  # by number of the gradient and of the handle; the others by number of the handle
+    retain_hooks = _Hooks()  # by number of the gradient
+    pre_hooks = _Hooks()
+    post_hooks = _Hooks()
     where: Any = None
     extra: dict[str, Any] | None = None
     forward_trace: str | None = None
@@ -258,15 +274,15 @@ class OpNode(Node):
             needs = self.needs_per_argument(needs)
         values = grads + (self.unpack() if saved is None else saved)
         if modes.capture is not None:
-            return self.spread(_formula_of(plan, needs, len(grads))(*values))
+            return self.spread(_rule_of(plan, needs, len(grads))(*values))
         if not modes.grad and modes.special is None:
-            table = plan.tables.get((needs, *map(type, values))) or formula_table(plan, needs, len(grads), values)
-            result = table.run(values)
+            known = plan.planned.get(needs if len(grads) == 1 else (needs, len(grads)))
+            result = (known or formula_of(plan, needs, len(grads))).run(values)
             if result is not NOT_PLANNED:
                 return result if counts is plan.one_each else self.spread(result)
         given = grads[0] if grads[0] is not None else next(g for g in grads if g is not None)
         owner = (plan, needs, len(grads))
-        return self.spread(payload_of(given).backend.apply(owner, _formula_of(*owner), values))
+        return self.spread(payload_of(given).backend.apply(owner, _rule_of(*owner), values))
 
     def spread(self, result: tuple[Any, ...]) -> tuple[Any, ...]:
         """One gradient per edge from one per argument."""
@@ -300,37 +316,33 @@ class OpNode(Node):
         if self.saves:
             self.saved_values = None
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_raw_saved_"):
-            return self._saved(name[11:], raw=True)
-        if name.startswith("_saved_"):
-            return self._saved(name[7:], raw=False)
-        raise AttributeError(f"{self.name()} has no attribute {name!r}")
-
     def __dir__(self) -> list[str]:
-        arguments = self.plan.op.schema.arguments
-        saved = [
-            arguments[s.position].name if s.kind == ARG else f"result{s.position}" if s.position else "result"
-            for s in self.plan.slots if s.kind in (ARG, RESULT)
-        ]
-        return sorted({*super().__dir__(), *(prefix + name for name in saved for prefix in ("_saved_", "_raw_saved_"))})
+        return [name for name in super().__dir__() if not name.endswith("_sym_sizes")]
 
-    def _saved(self, name: str, raw: bool) -> Any:
-        plan = self.plan
-        if self.saved_values is None:
-            raise StateError(FREED)
-        for slot, packed in zip(plan.slots, self.saved_values, strict=False):
-            if slot.kind == ARG and plan.op.schema.arguments[slot.position].name == name:
-                return packed if raw else self._unpack_one(packed)
-            if slot.kind == RESULT and name == (f"result{slot.position}" if slot.position else "result"):
-                return packed if raw else self._unpack_one(packed)
-            if slot.kind == DIMS and f"{plan.op.schema.arguments[slot.position].name}_sym_sizes" == name:
-                return packed
-        raise AttributeError(f"{self.name()} saved no {name!r}")
+
+def _saved_fields(plan: Plan) -> dict[str, property]:
+    """What its nodes saved, by the names that users know: `_saved_self`, `_raw_saved_self`. (Properties, because a
+    class with `__getattr__` makes every read of an attribute slow.)"""
+    fields, arguments = {}, plan.op.schema.arguments
+    for i, slot in enumerate(plan.slots):
+        if slot.kind == RESULT:
+            name = f"result{slot.position or ''}"
+        elif slot.kind in (ARG, DIMS):
+            name = arguments[slot.position].name + ("_sym_sizes" if slot.kind == DIMS else "")
+        else:
+            continue
+        fields[f"_raw_saved_{name}"] = property(partial(_saved, i, False))
+        fields[f"_saved_{name}"] = property(partial(_saved, i, slot.kind != DIMS))
+    return fields
+
+
+def _saved(slot: int, unpacks: bool, node: OpNode) -> Any:
+    packed = node.raw_values()[slot]
+    return node._unpack_one(packed) if unpacks else packed
 
 
 @cache
-def _formula_of(plan: Plan, needs: tuple[bool, ...], count: int) -> Callable[..., Any]:
+def _rule_of(plan: Plan, needs: tuple[bool, ...], count: int) -> Callable[..., Any]:
     """The gradients of a node as a function of the incoming ones, `count` of them, and of what was saved."""
 
     def formula(*values: Any) -> tuple[Any, ...]:
@@ -342,11 +354,11 @@ def _formula_of(plan: Plan, needs: tuple[bool, ...], count: int) -> Callable[...
     return formula
 
 
-def formula_table(plan: Plan, needs: tuple[bool, ...], count: int, values: tuple[Any, ...]) -> Table:
-    """New plans of a node's formulas for `count` gradients and values of these classes."""
-    kinds, owner = tuple(map(type, values)), (plan, needs, count)
-    made = planned.table_of_formula(owner, _formula_of(*owner), kinds, count)
-    return plan.tables.setdefault((needs, *kinds), made)
+def formula_of(plan: Plan, needs: tuple[bool, ...], count: int) -> planned.Formula:
+    """The plans of a node's formulas for `count` gradients."""
+    owner, key = (plan, needs, count), needs if count == 1 else (needs, count)
+    found: planned.Formula | None = plan.planned.get(key)
+    return found or plan.planned.setdefault(key, planned.Formula(owner, _rule_of(*owner), count))
 
 
 _CLASSES: dict[Plan, type[OpNode]] = {}
@@ -357,5 +369,7 @@ def node_class(plan: Plan) -> type[OpNode]:
     found = _CLASSES.get(plan)
     if found is None:
         name = plan.name.partition(".")[0]
-        found = _CLASSES[plan] = type(name, (OpNode,), {"plan": plan, "__module__": "weft.autograd"})
+        found = _CLASSES[plan] = type(
+            name, (OpNode,), {"plan": plan, "__module__": "weft.autograd", **_saved_fields(plan)}
+        )
     return found

@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.autograd.accumulate import accumulator_of
 from weft.autograd.anomaly import anomaly, remember_forward
-from weft.autograd.node import Edge, InputMetadata, OpNode, node_class
+from weft.autograd.node import Edge, InputMetadata, OpNode, node_class, sequence_numbers
 from weft.autograd.saved import SavedTensor, default_hooks, unrecorded
 from weft.ops.backward import ARG, DIMS, DTYPE, RESULT, Plan, Source, chooser, needed_slots, plan_of, plans_of
 from weft.ops.op import Op
@@ -88,10 +88,12 @@ class _Recipe:
         names = {
             "Tensor": Tensor, "edge_of_view": _edge_of_view, "accumulator_of": accumulator_of, "packs": self.packs,
             "packing": self.packing, "with_lists": self.with_lists, "finish": finish, "NOTHING": _NOTHING,
-            "make": self.nodes[0] if len(self.nodes) == 1 else self.chosen, "counts": self.plan.one_each,
-            "user_mark": user_mark, "anomaly": anomaly, "remember_forward": remember_forward,
+            "kind": self.nodes[0] if len(self.nodes) == 1 else self.chosen, "counts": self.plan.one_each, "new": new,
+            "sequence_numbers": sequence_numbers, "user_mark": user_mark, "anomaly": anomaly,
+            "remember_forward": remember_forward, "described": described, "AutogradState": AutogradState,
+            "save_results": save_results,
         }  # fmt: skip
-        shape = (len(op.schema.arguments), self.positions, tuple(names), len(self.nodes) > 1)
+        shape = (len(op.schema.arguments), self.positions, tuple(names), len(self.nodes) > 1, self.plan.saves_results)
         self.prepare: Callable[[tuple[Any, ...]], OpNode | None] = _written(*shape, False)(*names.values())
         self.record: Callable[[tuple[Any, ...], Any], None] = _written(*shape, True)(*names.values())
 
@@ -136,9 +138,21 @@ _RECIPES: dict[tuple[Op, bool], _Recipe] = {}
 _NOTHING = object()  # of a call that wants no formula
 
 
+_FINISH = (  # what finish() does, for the commonest result
+    "if type(out) is not Tensor: return finish(node, out)",
+    "d, storage = out._data, out._storage",
+    "node.metadata_of_inputs, is_differentiable = described(d.shape, d.dtype)",
+    "if is_differentiable:",
+    "    s = out._autograd = new(AutogradState)",
+    "    s.node, s.index = node, 0",
+    "    if storage is not None and storage.version: s.version = storage.version",
+)  # fmt: skip
+_FINISH_SAVED = (*_FINISH, "save_results(node, (out,))")
+
+
 @lru_cache(maxsize=4096)
 def _written(
-    count: int, positions: tuple[int, ...], names: tuple[str, ...], is_chosen: bool, records: bool
+    count: int, positions: tuple[int, ...], names: tuple[str, ...], is_chosen: bool, saves_results: bool, records: bool
 ) -> Callable[..., Any]:
     """What makes `prepare(args)`, or `record(args, out)`, for `count` arguments, of which those at `positions` may want
     gradients. is_chosen: which node it is hangs on them.
@@ -149,7 +163,7 @@ def _written(
     done = ["node.mark = user_mark(5)", "return node"]
     if records:
         remember = "if anomaly.enabled: remember_forward(node)"
-        done = ["node.mark = user_mark(4)", remember, "finish(node, out)", "return None"]
+        done = ["node.mark = user_mark(4)", remember, *(_FINISH_SAVED if saves_results else _FINISH), "return None"]
     lines = ["".join(f"x{i}, " for i in range(count)) + "= args"] if count else []
     for i in positions:
         lines += [
@@ -167,7 +181,9 @@ def _written(
     lines += [
         f"needs = ({''.join(f'e{i} is not None, ' for i in positions)})",
         "pack = packs.get(needs) or packing(needs)", "if pack is NOTHING: return None",
-        f"node = make{'(args)' if is_chosen else ''}(({edges}), pack(args), counts)", *done,
+        f"node = new(kind{'(args)' if is_chosen else ''})",  # (what its __init__ does)
+        f"node.edges, node.sequence, node.saved_values = ({edges}), next(sequence_numbers), pack(args)",
+        "node.argument_counts = counts", *done,
     ]  # fmt: skip
     return written("record", names, "record(args, out)" if records else "prepare(args)", lines)
 
@@ -227,17 +243,6 @@ def _snapshot(tensor: Tensor) -> Tensor:
 
 def finish(node: OpNode, out: Any) -> Any:
     """Attach the node to the results that are differentiable, and save the results that its formulas read."""
-    if type(out) is Tensor:  # the commonest result
-        data, storage = out._data, out._storage
-        node.metadata_of_inputs, is_differentiable = described(data.shape, data.dtype)
-        if is_differentiable:
-            state = out._autograd = new(AutogradState)
-            state.node, state.index = node, 0
-            if storage is not None and storage.version:
-                state.version = storage.version
-        if node.plan.saves_results:
-            save_results(node, (out,))
-        return out
     results: Any = out if isinstance(out, (tuple, list)) else (out,)
     for i, r in enumerate(results):
         if not isinstance(r, Tensor):

@@ -9,7 +9,7 @@ from typing import Any
 
 from numpy import ndarray
 
-from weft.autograd.node import formula_table
+from weft.autograd.node import formula_of
 from weft.compiled_autograd.evaluate import evaluate_as
 from weft.compiled_autograd.turns import Values
 from weft.ir.graph import Node, Operand, Value, values_in
@@ -93,13 +93,11 @@ class _Direct:
 
     def _formula(self, node: Node, plan: Plan, results: Sequence[str], otherwise: str) -> None:
         grads, needs, packed = node.args
-        flags, of_plan, tables = self._name(needs), self._name(plan), self._name(plan.tables)
+        formula = self._name(formula_of(plan, needs, len(grads)))
         places = [i for i, is_wanted in enumerate(needs) if is_wanted]
         absent = [r for r, v in zip(results, node.outputs, strict=True) if v.type is not NONE]
         self.lines += [
-            f"args = ({self._operands((*grads, *packed))})",
-            f"table = {tables}.get(({flags}, *map(type, args))) or formula({of_plan}, {flags}, {len(grads)}, args)",
-            "out = table.run(args)",
+            f"out = {formula}.run(({self._operands((*grads, *packed))}))",
             f"if out is NOT_PLANNED: {otherwise}",
             "else:", *[f"    {r} = out[{i}]" for r, i in zip(results, places, strict=True)],
         ]  # fmt: skip
@@ -109,8 +107,5 @@ class _Direct:
 
 @lru_cache(maxsize=1024)
 def _written(text: str, free: int) -> Callable[..., Any]:
-    scope = {
-        "ndarray": ndarray, "SMALL": SMALL, "NOT_PLANNED": NOT_PLANNED, "evaluate": evaluate_as,
-        "formula": formula_table,
-    }  # fmt: skip
+    scope = {"ndarray": ndarray, "SMALL": SMALL, "NOT_PLANNED": NOT_PLANNED, "evaluate": evaluate_as}
     return written("short part", [f"x{i}" for i in range(free)], "run(v)", text.split("\n"), scope)

@@ -20,6 +20,7 @@ from weft.autograd.views import check_inplace, rebase
 from weft.layers import dense
 from weft.layers import walk as walk_module
 from weft.layers.results import named
+from weft.ops import compute
 from weft.ops.call_signatures import offer_entries
 from weft.ops.methods import OperatorMethods
 from weft.ops.op import Op
@@ -27,10 +28,12 @@ from weft.ops.overrides import plain_kinds
 from weft.ops.packet import aten
 from weft.ops.planned import Wrap
 from weft.ops.route import call, defaults
+from weft.runtime.storage import Storage
 from weft.support.locations import user_mark
 from weft.tensor.modes import modes
 from weft.tensor.planned import WRAP, table
 from weft.tensor.tensor import Tensor
+from weft.tensor.views import recorded_view
 
 ndarray = np.ndarray
 Entry = Callable[[Op, tuple[Any, ...]], Any]
@@ -75,17 +78,28 @@ def _wants(tensors: Sequence[int], lists: Sequence[int]) -> str:
 def _view_entry(op: Op, tensors: Sequence[int]) -> Entry | None:
     if not tensors:
         return None
-    local, walk, run, attach = modes, walk_module.walk, dense.run_view, record.recording(op)
+    local, walk, run, attach, view = modes, walk_module.walk, dense.run_view, record.recording(op), compute.view
+    known = compute.views_of(op)
 
     def entry(op: Op, args: tuple[Any, ...]) -> Any:
-        x = args[0]
-        if local.special is not None or local.capture is not None or type(x._data) is not ndarray:
+        x, rest = args[0], args[1:]
+        data = x._data
+        if local.special is not None or local.capture is not None or type(data) is not ndarray:
             return walk(op, args)
+        grad = local.grad
         try:
-            out = run(op, args)
+            show = known.get((data.dtype, data.shape, data.strides, rest))
+            made = view(op, data, rest) if show is None else show(data)
+            if type(made) is ndarray and grad:  # (in inference mode its layer stands among the special ones)
+                storage = x._storage
+                if storage is None:
+                    storage = x._storage = Storage(data)
+                out: Any = recorded_view(x, storage, made, op, rest, 0)
+            else:
+                out = run(op, args)
         except Exception:  # the walk has the words
             return walk(op, args)
-        if local.grad and (x._autograd is not None or x._view is not None):
+        if grad and (x._autograd is not None or x._view is not None):
             attach(args, out)
         return named(op, out) if type(out) is tuple else out
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from weft.ops.op import Joint, NodeBy, Op
 from weft.ops.packet import aten
-from weft.ops.planned import Table
 from weft.support.errors import ValueProblem
 
 _FIRST_LETTER = re.compile("(?<![A-Za-z])[a-z]")
@@ -93,8 +92,9 @@ class Plan:
         return (1,) * len(self.differentiable)
 
     @cached_property
-    def tables(self) -> dict[tuple[Any, ...], Table]:
-        """What is planned for the formulas, by which are wanted and the classes of gradients and values."""
+    def planned(self) -> dict[tuple[Any, ...], Any]:
+        """What is planned for the formulas (weft.tensor.planned.Formula), by which are wanted, and by how many
+        gradients flow in where it is not one."""
         return {}
 
     def slot(self, source: Source) -> int:

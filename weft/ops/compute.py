@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -149,19 +151,20 @@ def _reduction(op: Op, args: tuple[Any, ...]) -> Function:
     return run
 
 
-_VIEWS: dict[tuple[Any, ...], Function] = {}
+@cache
+def views_of(op: Op) -> dict[tuple[Any, ...], Function]:
+    """How a view operator's views are shown, by dtype, sizes and strides and by its other arguments."""
+    return {}
 
 
 def view(op: Op, x: Array, rest: tuple[Any, ...]) -> Any:
-    """What a view operator shows of x: a view or a tuple of them; None where strides cannot express it. How is known by
-    dtype, sizes and strides.
-    """
-    key = (op, x.dtype, x.shape, x.strides, rest)
-    show = _VIEWS.get(key)
+    """What a view operator shows of x: a view or a tuple of them; None where strides cannot express it."""
+    key, known = (x.dtype, x.shape, x.strides, rest), views_of(op)
+    show = known.get(key)
     if show is None:
-        if len(_VIEWS) >= 4096:
-            _VIEWS.clear()
-        show = _VIEWS[key] = _shows(op, x, rest)
+        if len(known) >= 1024:
+            known.clear()
+        show = known[key] = _shows(op, x, rest)
     return show(x)
 
 
@@ -169,6 +172,10 @@ def _shows(op: Op, x: Array, rest: tuple[Any, ...]) -> Function:
     of = op.view
     assert of is not None
     is_lost = not x.size and op.type is None  # NumPy forgets the strides of no elements; another dtype is its affair
+    if of.index is not None and not is_lost:
+        index = of.index(x.shape, *rest)
+        if index is not None:
+            return itemgetter(index)
     made = None if of.numpy is None or is_lost else of.numpy(x, *rest)
     if made is not None:
         if of.keeps_order and x.flags.c_contiguous:

@@ -62,7 +62,8 @@ class View:
     """A view: `geometry(Geometry, *other arguments) -> Geometry` (a tuple of them for several results).
 
     Raises ShapeError where the request is wrong; returns None where strides cannot express it (`reshape` then copies).
-    `numpy(array, *other arguments)`, if given, makes the same view faster in eager mode.
+    `numpy(array, *other arguments)`, if given, makes the same view faster in eager mode; where indexing an array does,
+    `index(dims, *other arguments)` gives the index (None for what it does not know).
     `is_free`: the arguments name strides and an offset of their own, which may reach beyond the storage.
     `keeps_order`: row-major, the elements are the same ones in the same order: only the dims differ.
     `repeats`: dims of size 1 are repeated, and dims may be added in front.
@@ -80,6 +81,7 @@ class View:
     compiled: Rule | None = None
     overlaps: bool = False
     may_copy: bool = False
+    index: Rule | None = None
 
 
 @dataclass(frozen=True)

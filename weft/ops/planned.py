@@ -95,12 +95,14 @@ class Wrap(NamedTuple):
     """What stands around a lookup. lines: the code that returns something for the array `out`; built: for what the plan
     builds of several. gate: the code in front, in which `x0`, `x1`, ... are the arguments; a lookup with a gate is a
     function of (op, args), and gives what `walk(op, args)` does where there is no plan. names: those in the code.
+    start: the code in front of a lookup without a gate.
     """
 
     lines: tuple[str, ...] = ("return out",)
     built: tuple[str, ...] = ("return plan.build(args, out, lambda array: array, lambda array, shown: array)",)
     names: tuple[tuple[str, Any], ...] = ()
     gate: tuple[str, ...] = ()
+    start: tuple[str, ...] = ()
 
 
 class Table:
@@ -130,7 +132,8 @@ class Table:
         """A function of arguments that finds the plan and runs it."""
         defaults = {f"default{i}": v for i, v in enumerate(self.defaults)}
         names = {"plans": self.plans, "missing": self.missing, **defaults, **dict(wrap.names)}
-        make = _lookup(self.uses, self.rule is None, wrap.lines, wrap.built, wrap.gate, tuple(names))
+        text = (wrap.lines, wrap.built, wrap.gate, wrap.start)
+        make = _lookup(self.uses, self.rule is None, *text, tuple(names))
         return make(*names.values())  # type: ignore[no-any-return]
 
     def missing(self, key: Any, args: tuple[Any, ...]) -> Any:
@@ -248,7 +251,7 @@ def _by_program(native: Any, example: tuple[Any, ...], given: int) -> Callable[[
 @lru_cache(maxsize=4096)
 def _lookup(
     uses: tuple[str, ...], is_pointwise: bool, wrap: tuple[str, ...], built: tuple[str, ...], gate: tuple[str, ...],
-    names: tuple[str, ...],
+    start: tuple[str, ...], names: tuple[str, ...],
 ) -> Callable[..., Any]:
     """What makes a table's lookup. args: a tuple of arguments of the classes that the table is for."""
     lines, key, bares, given = [], [], [], []
@@ -287,7 +290,7 @@ def _lookup(
     if not is_pointwise:
         find += ["if plan.build is not None:", *[f"    {line}" for line in built]]
     taken = [f"{''.join(f'x{i}, ' for i in range(len(uses)))}= args"] if uses else []
-    lines = [*taken, *gate, *lines, *find, *wrap]
+    lines = [*taken, *gate, *start, *lines, *find, *wrap]
     return written("lookup", names, "run(op, args)" if gate else "run(args)", lines, _SCOPE)
 
 

@@ -51,7 +51,29 @@ def table(op: Op, kinds: tuple[type, ...], store: Callable[..., Any] | None = No
     return found
 
 
-def table_of_formula(owner: Any, rule: Callable[..., Any], kinds: tuple[type, ...], gradients: int) -> Table:
-    """The plans of `rule(*args)` on tensors of these classes. Where the rule gives an argument back, so do they; views
-    of the first arguments, the gradients, share their storage."""
-    return table_of_rule(owner, rule, kinds, WRAP, gradients)
+class Formula:
+    """The plans of `rule(*args)` on tensors. `run(args)` gives its results, or NOT_PLANNED. Where the rule gives an
+    argument back, so do they; views of the first arguments, the gradients, share their storage.
+
+    `run` is the lookup for classes of arguments as in the latest call, which hands others to `find`.
+    """
+
+    def __init__(self, owner: Any, rule: Callable[..., Any], gradients: int) -> None:
+        self.owner, self.rule, self.gradients = owner, rule, gradients
+        self.tables: dict[tuple[type, ...], Table] = {}
+        self.run: Callable[[tuple[Any, ...]], Any] = self.find
+
+    def find(self, args: tuple[Any, ...]) -> Any:
+        """run() for arguments of any classes."""
+        kinds = tuple(map(type, args))
+        table = self.tables.get(kinds)
+        if table is None:
+            classes = {f"class{i}": kind for i, kind in enumerate(kinds)}
+            others = " or ".join(f"type(x{i}) is not class{i}" for i in range(len(kinds)))
+            names = (*WRAP.names, *classes.items(), ("find", self.find))
+            wrap = WRAP._replace(names=names, start=(f"if {others}: return find(args)",))
+            made = table_of_rule(self.owner, self.rule, kinds, wrap, self.gradients)
+            table = self.tables.setdefault(kinds, made)
+        if table.can_plan:
+            self.run = table.run
+        return table.run(args)

@@ -13,22 +13,24 @@ from weft.tensor.tensor import Tensor
 
 def view_of(source: Tensor, storage: Any, payload: Any, op: Op, rest: tuple[Any, ...], index: int) -> Tensor:
     """A tensor around `payload` that knows how it is seen: result `index` of op(source, *rest), in source's storage."""
-    out = new(Tensor)
-    out._data, out._storage, out._autograd = payload, storage, None
-    view, parent = new(ViewOf), source._view
-    out._view, step = view, (op, rest, index)
+    out = recorded_view(source, storage, payload, op, rest, index)
     if modes.inference or not modes.grad:
-        view.creation = "inference" if modes.inference else "no_grad"
+        out._view.creation = "inference" if modes.inference else "no_grad"  # type: ignore[union-attr]
         if storage.version:
             out._state().version = storage.version  # it has no history, whatever was written before
-    elif parent is not None and parent.creation != "default":
-        view.creation = parent.creation
-    else:
-        view.creation = "multi" if op.schema.returns_list else "default"
+    return out
+
+
+def recorded_view(source: Tensor, storage: Any, payload: Any, op: Op, rest: tuple[Any, ...], index: int) -> Tensor:
+    """view_of() where histories are recorded."""
+    out, view, parent = new(Tensor), new(ViewOf), source._view
+    out._data, out._storage, out._autograd, out._view = payload, storage, None, view
     if parent is None:
-        view.base, view.path, view.array = source, (step,), source._data
+        view.base, view.path, view.array = source, ((op, rest, index),), source._data
+        view.creation = "multi" if op.schema.returns_list else "default"
     else:
-        view.base, view.path, view.array = parent.base, (*parent.path, step), parent.array
+        view.base, view.path, view.array = parent.base, (*parent.path, (op, rest, index)), parent.array
+        view.creation = "multi" if parent.creation == "default" and op.schema.returns_list else parent.creation
     return out
 
 

@@ -46,19 +46,16 @@ def _select(g: Geometry, dim: int, index: Dim) -> Geometry:
     )
 
 
-def _numpy_select(x: Any, dim: int, index: int) -> Any:
-    at = dim + x.ndim if dim < 0 else dim
-    try:
-        return x[along(at, index, ...)] if 0 <= at < x.ndim else None
-    except IndexError:
-        return None
+def _select_index(dims: tuple[int, ...], dim: int, index: int) -> Any:
+    at = dim + len(dims) if dim < 0 else dim
+    return along(at, index, ...) if 0 <= at < len(dims) and -dims[at] <= index < dims[at] else None
 
 
 select = view(
     "aten::select.int(Tensor(a) self, int dim, int index) -> Tensor(a)",
     "The slice at one index of a dim; the dim goes away.",
     _select,
-    _numpy_select,
+    index=_select_index,
     samples=draw(case(F(2, 3, 4), 1, 2), case(F(3), -1, -2)),
     reference=lambda x, dim, index: np.take(x, index, dim),
 )
@@ -100,16 +97,16 @@ def _slice(g: Geometry, dim: int, start: Dim | None, end: Dim | None, step: int)
     return with_dim(g, at, count, g.strides[at] * step, g.offset + first * g.strides[at])
 
 
-def _numpy_slice(x: Any, dim: int, start: int | None, end: int | None, step: int) -> Any:
-    at = dim + x.ndim if dim < 0 else dim
-    return x[along(at, slice(start, end, step))] if 0 <= at < x.ndim and step > 0 else None
+def _slice_index(dims: tuple[int, ...], dim: int, start: int | None, end: int | None, step: int) -> Any:
+    at = dim + len(dims) if dim < 0 else dim
+    return along(at, slice(start, end, step)) if 0 <= at < len(dims) and step > 0 else None
 
 
 slice_ = view(
     "aten::slice.Tensor(Tensor(a) self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor(a)",
     "Every step-th element of a dim from start up to end; bounds clamp to the size, negative ones count from the end.",
     _slice,
-    _numpy_slice,
+    index=_slice_index,
     public=(),
     samples=draw(case(F(5, 3), 0, 1, 4, 2), case(F(5, 3), 1, -2, None), case(F(4), 0, 3, 100), case(F(4), 0, 3, 1)),
 )

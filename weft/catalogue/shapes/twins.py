@@ -50,6 +50,7 @@ def view(
     compiled: Rule | None = None,
     overlaps: bool = False,
     may_copy: bool = False,
+    index: Rule | None = None,
     batch: Rule | None = None,
     **fields: Any,
 ) -> Op:
@@ -60,12 +61,12 @@ def view(
     vjp: all of the formulas, for views with several results.
     type: only where the dtype changes.
     batch: the rule of vmap, for the view and its twins (`along("dim")`, say).
-    is_free, keeps_order, repeats, compiled, overlaps, may_copy: see View.
+    is_free, keeps_order, repeats, compiled, overlaps, may_copy, index: see View.
     """
     parsed = parse_schema(schema)
     twins: list[Op] = []
     formulas = vjp if vjp is not None else {"self": inverse or _scatter_into_zeros(parsed, twins)}
-    shown = View(geometry, numpy, is_free, keeps_order, repeats, compiled, overlaps, may_copy)
+    shown = View(geometry, numpy, is_free, keeps_order, repeats, compiled, overlaps, may_copy, index)
     op = define(parsed, doc, view=shown, vjp=formulas, type=type, batch=batch, **fields)
     _define_copy(op, formulas)
     twins.append(_define_scatter(op))

@@ -35,23 +35,23 @@ class OpaqueEvaluator(Evaluator):
         self.hooks: list[Any] = []  # that ran, and the rules of custom Functions that did
         self.rules: list[Any] = []  # what else custom Functions have
 
-    def stepper(self, step: Callable[[Node], None]) -> Callable[[Node], None]:
+    def stepper(self, step: Callable[[Node], Node | None]) -> Callable[[Node], Node | None]:
         """A step that calls nothing of the user's is not watched (half of a backward's cost would be the profile
         hook's), and stands at the line of the call.
         """
         self.walks += 1
         where = user_location() if self.capture.recorder.builder.track_locations else None
 
-        def take(node: Node) -> None:
+        def take(node: Node) -> Node | None:
             if _calls_users(node):
                 self.rules += _rules_of(node)
                 self.hooks += _hooks_of(node)
-                step(node)
-                return
+                return step(node)
             builder = self.capture.recorder.builder
             before, builder.where = builder.where, where
             try:
-                unwatched(step, node)
+                following: Node | None = unwatched(step, node)
+                return following
             finally:
                 builder.where = before
 
