@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import sys
 import threading
 import time
@@ -27,6 +26,7 @@ from weft.ops.overrides import current_modes, override_classes
 from weft.support import pytree
 from weft.support.counters import counters
 from weft.support.errors import CaptureError, ValuesThatWait
+from weft.support.function_wrapper import FunctionWrapper
 from weft.support.garbage import collection_held
 from weft.support.knobs import knobs
 from weft.support.progress import progress_shown
@@ -40,7 +40,7 @@ MAX_ENTRIES = 64
 MAX_MISSES = 256  # texts that are kept
 
 
-class CompiledFunction:
+class CompiledFunction(FunctionWrapper):
     """A function that runs as captured programs. Attributes of the original function are available on it.
 
     The first call captures; later calls run the program whose guards hold, and capture anew when none
@@ -48,10 +48,7 @@ class CompiledFunction:
     """
 
     def __init__(self, function: Callable[..., Any], name: str | None = None, backend: str | None = None) -> None:
-        functools.update_wrapper(self, function)
-        self.function = function
-        self.name = str(name or getattr(function, "__name__", type(function).__name__))
-        self.backend = backend
+        super().__init__(function, name, backend)
         self.entries: list[Entry] = []
         self.lifted: dict[Any, Any] = {}
         self.plain: set[Any] = set()  # places of numbers that code reads which takes no stand-in: never lifted

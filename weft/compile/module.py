@@ -8,10 +8,13 @@ from typing import Any
 from weft.compile.driver import CompiledFunction
 from weft.support.seams import split_function
 
+# what a compiled function says of its programs: of a compiled module too, unless the module has such a name
+_OF_PROGRAMS = frozenset({"stages", "cuts"})
+
 
 class CompiledModule:
     """An nn.Module whose calls run as programs. Attributes, parameters, state_dict and isinstance
-    are the module's own."""
+    are the module's own; `stages` and `cuts` are those of the compiled calls, unless the module has such names."""
 
     def __init__(self, module: Any, backend: str | None, split: bool = False) -> None:
         object.__setattr__(self, "_module", module)
@@ -27,7 +30,10 @@ class CompiledModule:
         return type(object.__getattribute__(self, "_module"))
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(object.__getattribute__(self, "_module"), name)
+        module = object.__getattribute__(self, "_module")
+        if name in _OF_PROGRAMS and not hasattr(module, name):
+            return getattr(self._compiled, name)
+        return getattr(module, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._module, name, value)
@@ -65,17 +71,6 @@ class CompiledModule:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.__reduce__()
-
-    def stages(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Every stage of the program for these arguments."""
-        found: dict[str, Any] = self._compiled.stages(*args, **kwargs)
-        return found
-
-    @property
-    def cuts(self) -> dict[str, int]:
-        """Where calls were cut, of a module compiled with split=True."""
-        found: dict[str, int] = self._compiled.cuts
-        return found
 
     def __repr__(self) -> str:
         return f"Compiled{self._module!r}"

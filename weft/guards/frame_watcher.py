@@ -92,9 +92,12 @@ class FrameWatcher:
             sys.setprofile(hook)
 
     def start(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Make the function and its arguments known; the code of `fn` counts as the user's wherever its file lies."""
+        """Make the function and its arguments known; the code of `fn` counts as the user's wherever its file lies,
+        unless it is the machinery's own (`Function.apply`, `checkpoint`)."""
         where = _place_of(fn)
         code = getattr(getattr(fn, "__func__", fn), "__code__", None)
+        if code is not None and self.kinds.origins.of_file(code.co_filename) == INTERNAL:
+            code = None
         if code is not None:
             self._own.add(id(original(code)))
         self.reads.note(fn, getattr(fn, "__qualname__", type(fn).__name__), where)

@@ -128,12 +128,14 @@ def record_backward(
     primals = [p for p in _leaves_behind(outputs) if id(p) in made or not _is_made(capture, p)]
     graphs = [_nodes_behind([out.grad_fn]) for out in outputs]  # taken before the run frees them
     saving = [{n for n in nodes if _saves(n)} for nodes in graphs]
-    seeds, start = [], len(capture.recorder.builder.nodes)
-    for i, out in enumerate(outputs):
-        value = capture.recorder.builder.param(capture.tensors.payload_of(out).type, f"tangent{i}")
-        seeds.append(capture.tensors.fresh(value))
+    builder = capture.recorder.builder
+    start = len(builder.nodes)
+    tangents = [builder.param(capture.tensors.payload_of(out).type, f"tangent{i}") for i, out in enumerate(outputs)]
+    del builder.params[-len(tangents) :]  # they come last, behind what only hooks and custom Functions read
+    seeds = [capture.tensors.fresh(value) for value in tangents]
     with _without_hooks(primals):
         grads = engine.run_backward(outputs, seeds, False, False, primals, False) if primals else ()
+    builder.params.extend(tangents)
     kept = [(p, g) for p, g in zip(primals, grads, strict=True) if g is not None]
     parts, spec = pytree.flatten(desugar([g for _, g in kept]))
     receivers = [p for p, _ in kept]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import inspect
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -14,13 +13,14 @@ from typing import Any
 from weft.lazy.split.backend import Split
 from weft.lazy.split.device import Cuts, SplitDevice
 from weft.lazy.split.onlooker import running, without
+from weft.support.function_wrapper import FunctionWrapper
 from weft.support.generators import resumed_within
 from weft.support.handlers import outermost
 from weft.support.knobs import knobs
 from weft.tensor.modes import floor, modes
 
 
-class SplitFunction:
+class SplitFunction(FunctionWrapper):
     """A function that Python runs on each call, its operators deferred. Attributes of the function are available on it.
 
     A call that asks for no value is one program; each place where a value is asked for cuts it. What was computed
@@ -28,10 +28,7 @@ class SplitFunction:
     """
 
     def __init__(self, function: Callable[..., Any], name: str | None = None, backend: str | None = None) -> None:
-        functools.update_wrapper(self, function)
-        self.function = function
-        self.name = str(name or getattr(function, "__name__", type(function).__name__))
-        self.backend = backend
+        super().__init__(function, name, backend)
         self._cuts = Cuts()
         self._idle: list[Split] = []
 
