@@ -12,6 +12,7 @@ from weft.autograd.views import check_inplace, rebase
 from weft.ops.packet import aten
 from weft.support.errors import StateError
 from weft.tensor.history import AutogradState
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def attach(
             made.append(_with_history(node, output, i, is_input, sum(carry) > 1))
         if node is not None and len(node.metadata_of_inputs) == i:
             node.metadata_of_inputs += (InputMetadata(output.dims, output.dtype),)
+    if node is not None and modes.capture is not None:
+        modes.capture.note_history(made)
     return tuple(made)
 
 

@@ -278,9 +278,11 @@ def rebase(tensor: Tensor, node: Node) -> None:
     view = tensor._view
     if view is None or _is_left_behind(tensor):
         adopt_history(tensor, node)
-        return
-    adopt_history(view.base, CopySlices(view.base, tensor, node))
-    tensor._state().version = -1  # look the history up again
+    else:
+        adopt_history(view.base, CopySlices(view.base, tensor, node))
+        tensor._state().version = -1  # look the history up again
+    if modes.capture is not None:
+        modes.capture.note_history(tensor if tensor._view is None else tensor._view.base)
 
 
 def adopt_history(tensor: Tensor, node: Node, index: int = 0) -> None:
@@ -326,6 +328,8 @@ def history_of_view(view: Tensor) -> None:
     version = view._storage.version
     if state.version == version:
         return
+    if modes.capture is not None:
+        modes.capture.note_renewal(view)
     if _is_left_behind(view):
         state.version = version
         return

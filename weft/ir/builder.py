@@ -100,8 +100,7 @@ def _builder_of(args: Sequence[Any]) -> Builder:
 
 
 class Builder:
-    """Appends nodes to a block. `emit` is the only way a node comes into being
-    (`emit_raw` for the parser and tests)."""
+    """Appends nodes to a block. `emit` is the only way a node comes into being (`emit_raw`: for the parser, tests)."""
 
     def __init__(self, name: str = "graph", env: ShapeEnv | None = None, parent: Builder | None = None) -> None:
         self.name = name
@@ -111,6 +110,7 @@ class Builder:
         self.params: list[Value] = []
         self.nodes: list[Node] = []
         self._memo: dict[Any, Node] = {}
+        self.replaced: dict[Value, Operand] = {}  # in a rebuild: what stands for values of the graph before
         # Unbacked sizes, by what alone decides them (Op.unbacked_from); a block knows those of the blocks around it.
         self._unbacked: ChainMap[Any, Expr] = ChainMap() if parent is None else parent._unbacked.new_child()
         self.where: Location | None = None

@@ -105,6 +105,15 @@ STOP_GRADIENT = define(
     public=(),
 )
 
+WITH_HISTORY = define(
+    "autograd::with_history(Tensor self, Tensor earlier) -> Tensor",
+    "The value with the history of another one: its gradient flows into `earlier`.",
+    type=lambda self, earlier: self,
+    decompose=lambda self, earlier: self,
+    vjp={"earlier": lambda g: g},
+    public=(),
+)
+
 ACCUMULATE = define(
     "autograd::accumulate_grad(Tensor present, Object has, Tensor grad) -> Tensor",
     "The new gradient of a leaf: present + grad if there is one already (`has`, decided when the program "

@@ -112,7 +112,10 @@ def with_history(op: Op, args: Args, lower: Callable[[Op, Args], Any] = below) -
         modes.grad = True
     if op.view is not None or op.view_if_captured:
         _mark_default(out, args[0]._view)
-    return record.finish(node, out)
+    record.finish(node, out)
+    if modes.capture is not None and op.view is None:
+        modes.capture.note_history(out)
+    return out
 
 
 def _mark_default(out: Any, parent: Any) -> None:

@@ -36,7 +36,7 @@ def rebuild(
     changed = [False]
     builder = Builder(graph.name, graph.env)
     builder.params = list(graph.params)
-    env: Env = {}
+    env = builder.replaced
     with builder.active():
         for node in graph.nodes:
             _emit(builder, node, env, rewrite, wants, border, changed)
@@ -97,7 +97,7 @@ def _block(
 ) -> Block:
     with builder.inner() as inner:
         inner.params = list(block.params)
-        scope = dict(env)
+        scope = inner.replaced = dict(env)
         for node in block.nodes:
             _emit(inner, node, scope, rewrite, wants, border, changed)
         results = tuple(map_operand(r, scope) for r in block.results)

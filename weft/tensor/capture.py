@@ -116,6 +116,12 @@ class ActiveCapture(Protocol):
     def expect_history(self, args: tuple[Any, ...], node: Any) -> None:
         """A call with these arguments is about to be recorded that has a history: its node."""
 
+    def note_history(self, out: Any) -> None:
+        """What a call gave, or wrote, has a new history."""
+
+    def note_renewal(self, view: Tensor) -> None:
+        """The history of a view is about to be brought up to date with its base's."""
+
     def specialized(self, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Bound arguments; numbers whose value decides what is computed (`Op.specialize`) are Python's, and guarded."""
 

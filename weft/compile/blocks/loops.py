@@ -13,7 +13,6 @@ from weft.autograd.node import Edge, InputMetadata, Node
 from weft.compile.blocks.branches import choose
 from weft.compile.blocks.memory import end_of, write_back
 from weft.compile.blocks.recorded import ControlBackward, Recorded, record, tensor_of, zeros_at
-from weft.compile.capture.histories import lacking
 from weft.ir.builder import Builder
 from weft.ir.graph import Block, Operand, Value, map_operand
 from weft.ir.structure import LOOP
@@ -91,7 +90,8 @@ def repeat(
             _begin_with(base, value)
         following, values, rows = body(inner, index, params[:asked], params[count:])
         results = [following, *values, *written, *rows]
-        without[:] = lacking(results)  # now: outer tensors are as they were again when the step has been recorded
+        # now: outer tensors are as they were again when the step has been recorded
+        without[:] = capture.recorder.histories.lacking(results, list(map(capture.tensors.operand, results)))
         return results
 
     start = tuple([end_of(v) for v in (*carried, *xs)])

@@ -87,10 +87,14 @@ class OpenBlock:
             _put(storage, (storage.value, self.capture.recorder.builder, self.capture.recorder.depth))
         base = target if target._view is None else target._view.base
         for tensor in (target, base):
-            self.histories.setdefault(id(tensor), (tensor, copy.copy(tensor._autograd)))
+            self.keep_history(tensor)
         counted: Any = target._storage
         self.counters.setdefault(id(counted), (counted, counted.version))
         self.bases.setdefault(id(base), base)
+
+    def keep_history(self, tensor: Tensor) -> None:
+        """Behind the block a tensor has the history that it has now."""
+        self.histories.setdefault(id(tensor), (tensor, copy.copy(tensor._autograd)))
 
     def left(self) -> Memory:
         """What the block leaves, asked where it ends."""

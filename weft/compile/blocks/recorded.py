@@ -123,15 +123,15 @@ def _copy_nodes(recorder: GraphRecorder, builder: Builder, block: Block, values:
     for node in block.nodes:
         if node in over:
             continue
-        args = tuple([map_operand(a, values) for a in node.args])
         if node.blocks:
+            args = tuple([map_operand(a, values) for a in node.args])
             types = tuple([v.type for v in node.outputs])
             made = builder.emit_raw(
                 node.op, args, types, tuple([_copy(recorder, builder, b, values) for b in node.blocks]), node.where
             )
-            recorder.histories.note_copy(made, node)
+            recorder.histories.note_copy(made, node, values)
         else:
-            made = recorder.emit_again(builder, node, args)
+            made = recorder.emit_again(builder, node, values)
         values.update(zip(node.outputs, made.outputs, strict=True))
 
 
@@ -149,7 +149,7 @@ def _copy(recorder: GraphRecorder, builder: Builder, block: Block, values: dict[
         scope = {**values, **{p: inner.param(p.type, p.name) for p in block.params}}
         _copy_nodes(recorder, inner, block, scope)
         made = inner.block([map_operand(r, scope) for r in block.results])
-    recorder.histories.note_copy(made, block)
+    recorder.histories.note_copy(made, block, scope)
     return made
 
 
@@ -187,6 +187,7 @@ class ControlBackward(Node):
             self.metadata_of_inputs += (InputMetadata(out.dims, out.dtype),)
             if has_one:
                 out._autograd = AutogradState(False, self, i)
+        self.capture.note_history(outputs)
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         """One gradient per edge."""

@@ -32,6 +32,7 @@ from weft.ops.op import Op
 from weft.support.errors import CaptureError, WeftError
 from weft.support.locations import user_location
 from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
 from weft.types import shape_env
 from weft.types.shape_env import ShapeEnv
 
@@ -103,6 +104,15 @@ class Capture:
     def expect_history(self, args: tuple[Any, ...], node: OpNode) -> None:
         """A call with these arguments is about to be recorded that has a history."""
         self.recorder.histories.expect(args, node)
+
+    def note_history(self, out: Any) -> None:
+        """What a call gave, or wrote, has a new history: that of the value that it has now."""
+        self.tensors.note_history(out)
+
+    def note_renewal(self, view: Tensor) -> None:
+        """The history of a view is about to be brought up to date: what it is within a block is the block's."""
+        if self.recorder.open:
+            self.recorder.open[-1].keep_history(view)
 
     def specialized(self, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Bound arguments; numbers whose value decides what is computed (`Op.specialize`) are Python's, and guarded."""

@@ -10,6 +10,7 @@ from weft.autograd.evaluator import Evaluator
 from weft.autograd.function import FunctionNode
 from weft.autograd.node import InputMetadata, Node, OpNode
 from weft.autograd.saved import SavedTensor
+from weft.autograd.views import CopySlices
 from weft.compile.capture.symbolic import SymbolicPayload
 from weft.compile.capture.wrappers import involves
 from weft.guards.watching import unwatched
@@ -62,6 +63,9 @@ class OpaqueEvaluator(Evaluator):
         operators.
         """
         self.ran.add(node)
+        if not modes.grad and isinstance(node, (CopySlices, FunctionNode)):
+            with self.capture.recorder.histories.of_formulas(grads):
+                return node.apply(grads, needs)
         if modes.grad or not isinstance(node, OpNode) or not any(needs):
             return node.apply(grads, needs)
         saved = node.unpack()  # here alone: a checkpoint gives each tensor out once

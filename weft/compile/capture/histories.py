@@ -1,66 +1,159 @@
-"""Which operands had no history when a node was recorded. A graph knows values, and a value may be seen with its
-history and without (detach, no_grad): where it is computed again to be differentiated, no gradient may flow through
-the latter.
+"""Which operands had another history than their value when a node was recorded. A graph knows values. A value may be
+seen with its history and without (detach, no_grad), and a tensor that was written under no_grad, or through a tensor
+without its history, has the history of what it was before: where the graph is computed again to be differentiated, no
+gradient may flow through the former, and that of the latter flows into the earlier value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
-from weft.autograd.node import OpNode
-from weft.ir.graph import Block, Node
+from weft.autograd.accumulate import AccumulateGrad
+from weft.autograd.node import Edge, OpNode
+from weft.autograd.node import Node as HistoryNode
+from weft.autograd.record import gradient_edge
+from weft.compile.capture.symbolic import SymbolicPayload
+from weft.ir.graph import Block, Node, Operand, Value, map_operand
 from weft.passes.stop_gradients import Without
 from weft.tensor.tensor import Tensor
 
+if TYPE_CHECKING:
+    from weft.compile.capture.recorder import GraphRecorder
+
 
 class Histories:
-    """of: for the nodes whose calls had a history, and for calls of backward nodes, which operands had none; for blocks
-    of such nodes, which results."""
+    """of: for the nodes whose calls had a history, and for calls of backward nodes, which operands had none, or that of
+    an earlier value; for blocks of such nodes, which results.
 
-    def __init__(self) -> None:
+    given: the values that nodes of autograd are the history of. before: of a leaf or view what would be noted of an
+    operand that shows it. made: while formulas run that record no nodes of autograd, the storages of the gradients that
+    they are given, and of all that is made since.
+    """
+
+    def __init__(self, recorder: GraphRecorder) -> None:
+        self._recorder = recorder
         self.of: dict[Node | Block, Without] = {}
-        self._expected: tuple[Any, Without] | None = None
+        self.given: dict[HistoryNode, tuple[Value | None, ...]] = {}
+        self.before: Callable[[Tensor], Value | bool] = lambda tensor: False
+        self.made: set[Any] | None = None
+        self._expected: tuple[Any, list[Any]] | None = None
 
     def expect(self, args: tuple[Any, ...], node: OpNode) -> None:
         """A call with a history is about to be recorded: its arguments, and its node of autograd."""
-        lacking: list[Any] = [False] * len(args)
+        edges: list[Any] = [_NOT_ASKED] * len(args)
         at = 0
         for position, count in zip(node.plan.differentiable, node.argument_counts, strict=False):
-            edges = node.edges[at : at + count]
+            found = node.edges[at : at + count]
             at += count
             given = args[position]
             if type(given) is tuple:
-                lacking[position] = tuple([e is None for e in edges])
+                edges[position] = found
             elif isinstance(given, Tensor):
-                lacking[position] = edges[0] is None
-        self._expected = (args, tuple(lacking))
+                edges[position] = found[0]
+        self._expected = (args, edges)
 
-    def expected(self, args: tuple[Any, ...]) -> Without | None:
-        """What was said of the call with these arguments, if it is the one."""
+    def expected(self, args: tuple[Any, ...], operands: tuple[Operand, ...]) -> Without | None:
+        """What is to be noted of the call with these arguments, if it is the one."""
         found, self._expected = self._expected, None
-        return None if found is None or found[0] is not args else found[1]
+        if found is None or found[0] is not args:
+            return None if self.made is None else tuple(map(self._of_formula, args, operands))
+        return tuple([
+            False if edge is _NOT_ASKED
+            else tuple(map(self._without, given, edge, now)) if type(given) is tuple
+            else self._without(given, edge, now)
+            for given, edge, now in zip(args, found[1], operands, strict=True)
+        ])
+
+    def note_given(self, tensor: Tensor, value: Value) -> None:
+        """The history that a tensor has now is that of this value."""
+        state = tensor._autograd
+        if state is not None and state.node is not None:
+            self._note(state.node, state.index, value)
+
+    def _note(self, node: HistoryNode, at: int, value: Value) -> None:
+        known = self.given.get(node, ())
+        self.given[node] = (*known[:at], *(None,) * (at - len(known)), value, *known[at + 1 :])
 
     def taken(self) -> Mapping[Node | Block, Without]:
         """What was noted, which is kept here no longer."""
-        found, self.of = self.of, {}
+        found, self.of, self.given = self.of, {}, {}
         return found
 
     def note_saved(self, node: Node, saved: Sequence[Any]) -> None:
         """Note of the call of a backward node what it was given of the forward."""
-        self.of[node] = (False, False, lacking(saved))
+        self.of[node] = (False, False, self.lacking(saved, node.args[2]))
 
     def note_loop(self, node: Node, carried: Sequence[Any], xs: Sequence[Any], results: Without) -> None:
         """Note of a loop with a history what it carries, what it goes over, and what of a step's results had none."""
-        self.of[node] = (False, False, lacking(carried), lacking(xs), False)
+        self.of[node] = (False, False, self.lacking(carried, node.args[2]), self.lacking(xs, node.args[3]), False)
         self.of[node.blocks[0]] = results
 
-    def note_copy(self, copy: Node | Block, of: Node | Block) -> None:
-        """What is made once more had the same operands with a history."""
+    def note_copy(self, copy: Node | Block, of: Node | Block, values: dict[Value, Operand]) -> None:
+        """What is made once more, with others for some values, had the same operands with a history."""
         if of in self.of:
-            self.of[copy] = self.of[of]
+            self.of[copy] = map_operand(self.of[of], values)
+
+    def lacking(self, values: Sequence[Any], operands: Any) -> Without:
+        """Which of some values are tensors that have no history where they could have one, or that of other values."""
+        return tuple([
+            isinstance(v, Tensor) and v.dtype.is_differentiable
+            and self._without(v, gradient_edge(v) if v.requires_grad else None, now)
+            for v, now in zip(values, operands, strict=True)
+        ])
+
+    @contextmanager
+    def of_formulas(self, grads: Sequence[Any]) -> Iterator[None]:
+        """Within the block formulas compute with gradients: what else they read may have no history."""
+        before = self.made
+        self.made = {g._storage for g in grads if isinstance(g, Tensor)}
+        try:
+            yield
+        finally:
+            self.made = before
+
+    def _of_formula(self, given: Any, now: Operand) -> Any:
+        if type(given) is tuple:
+            return tuple(map(self._of_formula, given, now))
+        if not isinstance(given, Tensor) or not given.dtype.is_differentiable or given._storage in (self.made or ()):
+            return False
+        return self._without(given, gradient_edge(given) if given.requires_grad else None, now)
+
+    def behind(self, tensor: Tensor) -> Value | bool:
+        """The value that a tensor's history is of; True for a leaf that the function made, False where it is not known.
+        """
+        edge = gradient_edge(tensor)
+        return edge is not None and self._behind(tensor, edge)
+
+    def of_base(self, view: Tensor) -> Value | bool:
+        """What would be noted of an operand that is a view's base: a write to the view leaves the rest as it is."""
+        base = None if view._view is None else view._view.base
+        if base is None or not isinstance(base._data, SymbolicPayload) or base._data.path:
+            return False
+        now = base._data.storage.value
+        is_made_of_nothing = now.node is not None and not any(True for _ in now.node.needs())
+        found = self._without(base, gradient_edge(base), now)
+        return False if found is True and is_made_of_nothing else found
+
+    def _without(self, given: Any, edge: Edge | None, now: Operand) -> Any:
+        """True for a tensor without a history; the value that its history is of where that is another one."""
+        if edge is None:
+            return True
+        then = self._behind(given, edge)
+        if given._view is not None and type(now) is Value and type(edge[0]) is not AccumulateGrad:
+            # what is saved of a view is no view
+            self._note(*edge, then if type(then) is Value else now)
+        if type(then) is Value:
+            then = self._recorder.values.get(then, then)
+        return then is not now and then
+
+    def _behind(self, tensor: Any, edge: Edge) -> Value | bool:
+        known = self.given.get(edge[0], ())
+        found = known[edge[1]] if edge[1] < len(known) else None
+        if found is not None:
+            return found
+        return (tensor._view is not None or isinstance(edge[0], AccumulateGrad)) and self.before(tensor)
 
 
-def lacking(values: Sequence[Any]) -> Without:
-    """Which of some values are tensors that have no history where they could have one."""
-    return tuple([isinstance(v, Tensor) and v.dtype.is_differentiable and not v.requires_grad for v in values])
+_NOT_ASKED = object()

@@ -13,7 +13,7 @@ from weft.compile.blocks.memory import OpenBlock
 from weft.compile.capture.histories import Histories
 from weft.compile.miss_text import LOCATED
 from weft.ir.builder import Builder
-from weft.ir.graph import Node, Operand, Value
+from weft.ir.graph import Node, Operand, Value, map_operand
 from weft.ops.op import Op
 from weft.passes.stop_gradients import is_without_some
 from weft.support.errors import CaptureError, WeftError
@@ -61,21 +61,22 @@ class GraphRecorder:
         self.run_time: dict[str, Value] = {}
         self.by_memory: set[int] = set()
         self.refused: CaptureError | None = None
-        self.histories = Histories()
+        self.histories = Histories(self)
 
     def emit(self, op: Op, args: tuple[Any, ...], operands: tuple[Operand, ...]) -> Node:
         """Record a call, and which of its arguments had no history."""
-        without = self.histories.expected(args)
+        without = self.histories.expected(args, operands)
         node = self.builder.emit(op, operands, variant=without if without and is_without_some(without) else None)
         if without is not None:
             self.histories.of[node] = without
         return node
 
-    def emit_again(self, builder: Builder, node: Node, args: tuple[Operand, ...]) -> Node:
-        """Record a call once more, of other operands."""
-        without = self.histories.of.get(node)
+    def emit_again(self, builder: Builder, node: Node, values: dict[Value, Operand]) -> Node:
+        """Record a call once more, with others for some values."""
+        args = tuple([map_operand(a, values) for a in node.args])
+        without = map_operand(self.histories.of.get(node), values)
         made = builder.emit_like(node, args, variant=without if without and is_without_some(without) else None)
-        self.histories.note_copy(made, node)
+        self.histories.note_copy(made, node, values)
         return made
 
     @contextmanager

@@ -99,7 +99,7 @@ class SymbolicStorage(Storage[Value]):
             raise CaptureError(
                 f"{_here()}a branch or loop body gives the storage of a tensor that was made outside of it another size"
             )
-        resize_base(self, _Nodes(self.recorder.builder, self.recorder.values), nbytes)
+        resize_base(self, Nodes(self.recorder.builder, self.recorder.values), nbytes)
 
     def keep(self, guard: ShapeGuard) -> None:
         """The program is for calls with this answer."""
@@ -117,7 +117,7 @@ def _here() -> str:
     return f"{where}: " if where else ""
 
 
-class _Nodes:
+class Nodes:
     """A recorder of nodes into a block."""
 
     def __init__(self, builder: Builder, values: dict[Value, Any]) -> None:
@@ -164,16 +164,16 @@ class SymbolicPayload(Payload, View[Value]):
         again = storage.recorder.values
         if again and (storage.value in again or any(v in again for _, args, _ in self.path for v in values_in(args))):
             base: Any = map_operand(storage.value, again)
-            found: Value = replay(_Nodes(storage.recorder.builder, again), base, self.path)
+            found: Value = replay(Nodes(storage.recorder.builder, again), base, self.path)
             return found
         if storage.depth != storage.recorder.depth and any(True for _, args, _ in self.path for _ in values_in(args)):
             # a place that a block has found is not known where the base lives
-            return replay(_Nodes(storage.recorder.builder, {}), storage.value, self.path)
+            return replay(Nodes(storage.recorder.builder, {}), storage.value, self.path)
         if not _is_open(storage.builder, storage.recorder):
             # the block found again what was there before it, and the base lives on outside
-            return replay(_Nodes(storage.recorder.builder, {}), storage.value, self.path)
+            return replay(Nodes(storage.recorder.builder, {}), storage.value, self.path)
         # replayed where the base lives, so that every block that sees the base sees it
-        return self.read_with(_Nodes(storage.builder, {}))
+        return self.read_with(Nodes(storage.builder, {}))
 
     def copy_to(self, out: Tensor, memo: dict[int, Any]) -> None:
         """Give an empty tensor a copy; tensors that share a storage share its copy."""

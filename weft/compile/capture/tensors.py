@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.autograd.views import follow, path_from_base
 from weft.compile.capture.outside import GuardedState
 from weft.compile.capture.recorder import GraphRecorder, refusal
-from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
+from weft.compile.capture.symbolic import Nodes, SymbolicPayload, SymbolicStorage
 from weft.compile.capture.writes import Writes
 from weft.compile.numbers.specialize import specialized
 from weft.compile.numbers.sym_float import SymFloat, is_lifted, operand_of
@@ -17,9 +18,10 @@ from weft.functionalizer.memory_format import is_permuted, order_like, result_or
 from weft.functionalizer.recorder import Calls
 from weft.functionalizer.storage import Order
 from weft.functionalizer.views import refuse_repeated, show
-from weft.functionalizer.writes import Path, write_path
+from weft.functionalizer.writes import Path, replay, write_path
 from weft.ir.builder import Handle, type_of_operand
 from weft.ir.graph import Value
+from weft.ir.opaque import STOP_GRADIENT, WITH_HISTORY
 from weft.ops.geometry import Geometry
 from weft.ops.layout import ordered
 from weft.ops.op import Op
@@ -44,6 +46,7 @@ class SymbolicTensors:
         self.recorder, self.outside, self.writes = recorder, outside, writes
         self.payload_of = outside.payload_of
         self.arguments: list[Tensor] = []  # the stand-ins
+        recorder.histories.before = self._before
 
     # ---- operators
     def run(self, op: Op, args: tuple[Any, ...]) -> Any:
@@ -96,6 +99,8 @@ class SymbolicTensors:
         storage = SymbolicStorage(
             self.recorder, value, kind, None if order is None else ordered(kind.shape, order), order
         )
+        if self.recorder.histories.made is not None:
+            self.recorder.histories.made.add(storage)
         return self._tensor(SymbolicPayload(storage, (), kind), storage)
 
     def lift_fresh(self, tensor: Tensor) -> Tensor:
@@ -151,6 +156,39 @@ class SymbolicTensors:
         self.arguments.append(out)
         self.outside.python_state.keep(out)
         return out
+
+    # ---- histories
+    def note_history(self, out: Any) -> None:
+        """The tensors that a call gave have the history of the values that they have now."""
+        for tensor in out if isinstance(out, (tuple, list)) else (out,):
+            data = tensor._data if isinstance(tensor, Tensor) else None
+            if type(data) is SymbolicPayload:
+                self.recorder.histories.note_given(tensor, data.read() if data.path else data.storage.value)
+
+    def _before(self, tensor: Tensor) -> Value | bool:
+        """What a leaf or a view shows of the value that it, or its base, has the history of: that at the beginning for
+        what is from outside. True for a leaf that the function made, whose gradients end there; False where the value
+        is that of now."""
+        state, shown = tensor._autograd, self.payload_of(tensor)
+        storage = shown.storage
+        is_there = id(tensor) in self.outside.stand_ins or self.outside.is_outside(tensor)
+        if not is_there and state is not None and state.requires_grad and state.node is None:
+            return True
+        param = storage.param if storage.slot is None else storage.slot.param
+        begun = None if param is None else self.recorder.root.params[param]
+        if begun is storage.value:
+            return False
+        view = tensor._view
+        then = False if view is None or tensor.grad_fn is None else self.recorder.histories.behind(view.base)
+        if view is not None and type(then) is Value:
+            base = self.payload_of(view.base)
+            shows_that = then is base.read()
+            return not shows_that and self.operand(
+                follow(self.fresh(then, base.storage.order), path_from_base(tensor))
+            )
+        if then is True or not is_there or begun is None:
+            return then
+        return replay(Nodes(self.recorder.builder, {}), begun, shown.path)
 
     # ---- views
     def _view(self, op: Op, args: tuple[Any, ...]) -> Any:
@@ -220,31 +258,39 @@ class SymbolicTensors:
             self.store(target, payload, drawn)
             return
         node = self.recorder.emit(op, args, self.operand(args))
-        self.store(target, payload, node.output, op.is_splat)
+        behind = self.recorder.histories.of_base(target) if node in self.recorder.histories.of else False
+        self.store(target, payload, node.output, op.is_splat, behind)
 
-    def store(self, target: Tensor, payload: SymbolicPayload, value: Value, is_splat: bool = False) -> None:
-        """Put a value where a tensor lies. is_splat: all of its elements are equal (a splat)."""
+    def store(
+        self, target: Tensor, payload: SymbolicPayload, value: Value, is_splat: bool = False,
+        behind: Value | bool = False,
+    ) -> None:
+        """Put a value where a tensor lies. is_splat: all of its elements are equal (a splat). behind: of a value with a
+        history, what would be noted of an operand that shows the base."""
         storage = payload.storage
         if storage.doubles:
             storage.part_ways()
         if self.recorder.open:
             self.recorder.open[-1].note(target, payload)
         if payload.path or value.tensor_type.dtype is not payload.type.dtype:
-            value = self._written(payload, value, is_splat)
+            value = self._written(payload, value, is_splat, behind)
         storage.write(value)
         if storage.slot is not None:
             storage.slot.written = True
         self.writes.note(target)
 
-    def _written(self, payload: SymbolicPayload, value: Value, is_splat: bool) -> Value:
+    def _written(self, payload: SymbolicPayload, value: Value, is_splat: bool, behind: Value | bool) -> Value:
         """The value of a whole storage with another one where a view of it lies."""
+        base = payload.storage.value
+        if behind is not False:
+            op, rest = (STOP_GRADIENT, ()) if behind is True else (WITH_HISTORY, (behind,))
+            base = self.recorder.builder.emit(op, (base, *rest)).output
         with self.recorder.builder.active():
             new = Handle(value, self.recorder.builder)
             if value.tensor_type.dtype is not payload.type.dtype:
                 new = aten._to_copy(new, payload.type.dtype)
             whole: Handle = write_path(
-                Calls(), Handle(payload.storage.value, self.recorder.builder),
-                self._handled(payload.path), new, is_splat)
+                Calls(), Handle(base, self.recorder.builder), self._handled(payload.path), new, is_splat)
         return whole.value
 
     def _handled(self, path: Path) -> Path:
