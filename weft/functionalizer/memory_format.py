@@ -26,7 +26,7 @@ from weft.tensor.meta import MetaPayload
 from weft.tensor.modes import by_itself
 from weft.tensor.tensor import Tensor
 from weft.types import shape_env
-from weft.types.dims import Expr, evaluate
+from weft.types.dims import Dim, Expr, evaluate
 from weft.types.shape_env import ShapeEnv
 from weft.types.sym import SymInt
 
@@ -90,17 +90,19 @@ def _lies_permuted(g: Geometry) -> bool:
 
 
 def _examples(g: Geometry, env: ShapeEnv | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Sizes and strides where every symbol is at least 2: the order must be that of any call, and a size of 1 tells
-    nothing. Outside of graphs symbols are sizes that a program has yet to find.
+    """Sizes and strides where every symbol, and what is computed of symbols, is at least 2: the order must be that of
+    any call, and a size of 1 tells nothing. Outside of graphs symbols are sizes that a program has yet to find.
     """
     if env is None:
         values = {name: 3 for d in (*g.dims, *g.strides) if type(d) is Expr for name in d.symbols()}
     else:
         values = {name: max(example, 2) for name, example in env.examples.items()}
-    sizes = [
-        1 if type(d) is Expr and env is not None and env.proves_equal(d, 1) else evaluate(d, values) for d in g.dims
-    ]
-    return tuple(sizes), tuple([evaluate(s, values) for s in g.strides])
+    sizes = [1 if type(d) is Expr and env is not None and env.proves_equal(d, 1) else d for d in g.dims]
+    return tuple([_example(d, values) for d in sizes]), tuple([_example(s, values) for s in g.strides])
+
+
+def _example(d: Dim, values: dict[str, int]) -> int:
+    return max(evaluate(d, values), 2) if isinstance(d, Expr) else d
 
 
 def _descend(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
@@ -166,7 +168,9 @@ def _joint_order(operands: list[Tensor], env: ShapeEnv | None) -> Order:
         Geometry(t._data.shape, t._data.strides) if is_dense(t) else Geometry(*_examples(t._data.geometry(), env))
         for t in operands
     ]
-    dims = np.broadcast_shapes(*[g.dims for g in lie])  # type: ignore[arg-type]
+    ndim = max(g.ndim for g in lie)
+    # sizes that are equal in every call need not be in the examples: only which of them are 1 counts
+    dims = tuple([max(row) for row in zip(*[(1,) * (ndim - g.ndim) + g.dims for g in lie], strict=True)])
     strides: Any = joint_strides(dims, lie)
     return _form_of(None, dims, strides)[2]
 

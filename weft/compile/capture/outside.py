@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.autograd.hooks import hooks_on, keep_hooks
+from weft.autograd.record import gradient_edge
 from weft.compile.capture.recorder import GraphRecorder, refusal
 from weft.compile.capture.state import StateSlot, choose_base, row_of, type_of_array
 from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
@@ -51,6 +52,7 @@ class GuardedState:
         self.wants_grad: dict[int, tuple[Tensor, bool, Location | None]] = {}
         self.stand_ins: dict[int, Tensor] = {}
         self.argument_keys: dict[int, Any] = {}
+        self.histories: dict[Any, Tensor] = {}  # the tensors from outside that have one, by where their gradients flow
         # of concrete tensors by id: the array that they showed, and how the program sees it
         self._met: dict[int, tuple[Any, SymbolicPayload]] = {}
         # of detached tensors made in the function, by id: the tensor from outside
@@ -73,6 +75,8 @@ class GuardedState:
             self.wants_grad[id(tensor)] = (
                 tensor, tensor.requires_grad, self.recorder.builder.where or user_location(3)
             )
+            if tensor.requires_grad and not tensor.is_leaf:
+                self.histories[gradient_edge(tensor)] = tensor
         storage = tensor.storage()
         key = storage.address if storage.nbytes else id(storage)
         source = self._sources.get(id(tensor), tensor)

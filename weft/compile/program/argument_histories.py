@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from weft.autograd.node import Edge, Node
@@ -103,3 +104,41 @@ def take_history(tensor: Tensor, node: Node, index: int) -> None:
         adopt_history(tensor, node, index)
     else:
         rebase(tensor, _Written(((node, index),)))
+
+
+# ---- where they begin
+def end_at_what_is_given(
+    outputs: Sequence[Tensor], histories: Mapping[Edge, Tensor]
+) -> dict[int, tuple[Tensor, Tensor]]:
+    """Let the graph behind some tensors end where `histories` begin, those that tensors from outside had before the
+    call, each in a leaf. Returns the leaves and their tensors, by the ids of the leaves.
+    """
+    leaves: dict[Edge, Tensor] = {}
+
+    def ended(edge: Edge | None) -> Edge | None:
+        if edge is None or edge not in histories:
+            return edge
+        if edge not in leaves:
+            leaves[edge] = Tensor(histories[edge]._data)
+            leaves[edge]._state().requires_grad = True
+        return gradient_edge(leaves[edge])
+
+    for node in nodes_behind([out.grad_fn for out in outputs], histories):
+        if not histories.keys().isdisjoint(node.edges):
+            node.edges = tuple([ended(edge) for edge in node.edges])
+    return {id(leaf): (leaf, histories[edge]) for edge, leaf in leaves.items()}
+
+
+def nodes_behind(roots: Sequence[Any], ends: Mapping[Edge, Any] = MappingProxyType({})) -> dict[Node, None]:
+    """The nodes of the graph behind some, in the order in which a walk comes upon them. ends: edges that it leaves."""
+    found: dict[Node, None] = {}
+    stack = list(roots)
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        found[node] = None
+        for edge in node.edges:
+            if edge is not None and edge[0] not in seen and edge not in ends:
+                seen.add(edge[0])
+                stack.append(edge[0])
+    return found

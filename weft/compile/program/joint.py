@@ -19,7 +19,7 @@ from weft.autograd.saved import FREED
 from weft.compile.capture.capture import Capture
 from weft.compile.capture.symbolic import SymbolicPayload
 from weft.compile.capture.wrappers import Desugared, UnwrapBackward, desugar, resugar
-from weft.compile.program.argument_histories import Before, Given
+from weft.compile.program.argument_histories import Before, Given, end_at_what_is_given, nodes_behind
 from weft.compile.program.arguments import leaf_of
 from weft.compile.program.executable import Compiled, Interpreted, chosen
 from weft.compile.program.higher_order import input_of, version_of
@@ -71,7 +71,7 @@ def unfinished(capture: Capture, leaves: list[Any]) -> list[Tensor]:
             node = _node_of(leaf)
             if (
                 node is not None and type(node) is not Given and node not in capture.evaluator.ran
-                and not any(n.is_freed for n in _nodes_behind([node]))
+                and not any(n.is_freed for n in nodes_behind([node], capture.outside.histories))
             ):
                 found[id(leaf)] = leaf
     return list(found.values())
@@ -125,8 +125,9 @@ def record_backward(
     """Record the backward of `outputs` for symbolic tangents. Returns the record and the gradients' operands
     (None where there is none)."""
     made = {id(results[i]): i for i in made_leaves(capture, results)}
+    given = end_at_what_is_given(outputs, capture.outside.histories)
     primals = [p for p in _leaves_behind(outputs) if id(p) in made or not _is_made(capture, p)]
-    graphs = [_nodes_behind([out.grad_fn]) for out in outputs]  # taken before the run frees them
+    graphs = [nodes_behind([out.grad_fn]) for out in outputs]  # taken before the run frees them
     saving = [{n for n in nodes if _saves(n)} for nodes in graphs]
     builder = capture.recorder.builder
     start = len(builder.nodes)
@@ -142,8 +143,9 @@ def record_backward(
     variables = [{id(n.variable) for n in nodes if isinstance(n, AccumulateGrad)} for nodes in graphs]
     reach = [frozenset(i for i, p in enumerate(receivers) if id(p) in found) for found in variables]
     freed_with = [frozenset(j for j, other in enumerate(saving) if mine & other) for mine in saving]
-    places, returned = [leaf_of(p, leaves) for p in receivers], [made.get(id(p)) for p in receivers]
-    record = JointRecord(outputs, receivers, places, returned, len(seeds), reach, freed_with, spec, start)
+    received = [given[id(p)][1] if id(p) in given else p for p in receivers]
+    places, returned = [leaf_of(p, leaves) for p in received], [made.get(id(p)) for p in received]
+    record = JointRecord(outputs, received, places, returned, len(seeds), reach, freed_with, spec, start)
     return record, [capture.tensors.operand(g) for g in parts]
 
 
@@ -165,26 +167,11 @@ def _without_hooks(leaves: list[Tensor]) -> Iterator[None]:
 def _leaves_behind(outputs: list[Tensor]) -> list[Tensor]:
     """The leaves that the outputs depend on, in a fixed order."""
     found: dict[int, Tensor] = {}
-    for node in _nodes_behind([out.grad_fn for out in outputs]):
+    for node in nodes_behind([out.grad_fn for out in outputs]):
         variable = node.variable if isinstance(node, AccumulateGrad) else None
         if variable is not None:
             found.setdefault(id(variable), variable)
     return list(found.values())
-
-
-def _nodes_behind(roots: list[Any]) -> dict[Node, None]:
-    """The nodes of the graph behind some, in the order in which a walk comes upon them."""
-    found: dict[Node, None] = {}
-    stack = list(roots)
-    seen = set(stack)
-    while stack:
-        node = stack.pop()
-        found[node] = None
-        for edge in node.edges:
-            if edge is not None and edge[0] not in seen:
-                seen.add(edge[0])
-                stack.append(edge[0])
-    return found
 
 
 def _saves(node: Node) -> bool:

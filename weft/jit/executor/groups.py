@@ -14,9 +14,12 @@ from weft.ir.graph import Node, Value
 from weft.jit.executor.grouping import body_of, has_loop, work
 from weft.jit.hot import Execution
 from weft.jit.program import Parameter, Program
+from weft.runtime.storage import root_of
 from weft.support import pytree
 from weft.support.counters import counters
+from weft.tensor.dense import is_dense
 from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
 from weft.types.tensor_type import NONE, TupleType, tuple_of
 
 LEAST_WORK = 6  # operators on tensors that are worth a program of their own
@@ -56,7 +59,7 @@ class NativeGroup:
         ):
             return None
         leaves, spec = pytree.flatten((tuple(args), {}))
-        if any(v is None for v in leaves):
+        if any(v is None for v in leaves) or (modes.grad and _share_memory_with_gradients(leaves)):
             return None
         found = self._fitting(leaves, spec, args)
         if found is None:
@@ -105,6 +108,16 @@ class NativeGroup:
             return None
         self.compiled.entries.insert(0, entry)
         return entry, call
+
+
+def _share_memory_with_gradients(leaves: Sequence[Any]) -> bool:
+    """Whether one of several tensors over the same memory wants a gradient: a program's second gradient is that of the
+    memory as a whole.
+    """
+    tensors = {id(v): v for v in leaves if isinstance(v, Tensor) and is_dense(v)}.values()
+    if len(tensors) < 2 or not any([t.requires_grad for t in tensors]):
+        return False
+    return len({id(root_of(t._data)) for t in tensors}) < len(tensors)
 
 
 def _returns(results: Sequence[Any]) -> Any:
