@@ -58,18 +58,31 @@ def laid_out(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def evaluate_numbers(op: Op, args: tuple[Any, ...]) -> Any:
-    """A pointwise operator on Python numbers alone: a Python number, computed in float64, int64 or bool."""
-    rule: Any = op.type
-    wide = rule.compute_dtype(args)
-    operands = [_number(a.kind, a.default, v, wide) for a, v in zip(op.schema.arguments, args, strict=True)]
+    """A pointwise operator on Python numbers alone: a Python number, computed as Python does (64 bits)."""
+    operands = number_operands(op, args, args, np.bool_, lambda v, dtype: v if v is None else NUMPY.const(v, dtype))
     with np.errstate(all="ignore"):
-        return NUMPY.cast(np.asarray(op.scalar(NUMPY, *operands)), rule.result_dtype(args)).item()  # type: ignore[misc]
+        return np.asarray(op.scalar(NUMPY, *operands)).item()  # type: ignore[misc]
 
 
-def _number(kind: str, default: Any, value: Any, wide: DType) -> Any:
-    if kind == "Scalar" and is_default(value, default):
-        return None
-    return NUMPY.const(value, wide) if kind in ("Tensor", "Scalar") and value is not None else value
+def number_operands(
+    op: Op, args: tuple[Any, ...], types: tuple[Any, ...], read: Callable[[Any], Any],
+    cast: Callable[[Any, DType], Any],
+) -> list[Any]:
+    """What the body of a pointwise operator on numbers is given: those that it keeps as they are, read, the others
+    cast to the dtype in which it runs (floats are doubles, integers 64 bits wide). types: what its rule is asked about.
+    """
+    rule: Any = op.type
+    computed = rule.compute_dtype(types)
+    wide = dt.float64 if computed.is_floating_point else computed
+    operands: list[Any] = []
+    for argument, value in zip(op.schema.arguments, args, strict=True):
+        if argument.kind == "Scalar" and is_default(value, argument.default):
+            operands.append(None)
+        elif argument.kind in ("Tensor", "Scalar"):
+            operands.append(read(value) if argument.name in rule.keep else cast(value, wide))
+        else:
+            operands.append(value)
+    return operands
 
 
 def is_default(value: Any, default: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from weft.ir.builder import type_of_operand
 from weft.ir.graph import Node, Operand, Value
-from weft.ops.compute import is_default
+from weft.ops import compute
 from weft.ops.rules import Pointwise
 from weft.passes.effects import KEPT
 from weft.support.errors import WeftError
@@ -99,18 +99,8 @@ def is_native_number(node: Node) -> bool:
 
 def number_operands(node: Node, read: Callable[[Operand], Any], cast: Callable[[Any, DType], Any]) -> list[Any]:
     """What the body of a node on numbers is given: operands read and cast to the dtype in which it runs."""
-    rule = node.op.type
-    assert isinstance(rule, Pointwise)
-    compute = number_compute_dtype(rule, tuple(type_of_operand(a) for a in node.args))
-    operands: list[Any] = []
-    for argument, a in zip(node.op.schema.arguments, node.args, strict=True):
-        if argument.kind == "Scalar" and is_default(a, argument.default):
-            operands.append(None)
-        elif argument.kind in ("Tensor", "Scalar"):
-            operands.append(read(a) if argument.name in rule.keep else cast(read(a), compute))
-        else:
-            operands.append(a)
-    return operands
+    types = tuple([type_of_operand(a) for a in node.args])
+    return compute.number_operands(node.op, node.args, types, read, lambda a, dtype: cast(read(a), dtype))
 
 
 def _operand_dtype(operand: Operand) -> DType:
@@ -119,9 +109,3 @@ def _operand_dtype(operand: Operand) -> DType:
     if isinstance(operand, (bool, Expr)):
         return dt.bool_ if isinstance(operand, bool) else dt.int64
     return dt.float64 if isinstance(operand, float) else dt.int64 if isinstance(operand, int) else _refuse()
-
-
-def number_compute_dtype(rule: Pointwise, args: tuple[Any, ...]) -> DType:
-    """The dtype in which a pointwise body runs on numbers: floats are doubles, integers 64 bits wide."""
-    dtype = rule.compute_dtype(args)
-    return dt.float64 if dtype.is_floating_point else dtype

@@ -96,3 +96,12 @@ def test_errors_still_come_from_the_type_rule() -> None:
     weft.where(x > 0, x, x)
     with pytest.raises(RuntimeError, match="size of tensor"):
         weft.where(x > 0, x, y)
+
+
+@pytest.mark.parametrize("number", [2, 0.1, 3.0])
+def test_numbers_alone_are_computed_as_python_does(number: float) -> None:
+    """A quotient or a root of integers is no float32 on its way."""
+    assert aten.div(1, number) == 1 / number
+    assert aten.sqrt(number) == math.sqrt(number)
+    assert aten.lt(number, 3) is (number < 3)
+    assert type(aten.mul(number, 2)) is type(number)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft.catalogue.random.factories import normal_values, uniform_values
-from weft.ops.op import define
+from weft.catalogue.random.factories import fills, normal_values, uniform_values
 from weft.ops.packet import aten
 from weft.support.errors import StateError
 from weft.types import dtype as dt
@@ -39,28 +38,15 @@ def _geometric(self: Any, p: Any, generator: Any) -> Any:
     return aten._to_copy(aten.clamp_min(aten.ceil(drawn), 1), dtype=self.dtype)
 
 
-for _name, _arguments, _words, _make in (
-    ("cauchy", "float median=0, float sigma=1", "Cauchy numbers with a median and a half width", _cauchy),
-    (
-        "log_normal", "float mean=1, float std=2",
-        "Exponentials of normal numbers with a mean and a standard deviation", _log_normal,
-    ),
-):
-    define(
-        f"aten::{_name}(Tensor self, {_arguments}, *, Generator? generator=None) -> Tensor",
-        f"{_words}, with self's size and dtype.",
-        type=lambda self, first, second, generator: self,
-        decompose=_make,
-        effect="random",
-        public=("Tensor",),
-        inplace=True,
-    )
-define(
-    "aten::geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor",
-    "How many trials with success probability p it takes to succeed, with self's size and dtype.",
-    type=lambda self, p, generator: self,
-    decompose=_geometric,
-    effect="random",
-    public=("Tensor",),
-    inplace=True,
+fills(
+    "cauchy(float median=0, float sigma=1)",
+    "Cauchy numbers with a median and a half width, with self's size and dtype.", _cauchy,
+)
+fills(
+    "log_normal(float mean=1, float std=2)",
+    "Exponentials of normal numbers with a mean and a standard deviation, with self's size and dtype.", _log_normal,
+)
+fills(
+    "geometric(float p)",
+    "How many trials with success probability p it takes to succeed, with self's size and dtype.", _geometric,
 )

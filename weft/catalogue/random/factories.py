@@ -248,3 +248,20 @@ define(
     out=True,
     public=("weft",),
 )
+
+
+# ---- draws with parameters
+def fills(head: str, doc: str, values: Callable[..., Any]) -> Op:
+    """An operator whose result has self's size and dtype, and random numbers: `values(self, ..., generator)`. Its
+    in-place form is a method. head: name and arguments of its own, `cauchy(float median=0, float sigma=1)`."""
+    name, _, arguments = head[:-1].partition("(")
+    own = f", {arguments}" if arguments else ""
+    return define(
+        f"aten::{name}(Tensor self{own}, *, Generator? generator=None) -> Tensor",
+        doc,
+        type=lambda self, *rest: self,
+        decompose=values,
+        effect="random",
+        public=("Tensor",),
+        inplace=True,
+    )

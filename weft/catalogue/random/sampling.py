@@ -10,6 +10,7 @@ from weft.catalogue.pointwise.arithmetic import add
 from weft.catalogue.random.factories import (
     OPTIONS,
     checked_size,
+    fills,
     float_dtype,
     normal_values,
     uniform_values,
@@ -96,14 +97,9 @@ def _exponential(self: Any, lambd: Any, generator: Any) -> Any:
     return aten.log1p(-uniform_values(self.dims, self.dtype, generator)) / -lambd
 
 
-define(
-    "aten::uniform(Tensor self, float from=0.0, float to=1.0, *, Generator? generator=None) -> Tensor",
-    "Random numbers, uniform in [from, to), with self's size and dtype.",
-    type=lambda self, low, high, generator: self,
-    decompose=_scaled_uniform,
-    effect="random",
-    public=("Tensor",),
-    inplace=True,
+fills(
+    "uniform(float from=0.0, float to=1.0)", "Random numbers, uniform in [from, to), with self's size and dtype.",
+    _scaled_uniform,
 )
 define(
     "aten::normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
@@ -142,35 +138,22 @@ define(
     effect="random",
     public=("weft",),
 )
-define(
-    "aten::normal.self(Tensor self, float mean=0.0, float std=1.0, *, Generator? generator=None) -> Tensor",
-    "Normal random numbers with self's size and dtype.",
-    type=lambda self, mean, std, generator: self,
-    decompose=lambda self, mean, std, generator: _scaled_normal(self.dims, mean, std, self.dtype, generator),
-    effect="random",
-    public=("Tensor",),
-    inplace=True,
+fills(
+    "normal.self(float mean=0.0, float std=1.0)", "Normal random numbers with self's size and dtype.",
+    lambda self, mean, std, generator: _scaled_normal(self.dims, mean, std, self.dtype, generator),
 )
-define(
-    "aten::exponential(Tensor self, float lambd=1.0, *, Generator? generator=None) -> Tensor",
+fills(
+    "exponential(float lambd=1.0)",
     "Exponentially distributed random numbers with rate `lambd`, with self's size and dtype.",
-    type=lambda self, lambd, generator: self,
-    decompose=_exponential,
-    effect="random",
-    public=("Tensor",),
-    inplace=True,
+    _exponential,
 )
-define(
-    "aten::random.from(Tensor self, int from, int? to, *, Generator? generator=None) -> Tensor",
+fills(
+    "random.from(int from, int? to)",
     "Random integers in [from, to), with self's size and dtype; without `to`, up to the largest that the dtype "
     "holds exactly.",
-    type=lambda self, low, high, generator: self,
-    decompose=lambda self, low, high, generator: whole_like(
+    lambda self, low, high, generator: whole_like(
         self, low, _largest_whole(self.dtype) if high is None else high, None, generator
     ),
-    effect="random",
-    public=("Tensor",),
-    inplace=True,
 )
 
 
@@ -181,23 +164,13 @@ def _largest_whole(dtype: DType) -> int:
     return 2 if dtype is dt.bool_ else int(np.iinfo(dtype.numpy).max) + (0 if dtype is dt.int64 else 1)
 
 
-define(
-    "aten::random.to(Tensor self, int to, *, Generator? generator=None) -> Tensor",
-    "Random integers in [0, to), with self's size and dtype.",
-    type=lambda self, to, generator: self,
-    decompose=lambda self, to, generator: whole_like(self, 0, to, None, generator),
-    effect="random",
-    public=("Tensor",),
-    inplace=True,
+fills(
+    "random.to(int to)", "Random integers in [0, to), with self's size and dtype.",
+    lambda self, to, generator: whole_like(self, 0, to, None, generator),
 )
-define(
-    "aten::random(Tensor self, *, Generator? generator=None) -> Tensor",
-    "Random integers from 0 to the largest that self's dtype holds exactly.",
-    type=lambda self, generator: self,
-    decompose=lambda self, generator: whole_like(self, 0, _largest_whole(self.dtype), None, generator),
-    effect="random",
-    public=("Tensor",),
-    inplace=True,
+fills(
+    "random()", "Random integers from 0 to the largest that self's dtype holds exactly.",
+    lambda self, generator: whole_like(self, 0, _largest_whole(self.dtype), None, generator),
 )
 
 

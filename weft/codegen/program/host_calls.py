@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from weft.ir.graph import Node, Value
 from weft.ir.interpreter import resolve, run_node
 from weft.ops import array as _rule_runner  # noqa: F401  # lets evaluate run decompositions
-from weft.ops.compute import evaluate, is_default, laid_out
+from weft.ops.compute import evaluate, evaluate_numbers, laid_out
 from weft.ops.op import Op
 from weft.ops.rules import Pointwise
-from weft.ops.scalar_numpy import NUMPY
-from weft.plan.numbers import number_compute_dtype
 from weft.runtime.program import HostFunction
 
 NUMBERS = (int, float, bool)
@@ -46,21 +42,5 @@ def _block_function(node: Node, inputs: tuple[Value, ...]) -> HostFunction:
 def evaluate_node(op: Op, args: tuple[Any, ...]) -> Any:
     """The operator's value; of numbers alone, a number, computed as Python does (64 bits)."""
     if op.scalar is not None and isinstance(op.type, Pointwise) and all(isinstance(a, NUMBERS) for a in args):
-        return evaluate_number(op, args)
+        return evaluate_numbers(op, args)
     return evaluate(op, laid_out(op, args))
-
-
-def evaluate_number(op: Op, args: tuple[Any, ...]) -> Any:
-    """A pointwise entry on Python numbers: a Python number."""
-    assert op.scalar is not None and isinstance(op.type, Pointwise)
-    compute = number_compute_dtype(op.type, args)
-    operands: list[Any] = []
-    for argument, value in zip(op.schema.arguments, args, strict=True):
-        if argument.kind == "Scalar" and is_default(value, argument.default):
-            operands.append(None)
-        elif argument.kind in ("Tensor", "Scalar"):
-            operands.append(np.bool_(value) if argument.name in op.type.keep else NUMPY.const(value, compute))
-        else:
-            operands.append(value)
-    with np.errstate(all="ignore"):
-        return op.scalar(NUMPY, *operands).item()
