@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from weft.layers.devices import is_at
 from weft.ops.geometry import repeats_elements
 from weft.ops.op import Out
 from weft.support.errors import ArgumentError, DTypeError, StateError
+from weft.tensor.backend import tensors_in
 from weft.tensor.dense import payload_of
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -46,20 +46,12 @@ def write_out(name: str, takes: Out, result: Tensor, out: Tensor, args: tuple[An
 
 def no_history(name: str, args: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
     """The arguments of a call with out=, none of which may want a gradient, nor may the outputs. Raises StateError."""
-    if modes.grad and any(t.requires_grad for t in _tensors((args, out))):
+    if modes.grad and any(t.requires_grad for t in tensors_in((args, out))):
         raise StateError(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, "
             "but one of the arguments requires grad."
         )
     return args
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for v in value:
-            yield from _tensors(v)
 
 
 def _check_places(name: str, out: Tensor) -> None:
@@ -72,7 +64,7 @@ def _check_places(name: str, out: Tensor) -> None:
 
 def _check_apart(name: str, out: Tensor, args: tuple[Any, ...]) -> None:
     payload = payload_of(out)
-    for t in _tensors(args):
+    for t in tensors_in(args):
         if t is out or payload.shares_memory(t._data):
             raise StateError(
                 f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to "

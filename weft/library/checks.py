@@ -11,9 +11,10 @@ import weft.library.registry as registry
 import weft.testing
 from weft.compile.driver import CompiledFunction
 from weft.library.operators import UserOperator
-from weft.library.values import fits, tensors_of, types_in, types_of
+from weft.library.values import fits, types_in, types_of
 from weft.support import pytree
 from weft.support.errors import StateError, ValueProblem
+from weft.tensor.backend import tensors_in
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
@@ -76,13 +77,13 @@ def _schema(user: UserOperator, args: Any, kwargs: Any, tolerance: Any) -> None:
     for name, now, then in pairs:
         if name in allowed:
             continue
-        for a, b in zip(tensors_of((now,)), tensors_of((then,)), strict=True):
+        for a, b in zip(tensors_in((now,)), tensors_in((then,)), strict=True):
             if not np.array_equal(a.numpy(), b.numpy(), equal_nan=a.dtype.is_floating_point):
                 raise StateError(f"argument {name} is written into, and the schema {user.schema} does not say so")
 
 
 def _autograd(user: UserOperator, args: Any, kwargs: Any, tolerance: Any) -> None:
-    wants = any(t.requires_grad for t in tensors_of((*args, *kwargs.values()))) and not user.mutated
+    wants = any(t.requires_grad for t in tensors_in((*args, *kwargs.values()))) and not user.mutated
     if wants and user.backward is None and user.on_autograd is None and user.composite is None:
         raise StateError("an argument requires grad and no gradient is registered (register_autograd)")
 
@@ -92,15 +93,15 @@ def _fake(user: UserOperator, args: Any, kwargs: Any, tolerance: Any) -> None:
     _, bound, _ = user.overload.calls.resolve(tuple(given), named)
     promised = user.types(*[types_of(b) for b in bound])
     made = user.overload(*given, **named)
-    for t, r in zip(types_in((promised,)), tensors_of((made,)), strict=True):
+    for t, r in zip(types_in((promised,)), tensors_in((made,)), strict=True):
         if t.dtype is not r.dtype or not fits(t.shape, r.shape):
             raise StateError(f"register_fake promises {t}, the implementation gave {r.type_}")
 
 
 def _compiled(user: UserOperator, args: Any, kwargs: Any, tolerance: Any) -> None:
     def step(given: Any, named: Any) -> Any:
-        out = tensors_of((user.overload(*given, **named),))
-        leaves = [t for t in tensors_of((*given, *named.values())) if t.requires_grad]
+        out = tensors_in((user.overload(*given, **named),))
+        leaves = [t for t in tensors_in((*given, *named.values())) if t.requires_grad]
         total = [o.sum() for o in out if o.requires_grad]
         if not total or not leaves or not modes.grad:
             return out, []
@@ -109,7 +110,7 @@ def _compiled(user: UserOperator, args: Any, kwargs: Any, tolerance: Any) -> Non
     eager = _copies((args, kwargs), True)
     compiled = _copies((args, kwargs), True)
     expected, got = step(*eager), CompiledFunction(step)(*compiled)
-    for a, b in zip(tensors_of((*got, compiled)), tensors_of((*expected, eager)), strict=True):
+    for a, b in zip(tensors_in((*got, compiled)), tensors_in((*expected, eager)), strict=True):
         weft.testing.assert_close(a, b, **tolerance)
 
 

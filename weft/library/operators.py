@@ -27,7 +27,6 @@ from weft.library.values import (
     joined,
     pairs,
     separated,
-    tensors_of,
     types_in,
     types_of,
 )
@@ -36,6 +35,7 @@ from weft.ops.packet import Overload, overload_of, renew
 from weft.ops.schema import Schema
 from weft.runtime.storage import root_of
 from weft.support.errors import StateError, Unsupported
+from weft.tensor.backend import tensors_in
 from weft.tensor.modes import Floor, by_itself, modes, no_grad
 from weft.types.dims import Expr
 
@@ -107,7 +107,7 @@ class UserOperator:
             if self.on_autograd is not None:
                 return self._above(args)
             has_level = modes.special is not None and hasattr(modes.special[-1], "apply_function")
-            if has_level or (modes.grad and any([t.requires_grad for t in tensors_of(args)])):
+            if has_level or (modes.grad and any([t.requires_grad for t in tensors_in(args)])):
                 return call_function(self, args)
         return self.compute(go_on, args)
 
@@ -168,13 +168,13 @@ class UserOperator:
     def _checked(self, out: Any, args: Args) -> Any:
         """The results as the schema has them. Raises StateError where one is an argument, or shows memory of one."""
         results = self.results(out)
-        seen = [id(root_of(t._data)) for t in tensors_of(args) if type(t._data) is np.ndarray]
+        seen = [id(root_of(t._data)) for t in tensors_in(args) if type(t._data) is np.ndarray]
         made: list[Any] = []
         for r, at in zip(results, self.given_back, strict=True):
             if at is not None:
                 made.append(args[at])
                 continue
-            for t in tensors_of((r,)):
+            for t in tensors_in((r,)):
                 if type(t._data) is np.ndarray and id(root_of(t._data)) in seen and t._data.size:
                     raise StateError(_ALIAS.format(name=self.schema.base))
                 seen.append(id(root_of(t._data)))
@@ -256,7 +256,7 @@ class UserOperator:
         """Results as arrays. Raises StateError where the fake implementation promised others: memory is laid out by
         it."""
         promised = self.types(*[types_of(g) for g in given]) if self.schema.returns else ()
-        for t, r in zip(types_in((promised,)), tensors_of((out,)), strict=False):
+        for t, r in zip(types_in((promised,)), tensors_in((out,)), strict=False):
             if t.dtype is not r.dtype or not fits(t.shape, r.shape):
                 raise StateError(
                     f"{self.schema.name}: register_fake promises {t}, the implementation gave {r.type_}"

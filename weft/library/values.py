@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.ops.schema import Argument
+from weft.tensor.backend import tensors_in
 from weft.tensor.device import Device
 from weft.tensor.tensor import Tensor
 from weft.types.tensor_type import TensorType
@@ -18,17 +19,6 @@ def as_given(argument: Argument, value: Any) -> Any:
     if type(value) is tuple:
         return list(value)
     return Device(value) if argument.kind == "Device" and value is not None else value
-
-
-def tensors_of(args: Iterable[Any]) -> list[Tensor]:
-    """The tensors among values, those in lists included."""
-    found: list[Tensor] = []
-    for a in args:
-        if isinstance(a, Tensor):
-            found.append(a)
-        elif isinstance(a, (tuple, list)):
-            found.extend(tensors_of(a))
-    return found
 
 
 def types_in(values: Iterable[Any]) -> list[TensorType]:
@@ -82,7 +72,7 @@ def separated(joint: Any) -> list[Any]:
 
 def device_of(args: Iterable[Any]) -> str:
     """The type of the device that an operator's tensors are on."""
-    found = tensors_of(args)
+    found = tensors_in(args)
     return found[0].device.type if found else "cpu"
 
 

@@ -144,6 +144,6 @@ def tensors_in(args: Iterable[Any]) -> list[Tensor]:
     for a in args:
         if isinstance(a, Tensor):
             found.append(a)
-        elif type(a) in (tuple, list):
+        elif isinstance(a, (tuple, list)):
             found.extend(tensors_in(a))
     return found

@@ -13,8 +13,7 @@ from weft.ir.python_calls import PYTHON_CALL
 from weft.passes.dce import dce
 from weft.passes.open_opaque import open_opaque
 from weft.passes.rebuild import append
-from weft.types.dims import Expr
-from weft.types.tensor_type import TensorType
+from weft.passes.unbacked import mentioned_by
 
 Place = tuple[bool, int]  # of a value between two parts: the memory of an input, or a slot of the call's frame
 
@@ -139,7 +138,7 @@ class _Cut:
             part.given = [self._place(v) if isinstance(v, Value) else v for v in call.args[1]]
             part.made = [self._slot(v) for v in call.outputs]
         part.held = [self.texts[v] for v in self.holder]
-        part.mentioned = {name for node in nodes for name in _symbols_of(node)}
+        part.mentioned = {name for node in nodes for name in mentioned_by(node)}
         return part
 
     def _graph(self, name: str, params: list[Value], block: Block, writes: list[tuple[int, int]]) -> Graph:
@@ -167,16 +166,3 @@ class _Cut:
     def _place(self, value: Value) -> Place:
         held = next((i for i, v in enumerate(self.holder) if v is value), None)
         return (False, self.slots[value]) if held is None else (True, held)
-
-
-def _symbols_of(node: Node) -> Iterable[str]:
-    """The symbols in a node's arguments, and in the sizes of its results."""
-    pending: list[Any] = [*node.args, *(v.type for v in node.outputs)]
-    while pending:
-        found = pending.pop()
-        if isinstance(found, Expr):
-            yield from found.symbols()
-        elif isinstance(found, tuple):
-            pending += found
-        elif isinstance(found, TensorType):
-            pending += found.dims or ()

@@ -46,13 +46,13 @@ class BatchingCode(Code):
 
     def _loop(self, node: Node) -> Step:
         """A loop of which all examples make the same steps."""
-        reads = [self._read(a) for a in node.args[:3]]
+        read = self.reader(node.args[:3])
         body = self._block(node.blocks[0])
         outputs = [self._place(v) for v in node.outputs]
         index, *carried = body.params
 
         def repeat(registers: Registers) -> None:
-            trip, going, values = (_read(registers, r) for r in reads)
+            trip, going, values = read(registers)
             step = 0
             while going and step < trip:
                 registers[index] = step
@@ -102,7 +102,3 @@ def _of_all(called: Callable[..., Any], given: Sequence[Any], at_once: bool) -> 
         except AsksForAValue:
             pass
     return example_by_example(called, args)
-
-
-def _read(registers: Registers, read: Any) -> Any:
-    return registers[read] if isinstance(read, int) else tuple([_read(registers, part) for part in read])

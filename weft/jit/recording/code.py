@@ -102,7 +102,6 @@ class RecordingCode(Code):
 
     def _loop(self, node: Node) -> Step:
         in_python = super()._step(node)
-        reads = [self._read(a) for a in node.args[:3]]
         body = self.blocks[node.blocks[0]]
         outputs = [self._place(v) for v in node.outputs]
         index, *carried = body.params
@@ -111,7 +110,7 @@ class RecordingCode(Code):
         outer = [self.places[v] for v in node.blocks[0].free_values()]
         steps_surely = following[0] is True
         fills = self.may_widen or any(writes_or_shows(n.op) or n.op in _CALLS for n in node.blocks[0].walk())
-        read = _values(reads)
+        read = self.reader(node.args[:3])
 
         def repeat(registers: Registers) -> None:
             trip, going, values = read(registers)
@@ -132,7 +131,7 @@ class RecordingCode(Code):
                 return goes_on, results
 
             try:
-                found = WhenRun(trip, going, values, goes_round, step, fills, node.where).record()
+                found = WhenRun(trip, going, list(values), goes_round, step, fills, node.where).record()
             except NotRecorded:
                 if type(trip) in (RunTime, SymInt) or type(going) in (RunTime, Asked):
                     raise
@@ -146,15 +145,6 @@ class RecordingCode(Code):
 
 def _is_symbolic(value: Any) -> bool:
     return isinstance(value, Tensor) and not value._data.has_bytes
-
-
-def _values(reads: list[Any]) -> Callable[[Registers], tuple[Any, Any, list[Any]]]:
-    def value(registers: Registers, read: Any) -> Any:
-        return registers[read] if isinstance(read, int) else tuple([value(registers, part) for part in read])
-
-    return lambda registers: (
-        value(registers, reads[0]), value(registers, reads[1]), list(value(registers, reads[2]))
-    )
 
 
 def at_its_line(step: Step, where: Location | None) -> Step:

@@ -44,7 +44,9 @@ def gru_step(gates: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None)
 class _Cell(Module):
     _gates = 1
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool, device: Any, dtype: Any) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         rows = self._gates * hidden_size
@@ -119,11 +121,6 @@ class LSTMCell(_Cell):
 
     _gates = 4
 
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, device, dtype)
-
     @overridable
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         gates, is_single, (hidden, cell) = self._prepared(input, (None, None) if hx is None else tuple(hx))
@@ -135,11 +132,6 @@ class GRUCell(_Cell):
     """h' of a gated recurrent unit. input: [n, input_size] or [input_size]."""
 
     _gates = 3
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, device, dtype)
 
     @overridable
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
