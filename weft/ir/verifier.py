@@ -221,6 +221,8 @@ class _Verifier:
 
     def _if(self, node: Node) -> None:
         _check_truth(node, node.args[0])
+        if len(node.blocks) != 2:
+            raise _Broken(f"prim::If has {len(node.blocks)} blocks, should have 2", node)
         for which, block in zip(("first", "second"), node.blocks, strict=False):
             if block.params or len(block.results) != len(node.outputs):
                 raise _Broken(
@@ -252,6 +254,8 @@ class _Verifier:
 
     def _loop(self, node: Node) -> None:
         trip, condition, carried, xs, _ = node.args
+        if len(node.blocks) != 1:
+            raise _Broken(f"prim::Loop has {len(node.blocks)} blocks, should have 1", node)
         (block,) = node.blocks
         stacked = len(node.outputs) - len(carried)
         if (

@@ -84,11 +84,11 @@ class Graph:
     # ---- changes
     def create(self, kind: str, inputs: Sequence[Any] = (), outputs: int = 1) -> Node:
         """A node that stands nowhere yet: `graph.insertNode(graph.create("aten::relu", [x]))`. Inputs are values, and
-        numbers, texts and None as they are. Raises ArgumentError for an operator that there is not, and for
-        arguments that it does not take.
+        numbers, texts and None as they are. prim::If has as many results as `outputs` says, and `addBlock` gives it
+        its blocks. Raises ArgumentError for an operator that there is not, and for arguments that it does not take.
         """
         self._change()
-        nodes, results = edits.new_nodes(kind, [self._operand(v) for v in inputs])
+        nodes, results = edits.new_nodes(kind, [self._operand(v) for v in inputs], outputs)
         owner = next(n for n in nodes if any(v in n.outputs for v in results)) if results else nodes[-1]
         self._created[owner] = nodes
         return Node(self, owner)
@@ -174,6 +174,15 @@ class Graph:
         block.nodes = (*block.nodes[:at], *block.nodes[at + 1 :])
         block, at = edits.place_of(self._ir, other)
         edits.put(block, at + behind, [node])
+
+    def _block(self, block: core.Block) -> Block:
+        return Block(self, block)
+
+    def _owner(self, block: core.Block) -> core.Node | None:
+        """The node that a block belongs to, one that stands nowhere yet included; None for the top block."""
+        waiting = (n for nodes in self._created.values() for n in nodes)
+        inside = (n for node in waiting for n in (node, *(m for b in node.blocks for m in b.walk())))
+        return next((n for n in (*self._ir.walk(), *inside) if any(b is block for b in n.blocks)), None)
 
     def _operand(self, given: Any) -> core.Operand:
         """A value, or a constant, as an operand."""

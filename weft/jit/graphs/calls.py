@@ -65,6 +65,9 @@ def call_by_name(ctx: Context, at: ast.AST, kind: str, args: list[Simple]) -> li
 
 def _language(ctx: Context, at: ast.AST, own: str, args: list[Simple]) -> list[Simple] | None:
     op = OPS[own]
+    if op.schema.arguments and op.schema.arguments[0].name == "elements":  # they are given one by one
+        given = tuple(a.operand for a in args)
+        args = args if any(isinstance(a, tuple) for a in given) else [Simple(given, tt.ANY)]
     if len(args) > len(op.schema.arguments):
         return None
     operands = [a.operand for a in args] + [a.default for a in op.schema.arguments[len(args) :]]

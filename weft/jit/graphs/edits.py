@@ -7,9 +7,11 @@ program.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator, Sequence
 
 from weft.ir import graph as core
+from weft.ir.structure import IF, LOOP
 from weft.jit.errors import CompileError
 from weft.jit.frontend.compile import Linker, compile_python, names_in
 from weft.jit.frontend.context import Context
@@ -18,14 +20,24 @@ from weft.jit.graphs.calls import call_by_name
 from weft.jit.matching import type_of_operand
 from weft.jit.program import Program
 from weft.jit.source import Source
+from weft.ops.op import Op
 from weft.support.errors import ArgumentError, StateError
+from weft.types.tensor_type import INT, TENSOR, Type, unify
+
+WITH_BLOCKS = {str(op.name): op for op in (IF, LOOP)}
+WANTED = {IF: "a condition", LOOP: "a number of steps, a condition, and the carried values"}
 
 
-def new_nodes(kind: str, args: Sequence[core.Operand]) -> tuple[list[core.Node], list[core.Operand]]:
+def new_nodes(
+    kind: str, args: Sequence[core.Operand], outputs: int = 1
+) -> tuple[list[core.Node], list[core.Operand]]:
     """The nodes that call an operator (one, or several where it gives several results), with what they result in.
 
     Raises ArgumentError for an operator that there is not, and for arguments that it does not take.
     """
+    if kind in WITH_BLOCKS:
+        node = with_blocks(WITH_BLOCKS[kind], args, outputs)
+        return [node], list(node.outputs)
     program = Program("created")
     linker = Linker(program, names_in({}), compile_python)
     ctx = Context("created", Source("<graph>", kind), lambda name, node: None, linker)
@@ -38,6 +50,55 @@ def new_nodes(kind: str, args: Sequence[core.Operand]) -> tuple[list[core.Node],
     except ArgumentError as problem:
         raise ArgumentError(f"create: {problem}") from None
     return ctx.builder.nodes, [r.operand for r in results]
+
+
+def with_blocks(op: Op, args: Sequence[core.Operand], outputs: int) -> core.Node:
+    """A node prim::If or prim::Loop that has no block yet; of a loop the carried values say what it results in. Raises
+    ArgumentError for another number of inputs.
+    """
+    least = 1 if op is IF else 2
+    if len(args) < least or (op is IF and len(args) > 1):
+        raise ArgumentError(f"create: {op.name} takes {WANTED[op]}, {len(args)} inputs were given")
+    if op is IF:
+        return core.Node(op, tuple(args), (TENSOR,) * outputs)
+    carried = tuple(args[2:])
+    return core.Node(op, (args[0], args[1], carried, (), False), tuple(map(type_of_operand, carried)))
+
+
+def type_of_param(owner: core.Node, at: int) -> Type:
+    """The type of a new parameter of a node's block."""
+    if owner.op is not LOOP:
+        return TENSOR
+    carried = owner.args[2]
+    return INT if at == 0 else type_of_operand(carried[at - 1]) if at <= len(carried) else TENSOR
+
+
+def settle_results(owner: core.Node) -> None:
+    """Give the results of prim::If the types of what its blocks yield so far, those of prim::Loop the types of the
+    carried values.
+    """
+    sources = [b.results for b in owner.blocks] if owner.op is IF else [owner.args[2]] if owner.op is LOOP else []
+    for i, value in enumerate(owner.outputs):
+        kinds = [type_of_operand(source[i]) for source in sources if i < len(source)]
+        if kinds:
+            value.type = functools.reduce(unify, kinds)
+
+
+def add_input(node: core.Node, operand: core.Operand) -> None:
+    """Put an operand at the end of the list that a node takes. Raises ArgumentError for a node that takes none."""
+    at = next((i for i, a in enumerate(node.args) if isinstance(a, tuple)), None)
+    if at is None:
+        raise ArgumentError(f"addInput: {node.op.name} takes no list; create it with all of its inputs")
+    node.take((*node.args[:at], (*node.args[at], operand), *node.args[at + 1 :]))
+
+
+def take_out_result(graph: core.Graph, node: core.Node, at: int) -> None:
+    """Take a result of a node away. Raises StateError if something uses it."""
+    if next(uses_of(graph, node.outputs[at]), None) is not None:
+        raise StateError(f"eraseOutput: result {at} of {node.op.name} is used; replaceAllUsesWith first")
+    node.outputs = (*node.outputs[:at], *node.outputs[at + 1 :])
+    for i, value in enumerate(node.outputs):
+        value.index = i
 
 
 def blocks_of(block: core.Block) -> Iterator[core.Block]:

@@ -11,10 +11,11 @@ from weft.ir import graph as core
 from weft.ir.kinds import type_of_immediate
 from weft.ir.printer import immediate_text
 from weft.jit.graphs import edits
+from weft.jit.graphs.changes import Changes, Shown
 from weft.jit.matching import constant_of, matches, type_of_operand
 from weft.jit.symbol import Symbol
 from weft.support.errors import ArgumentError
-from weft.types.tensor_type import Type
+from weft.types.tensor_type import TENSOR, Type
 
 if TYPE_CHECKING:
     from weft.jit.graph import Graph
@@ -37,20 +38,7 @@ class Listed(list[T]):
         return itertools.islice(super().__iter__(), self.taken, None)
 
 
-class _Shown:
-    """Something of a graph. Two that show the same thing are equal."""
-
-    def __init__(self, graph: Graph, shown: Any) -> None:
-        self._graph, self._shown = graph, shown
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and isinstance(other, _Shown) and self._shown is other._shown
-
-    def __hash__(self) -> int:
-        return id(self._shown)
-
-
-class Value(_Shown):
+class Value(Shown):
     """A value of a graph: a result of a node, or a parameter of a block."""
 
     def type(self) -> Type:
@@ -69,6 +57,12 @@ class Value(_Shown):
         """Give it a name in the text."""
         self._graph._change()
         self._shown.name = name
+
+    def setType(self, kind: Type) -> Value:
+        """Say what its type is."""
+        self._graph._change()
+        self._shown.type = kind
+        return self
 
     def toIValue(self) -> Any:
         """The value, where it is known while compiling; else None."""
@@ -127,7 +121,7 @@ class Constant(Value):
         return self.debugName()
 
 
-class Node(_Shown):
+class Node(Changes):
     """One operator call."""
 
     def kind(self) -> Symbol:
@@ -227,31 +221,6 @@ class Node(_Shown):
         return letter if letter not in ("", "s") or isinstance(value, str) else "ival"
 
     # ---- changes
-    def insertBefore(self, other: Node) -> Node:
-        """Put this node, which `graph.create` made, before another one."""
-        return self._insert(other, 0)
-
-    def insertAfter(self, other: Node) -> Node:
-        """Put this node, which `graph.create` made, behind another one."""
-        return self._insert(other, 1)
-
-    def moveBefore(self, other: Node) -> None:
-        """Take this node from where it stands, and put it before another one."""
-        self._graph._move(self._shown, other._shown, 0)
-
-    def moveAfter(self, other: Node) -> None:
-        """Take this node from where it stands, and put it behind another one."""
-        self._graph._move(self._shown, other._shown, 1)
-
-    def _insert(self, other: Node, behind: int) -> Node:
-        block, at = edits.place_of(self._graph.ir, other._shown)
-        return self._graph._put(self, block, at + behind)
-
-    def destroy(self) -> None:
-        """Take the node out. Raises StateError if something still uses a result of it."""
-        self._graph._change()
-        edits.take_out(self._graph.ir, self._shown)
-
     def replaceInput(self, i: int, value: Value) -> Value:
         """Exchange an input; the one that was there is returned."""
         before = self.inputsAt(i)
@@ -344,7 +313,7 @@ class BorderNode(ConstantNode):
         return f"{self._kind}(...)"
 
 
-class Block(_Shown):
+class Block(Shown):
     """A sequence of nodes with parameters and results."""
 
     def nodes(self) -> Listed[Node]:
@@ -384,10 +353,26 @@ class Block(_Shown):
         """Put a node, which `graph.create` made, at the beginning."""
         return self._graph._put(node, self._shown, 0)
 
+    def owningNode(self) -> Node | None:
+        """The node that it is a block of; None for the top block of a graph."""
+        found = self._graph._owner(self._shown)
+        return None if found is None else Node(self._graph, found)
+
+    def addInputToBlock(self, name: str = "") -> Value:
+        """One more parameter: of a loop's block the index, then the carried values in order."""
+        self._graph._change()
+        owner = self._graph._owner(self._shown)
+        made = core.Value(TENSOR if owner is None else edits.type_of_param(owner, len(self._shown.params)), name)
+        self._shown.params = (*self._shown.params, made)
+        return Value(self._graph, made)
+
     def registerOutput(self, value: Value) -> int:
-        """One more result; its place."""
+        """One more result; its place. A result of the node that the block belongs to is of its type."""
         self._graph._change()
         self._shown.results = (*self._shown.results, value._operand())
+        owner = self._graph._owner(self._shown)
+        if owner is not None:
+            edits.settle_results(owner)
         return len(self._shown.results) - 1
 
     def eraseOutput(self, i: int) -> None:
