@@ -32,7 +32,7 @@ def count_dependencies(roots: list[Node], border: Collection[Edge]) -> dict[Node
 
 def present(edges: tuple[Edge | None, ...]) -> tuple[bool, ...]:
     """Which edges there are."""
-    return (edges[0] is not None,) if len(edges) == 1 else tuple([e is not None for e in edges])
+    return (True,) * len(edges) if None not in edges else tuple([e is not None for e in edges])
 
 
 def reaching(targets: set[Node], nodes: dict[Node, int]) -> dict[Node, bool]:

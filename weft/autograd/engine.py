@@ -283,7 +283,8 @@ class Walk:
         buffers, border, dependencies, queue = self.buffers, self.border, self.dependencies, self.queue
         grads, edges = buffers.pop(node, None) or [None] * max(1, len(node.metadata_of_inputs)), node.edges
         if self.runs_all and node.hook_tables is None and edges and grads[0] is not None and not anomaly.enabled:
-            out = node.apply(tuple(grads), present(edges))  # what _compute does, where there is nothing to ask
+            formula = node.formula  # (what _compute does, where there is nothing to ask)
+            out = node.apply(tuple(grads), present(edges) if formula is None else formula.needs)
             if len(out) != len(edges):
                 raise wrong_count(node, out)
             if not self.keep:

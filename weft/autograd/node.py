@@ -128,6 +128,7 @@ class Node:
     metadata_of_inputs: tuple[InputMetadata | None, ...] = ()
     # whether what apply() returns was made by it, or is among the gradients that it was given: nobody else has it
     makes_gradients = False
+    formula: planned.Formula | None = None  # for all of its edges, if it is an operator's with one result
 
     def __init__(self, edges: tuple[Edge | None, ...]) -> None:
         self.edges = edges
@@ -267,17 +268,22 @@ class OpNode(Node):
         self, grads: tuple[Any, ...], needs: tuple[bool, ...], saved: tuple[Any, ...] | None = None
     ) -> tuple[Any, ...]:
         """saved: what `unpack` gave, where a capture has called it before."""
-        if True not in needs:  # a write that ends a history: nothing flows on
-            return (None,) * len(needs)
-        plan, counts = self.plan, self.argument_counts
-        if len(counts) != len(needs):
-            needs = self.needs_per_argument(needs)
-        values = grads + (self.unpack() if saved is None else saved)
+        plan, counts, formula = self.plan, self.argument_counts, self.formula
+        if formula is None or formula.needs != needs:
+            if True not in needs:  # a write that ends a history: nothing flows on
+                return (None,) * len(needs)
+            if len(counts) != len(needs):
+                needs = self.needs_per_argument(needs)
+            formula = None
+        if saved is None:
+            saved = self.saved_values
+            if saved is None or plan.may_save_tensors:
+                saved = self.unpack()
+        values = grads + saved
         if modes.capture is not None:
             return self.spread(_rule_of(plan, needs, len(grads))(*values))
         if not modes.grad and modes.special is None:
-            known = plan.planned.get(needs if len(grads) == 1 else (needs, len(grads)))
-            result = (known or formula_of(plan, needs, len(grads))).run(values)
+            result = (formula or formula_of(plan, needs, len(grads))).run(values)
             if result is not NOT_PLANNED:
                 return result if counts is plan.one_each else self.spread(result)
         given = grads[0] if grads[0] is not None else next(g for g in grads if g is not None)
@@ -313,7 +319,7 @@ class OpNode(Node):
         return self.saved_values is None
 
     def release(self) -> None:
-        if self.saves:
+        if self.plan.may_save_tensors and self.saves:
             self.saved_values = None
 
     def __dir__(self) -> list[str]:
@@ -358,7 +364,7 @@ def formula_of(plan: Plan, needs: tuple[bool, ...], count: int) -> planned.Formu
     """The plans of a node's formulas for `count` gradients."""
     owner, key = (plan, needs, count), needs if count == 1 else (needs, count)
     found: planned.Formula | None = plan.planned.get(key)
-    return found or plan.planned.setdefault(key, planned.Formula(owner, _rule_of(*owner), count))
+    return found or plan.planned.setdefault(key, planned.Formula(owner, _rule_of(*owner)))
 
 
 _CLASSES: dict[Plan, type[OpNode]] = {}

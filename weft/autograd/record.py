@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.autograd.accumulate import accumulator_of
 from weft.autograd.anomaly import anomaly, remember_forward
-from weft.autograd.node import Edge, InputMetadata, OpNode, node_class, sequence_numbers
+from weft.autograd.node import Edge, InputMetadata, OpNode, formula_of, node_class, sequence_numbers
 from weft.autograd.saved import SavedTensor, default_hooks, unrecorded
 from weft.ops.backward import ARG, DIMS, DTYPE, RESULT, Plan, Source, chooser, needed_slots, plan_of, plans_of
 from weft.ops.op import Op
@@ -83,8 +83,8 @@ class _Recipe:
             plans = plans[-1:] if clone_self else plans[:-1]
         self.nodes, self.chooses = tuple([node_class(plan) for plan in plans]), chooser(op)
         self.positions = self.plan.differentiable
-        # by which arguments want a gradient: what is packed, a function of the arguments
-        self.packs: dict[tuple[bool, ...], Any] = {(False,) * len(self.positions): _NOTHING}
+        # by which arguments want a gradient: what is packed, a function of the arguments; Node.formula
+        self.packs: dict[tuple[bool, ...], tuple[Any, Any]] = {(False,) * len(self.positions): (_NOTHING, None)}
         names = {
             "Tensor": Tensor, "edge_of_view": _edge_of_view, "accumulator_of": accumulator_of, "packs": self.packs,
             "packing": self.packing, "with_lists": self.with_lists, "finish": finish, "NOTHING": _NOTHING,
@@ -109,21 +109,23 @@ class _Recipe:
             edges.extend(found)
             counts.append(len(found))
             needs.append(any([e is not None for e in found]))
-        pack = self.packs.get(tuple(needs)) or self.packing(tuple(needs))
+        pack, _ = self.packs.get(tuple(needs)) or self.packing(tuple(needs))
         return None if pack is _NOTHING else self.chosen(args)(tuple(edges), pack(args), tuple(counts))
 
     def chosen(self, args: tuple[Any, ...]) -> type[OpNode]:
         """The node of a call."""
         return self.nodes[self.chooses(args)]
 
-    def packing(self, needs: tuple[bool, ...]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-        """What nodes save whose arguments want these gradients."""
-        slots, arguments = self.plan.slots, self.plan.op.schema.arguments
+    def packing(self, needs: tuple[bool, ...]) -> tuple[Any, Any]:
+        """What nodes save whose arguments want these gradients, and their formula."""
+        slots, schema = self.plan.slots, self.plan.op.schema
+        arguments, is_one = schema.arguments, len(schema.returns) == 1 and not schema.returns_list
         wanted = needed_slots(self.plan, needs)
         kept = tuple([s if i in wanted and s.kind != RESULT else None for i, s in enumerate(slots)])
         plain = frozenset(i for i, a in enumerate(arguments) if not a.is_tensor)
-        pack = self.packs[needs] = _written_packing(kept, plain, self.clone_self)
-        return pack
+        formula = formula_of(self.plan, needs, 1) if is_one else None
+        found = self.packs[needs] = _written_packing(kept, plain, self.clone_self), formula
+        return found
 
 
 def _edge_of_view(view: Tensor) -> Edge | None:
@@ -180,10 +182,10 @@ def _written(
     edges = "".join(f"e{i}, " for i in positions)
     lines += [
         f"needs = ({''.join(f'e{i} is not None, ' for i in positions)})",
-        "pack = packs.get(needs) or packing(needs)", "if pack is NOTHING: return None",
+        "pack, formula = packs.get(needs) or packing(needs)", "if pack is NOTHING: return None",
         f"node = new(kind{'(args)' if is_chosen else ''})",  # (what its __init__ does)
         f"node.edges, node.sequence, node.saved_values = ({edges}), next(sequence_numbers), pack(args)",
-        "node.argument_counts = counts", *done,
+        "node.argument_counts, node.formula = counts, formula", *done,
     ]  # fmt: skip
     return written("record", names, "record(args, out)" if records else "prepare(args)", lines)
 

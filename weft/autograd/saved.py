@@ -105,34 +105,37 @@ class SavedTensor:
     """A tensor kept for backward. `unpack(node)` gives it back, or raises VersionError if its bytes
     were written since."""
 
-    # Class-level defaults keep the common case (an input, no hooks) short.
-    is_output = False
-    index = 0
-    packed: Any = None
-    unpack_hook: Any = None
-    leaf: Tensor | None = None
-    origin: Tensor | None = None
-    history: tuple[Any, int] | None = None
+    __slots__ = (
+        "__weakref__", "history", "index", "is_output", "leaf", "origin", "packed", "payload", "storage", "unpack_hook",
+        "version",
+    )  # fmt: skip
 
     def __init__(self, tensor: Tensor, is_output: bool = False, index: int = 0) -> None:
         view = tensor._view
+        self.is_output, self.index = is_output, index
+        self.packed: Any = None
+        self.unpack_hook: Any = None
+        self.leaf: Tensor | None = None
+        self.origin: Tensor | None = None
+        self.history: tuple[Any, int] | None = None
         self.payload = tensor._data if view is None else payload_kept(tensor)
         storage = self.storage = tensor._storage
         if storage is None:
             self.version = 0
         else:
             self.version = storage.version
-            if tensor.is_inference() and not is_output and not payload_of(tensor).shares_version:
+            if getattr(storage, "is_inference", False) and not is_output and not payload_of(tensor).shares_version:
                 raise StateError(_INFERENCE)
         if is_output:
-            self.is_output, self.index = True, index
             if storage is None:
                 self.storage = tensor.storage()
             return
+        node = None if view is None else tensor.grad_fn
         state = tensor._autograd
-        node = tensor.grad_fn if view is not None else (state.node if state is not None else None)
+        if view is None and state is not None:
+            node = state.node
         if node is not None:
-            self.history = (node, tensor._autograd.index if tensor._autograd is not None else 0)
+            self.history = (node, state.index)  # type: ignore[union-attr]
             self.origin = tensor
             if storage is None:
                 self.storage = tensor.storage()

@@ -27,6 +27,7 @@ from weft.support.errors import StateError
 from weft.tensor.dense import as_payload, dense_array
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
+from weft.tensor.planned import around
 from weft.tensor.tensor import Tensor
 from weft.types import shape_env
 
@@ -76,10 +77,12 @@ def _opened(gradient: Any, path: Path) -> tuple[Array, Array] | None:
     for op, args, index in path:
         if op.view is None or op.view.is_free:
             return None
-        view = compute.evaluate(op, (view, *args))
+        view = compute.view(op, view, args)
         if type(view) in (tuple, list):
             view = view[index]
-    return (whole, view) if compute.root_of(view) is whole else None
+        if view is None:
+            return None
+    return whole, view
 
 
 class CopySlices(Node):
@@ -101,7 +104,7 @@ class CopySlices(Node):
         if g is None:
             return (None,) * len(self.edges)
         found = _opened(g, self.path) if needs[0] else None
-        g_view = gradient_of_view(g, self.path) if found is None else Tensor(found[1].copy())
+        g_view = gradient_of_view(g, self.path) if found is None else around(found[1].copy())
         out = list(self.inner.apply((g_view,), self.inner_needs(needs)))
         into_self = out.pop(self.self_slot) if self.self_slot is not None else None
         if not needs[0]:
@@ -111,7 +114,7 @@ class CopySlices(Node):
     def _into_copy(self, whole: Array, view: Array, into_self: Any) -> Tensor:
         """The gradient of the base without history: a copy of the incoming one, written where the view lies."""
         view[...] = 0 if into_self is None else validate(self.inner.name(), 0, into_self, self.view_metadata)._data
-        return Tensor(whole)
+        return around(whole)
 
     def inner_needs(self, needs: tuple[bool, ...]) -> tuple[bool, ...]:
         """Which gradients the inner node is asked for."""

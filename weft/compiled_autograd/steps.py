@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from weft.autograd.node import Node
 from weft.autograd.saved import SavedTensor
 from weft.autograd.views import CopySlices
 from weft.compiled_autograd.live_hooks import LiveHooks
+from weft.tensor.tensor import Tensor
 
 Step = tuple[Any, ...]  # (kind, ...)
 Ref = int
@@ -129,7 +132,7 @@ class Schedule:
         return [*self.tensors, *self.sizes, *self.numbers, *self.ints, *self.floats, *self.objects]
 
 
-_GONE = SavedTensor.__new__(SavedTensor)
+_GONE = SavedTensor(Tensor(np.zeros(0)))
 
 
 def emptied(saved: tuple[Any, ...]) -> tuple[Any, ...]:

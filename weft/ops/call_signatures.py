@@ -180,10 +180,13 @@ def _signature(
         if not _surely_refused(earlier, args, kwargs):
             return None
     gather = _gathers_from(op, args)
+    items = () if gather is None else args[gather:]
     if gather is not None:
-        args = (*args[:gather], args[gather:])
+        args = (*args[:gather], items)
     arguments, names = op.schema.arguments, binding.positions_of(op)
     positional = [_conversion(op, arguments[i], type(a)) for i, a in enumerate(args)]
+    if gather is not None and arguments[gather].kind == "int" and {*map(type, items)} == {int}:
+        positional[gather] = None  # the classes of the items are part of the signature
     named = [(names[name], _conversion(op, arguments[names[name]], type(value))) for name, value in kwargs.items()]
     converted = [i for i, c in (*enumerate(positional), *named) if c is not None]
     return CallSignature(op, _binder(op, gather, positional, named), all([arguments[i].is_list for i in converted]))

@@ -31,7 +31,6 @@ NOT_PLANNED = object()  # what the long way must do, errors of operators include
 LIMIT = 256  # plans of one table; where arguments keep changing it starts anew
 Rule = Callable[..., Any]
 _NUMBERS = frozenset((int, float, bool, complex))
-_INTEGERS = frozenset((int,))
 _EXACT = frozenset((int, bool, str, type(None), DType))
 
 # What the code of a table does with an argument.
@@ -65,7 +64,10 @@ def sign(args: Sequence[Any], key: list[Any], arrays: list[Any]) -> None:
 
 def _signed(value: Any, arrays: list[Any]) -> Any:
     """sign() for one argument of a written lookup: a key, or None."""
-    if set(map(type, value)) == _INTEGERS:  # sizes
+    for v in value:
+        if type(v) is not int:
+            break
+    else:  # sizes
         return value
     key: list[Any] = []
     for v in value:

@@ -56,10 +56,11 @@ class Formula:
     argument back, so do they; views of the first arguments, the gradients, share their storage.
 
     `run` is the lookup for classes of arguments as in the latest call, which hands others to `find`.
+    owner: what it is known by, the formulas' entry, which arguments want a gradient, and how many there are.
     """
 
-    def __init__(self, owner: Any, rule: Callable[..., Any], gradients: int) -> None:
-        self.owner, self.rule, self.gradients = owner, rule, gradients
+    def __init__(self, owner: tuple[Any, tuple[bool, ...], int], rule: Callable[..., Any]) -> None:
+        self.owner, self.rule, self.needs, self.gradients = owner, rule, owner[1], owner[2]
         self.tables: dict[tuple[type, ...], Table] = {}
         self.run: Callable[[tuple[Any, ...]], Any] = self.find
 

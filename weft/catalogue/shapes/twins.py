@@ -219,7 +219,7 @@ def _scatter(op: Op, several: bool, base: Array, src: Array, args: tuple[Any, ..
     out = np.array(base, order="C")
     shown = evaluate(op, (out, *(args[1:] if several else args)))
     target = shown[args[0]] if several else shown
-    if overlaps(geometry_of(target)):
+    if (op.view is None or op.view.overlaps or op.view.is_free) and overlaps(geometry_of(target)):
         raise _refused(op)
     # a gradient of zeros may be complex
     target[...] = src.real if src.dtype.kind == "c" and target.dtype.kind != "c" else src
