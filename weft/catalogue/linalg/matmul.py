@@ -1,4 +1,4 @@
-"""The matmul family: mm, bmm, mv, dot, matmul of any rank, addmm and its kin, linear, outer, trace, tensordot."""
+"""The matmul family: mm, bmm, mv, dot, outer, matmul of any rank."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.catalogue.families import is_one
 from weft.catalogue.samples import F, case, draw
 from weft.ops.op import define
 from weft.ops.packet import aten
@@ -64,7 +63,7 @@ def conjugate(x: Any) -> Any:
     return aten.conj(x) if x.dtype.is_complex else x
 
 
-def _mm_type(self: TensorType, mat2: TensorType) -> TensorType:
+def mm_type(self: TensorType, mat2: TensorType) -> TensorType:
     dtype = joint_dtype("mm", self, mat2)
     if not (self.is_complete and mat2.is_complete):
         return tensor_type(dtype, None if self.dims is None else (None, None))
@@ -81,7 +80,7 @@ def _mm_type(self: TensorType, mat2: TensorType) -> TensorType:
 mm = define(
     "aten::mm(Tensor self, Tensor mat2) -> Tensor",
     "Product of matrices: [n, k], [k, m] -> [n, m].",
-    type=_mm_type,
+    type=mm_type,
     kernel=multiply,
     reads_any_strides=True,
     vjp={
@@ -94,7 +93,7 @@ mm = define(
 )
 
 
-def _bmm_type(self: TensorType, mat2: TensorType) -> TensorType:
+def bmm_type(self: TensorType, mat2: TensorType) -> TensorType:
     dtype = joint_dtype("bmm", self, mat2)
     if not (self.is_complete and mat2.is_complete):
         return tensor_type(dtype, None if self.dims is None else (None, None, None))
@@ -112,7 +111,7 @@ def _bmm_type(self: TensorType, mat2: TensorType) -> TensorType:
 bmm = define(
     "aten::bmm(Tensor self, Tensor mat2) -> Tensor",
     "Products of matrices in batches: [b, n, k], [b, k, m] -> [b, n, m].",
-    type=_bmm_type,
+    type=bmm_type,
     kernel=multiply,
     reads_any_strides=True,
     vjp={
@@ -125,7 +124,7 @@ bmm = define(
 )
 
 
-def _mv_type(self: TensorType, vec: TensorType) -> TensorType:
+def mv_type(self: TensorType, vec: TensorType) -> TensorType:
     dtype = joint_dtype("mv", self, vec)
     if not (self.is_complete and vec.is_complete):
         return tensor_type(dtype, None if self.dims is None else (None,))
@@ -141,40 +140,58 @@ def _mv_type(self: TensorType, vec: TensorType) -> TensorType:
 mv = define(
     "aten::mv(Tensor self, Tensor vec) -> Tensor",
     "Matrix times vector: [n, k], [k] -> [n].",
-    type=_mv_type,
+    type=mv_type,
     decompose=lambda self, vec: aten._unsafe_view(aten.mm(self, aten.unsqueeze(vec, 1)), self.dims[:1]),
+    vjp={
+        "self": lambda g, vec: aten.unsqueeze(g, 1) * conjugate(vec),
+        "vec": lambda g, self: aten.mv(conjugate(aten.t(self)), g),
+    },
     out=True,
     samples=draw(case(F(2, 3), F(3))),
     reference=np.matmul,
 )
 
 
-def _check_dot(self: Any, tensor: Any) -> None:
+def _dot_type(self: TensorType, tensor: TensorType) -> TensorType:
+    if not (self.is_complete and tensor.is_complete):
+        return tensor_type(self.dtype, ())
     if self.ndim != 1 or tensor.ndim != 1:
         raise ShapeError(f"1D tensors expected, but got {self.ndim}D and {tensor.ndim}D tensors")
     if self.dtype is not tensor.dtype:
         raise DTypeError(
-            f"dot : expected both vectors to have same dtype, but found {self.dtype.name} and {tensor.dtype.name}"
+            f"dot : expected both vectors to have same dtype, but found {self.dtype} and {tensor.dtype}"
         )
-    if not shape_env.equal(self.dims[0], tensor.dims[0]):
+    if not shape_env.equal(self.shape[0], tensor.shape[0]):
         raise ShapeError(
             "inconsistent tensor size, expected tensor "
-            f"{dims_text(self.dims)} and src {dims_text(tensor.dims)} to have the same number of elements, "
-            f"but got {self.dims[0]} and {tensor.dims[0]} elements respectively"
+            f"{dims_text(self.shape)} and src {dims_text(tensor.shape)} to have the same number of elements, "
+            f"but got {self.shape[0]} and {tensor.shape[0]} elements respectively"
         )
+    return tensor_type(self.dtype, (), self.device)
 
 
 def _dot(self: Any, tensor: Any) -> Any:
-    _check_dot(self, tensor)
     return aten._unsafe_view(aten.mm(aten.unsqueeze(self, 0), aten.unsqueeze(tensor, 1)), ())
 
 
 define(
-    "aten::dot(Tensor self, Tensor tensor) -> Tensor", "Sum of the products of two vectors' elements.", decompose=_dot,
-    out=True, samples=draw(case(F(3), F(3))), reference=np.dot,
+    "aten::dot(Tensor self, Tensor tensor) -> Tensor",
+    "Sum of the products of two vectors' elements.",
+    type=_dot_type,
+    decompose=_dot,
+    vjp={"self": lambda g, tensor: g * conjugate(tensor), "tensor": lambda g, self: g * conjugate(self)},
+    out=True,
+    samples=draw(case(F(3), F(3))),
+    reference=np.dot,
 )
-define("aten::vdot(Tensor self, Tensor other) -> Tensor", "dot with the first vector conjugated.",
-       decompose=lambda self, other: _dot(conjugate(self), other), out=True)
+define(
+    "aten::vdot(Tensor self, Tensor other) -> Tensor",
+    "dot with the first vector conjugated.",
+    type=_dot_type,
+    decompose=lambda self, other: _dot(conjugate(self), other),
+    vjp={"self": lambda g, other: conjugate(g) * other, "other": lambda g, self: g * self},
+    out=True,
+)
 define(
     "aten::inner(Tensor self, Tensor other) -> Tensor", "Sums of products over the last dims.",
     decompose=lambda self, other: self * other if self.ndim == 0 or other.ndim == 0 else aten.tensordot(
@@ -207,7 +224,7 @@ def _matmul(self: Any, other: Any) -> Any:
     if n == 0 or m == 0:
         raise ShapeError(f"both arguments to matmul need to be at least 1D, but they are {n}D and {m}D")
     if n == 1 and m == 1:
-        return _dot(self, other)
+        return aten.dot(self, other)
     if n == 2 and m == 2:
         return aten.mm(self, other)
     if n == 2 and m == 1:
@@ -215,12 +232,11 @@ def _matmul(self: Any, other: Any) -> Any:
     if n == 1:
         out = _matmul(aten.unsqueeze(self, 0), other)
         return aten._unsafe_view(out, (*out.dims[:-2], out.dims[-1]))
-    if m == 1:
-        return aten._unsafe_view(_matmul(self, aten.unsqueeze(other, 1)), self.dims[:-1])
-    if m == 2:
+    if m <= 2:
         lead = self.dims[:-1]
         rows = aten.reshape(self, (dm.product(lead), self.dims[-1]))
-        return aten._unsafe_view(aten.mm(rows, other), (*lead, other.dims[-1]))
+        product = aten.mv if m == 1 else aten.mm
+        return aten._unsafe_view(product(rows, other), (*lead, *other.dims[1:]))
     return _batched(self, other)
 
 
@@ -243,59 +259,5 @@ for _name, _public in (("matmul", ("weft", "Tensor")), ("linalg_matmul", ("linal
         "which broadcast.",
         decompose=_matmul,
         public=_public,
-        out=True,
-    )
-
-# ---- a product and a sum
-
-
-def _times(x: Any, factor: Any) -> Any:
-    """x * factor in the dtype of x: an integer matrix takes the integer part of a factor, a matrix of bools
-    whether it is not 0."""
-    if is_one(factor):
-        return x
-    if x.dtype is dt.bool_ and type(factor) in (int, float, bool):
-        return aten.logical_and(x, aten.full((), bool(factor), dtype=dt.bool_))
-    whole = isinstance(factor, float) and not x.dtype.is_differentiable
-    return x * (int(factor) if whole else factor)
-
-
-def _plus(self: Any, product: Any, beta: Any, alpha: Any) -> Any:
-    """beta * self + alpha * product; with beta 0, self does not count, NaN or not."""
-    if self.dtype is not product.dtype:
-        raise DTypeError(f"self and mat2 must have the same dtype, but got {self.dtype} and {product.dtype}")
-    if type(beta) in (int, float) and beta == 0:
-        whole = aten.expand(self, product.dims)  # for its check of the sizes
-        del whole
-        return _times(product, alpha)
-    return aten.expand(_times(self, beta), product.dims) + _times(product, alpha)
-
-
-for _name, _arguments, _doc, _product in (
-    (
-        "addmm", "Tensor self, Tensor mat1, Tensor mat2", "beta * self + alpha * mat1 @ mat2, for matrices.",
-        lambda a, b: aten.mm(a, b),
-    ),
-    ("addmv", "Tensor self, Tensor mat, Tensor vec", "beta * self + alpha * mat @ vec.", lambda a, b: aten.mv(a, b)),
-    (
-        "baddbmm", "Tensor self, Tensor batch1, Tensor batch2", "beta * self + alpha * batch1 @ batch2, in batches.",
-        lambda a, b: aten.bmm(a, b),
-    ),
-    (
-        "addr", "Tensor self, Tensor vec1, Tensor vec2", "beta * self + alpha * the outer product of vec1 and vec2.",
-        lambda a, b: aten.outer(a, b),
-    ),
-    (
-        "addbmm", "Tensor self, Tensor batch1, Tensor batch2",
-        "beta * self + alpha * the sum of batch1 @ batch2 over the batch.",
-        lambda a, b: aten.sum(aten.bmm(a, b), 0, dtype=a.dtype),
-    ),
-):
-    define(
-        f"aten::{_name}({_arguments}, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-        _doc,
-        decompose=lambda self, a, b, beta, alpha, product=_product: _plus(self, product(a, b), beta, alpha),
-        specialize={"beta": lambda beta: beta == 0},
-        inplace=True,
         out=True,
     )

@@ -6,10 +6,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from weft.catalogue.families import pointwise
-from weft.catalogue.samples import F, P, case, draw
+from weft.catalogue.nn.reduced_losses import picked, reduced
+from weft.catalogue.samples import F, case, draw
 from weft.catalogue.widening import cast
 from weft.ops.op import Rule, define
 from weft.ops.packet import aten
@@ -38,12 +36,6 @@ def _reduction(size_average: bool | None, reduce: bool | None, reduction: str) -
     return reduction
 
 
-def _reduced(loss: Any, reduction: str) -> Any:
-    if reduction == "mean":
-        return aten.mean(loss)
-    return aten.sum(loss) if reduction == "sum" else loss
-
-
 # ---- classes
 
 
@@ -55,9 +47,8 @@ def _nll_loss(
         raise DTypeError(f"expected target dtype to be Long or Byte, but found {target.dtype}")
     if input.ndim == 0:
         raise ShapeError("input tensor should be at least 1D")
-    dim = 0 if input.ndim == 1 else 1
-    _check_classes(input, target, dim, weight)
-    return _picked(input, target, weight, ignore_index, how, dim)
+    _check_classes(input, target, 0 if input.ndim == 1 else 1, weight)
+    return _picked(input, target, weight, ignore_index, how)
 
 
 def _check_classes(input: Any, target: Any, dim: int, weight: Any) -> None:
@@ -78,21 +69,10 @@ def _check_classes(input: Any, target: Any, dim: int, weight: Any) -> None:
         )
 
 
-def _picked(input: Any, target: Any, weight: Any, ignore_index: int, how: str, dim: int) -> Any:
-    """-input at each target, weighted; ignored targets count as nothing."""
-    target = cast(target, dt.int64)
-    ignored = target == ignore_index
-    safe = aten.masked_fill(target, ignored, 0)
-    loss = -aten.squeeze(aten.gather(input, dim, aten.unsqueeze(safe, dim)), dim)
-    counted = None
+def _picked(input: Any, target: Any, weight: Any, ignore_index: int, how: str) -> Any:
     if weight is not None:
-        counted = aten.masked_fill(aten.index(weight, (safe,)), ignored, 0)
-        loss = loss * counted
-    loss = aten.masked_fill(loss, ignored, 0)
-    if how != "mean":
-        return _reduced(loss, how)
-    total = aten.sum(aten.logical_not(ignored)) if counted is None else aten.sum(counted)
-    return aten.sum(loss) / cast(total, input.dtype)
+        return picked(input, target, weight, ignore_index, how)
+    return (aten.nll_loss if input.ndim < 3 else aten.nll_loss2d)(input, target, ignore_index, reduction=how)
 
 
 _loss(
@@ -120,7 +100,7 @@ def _cross_entropy(
         raise DTypeError(f"expected scalar type Long but found {target.dtype}")
     _check_classes(input, target, dim, weight)
     logs = aten._log_softmax(input, dim, None)
-    plain = _picked(logs, target, weight, ignore_index, how, dim)
+    plain = _picked(logs, target, weight, ignore_index, how)
     if isinstance(label_smoothing, float) and label_smoothing == 0.0:
         return plain
     smooth = _smooth_part(logs, target, weight, ignore_index, how, dim)
@@ -134,7 +114,7 @@ def _smooth_part(logs: Any, target: Any, weight: Any, ignore_index: int, how: st
     terms = logs if weight is None else logs * _along(weight, logs.ndim, dim)
     loss = aten.masked_fill(-aten.sum(terms, dim), ignored, 0)
     if how != "mean":
-        return _reduced(loss, how)
+        return reduced(loss, how)
     if weight is None:
         return aten.sum(loss) / cast(aten.sum(aten.logical_not(ignored)), logs.dtype)
     safe = aten.masked_fill(cast(target, dt.int64), ignored, 0)
@@ -191,29 +171,37 @@ def _pair(input: Any, target: Any) -> tuple[Any, Any]:
             "incorrect results due to broadcasting. Please ensure they have the same size.", stacklevel=8,
         )
     dims = broadcast_dims("loss", [tuple(input.dims), tuple(target.dims)])
-    return aten.expand(input, dims), aten.expand(target, dims)
+    return _expanded(input, dims), _expanded(target, dims)
+
+
+def _expanded(x: Any, dims: tuple[Dim, ...]) -> Any:
+    return x if tuple(x.dims) == dims else aten.expand(x, dims)
 
 
 def _weighted(loss: Any, weight: Any, how: str) -> Any:
     if weight is None:
-        return _reduced(loss, how)
+        return reduced(loss, how)
     if weight.ndim != loss.ndim or not same_dims(weight.dims, loss.dims):
         raise ValueProblem("Inputs and weights must have the same size.")
     if how != "mean":
-        return _reduced(loss * weight, how)
+        return reduced(loss * weight, how)
     return aten.sum(loss * weight) / aten.sum(weight)
 
 
-def _square(difference: Any) -> Any:
-    return difference * difference
+def _mse(
+    input: Any, target: Any, size_average: Any, reduce: Any, reduction: str, weight: Any
+) -> Any:
+    how = _reduction(size_average, reduce, reduction)
+    first, second = _pair(input, target)
+    if weight is None:
+        return aten.mse_loss(first, second, reduction=how)
+    return _weighted(aten.mse_loss(first, second, reduction="none"), weight, how)
 
 
 _loss(
     f'mse_loss(Tensor input, Tensor target, {_OLD}, str reduction="mean", Tensor? weight=None)',
     "(input - target)^2.",
-    lambda input, target, size_average, reduce, reduction, weight: _weighted(
-        _square(aten.sub(*_pair(input, target))), weight, _reduction(size_average, reduce, reduction)
-    ),
+    _mse,
 )
 _loss(
     f'l1_loss(Tensor input, Tensor target, {_OLD}, str reduction="mean", Tensor? weight=None)',
@@ -228,17 +216,9 @@ def _smooth_l1(input: Any, target: Any, size_average: Any, reduce: Any, reductio
     how = _reduction(size_average, reduce, reduction)
     if isinstance(beta, (int, float)) and beta < 0:
         raise ShapeError("smooth_l1_loss does not support negative values for beta.")
-    size = aten.abs(aten.sub(*_pair(input, target)))
     if isinstance(beta, (int, float)) and beta == 0:
-        return _reduced(size, how)
-    is_far = size >= beta
-    near = _unless(is_far, size)
-    return _reduced(aten.where(is_far, size - 0.5 * beta, near * near * (0.5 / beta)), how)
-
-
-def _unless(condition: Any, x: Any) -> Any:
-    """x, and 0 where the other branch is taken: its infinities then reach no gradient of this one."""
-    return aten.where(condition, 0, x)
+        return reduced(aten.abs(aten.sub(*_pair(input, target))), how)
+    return aten.smooth_l1_loss(*_pair(input, target), beta, reduction=how)
 
 
 _loss(
@@ -251,11 +231,11 @@ _loss(
 def _huber(input: Any, target: Any, reduction: str, delta: float, weight: Any) -> Any:
     if isinstance(delta, (int, float)) and delta <= 0:
         raise ShapeError("huber_loss does not support non-positive values for delta.")
-    size = aten.abs(aten.sub(*_pair(input, target)))
-    is_far = size > delta
-    near = _unless(is_far, size)
-    loss = aten.where(is_far, (size - 0.5 * delta) * delta, near * near * 0.5)
-    return _weighted(loss, weight, _reduction(None, None, reduction))
+    how = _reduction(None, None, reduction)
+    first, second = _pair(input, target)
+    if weight is None:
+        return aten.huber_loss(first, second, delta, reduction=how)
+    return _weighted(aten.huber_loss(first, second, delta, reduction="none"), weight, how)
 
 
 _loss(
@@ -273,8 +253,8 @@ def _kl_div(input: Any, target: Any, size_average: Any, reduce: Any, reduction: 
         return total if input.ndim == 0 else total / input.dims[0]
     how = _reduction(size_average, reduce, reduction)
     if log_target:
-        return _reduced(aten.exp(target) * (target - input), how)
-    return _reduced(aten.xlogy(target, target) - target * input, how)
+        return reduced(aten.exp(target) * (target - input), how)
+    return reduced(aten.xlogy(target, target) - target * input, how)
 
 
 _loss(
@@ -291,38 +271,11 @@ def _binary_cross_entropy(input: Any, target: Any, weight: Any, size_average: An
             f"Using a target size ({dims_text(target.dims)}) that is different to the input size "
             f"({dims_text(input.dims)}) is deprecated. Please ensure they have the same size."
         )
-    loss = aten._binary_cross_entropy(input, target)
-    return _reduced(loss if weight is None else loss * weight, how)
+    if weight is None:
+        return aten.binary_cross_entropy(input, target, reduction=how)
+    return reduced(aten.binary_cross_entropy(input, target, reduction="none") * weight, how)
 
 
-def _bce(s: Any, x: Any, t: Any) -> Any:
-    one, least = s.const(1, s.dtype(x)), s.const(-100, s.dtype(x))
-    on, off = s.maximum(s.log(x), least), s.maximum(s.log1p(s.neg(x)), least)
-    return s.sub(s.mul(s.sub(t, one), off), s.mul(t, on))
-
-
-def _bce_slope(input: Any, target: Any) -> Any:
-    """Its derivative, with PyTorch's floor under the denominator."""
-    return (input - target) / aten.clamp_min((1 - input) * input, 1e-12)
-
-
-pointwise(
-    "aten::_binary_cross_entropy(Tensor self, Tensor target) -> Tensor",
-    "-(t log(x) + (1 - t) log(1 - x)), logarithms not below -100.",
-    scalar=_bce,
-    accepts=lambda d: d.is_floating_point,
-    wants="floating point tensors",
-    numbers=False,
-    inplace=False,
-    out=False,
-    vjp={
-        "self": lambda g, self, target: g * _bce_slope(self, target),
-        "target": lambda g, self: g * (aten.clamp_min(aten.log1p(-self), -100) - aten.clamp_min(aten.log(self), -100)),
-    },
-    public=(),
-    samples=draw(case(P(3, 4), P(3, 4))),
-    reference=lambda x, t: -(t * np.log(x) + (1 - t) * np.log1p(-x)),
-)
 _loss(
     f'binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, {_OLD}, str reduction="mean")',
     "Cross entropy of probabilities in [0, 1] with targets in [0, 1].",
@@ -338,12 +291,11 @@ def _bce_with_logits(
         raise ValueProblem(
             f"Target size ({dims_text(target.dims)}) must be the same as input size ({dims_text(input.dims)})"
         )
-    logs = aten.log_sigmoid(input)
-    if pos_weight is None:
-        loss = (1 - target) * input - logs
-    else:
-        loss = (1 - target) * input - ((pos_weight - 1) * target + 1) * logs
-    return _reduced(loss if weight is None else loss * weight, how)
+    if weight is None and pos_weight is None:
+        return aten.binary_cross_entropy_with_logits(input, target, reduction=how)
+    factor = 1 if pos_weight is None else (pos_weight - 1) * target + 1
+    loss = (1 - target) * input - factor * aten.log_sigmoid(input)
+    return reduced(loss if weight is None else loss * weight, how)
 
 
 _loss(

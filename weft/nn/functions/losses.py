@@ -91,7 +91,7 @@ def soft_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """log(1 + exp(-target * input))."""
-    return reduced(-aten.log_sigmoid(target * input), reduction_of(size_average, reduce, reduction))
+    return aten.soft_margin_loss(input, target, reduction=reduction_of(size_average, reduce, reduction))  # type: ignore[no-any-return]
 
 
 def cosine_embedding_loss(
