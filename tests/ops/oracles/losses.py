@@ -98,6 +98,10 @@ given(
     case(F(3, 4), I(3, high=4), ignore_index=1, reduction="sum"),
 )
 given(
+    "nll_loss nll_loss2d", lambda x, target, ignore, reduction: nll(x, target, None, None, ignore, None, reduction),
+    case(F(3, 4), I(3, high=4)), case(F(2, 3, 4), I(2, 4, high=3), 1, reduction="sum"),
+)
+given(
     "nn::cross_entropy", cross_entropy, case(F(3, 4), I(3, high=4)),
     case(F(2, 3, 4), I(2, 4, high=3), P(3), label_smoothing=0.2), case(F(3, 4), P(3, 4)),
     case(F(3, 4), I(3, high=4), reduction="none"),

@@ -129,6 +129,23 @@ given(
     lambda x, w, size, stride, padding, dilation, groups: convolve(x, w, None, stride, padding, dilation, groups),
 )
 given("_convolve_input", convolve_input)
+
+
+def plus(y: Array, bias: Any) -> Array:
+    return y if bias is None else y + bias.reshape((-1,) + (1,) * (y.ndim - 2))
+
+
+given(
+    "_convolution",
+    lambda x, w, bias, size, stride, padding, dilation, groups: convolve(x, w, bias, stride, padding, dilation, groups),
+    case(F(2, 2, 5), F(3, 2, 3), F(3), (5,), (1,), (1,), (1,), 1),
+    case(F(1, 4, 5, 4), F(2, 2, 2, 3), None, (3, 2), (2, 1), (1, 0), (1, 1), 2),
+)
+given(
+    "_convolution_transposed", lambda x, w, bias, *rest: plus(convolve_input(x, w, *rest), bias),
+    case(F(2, 3, 5), F(3, 2, 3), F(2), (5,), (1,), (1,), (1,), 1),
+    case(F(1, 2, 2, 2), F(2, 2, 2, 2), None, (4, 4), (2, 2), (0, 0), (1, 1), 2),
+)
 given("_convolve_weight", convolve_weight)
 given(
     "conv_transpose1d", transposed, case(F(2, 3, 4), F(3, 2, 3)),

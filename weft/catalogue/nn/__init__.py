@@ -1,9 +1,9 @@
 """Networks.
 
-linear.py, activations.py, softmax.py, shrinking.py, attention.py, convolution.py, losses.py, reduced_losses.py,
-ctc.py, norms.py, running_norms.py, bags.py (bags of rows), pooling.py, max_pooling.py, im2col.py, unpooling.py,
-interpolation.py, grid_sampling.py; functional.py has the signatures of nn.functional that differ from the operators'
-(namespace nn::).
+linear.py, activations.py, softmax.py, shrinking.py, attention.py, convolution.py, convolution_layers.py, losses.py,
+reduced_losses.py, ctc.py, norms.py, running_norms.py, bags.py (bags of rows), pooling.py, max_pooling.py, im2col.py,
+unpooling.py, interpolation.py, grid_sampling.py; functional.py has the signatures of nn.functional that differ from the
+operators' (namespace nn::).
 """
 
 from weft.catalogue.nn import (  # noqa: F401
@@ -12,6 +12,7 @@ from weft.catalogue.nn import (  # noqa: F401
     attention,
     bags,
     convolution,
+    convolution_layers,
     ctc,
     functional,
     grid_sampling,

@@ -96,7 +96,7 @@ def _match(g: Array, x: Array, kernel: Ints, stride: Ints, padding: Ints, dilati
 # ---- types
 
 
-def _out_size(size: Dim, kernel: Dim, stride: int, padding: Dim, dilation: int) -> Dim:
+def out_size(size: Dim, kernel: Dim, stride: int, padding: Dim, dilation: int) -> Dim:
     reach = dilation * (kernel - 1) + 1
     if shape_env.less(size + 2 * padding, reach):
         raise ShapeError(
@@ -123,7 +123,7 @@ def _refuse_empty(w: TensorType, groups: int) -> None:
     ))
 
 
-def _correlate_type(x: TensorType, w: TensorType, size: Sequence[Dim], *rest: Any) -> TensorType:
+def correlate_type(x: TensorType, w: TensorType, size: Sequence[Dim], *rest: Any) -> TensorType:
     dtype, groups = _same_dtype(x, w), rest[-1]
     if not (x.is_complete and w.is_complete):
         return tensor_type(dtype, None)
@@ -141,7 +141,7 @@ def _correlate_type(x: TensorType, w: TensorType, size: Sequence[Dim], *rest: An
     return tensor_type(dtype, (x.shape[0], w.shape[0], *size), x.device)
 
 
-def _spread_type(g: TensorType, w: TensorType, size: Sequence[Dim], *rest: Any) -> TensorType:
+def spread_type(g: TensorType, w: TensorType, size: Sequence[Dim], *rest: Any) -> TensorType:
     dtype, groups = _same_dtype(g, w), rest[-1]
     if not (g.is_complete and w.is_complete):
         return tensor_type(dtype, None)
@@ -169,13 +169,12 @@ def _match_type(g: TensorType, x: TensorType, kernel: Sequence[Dim], *rest: Any)
     return tensor_type(g.dtype, (g.shape[1], dm.floordiv(x.shape[1], rest[-1]), *kernel), g.device)
 
 
-_HOW = "int[] stride, int[] padding, int[] dilation, int groups"
+HOW = "int[] stride, int[] padding, int[] dilation, int groups"
 
 define(
-    f"aten::_convolve(Tensor self, Tensor weight, int[] size, {_HOW}) -> Tensor",
+    f"aten::_convolve(Tensor self, Tensor weight, int[] size, {HOW}) -> Tensor",
     "Each window of self [n, c, ...] times weight [o, c / groups, ...], `size` windows along each dim: [n, o, *size].",
-    node="ConvolutionBackward0",
-    type=_correlate_type,
+    type=correlate_type,
     kernel=_correlate,
     vjp={
         "self": lambda g, self_dims, weight, stride, padding, dilation, groups: aten._convolve_input(
@@ -192,10 +191,10 @@ define(
     ),
 )
 define(
-    f"aten::_convolve_input(Tensor grad, Tensor weight, int[] size, {_HOW}) -> Tensor",
+    f"aten::_convolve_input(Tensor grad, Tensor weight, int[] size, {HOW}) -> Tensor",
     "The adjoint of _convolve for its input (of these spatial sizes): each element of grad spreads weight "
     "over its window.",
-    type=_spread_type,
+    type=spread_type,
     kernel=_spread,
     vjp={
         "grad": lambda g, grad_dims, weight, stride, padding, dilation, groups: aten._convolve(
@@ -212,7 +211,7 @@ define(
     ),
 )
 define(
-    f"aten::_convolve_weight(Tensor grad, Tensor self, int[] size, {_HOW}) -> Tensor",
+    f"aten::_convolve_weight(Tensor grad, Tensor self, int[] size, {HOW}) -> Tensor",
     "The adjoint of _convolve for its weight (of these kernel sizes): windows of self times grad, "
     "summed over samples and places.",
     type=_match_type,
@@ -228,128 +227,3 @@ define(
     public=(),
     samples=draw(case(F(2, 3, 5), F(2, 2, 5), (3,), (1,), (1,), (1,), 1)),
 )
-
-# ---- what users call
-
-
-def _each(name: str, value: int | Ints, rank: int) -> tuple[int, ...]:
-    values = (value,) if isinstance(value, int) else tuple(value)
-    if len(values) not in (1, rank):
-        raise ShapeError(
-            f"expected {name} to be a single integer value or a list of {rank} values to match the convolution "
-            f"dimensions, but got {name}={list(values)}"
-        )
-    return values * rank if len(values) == 1 else values
-
-
-def _batched(input: Any, weight: Any, rank: int) -> tuple[Any, bool]:
-    if input.ndim not in (rank + 1, rank + 2):
-        raise ShapeError(
-            f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to conv{rank}d, but got input of size: "
-            f"{dims_text(input.dims)}"
-        )
-    if weight.ndim != rank + 2:
-        raise ShapeError(f"weight should have at least three dimensions; expected {rank + 2}, got {weight.ndim}")
-    single = input.ndim == rank + 1
-    return (aten.unsqueeze(input, 0) if single else input), single
-
-
-def _finished(y: Any, bias: Any, single: bool) -> Any:
-    if bias is not None:
-        if bias.dtype is not y.dtype:
-            raise DTypeError(f"Input type ({y.dtype}) and bias type ({bias.dtype}) should be the same")
-        if bias.ndim != 1 or not shape_env.equal(bias.dims[0], y.dims[1]):
-            raise ShapeError(
-                f"expected bias to be 1-dimensional with {y.dims[1]} elements, "
-                f"but got bias of size {dims_text(bias.dims)} instead"
-            )
-        y = y + aten.reshape(bias, tuple(bias.dims[0] if i == 1 else 1 for i in range(y.ndim)))
-    return aten.squeeze(y, 0) if single else y
-
-
-def _positive(**named: Ints) -> None:
-    for name, values in named.items():
-        if any(v <= 0 for v in values):
-            raise ShapeError(f"non-positive {name} is not supported")
-
-
-def _refuse_negative(padding: Sequence[Dim]) -> None:
-    if any(shape_env.less(p, 0) for p in padding):
-        raise ShapeError("negative padding is not supported")
-
-
-def _conv(rank: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
-    x, single = _batched(input, weight, rank)
-    stride, dilation = _each("stride", stride, rank), _each("dilation", dilation, rank)
-    _positive(stride=stride, dilation=dilation, groups=(groups,))
-    if isinstance(padding, str):
-        x, padding = _padded_same(x, weight, padding, stride, dilation)
-    pads = _each("padding", padding, rank)
-    _refuse_negative(pads)
-    size = [_out_size(*each) for each in zip(x.dims[2:], weight.dims[2:], stride, pads, dilation, strict=True)]
-    return _finished(aten._convolve(x, weight, size, stride, pads, dilation, groups), bias, single)
-
-
-def _padded_same(x: Any, weight: Any, padding: str, stride: Ints, dilation: Ints) -> tuple[Any, tuple[Dim, ...]]:
-    """The padding that keeps sizes: even parts by the operator, an odd rest at the end by a pad."""
-    if padding == "valid":
-        return x, (0,) * len(stride)
-    if padding != "same":
-        raise ShapeError(f"Invalid padding string: '{padding}'")
-    if any(s != 1 for s in stride):
-        raise ShapeError("padding='same' is not supported for strided convolutions")
-    totals = [d * (k - 1) for d, k in zip(dilation, weight.dims[2:], strict=True)]
-    odd = [not shape_env.equal(dm.mod(t, 2), 0) for t in totals]
-    if any(odd):
-        x = aten.constant_pad_nd(x, [p for o in reversed(odd) for p in (0, int(o))])
-    return x, tuple(dm.floordiv(t, 2) for t in totals)
-
-
-def _conv_transpose(
-    rank: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int,
-    dilation: Any,
-) -> Any:
-    x, single = _batched(input, weight, rank)
-    stride, padding = _each("stride", stride, rank), _each("padding", padding, rank)
-    extra, dilation = _each("output_padding", output_padding, rank), _each("dilation", dilation, rank)
-    _refuse_negative(padding)
-    _positive(stride=stride, dilation=dilation, groups=(groups,))
-    for e, s, d in zip(extra, stride, dilation, strict=True):
-        if e >= max(s, d):
-            raise ShapeError(
-                f"output padding must be smaller than either stride or dilation, but got output_padding {e}, "
-                f"stride {s}, dilation {d}"
-            )
-    size = [
-        (n - 1) * s - 2 * p + d * (k - 1) + 1 + e
-        for n, s, p, d, k, e in zip(x.dims[2:], stride, padding, dilation, weight.dims[2:], extra, strict=True)
-    ]
-    for n in size:
-        shape_env.refuse_less(n, 1, lambda: ShapeError(
-            f"conv_transpose{rank}d: Given input size per channel: {dims_text(x.dims[2:])}. "
-            f"Calculated output size per channel: {dims_text(size)}. Output size is too small"))
-    return _finished(aten._convolve_input(x, weight, size, stride, padding, dilation, groups), bias, single)
-
-
-def _define_conv(rank: int) -> None:
-    one, zero = f"int[{rank}]", f"int[{rank}] padding=0"
-    for overload, padding in (("", zero), (".padding", 'str padding="valid"')):
-        define(
-            f"aten::conv{rank}d{overload}(Tensor input, Tensor weight, Tensor? bias=None, {one} stride=1, {padding}, "
-            f"{one} dilation=1, int groups=1) -> Tensor",
-            f"Cross-correlation over {rank} dims: input [n, c, ...], weight [o, c / groups, ...], bias [o] "
-            "-> [n, o, ...].",
-            decompose=lambda *args, rank=rank: _conv(rank, *args),
-            public=("weft", "nn.functional"),
-        )
-    define(
-        f"aten::conv_transpose{rank}d(Tensor input, Tensor weight, Tensor? bias=None, {one} stride=1, {zero}, "
-        f"{one} output_padding=0, int groups=1, {one} dilation=1) -> Tensor",
-        f"The transposed convolution over {rank} dims: input [n, c, ...], weight [c, o / groups, ...] -> [n, o, ...].",
-        decompose=lambda *args, rank=rank: _conv_transpose(rank, *args),
-        public=("weft", "nn.functional"),
-    )
-
-
-for _rank in (1, 2, 3):
-    _define_conv(_rank)
