@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.catalogue.families import is_one, scaled
 from weft.catalogue.linalg.matmul import bmm_type, conjugate, mm_type, mv_type
+from weft.catalogue.shapes.singletons import expanded_geometry
 from weft.ops.geometry import contiguous
 from weft.ops.op import Rule, define
 from weft.ops.packet import aten
@@ -37,7 +38,7 @@ def _sum_type(self: TensorType, product: TensorType) -> TensorType:
     if self.dtype is not None and product.dtype is not None and self.dtype is not product.dtype:
         raise DTypeError(f"self and mat2 must have the same dtype, but got {self.dtype} and {product.dtype}")
     if self.is_complete and product.is_complete:
-        aten.expand.default.op.view.geometry(contiguous(self.shape), product.shape)  # for its check of the sizes
+        expanded_geometry(contiguous(self.shape), product.shape)  # for its check of the sizes
     return product
 
 

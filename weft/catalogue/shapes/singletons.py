@@ -21,7 +21,7 @@ from weft.types.dims import Dim
 # ---- dims of size 1
 
 
-def _expand(g: Geometry, size: Sequence[Dim], implicit: bool = False) -> Geometry:
+def expanded_geometry(g: Geometry, size: Sequence[Dim], implicit: bool = False) -> Geometry:
     if len(size) < g.ndim:
         raise ShapeError(
             f"expand(tensor{{{dims_text(g.dims)}}}, size={dims_text(size)}): the number of sizes provided "
@@ -57,7 +57,7 @@ def _expand(g: Geometry, size: Sequence[Dim], implicit: bool = False) -> Geometr
 expand = view(
     "aten::expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)",
     "The tensor with dims of size 1 repeated to `size` (stride 0); -1 keeps a size; new leading dims may be added.",
-    _expand,
+    expanded_geometry,
     inverse=lambda g, self_dims: aten.sum_to_size(g, self_dims),
     public=("Tensor",),
     samples=draw(case(F(1, 3), (2, 3)), case(F(3, 1), (2, -1, 4)), case(F(), (2,))),

@@ -91,7 +91,7 @@ def soft_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """log(1 + exp(-target * input))."""
-    return aten.soft_margin_loss(input, target, reduction=reduction_of(size_average, reduce, reduction))  # type: ignore[no-any-return]
+    return aten.soft_margin_loss(input, target, reduction=reduction_of(size_average, reduce, reduction))
 
 
 def cosine_embedding_loss(
