@@ -20,7 +20,8 @@ from weft.compiled_autograd.direct import is_short
 from weft.compiled_autograd.evaluate import Results, Undefined, calling, evaluate_as
 from weft.compiled_autograd.turns import Turn, Values, runs_user_code, turns_of
 from weft.ir.backward_calls import ACCUMULATE_LEAF
-from weft.ir.graph import Graph, Node, Value, map_operand, values_in
+from weft.ir.graph import Block, Graph, Node, Value, map_operand, values_in
+from weft.ir.interpreter import last_uses
 from weft.support.errors import WeftError
 from weft.types.tensor_type import TENSOR
 
@@ -279,20 +280,16 @@ class Program:
 
 def interpret_part(part: Part, evaluate_node: Callable[[Node, tuple[Any, ...]], tuple[Any, ...]] = evaluate_as) -> Run:
     """Run the pure nodes of a part one by one, with tensors. A value is let go after its last use."""
-    last = {v: node for node in part.nodes for v in (*node.needs(), *node.outputs)}
-    inner = {v for node in part.nodes for v in node.outputs} - set(part.outputs)
-    finished: dict[Node, list[Value]] = {}
-    for value in inner:
-        finished.setdefault(last[value], []).append(value)
+    finished = last_uses(Block((), tuple(part.nodes), tuple(part.outputs)))
 
     def run(values: Values) -> bool:
-        for node in part.nodes:
+        for node, done in zip(part.nodes, finished, strict=True):
             if node.blocks:
                 results = run_control(node, values)
             else:
                 results = evaluate_node(node, tuple([map_operand(a, values) for a in node.args]))
             values.update(zip(node.outputs, results, strict=True))
-            for value in finished.get(node, ()):
+            for value in done:
                 del values[value]
         return False
 

@@ -7,26 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from weft.ir.graph import Graph, Node, Value
-from weft.ir.interpreter import bind_symbols, last_uses, resolve, run_node
+from weft.ir.graph import Graph, Node
+from weft.ir.interpreter import Symbols, Values, interpret, run_node
 from weft.support.errors import StateError
 
 
 def interpret_watching(graph: Graph, inputs: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:
     """As `interpret` does. Raises StateError, with the user's line, at the first node that makes a NaN of operands
     that have none."""
-    values: dict[Value, Any] = dict(zip(graph.params, inputs, strict=True))
-    known = dict(symbols)
-    for param, x in values.items():
-        bind_symbols(param, x, known)
-    for node, finished in zip(graph.nodes, last_uses(graph.block), strict=True):
-        was_clean = not any(_has_nan(values.get(v)) for v in node.reads())
-        run_node(node, values, known)
-        if was_clean and any(_has_nan(values[v]) for v in node.outputs):
-            raise StateError(_text(node))
-        for value in finished:
-            del values[value]
-    return [resolve(r, values, known) for r in graph.results]
+    return interpret(graph, inputs, symbols, _run_watched)
+
+
+def _run_watched(node: Node, values: Values, symbols: Symbols) -> None:
+    was_clean = not any(_has_nan(values.get(v)) for v in node.reads())
+    run_node(node, values, symbols)
+    if was_clean and any(_has_nan(values[v]) for v in node.outputs):
+        raise StateError(_text(node))
 
 
 def _text(node: Node) -> str:
