@@ -13,7 +13,7 @@ from weft.ops.overrides import plain_kinds
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
 from weft.tensor.dense import is_dense, payload_of
-from weft.tensor.modes import modes, no_grad
+from weft.tensor.modes import modes
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
 
@@ -55,8 +55,12 @@ def _seed(root: Tensor | GradientEdge, grad: Tensor | None, i: int) -> Tensor:
         raise StateError("grad can be implicitly created only for scalar outputs")
     if not like.dtype.is_floating_point:
         raise StateError(f"grad can be implicitly created only for real scalar outputs but got {like.dtype}")
-    with no_grad():
+    previous = modes.grad
+    modes.grad = False
+    try:
         return aten.ones_like(root) if isinstance(root, Tensor) else aten.ones(like.dims, dtype=like.dtype)  # type: ignore[no-any-return]
+    finally:
+        modes.grad = previous
 
 
 def _check_seed(like: Any, grad: Any, i: int) -> None:
@@ -90,5 +94,8 @@ def run_by_backend(edges: Sequence[Edge], seeds: Sequence[Any], keep: bool) -> b
         return False
     if any([type(seed) not in plain_kinds for seed in seeds]):  # a class of the user's, or a mode, may be asked
         return False
-    with no_grad():
+    previous, modes.grad = modes.grad, False
+    try:
         return payload_of(seeds[0]).backend.backward(edges, seeds, keep)
+    finally:
+        modes.grad = previous

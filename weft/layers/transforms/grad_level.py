@@ -62,8 +62,12 @@ class GradLevel(Level):
             return walk.opened(op, args)
         records, values = self._looked_at(args)
         node = record.prepare(op, self.lift(args)) if records and op.is_differentiable else None
-        with set_grad_enabled(modes.grad and self.grad_outside):
+        previous = modes.grad
+        modes.grad = previous and self.grad_outside
+        try:
             out = self.down(walk.walk, op, values)
+        finally:
+            modes.grad = previous
         made = self._wrapped(op, args, out)
         return made if node is None else record.finish(node, made)
 
