@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,9 @@ import weft
 from benchmarks.peers import machine, parser
 from weft.cli import recipe
 from weft.cli.gpt import GPT
-from weft.lazy.backend import lazy_at
+from weft.lazy.backend import Lazy, lazy_at
+from weft.lazy.device import LazyDevice
+from weft.lazy.executor import Executor
 from weft.nn import functional as F
 
 MODES = ("eager", "compiled", "lazy", "split")
@@ -38,9 +40,51 @@ class Figures:
     wall: float
     threads: float
     thread: float
+    tracing: float
     calls: int
     entries: int
     compiles: int
+
+
+class Stopwatch:
+    """The main thread's time within methods of some classes, the outermost calls alone, without that of `paused`."""
+
+    def __init__(self) -> None:
+        self.spent, self.depth = 0.0, 0
+        self._before: list[tuple[type, str, Any]] = []
+
+    def over(self, owner: type, name: str, sign: int = 1) -> None:
+        """Count a method's time; sign: -1 for what is left out."""
+        plain = getattr(owner, name)
+        self._before.append((owner, name, plain))
+
+        def timed(*args: Any, **named: Any) -> Any:
+            if sign > 0 and self.depth:
+                return plain(*args, **named)
+            self.depth += sign > 0
+            start = time.thread_time()
+            try:
+                return plain(*args, **named)
+            finally:
+                self.spent += sign * (time.thread_time() - start)
+                self.depth -= sign > 0
+
+        setattr(owner, name, timed)
+
+    def end(self) -> None:
+        """Let the methods be what they were."""
+        for owner, name, plain in self._before:
+            setattr(owner, name, plain)
+
+
+def traced() -> Stopwatch:
+    """A watch over what the lazy device is called for. (A worker's runs are none of the main thread's.)"""
+    watch = Stopwatch()
+    for name in ("run", "open", "apply", "update_each", "backward", "write", "receive"):
+        watch.over(Lazy, name)
+    watch.over(LazyDevice, "cut")
+    watch.over(Executor, "submit", -1)
+    return watch
 
 
 def mlp() -> tuple[Any, Callable[[int], tuple[np.ndarray, np.ndarray]]]:
@@ -102,11 +146,31 @@ def measured(make: Callable[[], Any], mode: str, steps: int) -> Figures:
     weft.lazy.wait_device_ops()
     threads = (time.process_time() - began) / (steps - 3)
     compiles = weft.lazy.metrics.counter_value("UncachedCompile") or 0
+    calls = weft.lazy.metrics.traced() // steps
+    tracing = 0.0
+    if mode == "lazy":
+        arrays = [[weft.tensor(a, device=device) for a in batch(i)] for i in range(steps)]
+        tracing = _spent_tracing(run, arrays)
     # the mean: a step that waits for those before it has their time
     return Figures(
-        statistics.mean(wall[3:]) * 1e3, threads * 1e3, statistics.quantiles(thread[3:])[0] * 1e3,
-        weft.lazy.metrics.traced() // steps, entries, compiles,
+        statistics.mean(wall[3:]) * 1e3, threads * 1e3, statistics.quantiles(thread[3:])[0] * 1e3, tracing * 1e3,
+        calls, entries, compiles,
     )
+
+
+def _spent_tracing(run: Callable[..., Any], batches: Sequence[Sequence[Any]]) -> float:
+    """The main thread's time in the lazy device per step (the lower quartile), of steps that are known."""
+    spent, watch = [], traced()
+    try:
+        for x, y in batches:
+            before = watch.spent
+            loss = run(x, y)
+            weft.lazy.mark_step()
+            spent.append(watch.spent - before)
+        loss.item()
+    finally:
+        watch.end()
+    return statistics.quantiles(spent)[0]
 
 
 def main() -> int:
@@ -118,11 +182,14 @@ def main() -> int:
     for name, make in (("mlp", mlp), ("gpt", gpt)):
         found = {mode: measured(make, mode, chosen.steps if name == "mlp" else min(chosen.steps, 24)) for mode in MODES}
         for mode, f in found.items():
-            extra = f", {f.calls} calls in {f.entries} entries, {f.compiles} compiles" if mode == "lazy" else ""
             print(
-                f"{name} {mode}: {f.wall:.2f} ms a step, {f.threads:.2f} of all threads, {f.thread:.2f} of the main "
-                f"one{extra}"
+                f"{name} {mode}: {f.wall:.2f} ms a step, {f.threads:.2f} of all threads, {f.thread:.2f} of the main one"
             )
+            if mode == "lazy":
+                print(
+                    f"{name} lazy: {f.calls} calls in {f.entries} entries, {f.compiles} compiles; tracing takes "
+                    f"{f.tracing:.2f} ms of the main thread's"
+                )
         lazy, compiled, eager, split = (found[mode] for mode in ("lazy", "compiled", "eager", "split"))
         print(
             f"{name}: a lazy step takes {lazy.wall / compiled.wall:.2f} times a compiled one, and "

@@ -76,7 +76,8 @@ class Graph:
         node: Any
         for node, (kind, argument_counts, edges) in zip(nodes, self.steps, strict=False):
             if (
-                type(node) is not kind or node.sequence >= latest or node.saved_values is None or _has_hooks(node)
+                type(node) is not kind or node.sequence >= latest or node.saved_values is None
+                or node.tensor_hooks or node.retain_hooks or node.pre_hooks or node.post_hooks
                 or node.argument_counts != argument_counts or len(node.edges) != len(edges)
                 or not _bind(nodes, node.edges, edges)
             ):

@@ -24,7 +24,7 @@ from weft.ops.op import Op
 from weft.support.locations import user_location
 from weft.tensor.backend import Backend
 from weft.tensor.tensor import Tensor
-from weft.types.found import FoundSize, unknown_in
+from weft.types.found import FoundSize, alive, unknown_in
 
 if TYPE_CHECKING:
     from weft.lazy.rules import Rules
@@ -145,20 +145,26 @@ class LazyDevice:
         trace = self.trace
         for value in wanted:
             trace.bring(value)
-        if any([v.type_.is_symbolic for v in trace.inputs]):
-            wanted = [v for v in wanted if not _hangs_on_failure(trace, v)]
-        while alike := _others_of(found_with(wanted), trace, wanted):  # their sizes are numbers from now on
-            wanted += alike
-        wanted.sort(key=_position)
-        sizes = found_with(wanted)
-        key = (*map(_position, wanted), *[_place_of(size) for size in sizes])
+        sizes: list[FoundSize] = []
+        if alive[0]:
+            if any([v.type_.is_symbolic for v in trace.inputs]):
+                wanted = [v for v in wanted if not _hangs_on_failure(trace, v)]
+            while alike := _others_of(found_with(wanted), trace, wanted):  # their sizes are numbers from now on
+                wanted += alike
+            sizes = found_with(wanted)
+        places = {_position(value): value for value in wanted}
+        key = tuple(sorted(places))
+        wanted = [places[place] for place in key]
+        key += tuple([_place_of(size) for size in sizes])
         plan: Plan | None = trace.state.programs.get(key)
         if plan is None:
             if self.plans.is_full:
                 self.forget()
             plan = Plan(trace, wanted)
             trace.state.programs[key] = self.plans.shared(plan)
-        numbers: list[Any] = [known(d) for turn in plan.inputs for d in trace.inputs[turn].dims]
+        numbers: list[Any] = []
+        for kind in [trace.inputs[turn].type_ for turn in plan.inputs]:
+            numbers += map(known, kind.shape) if kind.is_symbolic else kind.shape
         numbers += plan.numbers(trace)
         cells: list[Any] = [trace.inputs[turn].cell for turn in plan.inputs]
         spare = _earlier_values(plan, trace, wanted, holders)

@@ -75,7 +75,8 @@ class LazyStorage(Storage[Deferred]):
         self.update: tuple[Path, Deferred, Deferred] | None = None
         self.settled: ref[Deferred] | None = None
         self.lasts = self.is_inference = self.is_resized = False
-        self._waits(value)
+        if value.cell is None:
+            device.trace.storages[id(self)] = ref(self)
         if kind.is_symbolic:
             tell(self, kind.shape)
 
@@ -115,17 +116,18 @@ class LazyStorage(Storage[Deferred]):
         self.update = None
         return False
 
-    def _waits(self, value: Deferred) -> None:
-        if value.cell is None:
-            self.device.trace.hold(self)
-
     def replace(self, value: Deferred) -> None:
         """Let another value stand for the base."""
         before = self.value
         if before.cell is not None:
             self.settled = ref(before)
-        super().replace(value)
-        self._waits(value)
+        self.value = value
+        self.generation += 1
+        if value.cell is None:
+            self.device.trace.storages[id(self)] = ref(self)
+
+    def ask(self) -> None:
+        """Nothing: numbers leave no questions open."""
 
     def put(self, path: Path, new: Deferred, is_splat: bool) -> None:
         """Write a value to the part that a path shows."""

@@ -118,14 +118,28 @@ class Rules:
         takes floats that may be others the next time.
         """
         signs: list[Any] = []
+        device = self._device
+        tensors, payloads, values = operands.tensors, operands.payloads, operands.values
         for a in args:
             kind = type(a)
             if kind in plain_kinds or isinstance(a, LazyPayload):
-                data = self._device.shown(a)
+                data = a._data if kind in plain_kinds else a
+                if type(data) is LazyPayload and data.permuted is False and not data.path:  # (mostly; as below)
+                    storage = data.storage
+                    type_ = storage.type
+                    if storage.device is device and not type_.is_symbolic:
+                        tensors.append(a)
+                        payloads.append(data)
+                        values.append(storage.value)
+                        signs.append(storage.value.type_)
+                        continue
+                data = device.shown(a)
                 if data is None or data.env is not None:
                     return None
                 value = data.read()
-                operands.add(a, data, value)
+                tensors.append(a)
+                payloads.append(data)
+                values.append(value)
                 if data.permuted is False and not data.path and not data.is_apart:
                     signs.append(value.type_)
                     continue
@@ -230,12 +244,6 @@ class Operands:
         self.tensors: list[Tensor] = []
         self.payloads: list[LazyPayload] = []
         self.values: list[Deferred] = []
-
-    def add(self, tensor: Any, data: LazyPayload, value: Deferred) -> None:
-        """One more."""
-        self.tensors.append(tensor)
-        self.payloads.append(data)
-        self.values.append(value)
 
 
 def _differ_in_given_alone(a: Recorded, b: Recorded) -> bool:

@@ -52,7 +52,7 @@ def _nothing(values: Any, what: str) -> Any:
 class Trace:
     """The calls of one device that wait. `lock` is held while it grows and while it is cut.
 
-    storages: who may hold a value that waits, by identity. inputs: values with bytes that the calls read, in order of
+    storages: who may hold a value that waits, by identity; what such a storage holds is wanted at the next cut. inputs: values with bytes that the calls read, in order of
     their first use.
     """
 
@@ -217,7 +217,23 @@ class Trace:
     ) -> tuple[Deferred, ...]:
         """Append the calls of a recorded rule: the results that leave it."""
         with self.lock:
-            structure = (rule.structure, *map(self._place, operands))
+            key: list[Any] = [rule.structure]
+            epoch, turns, inputs = self.epoch, self.turns, self.inputs
+            for value in operands:  # (as in _place)
+                found = value.node
+                if found is None:
+                    turn = turns.get(id(value))
+                    if turn is not None:
+                        key.append(-1 - turn)
+                        continue
+                    turn = turns[id(value)] = len(inputs)
+                    inputs.append(value)
+                    key.append((turn, value.type_.dtype, value.type_.ndim))
+                elif found.epoch == epoch:
+                    key.append(found.position << INDEX_BITS | value.index)
+                else:
+                    key.append(self._place(value))
+            structure = tuple(key)
             metrics.count_rule(rule)
             state = self.state.after.get(structure) or self._new_state(structure)
             node = Node(rule, operands, numbers, rule.types, state.mark(3))
@@ -315,14 +331,10 @@ class Trace:
         return size, (size.renamed(), tuple([(place, axis) for place, axis, _ in found]))
 
     # ---- who holds values
-    def hold(self, storage: Any) -> None:
-        """A storage whose value waits: it is wanted at the next cut if it is still there."""
-        self.storages[id(storage)] = ref(storage)
-
     def waiting(self) -> list[Any]:
         """The storages that are there and whose value waits."""
         found = [r() for r in self.storages.values()]
-        return [s for s in found if s is not None and s.is_waiting()]
+        return [s for s in found if s is not None and (s.value.cell is None or s.is_waiting())]
 
     # ---- being cut
     def restart(self) -> None:
