@@ -1,5 +1,5 @@
-"""Eight model families train to PyTorch's stored losses and weights: in eager mode, as compiled steps, and as lazy
-tensors, whose step is compiled at most three times: the first one makes the optimizer's state.
+"""Eight model families train to PyTorch's stored losses and weights: in eager mode, as compiled steps, as split ones,
+and as lazy tensors, whose step is compiled at most three times: the first one makes the optimizer's state.
 
 scripts/make_torch_families.py stored the numbers. A run of the suite computes programs node by node, for which nothing
 is compiled to native code; WEFT_FAMILIES=native has them compiled.
@@ -22,6 +22,7 @@ from weft.support.knobs import knobs
 STORED = Path(__file__).parent / "data" / "torch_families.npz"
 MODES = {
     "eager": {}, "compiled": {"wrap": weft.compile}, "lazy": {"device": "lazy", "after": lazy.mark_step},
+    "split": {"wrap": lambda step: weft.compile(step, split=True)},
 }
 
 

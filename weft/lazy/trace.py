@@ -52,8 +52,8 @@ def _nothing(values: Any, what: str) -> Any:
 class Trace:
     """The calls of one device that wait. `lock` is held while it grows and while it is cut.
 
-    storages: who may hold a value that waits, by identity; what such a storage holds is wanted at the next cut. inputs: values with bytes that the calls read, in order of
-    their first use.
+    storages: who may hold a value that waits, by identity; what such a storage holds is wanted at the next cut. inputs:
+    values with bytes that the calls read, in order of their first use.
     """
 
     finds_sizes = True  # whether results may have sizes that only the program finds
