@@ -95,3 +95,10 @@ def test_lengths_of_a_ctc_loss_may_stay_on_the_cpu(lengths: str, rng: np.random.
         found.append((loss.item(), x.grad.cpu().numpy()))
     for mine, eager in zip(found[1], found[0], strict=True):
         np.testing.assert_allclose(mine, eager, rtol=1e-5, atol=1e-6)
+
+
+def test_what_waits_for_nothing_has_a_hash_and_a_dump(rng: np.random.Generator) -> None:
+    x, y, row = lazily(rng.random((2, 3))), lazily(rng.random((5, 4))), lazily(rng.random(3))
+    assert get_graph_hash([x]) == get_graph_hash([y]) != get_graph_hash([row])
+    assert get_graph_hash([x, x + 1]) != get_graph_hash([x + 1, x]) != get_graph_hash([x + 1])
+    assert "f32[2, 3]" in lazy.debug.dump_ir([x], "text") and "digraph" in lazy.debug.dump_ir([x], "dot")

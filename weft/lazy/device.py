@@ -153,9 +153,9 @@ class LazyDevice:
                 wanted += alike
             sizes = found_with(wanted)
         places = {_position(value): value for value in wanted}
-        key = tuple(sorted(places))
-        wanted = [places[place] for place in key]
-        key += tuple([_place_of(size) for size in sizes])
+        order = sorted(places)
+        wanted = [places[place] for place in order]
+        key = (*order, *[_place_of(size) for size in sizes])
         plan: Plan | None = trace.state.programs.get(key)
         if plan is None:
             if self.plans.is_full:
