@@ -23,6 +23,8 @@ from weft.support.errors import StateError
 from weft.tensor.dense import payload_of
 from weft.tensor.modes import enable_grad, modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
+from weft.types import shape_env
+from weft.types.sym import wrap
 
 Args = tuple[Any, ...]
 Kind = type[Function]
@@ -106,7 +108,8 @@ def under_vmap(level: BatchLevel, function: Kind, args: Args) -> Any:
             for o, f in zip(_outputs(made), out_flags, strict=True)
         ]))
     values, in_dims = level.as_given(args)
-    info = VmapInfo(level.size, level.randomness)
+    env = shape_env.current_env()
+    info = VmapInfo(level.size if env is None else wrap(level.size, env), level.randomness)
     result = level.down(lambda: function.vmap(info, in_dims, *values))
     if not isinstance(result, tuple) or len(result) != 2:
         raise StateError(
