@@ -182,7 +182,9 @@ def _told(orders: Orders) -> tuple[Order | None, ...]:
 
 
 def _geometry(form: Any) -> Any:
-    return _stand_in(form).geometry() if _is_form(form) else form
+    if type(form) is not tuple:
+        return form
+    return _stand_in(form).geometry() if _is_form(form) else tuple([_geometry(f) for f in form])
 
 
 def _probe(op: Op, forms: tuple[Any, ...]) -> tuple[Order | None, ...]:

@@ -12,7 +12,7 @@ from weft.functionalizer.recorder import Recorder
 from weft.functionalizer.storage import Storage
 from weft.functionalizer.view import View
 from weft.functionalizer.writes import Path
-from weft.ops.geometry import Geometry, contiguous, contiguous_strides, reach
+from weft.ops.geometry import Geometry, contiguous, contiguous_strides
 from weft.ops.packet import aten
 from weft.runtime.moving import holders
 from weft.runtime.storage import UntypedStorage
@@ -30,7 +30,7 @@ def resize(tensor: Tensor, dims: tuple[int, ...]) -> None:
     larger does.
     """
     data = tensor._data
-    _grow(data.storage, replace(contiguous(dims), offset=data.geometry().offset), tensor.element_size())
+    data.storage.grow(replace(contiguous(dims), offset=data.geometry().offset), tensor.element_size())
     made: Tensor = tensor.as_strided(dims, contiguous_strides(dims))
     before, after = tensor._view, made._view
     if before is not None and after is not None:
@@ -99,7 +99,7 @@ def show(tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> No
         dims = tuple(size)
         strides = contiguous_strides(dims) if stride is None else tuple(stride)
         if isinstance(source._data, View):
-            _grow(source._data.storage, Geometry(dims, strides, offset), tensor.element_size())
+            source._data.storage.grow(Geometry(dims, strides, offset), tensor.element_size())
         made = source.as_strided(dims, strides, offset)
     if not isinstance(made._data, View):
         raise Unsupported(_FOREIGN)
@@ -115,9 +115,3 @@ def _as_row(storage: Storage[Any], like: Tensor) -> Tensor:
 
 
 _FOREIGN = "set_: the source is no tensor or storage of the program or function that the tensor belongs to"
-
-
-def _grow(storage: Storage[Any], shown: Geometry, itemsize: int) -> None:
-    """Make a storage larger where a geometry of its elements needs more."""
-    if storage.is_short_of(shown, itemsize):
-        storage.resize(reach(shown) * itemsize)

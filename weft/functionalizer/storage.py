@@ -85,6 +85,11 @@ class Storage(Generic[V]):
             return False
         return shape_env.less(self.bytes_there(), reach(shown) * itemsize)
 
+    def grow(self, shown: Geometry, itemsize: int) -> None:
+        """Have as many bytes as a geometry of elements needs, if there are fewer."""
+        if self.is_short_of(shown, itemsize):
+            self.resize(reach(shown) * itemsize)
+
     def as_tensor(self) -> Any:
         """A tensor that shows the base."""
         raise NotImplementedError

@@ -100,7 +100,7 @@ def _type_of(op: Op, value: Any) -> Any:
 
 def _orders(op: Op, args: Args) -> tuple[Order | None, ...]:
     """The order of dims that each result has on arrays; () where all are row-major, and for pointwise operators."""
-    if op.scalar is not None or (op.lies is None and not is_permuted(args, None)):
+    if (op.scalar is not None and op.lies is None) or (not op.is_placed and not is_permuted(args, None)):
         return ()
     return result_orders(op, args, None)
 
@@ -111,7 +111,7 @@ def _made(op: Op, result: Any, args: tuple[Any, ...], order: Order | None) -> An
     if not result.is_complete or any(isinstance(d, Expr) for d in result.shape):
         raise _data_dependent(op)
     strides = None
-    if op.scalar is not None:
+    if op.scalar is not None and op.lies is None:
         strides = joint_strides(result.shape, [a.geometry() for a in args if isinstance(a, Tensor)])
     if order is not None:
         return meta_tensor(result, ordered(result.shape, order))

@@ -12,7 +12,7 @@ import numpy as np
 from weft.layers import dense_memory
 from weft.ops import compute
 from weft.ops.geometry import contiguous_strides
-from weft.ops.layout import Orders, like_strides, ordered
+from weft.ops.layout import like_strides
 from weft.ops.op import Op
 from weft.ops.plan import LARGE
 from weft.ops.planned import sign
@@ -58,9 +58,8 @@ class Dense(Backend):
         if out is not planned.NOT_PLANNED:
             return out
         if op.decompose is not None:
-            return forget_base(self.open(op, args))
-        out = wrap(compute.evaluate(op, unwrap(args)))
-        return out if op.lies is None else _placed(out, op.lies(*[_geometry(a) for a in args]))
+            return _placed(op, args, forget_base(self.open(op, args)))
+        return _placed(op, args, wrap(compute.evaluate(op, unwrap(args))))
 
     def write(self, op: Op, args: Args) -> None:
         """Put the value into the bytes of args[0]."""
@@ -93,7 +92,7 @@ class Dense(Backend):
             return made
         strides: Any = like_strides(source.geometry())  # of bytes: numbers
         if strides != contiguous_strides(source.dims):
-            made._data = _laid_out(made._data, strides)
+            made._data = compute.with_strides(made._data, strides)
             made._storage = Storage(made._data)
         return made
 
@@ -132,34 +131,21 @@ def wrap(value: Any) -> Any:
     return value
 
 
-def _laid_out(data: Array, strides: tuple[int, ...]) -> Array:
-    """The array's elements with these strides, in elements."""
-    size = data.dtype.itemsize
-    memory = np.empty(data.size, data.dtype)
-    if not memory.size:
-        return data
-    laid: Array = np.ndarray(data.shape, memory.dtype, memory, 0, tuple(s * size for s in strides))
-    laid[...] = data
-    return laid
-
-
-def _geometry(value: Any) -> Any:
-    return compute.geometry_of(value._data) if isinstance(value, Tensor) else value
-
-
-def _placed(out: Any, orders: Orders) -> Any:
-    """Results with their dims in other orders in memory."""
+def _placed(op: Op, args: Args, out: Any) -> Any:
+    """Results with their dims in memory as the entry says, if it does."""
+    if op.lies is None:
+        return out
+    orders = op.lies(*compute.map_arrays(compute.geometry_of, unwrap(args)))
     if not isinstance(out, tuple):
         return _in_order(out, orders[0])
     return tuple([_in_order(t, order) for t, order in zip(out, orders, strict=True)])
 
 
 def _in_order(tensor: Tensor, order: tuple[int, ...] | None) -> Tensor:
-    data = tensor._data
-    if order is None or order == tuple(range(data.ndim)) or not data.size:
+    if type(tensor._data) is not ndarray:
         return tensor
-    strides: Any = ordered(data.shape, order).strides
-    return Tensor(_laid_out(data, strides))
+    data = compute.in_order(tensor._data, order)
+    return tensor if data is tensor._data else Tensor(data)
 
 
 # ---- views

@@ -244,9 +244,7 @@ def _transposed(self: Tensor) -> Tensor:
 
 def _matrix_transposed(self: Tensor) -> Tensor:
     """The last two dims swapped (`x.mT`)."""
-    if self.ndim < 2:
-        raise ShapeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor.")
-    return aten.transpose(self, -2, -1)
+    return aten.mT(self)
 
 
 def _conj_transposed(self: Tensor) -> Tensor:
@@ -256,9 +254,7 @@ def _conj_transposed(self: Tensor) -> Tensor:
 
 def _matrix_conj_transposed(self: Tensor) -> Tensor:
     """The conjugate transpose of each matrix (`x.mH`)."""
-    if self.ndim < 2:
-        raise ShapeError(f"tensor.mH is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor.")
-    return aten.conj(aten.transpose(self, -2, -1))
+    return aten.mH(self)
 
 
 @overridable

@@ -75,6 +75,9 @@ def _check_apart(name: str, out: Tensor, args: tuple[Any, ...]) -> None:
 def _resize(out: Tensor, result: Tensor) -> None:
     """An output of another shape is resized, as PyTorch does with a warning: what shows the same memory still shows
     it."""
+    storage = out.storage()
+    version = storage.version
     out.resize_(result.shape)
     if result.stride() != out.stride():
         out.as_strided_(result.shape, result.stride())
+    storage.version = version  # the write that follows is counted

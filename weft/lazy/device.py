@@ -201,7 +201,7 @@ class LazyDevice:
     # ---- orders in memory
     def orders_of(self, op: Op, args: tuple[Any, ...]) -> tuple[Order | None, ...]:
         """The order of dims that each result has in eager mode; () where all are row-major."""
-        if op.lies is None and not (self._may_be_permuted(args) and is_permuted(args, None)):
+        if not op.is_placed and not (self._may_be_permuted(args) and is_permuted(args, None)):
             return ()
         return result_orders(op, args, None)
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.ops.geometry import Geometry, contiguous_strides, outside_storage
+from weft.ops.layout import ordered
 from weft.ops.op import Op
 from weft.ops.rules import normalize_dims
 from weft.ops.scalar_numpy import NUMPY
@@ -279,6 +280,35 @@ def _evaluate_view(op: Op, args: tuple[Any, ...]) -> Any:
 def geometry_of(x: Array) -> Geometry:
     """Dims and element strides of an array; offset 0 is its first element."""
     return Geometry(x.shape, element_strides(x), 0)
+
+
+def with_strides(x: Array, strides: tuple[int, ...]) -> Array:
+    """The array's elements with these strides, in elements."""
+    if not x.size:
+        return x
+    laid: Array = np.ndarray(x.shape, x.dtype, np.empty(x.size, x.dtype), 0, tuple(s * x.itemsize for s in strides))
+    laid[...] = x
+    return laid
+
+
+def in_order(x: Array, order: tuple[int, ...] | None) -> Array:
+    """The array's elements densely with its dims in this order, the outermost first (None: row-major)."""
+    strides = strides_in_order(x, order)
+    return x if strides is None else with_strides(x, strides)
+
+
+def strides_in_order(x: Array, order: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """The strides that the array has with its dims densely in this order; None where it lies so."""
+    strides: Any = contiguous_strides(x.shape) if order is None else ordered(x.shape, order).strides  # integers
+    lies = zip(element_strides(x), strides, x.shape, strict=True)
+    return None if 0 in x.shape or all([a == b or n == 1 for a, b, n in lies]) else strides
+
+
+def map_arrays(function: Callable[[Array], Any], value: Any) -> Any:
+    """A value with function(array) in place of each array, through tuples."""
+    if type(value) is tuple:
+        return tuple([map_arrays(function, v) for v in value])
+    return function(value) if type(value) is np.ndarray else value
 
 
 def element_strides(x: Array) -> tuple[int, ...]:

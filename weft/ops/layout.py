@@ -3,7 +3,7 @@ and `*_like` factories give them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.ops.geometry import Geometry, contiguous_strides
@@ -76,6 +76,26 @@ def _dense(dims: Dims, order: Sequence[int]) -> Dims:
     for place, i in enumerate(reversed(order)):
         strides[i] = found[place]
     return tuple(strides)
+
+
+class Follows:
+    """How results lie that are row-major where all operands are: an entry's `lies`. rule: as there."""
+
+    def __init__(self, rule: Callable[..., Orders]) -> None:
+        self.rule = rule
+
+    def __call__(self, *args: Any) -> Orders:
+        return self.rule(*args)
+
+
+def order_like(g: Geometry) -> tuple[int, ...]:
+    """The order of dims, the outermost first, of a new tensor laid out like `g`."""
+    strides: Any = like_strides(g)  # integers
+    return tuple(sorted(range(g.ndim), key=lambda i: (-strides[i] if g.dims[i] != 1 else 0, i)))
+
+
+LIKE_SELF = Follows(lambda self, *rest: (order_like(self),))
+ROW_MAJOR = Follows(lambda *args: (None,))
 
 
 def column_major(ndim: int) -> tuple[int, ...]:

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.ops.layout import Follows
 from weft.ops.schema import Schema, parse_schema
 from weft.support.errors import ValueProblem
 
@@ -166,7 +167,8 @@ class Op:
             kernels, gradients and batch rules that are registered later); `walk(op, args)` goes on from there.
         reads_any_strides: its native kernel takes operands as they lie, so that a copy to row-major order is lost work.
         lies: how results lie in memory that are not row-major: `lies(*arguments)` gives an order of dims for each, from
-            the outermost to the innermost (None: row-major), with a Geometry in place of each tensor.
+            the outermost to the innermost (None: row-major), with a Geometry in place of each tensor. A `Follows` where
+            row-major operands give row-major results.
         node: the name of its backward node, where that is not its own name and its number among the overloads;
             NodeBy, where it hangs on an argument. Where several entries have nodes of one name, as PyTorch computes one
             operator by another, their own names follow behind a dot ("PowBackward0.square"), in captured graphs only.
@@ -254,6 +256,11 @@ class Op:
     def specialized_positions(self) -> tuple[tuple[int, Callable[[Any], bool]], ...]:
         """Positions of the arguments that `specialize` names, with its questions."""
         return tuple((self.schema.index(name), question) for name, question in (self.specialize or {}).items())
+
+    @cached_property
+    def is_placed(self) -> bool:
+        """Whether results may lie otherwise than row-major where all operands do not."""
+        return self.lies is not None and not isinstance(self.lies, Follows)
 
     @property
     def base(self) -> str:

@@ -93,6 +93,7 @@ class Calls:
         self.constants: dict[int, Any] = {}
         self.steps: list[tuple[Function, tuple[int, ...], int]] = []
         self.writes: int | None = None  # the register of the array that the last call, a ufunc, writes into
+        self.placing: dict[int, int] = {}  # registers of values that are others, laid out anew: of those
 
     def _register(self) -> int:
         self.count += 1
@@ -109,6 +110,24 @@ class Calls:
         register = self._register()
         self.steps.append((function, tuple(operands), register))
         return register
+
+    def place(self, function: Function, operands: Sequence[int]) -> int:
+        """A call that lays the first operand out anew where the others do not lie row-major."""
+        register = self.add(function, operands)
+        self.placing[register] = operands[0]
+        return register
+
+    def as_computed(self, results: Sequence[int]) -> tuple[Calls, list[int]]:
+        """The calls for row-major arrays, which place nothing, and where the results are there."""
+        made = Calls(self.given)
+        same: dict[int, int] = {}
+        made.constants, made.count = self.constants, self.count
+        for function, operands, out in self.steps:
+            if out in self.placing:
+                same[out] = same.get(self.placing[out], self.placing[out])
+            else:
+                made.steps.append((function, tuple([same.get(i, i) for i in operands]), out))
+        return made, [same.get(i, i) for i in results]
 
     def inline(self, body: Body, operands: Sequence[int]) -> int:
         """The calls of a pointwise body on operands in these registers."""

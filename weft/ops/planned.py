@@ -160,7 +160,7 @@ class Table:
                 plan = Plan(_filled(args, self._run_large), _by_layout)
                 out = self._run_large(args)
             else:
-                plan, out = trace_rule(self.rule, args, arrays, self.shown)
+                plan, out = trace_rule(self.rule, args, arrays, self.shown, isinstance(self.owner, Op))
         except Untraceable:
             plans[key] = None
             return NOT_PLANNED
@@ -197,7 +197,7 @@ class Table:
         if self.rule is None:
             pointwise = plan_pointwise(self.owner, args).run
             return lambda args, arrays: (None, pointwise(*args))
-        plan, _ = trace_rule(self.rule, args, arrays)
+        plan, _ = trace_rule(self.rule, args, arrays, 0, isinstance(self.owner, Op))
         return lambda args, arrays: (plan.build, plan.run(*arrays))
 
 

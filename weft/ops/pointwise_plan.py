@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.ops.compute import is_default
+from weft.ops.compute import geometry_of, in_order, is_default
 from weft.ops.geometry import Geometry
 from weft.ops.layout import joint_strides
 from weft.ops.op import Op
@@ -51,7 +51,19 @@ def plan_pointwise(op: Op, args: Sequence[Any], large: Function | None = None, s
     large = large if is_long else None
     if store is not None or not arrays:
         return Plan(calls.function(out, large, arrays))
-    return Plan(calls.function(out, large, arrays, _in_joint_order(calls.function(out, large, arrays)), arrays))
+    plain = calls.function(out, large, arrays)
+    laid = _in_joint_order(plain) if op.lies is None else _in_order(op, plain)
+    return Plan(calls.function(out, large, arrays, laid, arrays))
+
+
+def _in_order(op: Op, compute: Function) -> Function:
+    """A plan whose result lies as the entry says."""
+    lies: Any = op.lies
+
+    def run(*values: Any) -> Any:
+        return in_order(compute(*values), lies(*[geometry_of(v) if type(v) is ndarray else v for v in values])[0])
+
+    return run
 
 
 def _in_joint_order(compute: Function) -> Function:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -16,6 +17,8 @@ import numpy as np
 
 from weft.ops import compute
 from weft.ops.array import ArrayFacts
+from weft.ops.geometry import Geometry
+from weft.ops.layout import Follows, joint_strides, order_like
 from weft.ops.op import Op
 from weft.ops.plan import LARGE, Calls, Plan, Shown, builder
 from weft.ops.pointwise_plan import add_pointwise
@@ -61,8 +64,9 @@ _current = _Current()
 class _Recorder:
     """Runs a rule's operators on arrays and notes their calls."""
 
-    def __init__(self, arrays: Sequence[Any], shown: int) -> None:
+    def __init__(self, arrays: Sequence[Any], shown: int, places: bool) -> None:
         self.shown = shown  # how many of the first arrays' memory results may show
+        self.places = places  # whether results lie as those of operators
         self.calls = Calls(len(arrays))
         self.values: list[Any] = list(arrays)
 
@@ -70,18 +74,37 @@ class _Recorder:
         """What __weft_route__ does."""
         if op.effect not in ("pure", "raises"):
             raise Untraceable(f"{op.name} has an effect")
-        if op.lies is not None:
+        if op.is_placed:
             raise Untraceable(f"{op.name} has results that are not row-major")
         plain = tuple([_plain(a) for a in args])
         if op.decompose is not None:
             if op.type is not None:
                 op.type(*[compute.type_of(a) for a in plain])
-            return op.decompose(*args)
+            places = self.places
+            self.places = places and op.lies is None  # else only the result's place matters
+            try:
+                out = op.decompose(*args)
+            finally:
+                self.places = places
+            return self._placed(op, args, plain, out)
         if op.scalar is not None and any(type(a) is ndarray for a in plain):
-            return self._wrapped(self._pointwise(op, args, plain))
+            return self._placed(op, args, plain, self._wrapped(self._pointwise(op, args, plain)))
         function, count = compute.call_of(op, plain)
         register = self.calls.add(function, [self._operand(a) for a in args[:count]])
-        return self._wrapped(register, args[0].root if op.view is not None else None)
+        made = self._wrapped(register, args[0].root if op.view is not None else None)
+        return self._placed(op, args, plain, made)
+
+    def _placed(self, op: Op, args: tuple[Any, ...], plain: tuple[Any, ...], out: Any) -> Any:
+        """Results as the entry says that they lie, and those of pointwise operators in their operands' joint order."""
+        lies = _JOINT if op.lies is None and op.scalar is not None else op.lies
+        if lies is None or not self.places:
+            return out
+        operands = _registers(args)
+        made = [
+            self._wrapped(self.calls.place(_placing(lies, i, plain), (t.register, *operands))) if t.ndim > 1 else t
+            for i, t in enumerate(out if type(out) is tuple else (out,))
+        ]
+        return tuple(made) if type(out) is tuple else made[0]
 
     def _pointwise(self, op: Op, args: tuple[Any, ...], plain: tuple[Any, ...]) -> int:
         types = [compute.type_of(a) for a in plain]
@@ -125,9 +148,16 @@ class _Recorder:
         results: list[int] = []
         outputs = self._output(result, results, set())
         values, function = self.values, self.calls.function
-        if outputs == self.calls.given and len(results) == 1:
-            return Plan(function(results[0])), values[results[0]]
-        return Plan(function(results), builder(outputs, args)), tuple([values[i] for i in results])
+        is_one = outputs == self.calls.given and len(results) == 1
+        found = values[results[0]] if is_one else tuple([values[i] for i in results])
+        kept: Any = results[0] if is_one else results
+        wide = [i for i, v in enumerate(values[: self.calls.given]) if v.ndim > 1]
+        if self.calls.placing and wide:
+            calls, same = self.calls.as_computed(results)
+            run = calls.function(same[0] if is_one else same, None, (), _later(lambda: function(kept)), wide)
+        else:
+            run = function(kept)
+        return Plan(run, None if is_one else builder(outputs, args)), found
 
     def _output(self, value: Any, results: list[int], roots: set[int]) -> Any:
         if value is None:
@@ -150,6 +180,45 @@ class _Recorder:
         return given + len(results) - 1
 
 
+def _later(make: Callable[[], Function]) -> Function:
+    """A function that is made when it is called first."""
+    made = lru_cache(maxsize=1)(make)
+    return lambda *values: made()(*values)
+
+
+def _joint_orders(*args: Any) -> Any:
+    operands = [a for a in args if type(a) is Geometry]
+    dims = np.broadcast_shapes(*[g.dims for g in operands])  # type: ignore[arg-type]
+    return (order_like(Geometry(dims, joint_strides(dims, operands))),)
+
+
+_JOINT = Follows(_joint_orders)
+
+
+def _registers(value: Any) -> list[int]:
+    """The registers of the values in arguments, in order."""
+    if type(value) is tuple:
+        return [i for v in value for i in _registers(v)]
+    return [value.register] if type(value) is Traced else []
+
+
+def _placing(lies: Function, index: int, args: tuple[Any, ...]) -> Function:
+    """What lays a result out as `lies` says for arguments like these."""
+
+    known: dict[Any, Any] = {}
+
+    def place(out: Any, *operands: Any) -> Any:
+        key = (out.strides, *[a.strides for a in operands])  # (their sizes are the plan's)
+        if key not in known:
+            at = iter(operands)
+            order = lies(*compute.map_arrays(lambda _: compute.geometry_of(next(at)), args))[index]
+            known[key] = compute.strides_in_order(out, order)
+        strides = known[key]
+        return out if strides is None else compute.with_strides(out, strides)
+
+    return place
+
+
 def _tuple_of(*values: Any) -> tuple[Any, ...]:
     return values
 
@@ -165,10 +234,13 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def trace_rule(rule: Function, args: Sequence[Any], arrays: Sequence[Any], shown: int = 0) -> tuple[Plan, Any]:
+def trace_rule(
+    rule: Function, args: Sequence[Any], arrays: Sequence[Any], shown: int = 0, places: bool = False
+) -> tuple[Plan, Any]:
     """The plan of `rule(*args)`, and what its run gave. arrays: those in args, through tuples, in order. shown: how
-    many of the arguments may be shown by views among the results. Raises what the operators raise, and Untraceable."""
-    recorder = _Recorder(arrays, sum([type(a) is ndarray for a in args[:shown]]))
+    many of the arguments may be shown by views among the results. places: whether results lie in memory as those of
+    operators. Raises what the operators raise, and Untraceable."""
+    recorder = _Recorder(arrays, sum([type(a) is ndarray for a in args[:shown]]), places)
     at = iter(range(len(arrays)))
 
     def traced(value: Any) -> Any:

@@ -139,7 +139,7 @@ class Storage:
             return
         self.refuse_fixed()
         root = root_of(before)
-        storages = [x for x in everything() if isinstance(x, Storage) and x.is_over(root)]  # `.data` has one of its own
+        storages = [x for x in everything() if issubclass(type(x), Storage) and x.is_over(root)]  # `.data` has its own
         users = [x for x in holders(*storages) if hasattr(type(x), "_follow")]
         for user in users:
             user._may_follow()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from weft.ops.layout import ROW_MAJOR
 from weft.ops.op import Op
 from weft.ops.route import default_route
 from weft.support.errors import Unsupported, ValuesThatWait
@@ -23,6 +24,12 @@ Args = tuple[Any, ...]
 
 # Who answers a call whose operands have several back ends: the one of the highest rank.
 DENSE_RANK, META_RANK, DEFERRED_RANK, CAPTURE_RANK, TRANSFORM_RANK, DISPATCH_RANK = range(0, 60, 10)
+
+
+def composed(op: Op, args: Args) -> Any:
+    """What a composite's rule makes of its arguments, row-major where the entry says that its result always is."""
+    out = op.decompose(*args)  # type: ignore[misc]
+    return out.contiguous() if op.lies is ROW_MAJOR and isinstance(out, Tensor) else out
 
 
 class Backend:
@@ -55,7 +62,7 @@ class Backend:
         if op.type is not None:
             op.type(*[type_of(a) for a in args])
         with self.constants(args):
-            return op.decompose(*args)  # type: ignore[misc]
+            return composed(op, args)
 
     def constants(self, args: Args) -> AbstractContextManager[None]:
         """Within the block, tensors that a rule on these arguments makes, which has no operand to say where,

@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.catalogue.families import pointwise
 from weft.catalogue.samples import B, F, case, draw
+from weft.ops.layout import ROW_MAJOR
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise, broadcast_dims, check_fits
@@ -55,6 +56,7 @@ pointwise(
     over=("self",),
     keep=("mask",),
     rule=_MaskedFill,
+    lies=ROW_MAJOR,
     numbers=False,
     out=False,
     vjp={
@@ -71,6 +73,7 @@ masked_fill = pointwise(
     over=("self",),
     keep=("mask",),
     rule=_MaskedFill,
+    lies=ROW_MAJOR,
     numbers=False,
     out=False,
     vjp={"self": lambda g, mask: aten.masked_fill(g, mask, 0)},

@@ -19,6 +19,7 @@ from weft.catalogue.indexing.checks import (
 from weft.catalogue.indexing.embedding import sum_rows
 from weft.catalogue.samples import F, I, case, draw
 from weft.catalogue.shapes.slicing import along
+from weft.ops.layout import LIKE_SELF
 from weft.ops.op import define, writing
 from weft.ops.packet import aten
 from weft.ops.rules import check_fits, dims_text, normalize_dim
@@ -168,6 +169,7 @@ define(
     type=_index_fill_type,
     **writing(_index_fill),
     vjp={"self": lambda g, dim, index: aten.index_fill(g, dim, index, 0)},
+    lies=LIKE_SELF,
     effect="raises",
     inplace=True,
     out=True,
@@ -266,6 +268,7 @@ index_put = define(
     type=_index_put_type,
     **writing(_index_put),
     vjp={"self": _index_put_grad_self, "values": _index_put_grad_values},
+    lies=LIKE_SELF,
     effect="raises",
     inplace=True,
     out=True,

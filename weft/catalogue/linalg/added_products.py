@@ -9,6 +9,7 @@ from weft.catalogue.families import is_one, scaled
 from weft.catalogue.linalg.matmul import bmm_type, conjugate, mm_type, mv_type
 from weft.catalogue.shapes.singletons import expanded_geometry
 from weft.ops.geometry import contiguous
+from weft.ops.layout import ROW_MAJOR
 from weft.ops.op import Rule, define
 from weft.ops.packet import aten
 from weft.support.errors import DTypeError, ShapeError
@@ -68,6 +69,7 @@ def _added(base: str, arguments: str, doc: str, product: Rule, type: Rule, vjp: 
         decompose=lambda self, a, b, beta, alpha: _sum(self, product(a, b), beta, alpha),
         vjp={"self": lambda g, beta: _scaled(g, beta), **vjp},
         specialize={"beta": lambda beta: beta == 0},
+        lies=None if base == "addr" else ROW_MAJOR,
         inplace=True,
         out=True,
     )

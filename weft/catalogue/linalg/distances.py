@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.catalogue.samples import F, case, draw
 from weft.catalogue.widening import cast, widened
+from weft.ops.layout import ROW_MAJOR
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims, normalize_dim
@@ -62,6 +63,7 @@ define(
     "The slices along dim scaled so that none has a p-norm above maxnorm.",
     decompose=_renorm,
     specialize={"p": lambda p: p <= 0, "maxnorm": lambda maxnorm: maxnorm < 0},  # refused
+    lies=ROW_MAJOR,
     inplace=True,
     out=True,
     samples=draw(case(F(3, 4), 2, 0, 1.5), case(F(2, 3, 2), 1, -1, 2.0)),

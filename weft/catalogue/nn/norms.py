@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.catalogue.samples import F, case, draw
 from weft.catalogue.widening import cast, widened
+from weft.ops.layout import ROW_MAJOR, Follows
 from weft.ops.op import define, joint
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text, same_dims
@@ -119,6 +120,7 @@ native_layer_norm = define(
     type=_layer_norm_type,
     decompose=_layer_norm,
     vjp=joint(("input", "weight", "bias"), _layer_norm_back),
+    lies=Follows(lambda *args: (None, None, None)),
     public=("weft",),
     samples=draw(case(F(2, 3, 4), (4,), F(4), F(4), 1e-3), case(F(3, 4), (3, 4), None, None, 1e-3)),
 )
@@ -157,6 +159,7 @@ define(
     "aten::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
     "x / sqrt(mean(x^2) + eps) over the last dims, times weight.",
     decompose=_rms_norm,
+    lies=ROW_MAJOR,
     public=("weft", "nn.functional"),
     samples=draw(case(F(2, 4), (4,), F(4), 1e-3)),
 )
@@ -212,6 +215,7 @@ define(
     decompose=lambda input, num_groups, weight, bias, eps, cudnn_enabled: _group_norm(
         input, num_groups, weight, bias, eps
     ),
+    lies=ROW_MAJOR,
     public=("weft", "nn.functional"),
     samples=draw(case(F(2, 4, 3), 2, F(4), F(4), 1e-3)),
 )

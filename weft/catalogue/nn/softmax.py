@@ -6,6 +6,7 @@ from typing import Any
 
 from weft.catalogue.samples import F, case, draw
 from weft.catalogue.widening import cast, widened
+from weft.ops.layout import ROW_MAJOR
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
@@ -51,6 +52,7 @@ define(
     type=_softmax_type,
     decompose=_softmax,
     vjp={"self": _softmax_back},
+    lies=ROW_MAJOR,
     public=(),
     samples=draw(case(F(3, 4), 1, None), case(F(2, 3, 2), -2, None), case(F(), 0, None)),
 )
@@ -62,6 +64,7 @@ define(
     type=_softmax_type,
     decompose=_log_softmax,
     vjp={"self": lambda g, result, dim: g - aten.exp(result) * aten.sum(g, dim, True)},
+    lies=ROW_MAJOR,
     public=(),
     samples=draw(case(F(3, 4), 1, None), case(F(2, 3, 2), -2, None)),
 )

@@ -9,6 +9,7 @@ import numpy as np
 from weft.catalogue.reductions.extrema import picked_gradient, shared_among_ties
 from weft.catalogue.reductions.sums import reduced_type
 from weft.catalogue.shapes.rearranging import share_of
+from weft.ops.layout import Follows, order_like
 from weft.ops.op import NOT_DIFFERENTIABLE, Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
@@ -52,6 +53,8 @@ def _put_back(g: Any, index: Any, self_dims: Dims, dim: int) -> Any:
     return picked_gradient(g, index, self_dims, dim, True)
 
 
+_BOTH_LIKE_SELF = Follows(lambda self, *rest: (order_like(self),) * 2)
+
 sort_stable = define(
     "aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, "
     "Tensor indices)",
@@ -61,6 +64,7 @@ sort_stable = define(
     node="SortBackward1",
     kernel=lambda x, stable, dim, descending: _sorted(x, dim, descending),
     vjp={"self": lambda g, result1, self_dims, dim: _put_back(g, result1, self_dims, dim)},
+    lies=_BOTH_LIKE_SELF,
     out=True,
     reference=lambda x, stable, dim, descending: (
         np.sort(x, dim) if not descending else np.flip(np.sort(x, dim), dim),
@@ -75,6 +79,7 @@ sort = define(
     kernel=_sorted,
     node="SortBackward0",
     vjp={"self": lambda g, result1, self_dims, dim: _put_back(g, result1, self_dims, dim)},
+    lies=_BOTH_LIKE_SELF,
     out=True,
     reference=lambda x, dim, descending: (np.sort(x, dim) if not descending else np.flip(np.sort(x, dim), dim),),
 )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.samples import F, I, case, draw
+from weft.ops.layout import LIKE_SELF, ROW_MAJOR
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import check_fits, dims_text, normalize_dim, normalize_dims
@@ -157,6 +158,7 @@ define(
     type=_flip_type,
     kernel=lambda x, dims: np.array(np.flip(x, tuple(dims)) if x.ndim else x, order="C"),
     vjp={"self": lambda g, dims: aten.flip(g, dims)},
+    lies=LIKE_SELF,
     samples=draw(case(F(2, 3), (0, 1)), case(F(2, 3), (-1,))),
     reference=lambda x, dims: np.flip(x, dims),
 )
@@ -239,6 +241,7 @@ define(
     type=_like,
     decompose=lambda self, diagonal: aten.masked_fill(self, _beyond(self, diagonal, True), 0),
     vjp={"self": lambda g, diagonal: aten.tril(g, diagonal)},
+    lies=ROW_MAJOR,
     inplace=True,
     out=True,
     samples=draw(case(F(3, 4)), case(F(2, 3, 3), -1), case(F(3, 4), 1)),
@@ -250,6 +253,7 @@ define(
     type=_like,
     decompose=lambda self, diagonal: aten.masked_fill(self, _beyond(self, diagonal, False), 0),
     vjp={"self": lambda g, diagonal: aten.triu(g, diagonal)},
+    lies=ROW_MAJOR,
     inplace=True,
     out=True,
     samples=draw(case(F(3, 4)), case(F(2, 3, 3), -1), case(F(3, 4), 1)),

@@ -40,8 +40,9 @@ def expanded_geometry(g: Geometry, size: Sequence[Dim], implicit: bool = False) 
             dims[i] = wanted = old
         shape_env.refuse_less(wanted, 0, lambda wanted=wanted, i=i: ShapeError(  # type: ignore[misc]
             f"The expanded size of the tensor ({wanted}) must not be negative at dimension {i}"))
-        if isinstance(old, int) and old == 1:
-            continue  # repeated (or 1, where the stride means nothing): no need to ask what a symbolic size is
+        if isinstance(old, int) and old == 1:  # repeated, unless it stays 1: no need to ask what a symbolic size is
+            strides[i] = g.strides[i - lead] if type(wanted) is int and wanted == 1 else 0
+            continue
         if shape_env.is_repeated(old, wanted):
             continue
         if shape_env.equal(wanted, old):
@@ -51,6 +52,9 @@ def expanded_geometry(g: Geometry, size: Sequence[Dim], implicit: bool = False) 
                 f"The expanded size of the tensor ({wanted}) must match the existing size ({old}) at non-singleton "
                 f"dimension {i}.  Target sizes: {dims_text(size)}.  Tensor sizes: {dims_text(g.dims)}"
             )
+    for i in reversed(range(lead if g.dims else 0)):
+        if type(dims[i]) is int and dims[i] == 1:
+            strides[i] = dims[i + 1] * strides[i + 1]
     return Geometry(tuple(dims), tuple(strides), g.offset)
 
 

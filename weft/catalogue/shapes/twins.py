@@ -20,6 +20,7 @@ from weft.ops.array import Array as Wrapped
 from weft.ops.bind import bind
 from weft.ops.compute import evaluate, geometry_of
 from weft.ops.geometry import Geometry, contiguous
+from weft.ops.layout import LIKE_SELF
 from weft.ops.op import Joint, Op, Rule, View, define
 from weft.ops.packet import aten
 from weft.ops.route import call
@@ -178,6 +179,7 @@ def _define_scatter(op: Op) -> Op:
         vjp={"self": _with_names(grad_self, ("g", "src_dims", *names)), "src": _with_names(grad_src, ("g", *names))},
         public=("weft", "Tensor") if schema.base in _PUBLIC_SCATTERS else (),
         out=schema.base in _PUBLIC_SCATTERS,
+        lies=None if op.view is not None and op.view.is_free else LIKE_SELF,
         scatters=op if op.type is None else None,
         reference=None if op.reference is None or several or op.type is not None else _scatter_reference(op.reference),
         samples=None if op.samples is None else lambda rng: _scatter_samples(op, several, rng),

@@ -275,6 +275,8 @@ t = view(
 
 
 def _mT(self: Any) -> Any:
+    if self.ndim == 0:
+        return aten.alias(self)
     if self.ndim < 2:
         raise ShapeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor.")
     return aten.transpose(self, -2, -1)

@@ -12,7 +12,7 @@ from weft.functionalizer import other_memory
 from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise
-from weft.tensor.backend import CAPTURE_RANK, Args, Backend, register, tensors_in
+from weft.tensor.backend import CAPTURE_RANK, Args, Backend, composed, register, tensors_in
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types.sym import SymInt
@@ -61,7 +61,7 @@ class CaptureBackend(Backend):
         """A composite: its type rule speaks first, for every size and number that the program serves."""
         if op.type is not None:
             self.capture.tensors.check_types(op, args)
-        return op.decompose(*args)  # type: ignore[misc]
+        return composed(op, args)
 
     def constants(self, args: Args) -> AbstractContextManager[None]:
         """They go down the layers like any others, and are recorded."""

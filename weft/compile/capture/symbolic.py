@@ -88,6 +88,13 @@ class SymbolicStorage(Storage[Value]):
         """A tensor that shows the base."""
         return Tensor(SymbolicPayload(self, (), self.type))
 
+    def grow(self, shown: Geometry, itemsize: int) -> None:
+        """Have as many bytes as a geometry needs. An argument may be a part of a memory that has them: the view that is
+        made next asks for it.
+        """
+        if self.param is None or self.slot is not None:
+            super().grow(shown, itemsize)
+
     def resize(self, nbytes: Dim) -> None:
         """Have so many bytes. Raises CaptureError for the memory of a tensor from outside, and within a block."""
         if self.param is not None or self.slot is not None:

@@ -60,7 +60,7 @@ class SymbolicTensors:
             raise refusal(
                 f"{op.base}() answers Python with {node.outputs[0].type}, which is only known when the program runs"
             )
-        is_placed = op.lies is not None or is_permuted(args, self.recorder.env)
+        is_placed = op.is_placed or is_permuted(args, self.recorder.env)
         orders = result_orders(op, args, self.recorder.env) if is_placed else ()
         if orders:
             made = tuple(self.fresh(v, o) for v, o in zip(node.outputs, orders, strict=True))

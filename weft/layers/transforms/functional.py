@@ -19,7 +19,7 @@ from weft.functionalizer.recorder import Calls
 from weft.functionalizer.storage import Order
 from weft.functionalizer.view import View
 from weft.functionalizer.views import is_whole, refuse_repeated, show
-from weft.functionalizer.writes import Path, write_path
+from weft.functionalizer.writes import Path, replay, write_path
 from weft.layers import walk
 from weft.layers.dense_memory import over
 from weft.layers.transforms.functional_storage import FunctionalStorage
@@ -169,12 +169,16 @@ class FunctionalLevel(Level):
         """Tensors from outside that show the memory of `base` through paths, as tensors of this level."""
         g = base.geometry()
         whole = Geometry(g.dims, g.strides, base.storage_offset())
-        storage = FunctionalStorage(self, base, whole, storage_order(base), base)
+        value = base
+        for path, tensor in () if base.requires_grad else views:
+            if tensor.requires_grad:  # a part of the memory has a history that the whole lacks
+                value = self.beneath(write_path, Calls(), value, path, tensor)
+        storage = FunctionalStorage(self, value, whole, storage_order(base), base)
         made = []
         for path, tensor in views:
             shown = tensor.geometry()
             geometry = Geometry(shown.dims, shown.strides, tensor.storage_offset())
-            cuts = base.requires_grad and not tensor.requires_grad
+            cuts = value.requires_grad and not tensor.requires_grad
             made.append(self._tensor(Functional(self, storage, path, tensor.type_, geometry, cuts)))
         return made
 
@@ -284,7 +288,11 @@ class FunctionalLevel(Level):
         for op, args, index in data.path:
             made = walk.walk(op, (out, *args))
             out = made[index] if isinstance(made, (tuple, list)) else made
-        return out.detach() if data.is_detached else out
+        if data.is_detached:
+            return out.detach()
+        if storage.outside is None or storage.outside.requires_grad or not storage.value.requires_grad:
+            return out
+        return _with_history(out, gradient_edge(replay(Calls(), storage.value, data.path)))
 
 
 def _laid_out(value: Tensor, order: Order | None) -> Tensor:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 class FunctionalStorage(Storage[Tensor]):
     """A storage whose base is a tensor of the level below. outside: the tensor that it was when it came in,
-    None for what was made inside."""
+    None for what was made inside. given: the value that it had then, where it is another tensor than `outside`."""
 
-    __slots__ = ("level", "outside", "views")
+    __slots__ = ("given", "level", "outside", "views")
 
     def __init__(
         self, level: FunctionalLevel, value: Tensor, geometry: Geometry | None, order: Order | None,
@@ -35,6 +35,7 @@ class FunctionalStorage(Storage[Tensor]):
     ) -> None:
         super().__init__(value, value.type_, geometry, order)
         self.level, self.outside = level, outside
+        self.given = value
         self.views: WeakSet[Functional] = WeakSet()  # of what came in, which may turn out to be a part of its memory
 
     @property
@@ -63,16 +64,23 @@ class FunctionalStorage(Storage[Tensor]):
         if row is None or row.dims == outside.dims:
             return
         place = replace(outside.geometry(), offset=outside.storage_offset())
-        value, is_written = self.value, bool(self.generation)
+        value, is_written = self.value, self.value is not self.given
         self._move(row, place)
-        if is_written:
+        if is_written or value.requires_grad:
             self.value = write_path(Calls(), row, from_row((), place), value)
+        self.given = row if is_written else self.value
 
     def copied(self) -> FunctionalStorage:
         """One of its own with the same elements."""
         if self.outside is not None:
             self.look_at_all()
         return FunctionalStorage(self.level, self.value.detach().clone(), self.geometry, self.order)
+
+    def grow(self, shown: Geometry, itemsize: int) -> None:
+        """Have as many bytes as a geometry needs: what came in may be a part of a memory that has them."""
+        if self.outside is not None and self.is_short_of(shown, itemsize):
+            self.level.beneath(self.look_at_all)
+        super().grow(shown, itemsize)
 
     def resize(self, nbytes: Dim) -> None:
         """Have so many bytes; so has what came in, once the function has ended. Raises StateError where it cannot."""
@@ -85,11 +93,11 @@ class FunctionalStorage(Storage[Tensor]):
     def put_back(self) -> None:
         """Write what came in and was written inside. Writes without history, and only those, leave a leaf one."""
         outside, value = self.outside, self.value
-        if outside is None or not self.generation or outside is value:
+        if outside is None or value is self.given:
             return
         if value.dims != outside.dims:
             outside = self.outside = _resized(outside, value)
-        is_known = outside.requires_grad and gradient_edge(outside) == gradient_edge(value)
+        is_known = self.given.requires_grad and gradient_edge(self.given) == gradient_edge(value)
         with set_grad_enabled(modes.grad and not is_known):
             outside.copy_(value)
 
