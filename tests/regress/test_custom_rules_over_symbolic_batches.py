@@ -3,7 +3,7 @@ of the user's saw a bare expression in `info.batch_size`, and an operator withou
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,12 @@ def operators() -> dict[str, Callable[[Any], Any]]:
         def vmap(info: Any, in_dims: Any, x: Any) -> Any:
             return weft.stack([x.select(in_dims[0], i) * 2 for i in range(info.batch_size)]), 0
 
-    return {"ruleless": ruleless, "with_rule": with_rule, "Function": Doubled.apply}
+    @custom_op("tests_batches::listed", mutates_args=())
+    def listed(x: weft.Tensor, others: Sequence[weft.Tensor]) -> list[weft.Tensor]:
+        return [x + o for o in others]
+
+    listed.register_fake(lambda x, others: [weft.empty_like(x) for _ in others])
+    return {"listed": listed, "ruleless": ruleless, "with_rule": with_rule, "Function": Doubled.apply}
 
 
 @pytest.mark.parametrize("name", ["ruleless", "with_rule", "Function"])
@@ -59,3 +64,11 @@ def test_the_rule_is_told_a_size_of_python(operators: dict[str, Callable[[Any], 
     for rows in (3, 5, 2):
         x = weft.arange(float(4 * rows)).reshape(rows, 4)
         np.testing.assert_array_equal(compiled(x).numpy(), (mapped(x) + 1).numpy())
+
+
+def test_lists_and_no_examples(operators: dict[str, Callable[[Any], Any]]) -> None:
+    x, y = weft.arange(6.0).reshape(3, 2), weft.ones(2, 3)
+    first, second = weft.vmap(operators["listed"], in_dims=(0, (None, 1)))(x, (weft.ones(2), y))
+    np.testing.assert_array_equal(first.numpy(), x.numpy() + 1)
+    np.testing.assert_array_equal(second.numpy(), x.numpy() + 1)
+    assert weft.vmap(operators["ruleless"])(weft.zeros(0, 4)).shape == (0, 4)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd.function import Function
+from weft.layers.transforms.fallback import each
 from weft.layers.walk import walk_on
 from weft.ops.packet import aten
 from weft.support.errors import StateError
@@ -107,16 +108,10 @@ def _per_argument(name: str, made: Any, count: int) -> Args:
     return out
 
 
-def _one_by_one(user: UserOperator, size: int, lengths: Lengths, flat: Args, in_dims: Args) -> tuple[Any, Any]:
+def _one_by_one(user: UserOperator, size: Any, lengths: Lengths, flat: Args, in_dims: Args) -> tuple[Any, Any]:
     """An operator without a rule for vmap: example by example."""
-    made = []
-    for i in range(size):
-        one = [
-            aten.select(v, d, i) if isinstance(v, Tensor) and d is not None else v
-            for v, d in zip(flat, in_dims, strict=True)
-        ]
-        made.append(user.call(user.overload, _gathered(lengths, one)))
-    if not isinstance(made[0], tuple):
-        return aten.stack(tuple(made), 0), 0
-    stacked = tuple([aten.stack(tuple(results), 0) for results in zip(*made, strict=True)])
-    return stacked, (0,) * len(stacked)
+    flags = [isinstance(v, Tensor) and d is not None for v, d in zip(flat, in_dims, strict=True)]
+    first = [aten.movedim(v, d, 0) if is_many else v for v, d, is_many in zip(flat, in_dims, flags, strict=True)]
+    args = _gathered(lengths, first)
+    out = each(user.op, size, _gathered(lengths, flags), args, lambda one: user.call(user.overload, one))
+    return out, (0,) * len(out) if isinstance(out, tuple) else 0

@@ -4,6 +4,7 @@ Right for every operator, and slow."""
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from weft.layers import walk
@@ -16,10 +17,11 @@ from weft.tensor.tensor import Tensor
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType
 
+Args = tuple[Any, ...]
 _warned: set[Op] = set()
 
 
-def loop(op: Op, size: Dim, flags: tuple[Any, ...], *args: Any) -> Any:
+def loop(op: Op, size: Dim, flags: Args, *args: Any) -> Any:
     """The operator on each example, stacked. Warns once per operator; counted in weft.counters.vmap_loops."""
     if not isinstance(size, int):
         raise Unsupported(
@@ -27,10 +29,14 @@ def loop(op: Op, size: Dim, flags: tuple[Any, ...], *args: Any) -> Any:
             "call vmap outside of the compiled function, or give the entry a `batch` rule"
         )
     _notice(op)
+    return each(op, size, flags, args, lambda one: walk.walk(op, one))
+
+
+def each(op: Op, size: Any, flags: Args, args: Args, run: Callable[[Args], Any]) -> Any:
+    """What `run` gives for the arguments of each example, stacked; of none, what the type rule says."""
     if size == 0:
         return _empty(op, flags, args)
-    results = [walk.walk(op, tuple([_example(a, f, i) for a, f in zip(args, flags, strict=True)])) for i in range(size)]
-    return _stacked(results)
+    return _stacked([run(tuple([_example(a, f, i) for a, f in zip(args, flags, strict=True)])) for i in range(size)])
 
 
 def _notice(op: Op) -> None:
@@ -59,7 +65,7 @@ def _stacked(results: list[Any]) -> Any:
     return aten.stack(tuple(results)) if isinstance(first, Tensor) else first
 
 
-def _empty(op: Op, flags: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
+def _empty(op: Op, flags: Args, args: Args) -> Any:
     """No examples: the type rule says what their results would look like."""
     if op.type is None:
         raise Unsupported(f"vmap: {op.name} over no examples: the entry has neither a batch rule nor a type rule")
