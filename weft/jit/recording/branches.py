@@ -67,12 +67,14 @@ def choose_when_run(test: RunTime, arms: Arms, where: Location | None) -> list[A
 @dataclass(eq=False)
 class _Part:
     """A value that a branch gives. at: where it stands among the block's results (-1: it is no value of the graph);
-    parts: what it holds.
+    parts: what it holds at the end of the branch; model: what it is like then (a list of the outside has its old
+    elements again behind the branch).
     """
 
     value: Any
     at: int = -1
     parts: tuple[_Part, ...] | None = None
+    model: Any = None
 
 
 class _Arm:
@@ -100,7 +102,7 @@ class _Arm:
 
     def _part(self, value: Any) -> _Part:
         if parts_of(value) is not None:
-            return _Part(value, parts=self._parts(value))
+            return _Part(value, parts=self._parts(value), model=_model(value))
         if not isinstance(value, Tensor) and not is_number(value):
             return _Part(value)
         self.tensors.append(value if isinstance(value, Tensor) else number_tensor(value))
@@ -129,7 +131,11 @@ def _keeps_its_form(a: Any, b: Any) -> bool:
 def _outer(value: Any) -> _Part:
     """A value of the block around the branch."""
     parts = parts_of(value)
-    return _Part(value, parts=None if parts is None else tuple([_outer(part) for part in parts]))
+    return _Part(value, -1, None if parts is None else tuple([_outer(part) for part in parts]), _model(value))
+
+
+def _model(value: Any) -> Any:
+    return value.copy() if isinstance(value, (list, dict)) else value
 
 
 class _Joint:
@@ -158,7 +164,7 @@ class _Joint:
         return lambda: self._remade(a, b, [make() for make in elements])
 
     def _remade(self, a: _Part, b: _Part, elements: list[Any]) -> Any:
-        made = remade(b.value if a.value is UNSET else a.value, elements)
+        made = remade(b.model if a.value is UNSET else a.model, elements)
         if not isinstance(made, (list, dict)):
             return made
         key = id(a.value), id(b.value)
@@ -176,7 +182,7 @@ class _Joint:
 def _fit(a: _Part, b: _Part) -> bool:
     if a.parts is None or b.parts is None:
         return a.parts is b.parts
-    return _keeps_its_form(a.value, b.value)
+    return _keeps_its_form(a.model, b.model)
 
 
 @dataclass(eq=False)
