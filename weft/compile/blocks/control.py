@@ -42,6 +42,9 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     capture = active_capture()
     if isinstance(pred, Tensor) and getattr(pred._data, "differs", False):
         return _for_each(pred, true_fn(*operands), false_fn(*operands))
+    trace = trace_of((pred,)) if capture is None else None
+    if trace is not None:
+        return trace.cond(pred, true_fn, false_fn, operands)
     if capture is None or not isinstance(pred, Tensor):
         return true_fn(*operands) if pred else false_fn(*operands)
     refuse_under_transforms(capture, "cond")
@@ -111,11 +114,34 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
     if capture is not None:
         refuse_under_transforms(capture, "while_loop")
     start = [c if isinstance(c, Tensor) else _number(capture, c) for c in carried]
-    if capture is None:
-        while cond_fn(*start):
-            start = list(_several(body_fn(*start)))
-        return tuple(start)
-    return _record_loop(capture, cond_fn, body_fn, start)
+    if capture is not None:
+        return _record_loop(capture, cond_fn, body_fn, start)
+    trace = trace_of(start)
+    if trace is None:
+        return _repeated(cond_fn, body_fn, start)
+
+    def body(*values: Any) -> list[Tensor]:
+        return [as_tensor(None, f) for f in _several(body_fn(*values))]
+
+    return trace.while_loop(cond_fn, body, start, lambda: _repeated(cond_fn, body, start))  # type: ignore[no-any-return]
+
+
+def _repeated(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], start: Sequence[Any]) -> tuple[Any, ...]:
+    values = tuple(start)
+    while cond_fn(*values):
+        values = _several(body_fn(*values))
+    return values
+
+
+def trace_of(values: Sequence[Any]) -> Any:
+    """What records control flow where a value is one of a trace's: `__weft_control__` of its class says it. None
+    elsewhere.
+    """
+    for value in values:
+        told = getattr(type(value), "__weft_control__", None)
+        if told is not None:
+            return told()
+    return None
 
 
 def _record_loop(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from weft.compile.blocks.control import as_tensor, check_types, refuse_under_transforms
+from weft.compile.blocks.control import as_tensor, check_types, refuse_under_transforms, trace_of
 from weft.compile.blocks.loops import Outcome, repeat
 from weft.compile.capture.backend import active_capture
 from weft.compile.numbers.random_state import places
@@ -56,7 +56,12 @@ def scan(fn: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, reverse:
         shapes[:] = [(output, [y is not None for y in made])]
         return [as_tensor(capture, f) for f in following], [as_tensor(capture, y) for y in made if y is not None]
 
-    if capture is None:
+    trace = trace_of([*leaves, *carried]) if capture is None else None
+    if trace is not None:
+        final, ys = trace.scan(
+            step, carried, leaves, length, reverse, lambda: _in_python(step, carried, leaves, length, reverse)
+        )
+    elif capture is None:
         final, ys = _in_python(step, carried, leaves, length, reverse)
     else:
         final, ys = _recorded(capture, step, carried, leaves, length, reverse)

@@ -28,6 +28,7 @@ from weft.jit.program import Parameter, Program
 from weft.jit.recorders import RECORDING
 from weft.jit.running import run
 from weft.jit.source import Source
+from weft.jit.tracing.control import Control
 from weft.jit.tracing.structures import holds_tensor, is_plain_input, like, tuple_like, unwrapped
 from weft.jit.tracing.values import TracedNumber, TracedTensor, TracerWarning, plain
 from weft.nn.modules.module import Module
@@ -66,6 +67,7 @@ class Recorder(WeftFunctionMode):
         self.members: dict[int, tuple[str, ...]] = {}
         self.modules: dict[int, tuple[str, ...]] = {}
         self.self_value: Simple | None = None
+        self.control = Control(self)
         self.grad_mode = self.first_grad_mode = is_grad_enabled()
         self.mode_around: Simple | None = None  # whoever runs the program has this grad mode
         if root is not None:
@@ -184,7 +186,7 @@ class Recorder(WeftFunctionMode):
     def record(self, path: str, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
         """Emit what a scripted function would have for the call, and hand back the result as the function sees it."""
         ctx, name = self.ctx, path.rpartition(".")[2]
-        self._follow_grad_mode(is_grad_enabled(), result)
+        self.follow_grad_mode(is_grad_enabled(), result)
         try:
             given = [self.value_of(a) for a in args]
             named = {k: self.value_of(v) for k, v in kwargs.items()}
@@ -209,7 +211,7 @@ class Recorder(WeftFunctionMode):
             emitted = self._operators(path, func).call(ctx, _NOWHERE, given, named, 1)
         return self.bound(emitted, result)
 
-    def _follow_grad_mode(self, mode: bool, result: Any = None) -> None:
+    def follow_grad_mode(self, mode: bool, result: Any = None) -> None:
         """What `no_grad` and `enable_grad` say around a call, the program says too; of a result that has no gradient
         in any case it does not matter.
         """
@@ -224,7 +226,7 @@ class Recorder(WeftFunctionMode):
             return run_as_usual(op, args)
         with DisableWeftFunction(), self.ctx.pause():
             result = call(op, plain(args))
-        self._follow_grad_mode(is_grad_enabled(), result)
+        self.follow_grad_mode(is_grad_enabled(), result)
         named = list(zip(op.schema.arguments, args, strict=True))
         given = [self.value_of(a) for declared, a in named if not declared.keyword_only]
         keywords = {d.name: self.value_of(a) for d, a in named if d.keyword_only and a is not None}
@@ -281,7 +283,7 @@ class Recorder(WeftFunctionMode):
         self, program: Program, args: Sequence[Any], kwargs: Mapping[str, Any], run: Callable[..., Any]
     ) -> Any:
         """A call of a scripted function: a node that calls it, not what it did."""
-        self._follow_grad_mode(is_grad_enabled())
+        self.follow_grad_mode(is_grad_enabled())
         plain_args, plain_kwargs = unwrapped((tuple(args), dict(kwargs)))
         with DisableWeftFunction(), self.ctx.pause():
             result = run(*plain_args, **plain_kwargs)
@@ -295,7 +297,7 @@ class Recorder(WeftFunctionMode):
         program = method.__weft_program__
         if path is None or self.self_value is None:
             return run(program, (method.owner, *args), kwargs)
-        self._follow_grad_mode(is_grad_enabled())
+        self.follow_grad_mode(is_grad_enabled())
         plain_args, plain_kwargs = unwrapped((tuple(args), dict(kwargs)))
         with DisableWeftFunction(), self.ctx.pause():
             result = run(program, (method.owner, *plain_args), plain_kwargs)
@@ -327,7 +329,7 @@ class Recorder(WeftFunctionMode):
 
     def finish(self, result: Any) -> Simple:
         """The result as a value of the graph, which ends here."""
-        self._follow_grad_mode(self.first_grad_mode)
+        self.follow_grad_mode(self.first_grad_mode)
         return self.left(result)
 
     def left(self, result: Any) -> Simple:

@@ -36,6 +36,12 @@ class TracedTensor(Tensor):
             return call(op, plain(args))
         return recorder.operator(op, args)
 
+    @staticmethod
+    def __weft_control__() -> Any:
+        """What records weft.cond, weft.while_loop and weft.scan of traced tensors."""
+        recorder = recording()
+        return None if recorder is None else recorder.control
+
     @property
     def shape(self) -> Any:
         return tuple.__new__(Size, [self.size(i) for i in range(self.plain.ndim)])
