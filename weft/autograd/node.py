@@ -310,7 +310,7 @@ class OpNode(Node):
         if packed is None or not plan.may_save_tensors:
             return False
         for i in plan.operands:
-            if packed[i] is not None:
+            if packed[i] is not None and i != plan.number_slot:
                 return True
         return any([type(p) is SavedTensor or (type(p) is tuple and SavedTensor in map(type, p)) for p in packed])
 

@@ -87,6 +87,12 @@ class Plan:
         return self.differentiable.index(place) if place in self.differentiable else -1
 
     @cached_property
+    def number_slot(self) -> int:
+        """The slot of that argument; -1 for none."""
+        place = -1 if self.number < 0 else self.differentiable[self.number]
+        return next((i for i, s in enumerate(self.slots) if s == Source(ARG, place)), -1)
+
+    @cached_property
     def one_each(self) -> tuple[int, ...]:
         """How many gradients each argument has where none is a list of tensors."""
         return (1,) * len(self.differentiable)

@@ -57,7 +57,7 @@ def _over_adjoint(x: Any, R: Any) -> Any:
     return aten.linalg_solve_triangular(_adjoint(R), x, upper=False, left=False)
 
 
-def _qr_back(gs: Sequence[Any], A: Any, result0: Any, result1: Any, mode: str) -> Any:
+def _qr_back(gs: Sequence[Any], A_dims: Any, result0: Any, result1: Any, mode: str) -> Any:
     """Tall: (gQ + Q M) R^-H, M Hermitian with the upper triangle of gR R^H - Q^H gQ.
     Wide: the same for the leading square, and Q gR."""
     gQ, gR = gs
@@ -67,7 +67,7 @@ def _qr_back(gs: Sequence[Any], A: Any, result0: Any, result1: Any, mode: str) -
             "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, "
             "mode='reduced') if you are going to differentiate through linalg.qr."
         )
-    m, n = A.dims[-2], A.dims[-1]
+    m, n = A_dims[-2:]
     wide = shape_env.less(m, n)
     if mode == "complete" and not wide and not shape_env.equal(m, n):
         raise Unsupported(

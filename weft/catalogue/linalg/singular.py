@@ -69,11 +69,11 @@ def _skew(x: Any) -> Any:
     return x - _adjoint(x)
 
 
-def _svd_back(gs: Any, A: Any, result: Any, result1: Any, result2: Any, full_matrices: bool) -> Any:
+def _svd_back(gs: Any, A_dims: Any, result: Any, result1: Any, result2: Any, full_matrices: bool) -> Any:
     """U (skew(U^H gU)/E S + diag(gS) + S skew(V^H gV)/E) V^H, and what lies outside the spans of U and V for matrices
     that are not square."""
     gU, gS, gVh = gs
-    m, n = A.dims[-2], A.dims[-1]
+    m, n = A_dims[-2:]
     k = result1.dims[-1]
     U, S, Vh = aten.narrow(result, -1, 0, k), result1, aten.narrow(result2, -2, 0, k)
     if gU is not None:
@@ -81,20 +81,20 @@ def _svd_back(gs: Any, A: Any, result: Any, result1: Any, result2: Any, full_mat
     if gVh is not None:
         gVh = aten.narrow(gVh, -2, 0, k)
     if gU is None and gVh is None:
-        return aten.matmul(U * _columns(_as(gS, A)), Vh)
-    s = _as(S, A)
+        return aten.matmul(U * _columns(_as(gS, result)), Vh)
+    s = _as(S, result)
     inner = None
-    gaps = _as(_gaps(S), A)
+    gaps = _as(_gaps(S), result)
     if gU is not None:
         inner = _skew(aten.matmul(_adjoint(U), gU)) / gaps * _columns(s)
     if gVh is not None:
         right = aten.unsqueeze(s, -1) * (_skew(aten.matmul(Vh, _adjoint(gVh))) / gaps)
         inner = right if inner is None else inner + right
-    if A.dtype.is_complex and gU is not None:  # the phase that U and V share
+    if result.dtype.is_complex and gU is not None:  # the phase that U and V share
         phase = aten.diagonal(_skew(aten.matmul(_adjoint(U), gU)), 0, -2, -1) / (2 * s)
         inner = inner - aten.diag_embed(aten.diagonal(inner, 0, -2, -1)) + aten.diag_embed(phase)
     if gS is not None:
-        inner = inner + aten.diag_embed(_as(gS, A))
+        inner = inner + aten.diag_embed(_as(gS, result))
     out = aten.matmul(aten.matmul(U, inner), Vh)
     if gU is not None and not shape_env.less(m, n) and not shape_env.equal(m, n):
         scaled = gU / _columns(s)

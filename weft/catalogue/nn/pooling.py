@@ -191,13 +191,14 @@ def adaptive_average(rank: int, input: Any, output_size: Any) -> Any:
     wanted = (output_size,) * rank if isinstance(output_size, int) else tuple(output_size)
     if len(wanted) != rank:
         raise ShapeError(f"adaptive_avg_pool{rank}d: output_size must be {rank} ints, got {list(wanted)}")
+    out = input
     for i in range(rank):
         dim = input.ndim - rank + i
         if wanted[i] is None or wanted[i] == input.dims[dim]:
             continue
         weights = _cover(input.dims[dim], wanted[i], input.dtype)
-        input = aten.transpose(aten.matmul(aten.transpose(input, dim, -1), weights), dim, -1)
-    return input
+        out = aten.transpose(aten.matmul(aten.transpose(out, dim, -1), weights), dim, -1)
+    return aten.clone(input) if out is input else out
 
 
 def _cover(size: Dim, count: Dim, dtype: dt.DType) -> Any:

@@ -55,6 +55,7 @@ define(
     "1 with the probability that self's element gives, else 0.",
     type=_bernoulli_type,
     decompose=lambda self, generator: _bernoulli(_probabilities(self), self.dims, self.dtype, generator),
+    vjp={"self": lambda g: aten.zeros_like(g)},
     effect="random",
     out=True,
 )
@@ -63,6 +64,7 @@ define(
     "1 with the probability given by p's element, else 0, with self's dtype.",
     type=lambda self, p, generator: self,
     decompose=lambda self, p, generator: _bernoulli(_probabilities(p), self.dims, self.dtype, generator),
+    vjp={"self": lambda g: aten.zeros_like(g), "p": lambda g, p_dims: aten.new_zeros(g, p_dims)},
     effect="random",
     inplace=True,
 )
@@ -71,6 +73,7 @@ define(
     "1 with probability p, else 0, with self's size and dtype.",
     type=lambda self, p, generator: self,
     decompose=lambda self, p, generator: _bernoulli(_probability(p), self.dims, self.dtype, generator),
+    vjp={"self": lambda g: aten.zeros_like(g)},
     effect="random",
     inplace=True,
 )

@@ -160,6 +160,7 @@ def _define_scatter(op: Op) -> Op:
     )
     names = [a.name for a in fresh.arguments[2:]]
     twin: list[Op] = []
+    is_free = op.view is not None and op.view.is_free
 
     def shown(x: Any, args: tuple[Any, ...]) -> Any:
         return call(op, (x, *args[1:]))[args[0]] if several else call(op, (x, *args))
@@ -167,8 +168,8 @@ def _define_scatter(op: Op) -> Op:
     def grad_self(g: Any, src_dims: Any, *args: Any) -> Any:
         return call(twin[0], (g, aten.new_zeros(g, src_dims), *args))
 
-    def grad_src(g: Any, *args: Any) -> Any:
-        return shown(g, args)
+    def grad_src(g: Any, *args: Any) -> Any:  # (as_strided counts in elements of memory)
+        return shown(aten._contiguous_copy(g) if is_free else g, args)
 
     made = define(
         fresh,

@@ -55,7 +55,7 @@ erfinv = pointwise(
     "The inverse of erf on [-1, 1]; NaN outside.",
     scalar=lambda s, x: s.erfinv(x),
     compute="real_float",
-    vjp={"self": lambda g, result: g * (aten.exp(result * result) / _TWO_OVER_ROOT_PI)},
+    vjp={"self": lambda g, self: g * (aten.exp(aten.square(aten.erfinv(self))) / _TWO_OVER_ROOT_PI)},
     reference=_elementwise(_erfinv),
 )
 
