@@ -108,7 +108,7 @@ define(
     "A = Q R with Q orthonormal and R upper triangular: A [..., m, n]; mode reduced, complete, or r (R alone).",
     type=_qr_type,
     kernel=_qr,
-    lies=lambda A, mode: (column_major(A.ndim),) * 2,
+    lies=lambda A, mode: (None if mode == "r" else column_major(A.ndim), column_major(A.ndim)),
     vjp={"A": _qr_back},
     public=("linalg",),
     out=True,
