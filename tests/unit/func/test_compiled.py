@@ -117,8 +117,27 @@ def test_choices_by_value_under_a_transform(rng):
     np.testing.assert_allclose(grad(f)(x).numpy(), 2 * x.numpy())
     with pytest.raises(RuntimeError, match="inside of a transform"):
         weft.compile(lambda x: grad(f)(x))(x)
-    with pytest.raises(NotImplementedError, match="no batch rule"):
-        weft.compile(lambda x: vmap(lambda a: weft.histc(a, 5, 0, 2))(x))(x.outer(x))
+
+
+OF_EXAMPLES = {
+    "ravel": lambda a: a.reshape(2, 2).ravel() * 2,
+    "gcd": lambda a: weft.gcd(a.int(), (a * 3).int()),
+    "nextafter": lambda a: weft.nextafter(a, a + 1),
+    "frexp": lambda a: weft.frexp(a)[0],
+    "cholesky_ex": lambda a: weft.linalg.cholesky_ex(a.outer(a) + 2 * weft.eye(4))[0],
+    "eigenvalues": lambda a: weft.linalg.eigvals(a.reshape(2, 2)).abs().sum(),
+    "histc": lambda a: weft.histc(a, 5, 0, 2),  # has no batch rule: how many examples there are is guarded
+}
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("name", OF_EXAMPLES)
+def test_every_operator_is_mapped_in_compiled_functions(rng, name):
+    mapped = vmap(OF_EXAMPLES[name])
+    compiled = weft.compile(lambda x: mapped(x), backend="interpret")
+    for rows in (3, 5):
+        x = weft.from_numpy(rng.normal(size=(rows, 4)) * 5)
+        np.testing.assert_allclose(compiled(x).numpy(), mapped(x).numpy())
 
 
 def test_tangents_by_hand_compiled(rng):

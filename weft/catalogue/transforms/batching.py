@@ -30,11 +30,12 @@ batches(aten.mean, aten.logsumexp, aten.var.correction, aten.std.correction, ate
 batches(
     aten.linalg_cholesky, aten.linalg_inv, aten._linalg_solve, aten.linalg_solve_triangular, aten.linalg_slogdet,
     aten.slogdet, aten.linalg_svd, aten.linalg_qr, aten.linalg_eigh, aten.linalg_det, aten.det, aten._adjugate,
-    aten.linalg_matrix_exp, aten.linalg_matrix_rank.atol_rtol_float,
+    aten.linalg_matrix_exp, aten.linalg_matrix_rank.atol_rtol_float, aten.linalg_eig, aten.linalg_cholesky_ex,
+    aten.linalg_lu_factor_ex,
 )(same)
 batches(
     aten.tril, aten.triu, aten.nan_to_num, aten.constant_pad_nd, aten._contiguous_copy, aten.one_hot_of,
-    aten.checked_index, aten._checked_values,
+    aten.checked_index, aten._checked_values, aten.frexp,
 )(unary)
 batches(aten.flip)(along("dims"))
 

@@ -59,6 +59,7 @@ SHIFTS: dict[Packet, Shift] = {
     aten.view_bits: lambda dims, *args: ("view_bits", args),
     aten.view.default: lambda dims, size: ("view", ((dims[0], *_resolved(dims, size)),)),
     aten.reshape: lambda dims, size: ("reshape", ((dims[0], *_resolved(dims, size)),)),
+    aten.ravel: lambda dims: ("reshape", ((dims[0], dm.product(dims[1:])),)),
     aten.permute: lambda dims, order: ("permute", ((0, *shifted(order, len(dims) - 1)),)),
     aten.transpose.int: lambda dims, a, b: (
         ("transpose", (shifted(a, len(dims) - 1), shifted(b, len(dims) - 1))) if len(dims) > 1 else ("alias", ())

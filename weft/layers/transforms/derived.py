@@ -30,7 +30,7 @@ def rule_of(op: Op) -> Rule | None:
     """The batch rule of an operator, or None where it must be opened or run example by example."""
     if op.batch is not None:
         return op.batch
-    if op.scalar is not None and isinstance(op.type, Pointwise):
+    if isinstance(op.type, Pointwise) and op.decompose is None:
         return pointwise
     if op.reduce is not None:
         return reduction

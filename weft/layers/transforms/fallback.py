@@ -14,7 +14,9 @@ from weft.support.counters import counters
 from weft.support.errors import Unsupported
 from weft.tensor.backend import type_of
 from weft.tensor.tensor import Tensor
+from weft.types import shape_env
 from weft.types.dims import Dim
+from weft.types.sym import wrap
 from weft.types.tensor_type import TensorType
 
 Args = tuple[Any, ...]
@@ -22,14 +24,15 @@ _warned: set[Op] = set()
 
 
 def loop(op: Op, size: Dim, flags: Args, *args: Any) -> Any:
-    """The operator on each example, stacked. Warns once per operator; counted in weft.counters.vmap_loops."""
-    if not isinstance(size, int):
+    """The operator on each example, stacked. Warns once per operator; counted in weft.counters.vmap_loops. How many
+    there are is guarded in a compiled function, as for a loop of Python's."""
+    env = shape_env.current_env()
+    if not isinstance(size, int) and env is None:
         raise Unsupported(
-            f"vmap: {op.name} has no batch rule, and running it example by example needs to know how many there are; "
-            "call vmap outside of the compiled function, or give the entry a `batch` rule"
+            f"vmap: {op.name} has no batch rule, and running it example by example needs to know how many there are"
         )
     _notice(op)
-    return each(op, size, flags, args, lambda one: walk.walk(op, one))
+    return each(op, size if env is None else wrap(size, env), flags, args, lambda one: walk.walk(op, one))
 
 
 def each(op: Op, size: Any, flags: Args, args: Args, run: Callable[[Args], Any]) -> Any:
