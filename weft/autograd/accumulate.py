@@ -58,7 +58,7 @@ class AccumulateGrad(Node):
     @property
     def has_hooks(self) -> bool:
         """Whether anybody is given the gradients."""
-        return bool(self.tensor_hooks or self.pre_hooks or self.post_hooks)
+        return self.hook_tables is not None and bool(self.tensor_hooks or self.pre_hooks or self.post_hooks)
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         return self._add(grads[0], False)

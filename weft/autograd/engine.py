@@ -282,7 +282,8 @@ class Walk:
         """Run a node and hand on what it gives; the node whose turn is next, where that is known."""
         buffers, border, dependencies, queue = self.buffers, self.border, self.dependencies, self.queue
         grads, edges = buffers.pop(node, None) or [None] * max(1, len(node.metadata_of_inputs)), node.edges
-        if self.runs_all and node.hook_tables is None and edges and grads[0] is not None and not anomaly.enabled:
+        hooked = node.hook_tables is not None
+        if self.runs_all and not hooked and edges and grads[0] is not None and not anomaly.enabled:
             formula = node.formula  # (what _compute does, where there is nothing to ask)
             out = node.apply(tuple(grads), present(edges) if formula is None else formula.needs)
             if len(out) != len(edges):
@@ -310,8 +311,8 @@ class Walk:
                     self._deliver(target, index, gradient)
                 else:
                     buffers[target] = [gradient]
-                    is_leaf = type(target) is AccumulateGrad  # does nobody else have what the node made?
-                    if is_leaf and node.makes_gradients and not node.post_hooks and is_owned(gradient, i, out, grads):
+                    makes = type(target) is AccumulateGrad and node.makes_gradients and not hooked
+                    if makes and is_owned(gradient, i, out, grads):  # (it may be taken: nobody else has it)
                         self.owned.add(target)
             if border and edge in border:
                 continue
@@ -327,13 +328,14 @@ class Walk:
 
     def _compute(self, node: Node, grads: list[Any]) -> tuple[Any, ...]:
         """The node's gradients: none when it does not run (only captured, or nothing flows in)."""
-        if (node.tensor_hooks or node.retain_hooks) and self.has_turn(node):
+        hooked = node.hook_tables is not None
+        if hooked and (node.tensor_hooks or node.retain_hooks) and self.has_turn(node):
             run_tensor_hooks(node, grads)
         if self.needed is not None:
             self._capture(node, grads)
             if not self.needed.get(node, False) and not (self.accumulate and self.is_wanted(node)):
                 return (None,) * len(node.edges)
-        if node.pre_hooks:
+        if hooked and node.pre_hooks:
             grads[:] = run_pre_hooks(node, grads)
         if grads[0] is None and all([g is None for g in grads]) and not runs_on_nothing(node):
             if not self.keep:
@@ -344,7 +346,7 @@ class Walk:
                 return node.take(grads[0])
             if nobody_else_has(grads, 0):
                 out = node.take(grads[0])
-                return run_post_hooks(node, out, tuple(grads)) if node.post_hooks else out
+                return run_post_hooks(node, out, tuple(grads)) if hooked and node.post_hooks else out
         edges = node.edges
         needs = present(edges) if self.needed is None else tuple([e is not None and self.leads_on(e) for e in edges])
         if anomaly.enabled:
@@ -355,7 +357,7 @@ class Walk:
             out = self.evaluator.run(node, tuple(grads), needs)
         if len(out) != len(edges):
             raise wrong_count(node, out)
-        if node.post_hooks:
+        if hooked and node.post_hooks:
             out = run_post_hooks(node, out, tuple(grads))
         if not self.keep:
             node.release()

@@ -282,7 +282,9 @@ def save_results(node: OpNode, results: tuple[Any, ...]) -> None:
     plan: Plan = node.plan
     if not plan.saves_results:
         return
-    wanted = needed_slots(plan, node.needs_per_argument(tuple(e is not None for e in node.edges)))
+    formula = node.formula
+    needs = node.needs_per_argument(tuple([e is not None for e in node.edges])) if formula is None else formula.needs
+    wanted = needed_slots(plan, needs)
     packed = list(node.saved_values or ())
     for i in wanted:
         source = plan.slots[i]

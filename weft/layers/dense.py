@@ -151,13 +151,15 @@ def _in_order(tensor: Tensor, order: tuple[int, ...] | None) -> Tensor:
 # ---- views
 def run_view(op: Op, args: tuple[Any, ...]) -> Any:
     """A view (or views) of the first argument; a copy where strides cannot express it."""
-    source: Tensor = args[0]
-    data = source._data
-    rest = args[1:]
-    made = compute.view(op, data, rest)
+    return views_around(op, args, compute.view(op, args[0]._data, args[1:]))
+
+
+def views_around(op: Op, args: tuple[Any, ...], made: Any) -> Any:
+    """run_view() of what NumPy has made."""
+    source, rest = args[0], args[1:]
+    data, storage = source._data, source._storage
     if made is None:
         return wrap(np.ascontiguousarray(compute.evaluate(op, (data, *rest))))
-    storage = source._storage
     if storage is None:
         storage = source._storage = Storage(data)
     if type(made) is ndarray:

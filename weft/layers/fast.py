@@ -78,8 +78,8 @@ def _wants(tensors: Sequence[int], lists: Sequence[int]) -> str:
 def _view_entry(op: Op, tensors: Sequence[int]) -> Entry | None:
     if not tensors:
         return None
-    local, walk, run, attach, view = modes, walk_module.walk, dense.run_view, record.recording(op), compute.view
-    known = compute.views_of(op)
+    local, walk, attach, view, known = modes, walk_module.walk, record.recording(op), compute.view, compute.views_of(op)
+    views_around = dense.views_around
 
     def entry(op: Op, args: tuple[Any, ...]) -> Any:
         x, rest = args[0], args[1:]
@@ -96,7 +96,7 @@ def _view_entry(op: Op, tensors: Sequence[int]) -> Entry | None:
                     storage = x._storage = Storage(data)
                 out: Any = recorded_view(x, storage, made, op, rest, 0)
             else:
-                out = run(op, args)
+                out = views_around(op, args, made)
         except Exception:  # the walk has the words
             return walk(op, args)
         if grad and (x._autograd is not None or x._view is not None):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from weft.layers.outputs import into, no_history
 from weft.layers.walk import inplace
+from weft.ops.bind import Mismatch
 from weft.ops.call_signatures import Calls
 from weft.ops.op import PACKETS, Op, Out, on_define
 from weft.ops.overrides import FirstOverride, handle, meets, overridable, override_classes, overriding, plain_kinds
@@ -84,13 +85,22 @@ def with_out(packet: Packet) -> Callable[..., Any]:
         any(op.number_first for op in packet.overloads), any(op.numbers_alone for op in packet.overloads)
     )
     asks_first = numbers.first or _accepts_number_first(packet)
-    plain = packet.calls.plain
+    plain, signatures = packet.calls.plain, packet.calls.signatures
 
     def function(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-        if out is None and not kwargs and args and type(args[0]) in plain_kinds:
-            found = plain.get(type(args[0]) if len(args) == 1 else tuple(map(type, args)))
-            if found is not None:
-                return found[2](found[0], args + found[1])
+        if out is None and not kwargs and args:  # what the packet does, without its frames
+            kinds = tuple(map(type, args))
+            if kinds[0] in plain_kinds:
+                found = plain.get(kinds[0] if len(kinds) == 1 else kinds)
+                if found is not None:
+                    return found[2](found[0], args + found[1])
+            form = None if kinds[0] in _NUMBERS else signatures.get(kinds)
+            if form is not None and form.route is not None and not (override_classes and form.op.tensor_list_positions):
+                try:
+                    bound = form.bind(args, kwargs)
+                except Mismatch:
+                    return packet(*args)  # which has the words
+                return form.route(form.op, bound)
         if override_classes:
             given = kwargs if out is None else {**kwargs, "out": out}
             asked = overriding(args, given)
