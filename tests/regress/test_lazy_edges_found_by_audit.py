@@ -102,3 +102,26 @@ def test_what_waits_for_nothing_has_a_hash_and_a_dump(rng: np.random.Generator) 
     assert get_graph_hash([x]) == get_graph_hash([y]) != get_graph_hash([row])
     assert get_graph_hash([x, x + 1]) != get_graph_hash([x + 1, x]) != get_graph_hash([x + 1])
     assert "f32[2, 3]" in lazy.debug.dump_ir([x], "text") and "digraph" in lazy.debug.dump_ir([x], "dot")
+
+
+@pytest.mark.parametrize("device", ["cpu", "lazy"])
+@pytest.mark.parametrize("fill", [
+    lambda x: weft.full_like(x.to(weft.uint8), 300), lambda x: x.long().new_full((2,), float("inf")),
+    lambda x: weft.full_like(x, 1 + 2j), lambda x: x.new_full((2,), 3j), lambda x: x.clone().fill_(2j),
+    lambda x: weft.full((2,), 1j, dtype=weft.float32, device=x.device),
+    lambda x: x.index_fill(0, weft.tensor([0], device=x.device), 1 + 2j),
+])  # fmt: skip
+def test_numbers_that_a_dtype_cannot_hold_are_refused_where_they_are_given(
+    device: str, fill: Callable[[weft.Tensor], Any]
+) -> None:
+    with pytest.raises(RuntimeError, match=r"cannot be converted to type .* without overflow"):
+        fill(weft.ones(2, device=device))
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_integers_beyond_those_of_programs(split: bool) -> None:
+    for number in (7, 300, 2**62, 2**63, 3 * 2**63, -(2**64)):
+        x = weft.ones(2, device="cpu" if split else "lazy")
+        step: Callable[[weft.Tensor], Any] = lambda x: (x * number, x < number)  # noqa: B023, E731
+        scaled, below = (weft.compile(step, split=True) if split else step)(x)
+        assert scaled.tolist() == [np.float32(number)] * 2 and below.tolist() == [number > 0] * 2

@@ -34,7 +34,11 @@ def same_as(op: Op, seen: list[Any], types: tuple[TensorType, ...]) -> int | Non
 
 
 def decides(op: Op, i: int, a: Any) -> bool:
-    """Whether an argument's value decides what is computed: then it belongs to the structure of the call."""
+    """Whether an argument's value decides what is computed: then it belongs to the structure of the call. So does an
+    integer that is none of a program's.
+    """
+    if type(a) is int and abs(a) >> 63:
+        return True
     if type(a) is SizeOf:
         return False  # (it was asked)
     if type(a) is Expr:

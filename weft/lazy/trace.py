@@ -127,14 +127,15 @@ class Trace:
                 held.append(a)
                 key.append(a)
                 seen.append(a)
-            elif (kind is int or kind is float) and op.specialize is None:
+            elif (kind is float or (kind is int and not abs(a) >> 63)) and op.specialize is None:
                 numbers.append(a)
                 held.append(a)
                 key.append(kind)
                 seen.append(a)
             else:
                 a = settled(a) if kind is Expr else a
-                value, part = self._operand(a, numbers, op.specialize is not None and decides(op, i, a))
+                is_fixed = (op.specialize is not None or kind is int) and decides(op, i, a)
+                value, part = self._operand(a, numbers, is_fixed)
                 held.append(value)
                 key.append(part)
                 seen.append(seen_types(value))

@@ -34,9 +34,11 @@ _GREATEST = {dt.float16: 65504.0, dt.bfloat16: 3.3895313892515355e38, dt.float32
 def check_fits(value: Any, dtype: DType | None) -> None:
     """Refuse to put a Python number where a dtype cannot hold it (uint8 takes negative ones too, and wraps).
     Raises DTypeError."""
-    if type(value) not in (int, float) or dtype is None:
+    if type(value) not in (int, float, complex) or dtype is None:
         return
-    if dtype.category == dt.INT:
+    if type(value) is complex:
+        fits = dtype.is_complex or dtype is dt.bool_
+    elif dtype.category == dt.INT:
         high = 2 ** (dtype.bits - dtype.is_signed) - 1
         fits = abs(value) <= high or (dtype.is_signed and value == -high - 1)
     else:

@@ -95,7 +95,7 @@ def _like(name: str, words: str, make: Callable[..., Any], fill: str = "") -> No
     define(
         f"aten::{name}_like(Tensor self{value}, *, {OPTIONS}, MemoryFormat? memory_format=None) -> Tensor",
         f"A tensor of self's size and (unless given) dtype, {words}.",
-        type=lambda self, *rest: self.with_dtype(rest[-3] or self.dtype),
+        type=lambda self, *rest: self.with_dtype(_holding(rest[:-3], rest[-3] or self.dtype)),
         decompose=lambda self, *rest: make(self.dims, *rest[:-3], dtype=rest[-3] or self.dtype),
         vjp=NOT_DIFFERENTIABLE,
         like=True,
@@ -107,7 +107,9 @@ def _like(name: str, words: str, make: Callable[..., Any], fill: str = "") -> No
     define(
         f"aten::new_{name}(Tensor self, int[] size{value}, *, {OPTIONS}) -> Tensor",
         f"A tensor of the given size and (unless given) self's dtype, {words}.",
-        type=lambda self, size, *rest: tensor_type(rest[-2] or self.dtype, _checked(f"new_{name}", size), self.device),
+        type=lambda self, size, *rest: tensor_type(
+            _holding(rest[:-2], rest[-2] or self.dtype), _checked(f"new_{name}", size), self.device
+        ),
         decompose=lambda self, size, *rest: make(size, *rest[:-2], dtype=rest[-2] or self.dtype),
         vjp=NOT_DIFFERENTIABLE,
         like=True,
@@ -116,6 +118,13 @@ def _like(name: str, words: str, make: Callable[..., Any], fill: str = "") -> No
             size, rest[0] if fill else float(name == "ones"), _numpy_dtype(self, rest[-2])
         ),
     )
+
+
+def _holding(values: Sequence[Any], dtype: DType) -> DType:
+    """The dtype, once it is known to hold these numbers."""
+    for value in values:
+        check_fits(value, dtype)
+    return dtype
 
 
 def _numpy_dtype(x: Any, dtype: DType | None) -> Any:

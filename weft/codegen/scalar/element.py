@@ -84,10 +84,10 @@ class ScalarValues:
         if dtype.is_complex:
             number = complex(value)
             return Element(dtype, const(type, number.real), const(type, number.imag))
-        if isinstance(value, complex):
-            value = value.real
         if dtype is dt.bool_:
             return Element(dtype, const(type, int(value != 0)))
+        if isinstance(value, complex):
+            raise StateError(f"value {value} cannot be converted to {dtype} without overflow")
         if dtype.category != dt.INT:
             return Element(dtype, const(type, float(value)))
         if not math.isfinite(value):
