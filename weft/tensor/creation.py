@@ -56,8 +56,13 @@ def _has_symbols(data: Any) -> bool:
     """Whether sizes or lifted numbers are among the data, whose values are known when the program runs."""
     return (
         any(map(_has_symbols, data)) if isinstance(data, (list, tuple))
-        else type(data) is SymInt or hasattr(type(data), "__weft_number__")
+        else type(data) is SymInt or hasattr(type(data), "__weft_number__") or _is_run_time(data)
     )
+
+
+def _is_run_time(value: Any) -> bool:
+    """Whether a value stands for a number that a program finds while it runs, and has it as a tensor."""
+    return hasattr(type(value), "__weft_tensor__")
 
 
 def _recorded(data: Any, dtype: DType | None) -> Tensor:
@@ -69,7 +74,8 @@ def _recorded(data: Any, dtype: DType | None) -> Tensor:
         if any(not isinstance(row, (list, tuple)) or len(row) != sizes[-1] for row in flat):
             raise ValueProblem(f"weft.tensor: {_ragged_text(data)}")
         flat = [x for row in flat for x in row]
-    made = [aten.scalar_tensor(x, dtype=dtype or _dtype_of(data)) for x in flat]
+    kind = dtype or _dtype_of(data)
+    made = [x.__weft_tensor__(kind) if _is_run_time(x) else aten.scalar_tensor(x, dtype=kind) for x in flat]
     return aten.stack(made).reshape(sizes) if sizes else made[0]  # type: ignore[no-any-return]
 
 
@@ -122,6 +128,8 @@ def _gather_dtypes(data: Any, held: set[DType]) -> None:
             _gather_dtypes(item, held)
     elif isinstance(data, (Tensor, np.ndarray, np.generic)):
         held.add(data.dtype if isinstance(data, Tensor) else dt.from_numpy(data.dtype))
+    elif _is_run_time(data):
+        held.add(data.__weft_tensor__(None).dtype)
     elif isinstance(data, Sequence):
         _gather_dtypes(list(data), held)
     elif isinstance(data, (int, float, complex, SymInt)):

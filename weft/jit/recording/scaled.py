@@ -17,6 +17,7 @@ from weft.types.dtype import DType
 from weft.types.tensor_type import BOOL, INT
 
 _FILL = "fill_value"
+_NAMES = {f"bit_{n}": f"bitwise_{n}" for n in ("and", "or", "xor", "not")}  # where operators are called otherwise
 
 
 class _Tensors:
@@ -42,7 +43,10 @@ class _Tensors:
         return found
 
     def __getattr__(self, name: str) -> Callable[..., Tensor]:
-        return getattr(aten, name)  # type: ignore[no-any-return]
+        try:
+            return getattr(aten, _NAMES.get(name, name))  # type: ignore[no-any-return]
+        except AttributeError:
+            raise NotRecorded(f"{name} of a number that is only known when the program runs") from None
 
 
 def with_tensors(op: Op, function: Callable[..., Any], args: Sequence[Any]) -> Any:
