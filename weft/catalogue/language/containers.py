@@ -50,6 +50,7 @@ def _dict_type(keys: Any, values: Any, type: str) -> Type:
 language(
     "prim::ListConstruct", 'elements, type=""', "A new list. `type` is its type, where the elements alone do not tell.",
     lambda elements, type: list(elements), rule=_list_type, effect=ORDERED, observes="pure",
+    native_of_list=lambda s, elements, type: s.new_list(elements),
 )
 language(
     "prim::DictConstruct", 'keys, values, type=""',
@@ -111,16 +112,19 @@ language(
 language(
     "prim::slice", "self, start, stop, step", "A new list or text of some elements.", lambda self, a, b, c: self[a:b:c],
     "T[], int?, int?, int? -> T[]", "str, int?, int?, int? -> str", effect=ORDERED, observes="raises",
+    native_of_list=lambda s, items, start, stop, step: s.part(items, start, stop, step),
 )
 language(
     "prim::contains", "self, item", "Whether there is such an element.", lambda self, item: item in self,
     "T[], T -> bool", "Dict(K, V), K -> bool", "str, str -> bool", "float[], int -> bool", "int[], float -> bool",
     rule=lambda items, item: BOOL if isinstance(type_of(items), TupleType) else None, effect=ORDERED, observes="pure",
+    native_of_list=lambda s, items, item: s.has_element(items, item),
 )
 language(
     "prim::index", "self, item, start=None, stop=None", "Where an element is. Raises ValueError.",
     lambda self, item, start, stop: self.index(item, start or 0, len(self) if stop is None else stop),
     "T[], T, int?, int? -> int", "str, str, int?, int? -> int", effect=ORDERED, observes="raises",
+    native_of_list=lambda s, items, item, start, stop: s.place_of(items, item, start, stop),
 )
 language(
     "prim::count", "self, item, start=None, stop=None", "How often an element is there.",
@@ -130,6 +134,7 @@ language(
 language(
     "prim::copy", "self", "A new list or dict of the same elements.", copy.copy, "T[] -> T[]",
     "Dict(K, V) -> Dict(K, V)", effect=ORDERED, observes="pure",
+    native_of_list=lambda s, items: s.part(items, None, None, None),
 )
 language(
     "prim::sorted", "self, reverse=False", "A new list, in order.", lambda self, reverse: sorted(self, reverse=reverse),
@@ -203,7 +208,7 @@ language(
 )
 language(
     "prim::extend", "self, items", "Put elements at the end.", lambda self, items: self.extend(items),
-    "T[], T[] -> None", effect=ORDERED,
+    "T[], T[] -> None", effect=ORDERED, native_of_list=lambda s, items, others: s.extend(items, others),
 )
 language(
     "prim::insert", "self, at, item", "Put an element before another.", lambda self, at, item: self.insert(at, item),
@@ -221,7 +226,7 @@ language(
 )
 language(
     "prim::clear", "self", "Take every element away.", lambda self: self.clear(), "T[] -> None", "Dict(K, V) -> None",
-    effect=ORDERED,
+    effect=ORDERED, native_of_list=lambda s, items: s.clear(items),
 )
 language(
     "prim::update", "self, other", "Put another dict's items in.", lambda self, other: self.update(other),

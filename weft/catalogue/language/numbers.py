@@ -55,7 +55,7 @@ def _tuples_joined(a: Any, b: Any) -> Type | None:
 language(
     "prim::add", "a, b", "The sum; texts, lists and tuples are joined.", _wrapping(operator.add), *_NUMBERS,
     "str, str -> str", "T[], T[] -> T[]", rule=_tuples_joined, effect=ORDERED, observes="pure",
-    native=lambda s, a, b: s.arithmetic("add", a, b),
+    native=lambda s, a, b: s.arithmetic("add", a, b), native_of_list=lambda s, a, b: s.joined(a, b),
 )
 language(
     "prim::sub", "a, b", "The difference.", _wrapping(operator.sub), *_NUMBERS,
@@ -64,7 +64,7 @@ language(
 language(
     "prim::mul", "a, b", "The product; texts and lists are repeated.", _wrapping(operator.mul), *_NUMBERS,
     "str, int -> str", "int, str -> str", "T[], int -> T[]", "int, T[] -> T[]", effect=ORDERED, observes="pure",
-    native=lambda s, a, b: s.arithmetic("mul", a, b),
+    native=lambda s, a, b: s.arithmetic("mul", a, b), native_of_list=lambda s, items, n: s.repeated(items, n),
 )
 language(
     "prim::truediv", "a, b", "The quotient, never an integer. Raises ZeroDivisionError.", operator.truediv,

@@ -45,7 +45,7 @@ class ListOperations(PythonNumbers):
 
     def length(self, items: Any) -> Number:
         """How many elements there are."""
-        return self._read(_list(items), LENGTH, "length")
+        return self._read(list_in(items), LENGTH, "length")
 
     def _address(self, items: NativeList, index: Any, length: Number) -> Number:
         """The address of an element. It leaves where there is none."""
@@ -64,7 +64,7 @@ class ListOperations(PythonNumbers):
 
     def element(self, items: Any, index: Any) -> Any:
         """An element, counted from the end where the index is negative."""
-        found = _list(items)
+        found = list_in(items)
         return self._loaded(found, self._address(found, index, self.length(found)))
 
     def _loaded(self, items: NativeList, place: Number) -> Any:
@@ -72,7 +72,7 @@ class ListOperations(PythonNumbers):
 
     def set_element(self, items: Any, index: Any, item: Any) -> None:
         """Put an element in place."""
-        found = _list(items)
+        found = list_in(items)
         numbers = list(self.flat(item, found.element))
         self._put(found, self._address(found, index, self.length(found)), numbers)
 
@@ -82,13 +82,12 @@ class ListOperations(PythonNumbers):
 
     def append(self, items: Any, item: Any) -> None:
         """Put an element at the end. It leaves where there is no memory."""
-        f, found = self.f, _list(items)
+        f, found = self.f, list_in(items)
         numbers, length = list(self.flat(item, found.element)), self.length(found)
         is_full = f.icmp("uge", length, self._read(found, ROOM, "room"))
         with f.if_else(is_full) as branches:
             with branches.then:
-                grow = _grow(f.module)
-                branches.give(f.call(grow, [found.record, const(I64, 8 * len(numbers))], "failed"))
+                branches.give(f.call(grow(f.module), [found.record, const(I64, 8 * len(numbers))], "failed"))
             with branches.otherwise:
                 branches.give(const(I64, 0))
         self.leave_if(f.icmp("ne", branches.results[0], 0))
@@ -99,7 +98,7 @@ class ListOperations(PythonNumbers):
         """The last element, which goes. Raises Unfit for another."""
         if at is not None and getattr(at, "const", at) != -1:
             raise Unfit("an element in the middle that goes")
-        found = _list(items)
+        found = list_in(items)
         length = self.length(found)
         self.leave_if(self.f.icmp("eq", length, 0))
         last = self.f.sub(length, 1)
@@ -109,7 +108,8 @@ class ListOperations(PythonNumbers):
         return taken
 
 
-def _list(items: Any) -> NativeList:
+def list_in(items: Any) -> NativeList:
+    """The list that a value is. Raises Unfit for what is none."""
     if not isinstance(items, NativeList):
         raise Unfit("an element of what is no list")
     return items
@@ -140,7 +140,7 @@ def emit_free(module: Module) -> str:
     return f.name
 
 
-def _grow(module: Module) -> Signature:
+def grow(module: Module) -> Signature:
     """A function of a record and the bytes of an element: room for twice as many. It gives 1 where there is none."""
     known = module.functions.get(GROW)
     if known is not None:

@@ -5,7 +5,7 @@ surely does, the code leaves: it writes what the interpreter needs into the fram
 site.
 
 The frame: the steps that inner loops have made; words for the sites of calls that are open, by how deep the function
-called calls others; then the inputs, which make room for the results.
+called calls others; the lists that the code has made (made_lists.py); then the inputs, which make room for the results.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from weft.codegen.emit import Value as Number
 from weft.ir.graph import Block, Node, Operand, Value
 from weft.ir.structure import IF, LOOP
 from weft.jit.native.arithmetic import immediate
-from weft.jit.native.elements import ListOperations, NativeList, load_words, store_words
+from weft.jit.native.elements import NativeList, load_words, store_words
 from weft.jit.native.kinds import Unfit, has_form, is_native, llvm_type, scalars
+from weft.jit.native.lists import COUNT, TRACE_WORDS
+from weft.jit.native.made_lists import SOFT, MadeLists
 from weft.jit.program import Program
 from weft.ops.op import OPS
 from weft.types.tensor_type import ListType, TupleType, Type, list_of
 
-TRACE_WORDS = 16
 _CALL, _RAISE = OPS["prim::CallFunction"], OPS["prim::RaiseException"]
 _NOTHING, _CAST = OPS["prim::Uninitialized"], OPS["prim::unchecked_cast"]
 _RARELY = '!{!"branch_weights", i32 1, i32 1000}'
@@ -65,6 +66,7 @@ class Unit:
     functions: dict[int, tuple[Signature, int]] = field(default_factory=dict)
     open: set[int] = field(default_factory=set)
     words: int = 0
+    makes_lists: bool = False
 
     def site(self, site: Site) -> int:
         """The number of a new site, from 1."""
@@ -78,7 +80,7 @@ def outer_values(node: Node) -> list[Value]:
     return [v for v in node.blocks[0].free_values() if has_form(v.type)]
 
 
-class FunctionEmitter(ListOperations):
+class FunctionEmitter(MadeLists):
     """Writes one function: a loop, or a program that it calls."""
 
     def __init__(self, unit: Unit, code: Interpreted, f: Function) -> None:
@@ -203,13 +205,19 @@ class FunctionEmitter(ListOperations):
 
     def _compute(self, node: Node) -> None:
         is_of_list = bool(node.args) and isinstance(node.args[0], Value) and isinstance(node.args[0].type, ListType)
+        is_of_list = is_of_list or (bool(node.args) and isinstance(node.args[0], tuple) and node.op in NATIVE_OF_LISTS)
         body, fits = (NATIVE_OF_LISTS.get(node.op), has_form) if is_of_list else (NATIVE.get(node.op), is_native)
+        self.wanted = node.outputs[0].type if node.outputs else None
         if body is None or any(isinstance(a, Value) and not fits(a.type) for a in node.args):
             raise Unfit(node.op.name)
         found = body(self, *[self.read(a) if isinstance(a, (Value, tuple)) else a for a in node.args])
         if node.outputs and found is None:
             raise Unfit(node.op.name)
         self._give(node, found)
+
+    def note_made(self) -> None:
+        """Remember that the code makes lists."""
+        self.unit.makes_lists = True
 
     def _give(self, node: Node, found: Any) -> None:
         parts = (found,) if len(node.outputs) == 1 else found or ()
@@ -245,13 +253,20 @@ class FunctionEmitter(ListOperations):
         kinds = [v.type for v in node.outputs]
         return self._wide(self.read(trip)), self.to_bool(self.read(going)), self.flat_all(carried, kinds)
 
-    def loop(self, node: Node, start: Number, trip: Number, going: Number, first: Sequence[Number]) -> list[Number]:
-        """A loop from a step on: the step and the condition at its end, and the numbers that it carries."""
+    def loop(
+        self, node: Node, start: Number, trip: Number, going: Number, first: Sequence[Number], outermost: bool = False
+    ) -> list[Number]:
+        """A loop from a step on: the step and the condition at its end, and the numbers that it carries. The outermost
+        one ends where many lists have been made.
+        """
         body, kinds = node.blocks[0], [v.type for v in node.outputs]
         begin = [(start, "step"), (going, "going"), *((n, "carried") for n in first)]
         with self.f.while_loop(begin) as loop:
             step, goes_on, *carried = loop.carried
-            loop.test(self.f.and_(self.f.icmp("slt", step, trip), goes_on))
+            test = self.f.and_(self.f.icmp("slt", step, trip), goes_on)
+            if outermost:
+                test = self.f.and_(test, self.f.icmp("ult", self.f.load(I64, self.word(COUNT)), SOFT))
+            loop.test(test)
             self.bind(body.params, [step, *carried])
             self.block(body)
             following = self.to_bool(self.read(body.results[0]))
@@ -266,7 +281,7 @@ class FunctionEmitter(ListOperations):
         callee = self.code.program.functions[name]
         signature, depth = _function(self.unit, self.code.of(callee))
         self.depth = max(self.depth, depth + 1)
-        if self.depth >= TRACE_WORDS:
+        if self.depth >= COUNT:
             raise Unfit("calls that are too deep")
         kinds = [p.type for p in callee.parameters]
         results = [s for v in node.outputs for s in scalars(v.type)]
@@ -322,6 +337,19 @@ def _result_types(program: Program, count: int) -> list[Type]:
     return list(program.returns.elements)
 
 
+def _may_make_lists(program: Program, block: Block, seen: set[int]) -> bool:
+    """Whether something in a block, or in what it calls, results in a list."""
+    for node in block.walk():
+        if any(isinstance(v.type, ListType) for v in node.outputs):
+            return True
+        callee = program.functions.get(node.args[0]) if node.op is _CALL and isinstance(node.args[0], str) else None
+        if callee is not None and callee.graph is not None and id(callee) not in seen:
+            seen.add(id(callee))
+            if _may_make_lists(callee, callee.graph.block, seen):
+                return True
+    return False
+
+
 def emit_loop(unit: Unit, code: Interpreted, node: Node) -> str:
     """The function of a loop: its name. Inputs are the step to begin with, the trip count, the condition, the carried
     values and the outer numbers; results are the step, the condition and the carried values. Raises Unfit.
@@ -336,7 +364,7 @@ def emit_loop(unit: Unit, code: Interpreted, node: Node) -> str:
         raise Unfit("values that are no numbers")
     carried = emitter.load(kinds, emitter.frame, TRACE_WORDS + 3)
     emitter.bind(outer, emitter.load([v.type for v in outer], emitter.frame, TRACE_WORDS + 3 + len(carried)))
-    found = emitter.loop(node, head[0], head[1], going, carried)
+    found = emitter.loop(node, head[0], head[1], going, carried, _may_make_lists(code.program, node.blocks[0], set()))
     emitter.store(found, emitter.frame, TRACE_WORDS)
     f.ret(const(I64, 0))
     emitter.finish()

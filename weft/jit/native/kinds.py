@@ -54,7 +54,7 @@ class Addresses(Protocol):
     def address(self, items: list[Any], kind: ListType) -> int:
         """Where a list is."""
 
-    def list_at(self, address: int) -> list[Any]:
+    def list_at(self, address: int, kind: ListType) -> list[Any]:
         """The list that is there."""
 
 
@@ -78,5 +78,5 @@ def built(numbers: Iterator[Any], kind: Type, lists: Addresses) -> Any:
     if isinstance(kind, TupleType):
         return class_of_tuple(kind)([built(numbers, element, lists) for element in kind.elements])
     if isinstance(kind, ListType):
-        return lists.list_at(next(numbers))
+        return lists.list_at(next(numbers), kind)
     return bool(next(numbers)) if kind is BOOL else next(numbers)

@@ -19,6 +19,9 @@ from weft.jit.native.kinds import built, flat, scalars, struct_format
 from weft.types.tensor_type import BOOL, FLOAT, INT, ListType, Type
 
 DATA, LENGTH, ROOM, WRITTEN, OWNED, WORDS = range(6)  # ROOM: elements; OWNED: whether the code has made the memory
+LIST = WORDS  # of a record that the code has made: the one before it
+TRACE_WORDS = 16  # of the frame: the steps of inner loops, the sites of open calls
+COUNT, MADE = TRACE_WORDS - 2, TRACE_WORDS - 1  # the last two: how many records the code has made, and the last one
 _PLAIN: dict[Type, tuple[str, type]] = {INT: ("q", int), FLOAT: ("d", float), BOOL: ("q", bool)}
 _Record = ctypes.c_int64 * WORDS
 
@@ -28,7 +31,7 @@ class _Held:
     items: list[Any]
     kind: ListType
     record: Any
-    memory: Any  # of the elements, as they came
+    memory: Any  # of the elements, as they came; None for a list that the code has made
 
 
 class Lists:
@@ -36,8 +39,9 @@ class Lists:
     over; steps: of inner loops.
     """
 
-    def __init__(self, let_go: Callable[[int], int]) -> None:
-        self._let_go = let_go
+    def __init__(self, let_go: Callable[[int], int], let_go_made: Callable[[int], int]) -> None:
+        self._let_go, self._let_go_made = let_go, let_go_made
+        self.made = 0  # the last record that the code has made
         self._by_id: dict[int, _Held] = {}
         self._by_address: dict[int, _Held] = {}
         self.copied = self.steps = 0
@@ -51,9 +55,12 @@ class Lists:
             raise TypeError(f"expected {kind}")
         return ctypes.addressof(held.record)
 
-    def list_at(self, address: int) -> list[Any]:
-        """The list whose record is there."""
-        return self._by_address[address].items
+    def list_at(self, address: int, kind: ListType) -> list[Any]:
+        """The list whose record is there; one that the code has made gets its elements from bring_back."""
+        held = self._by_address.get(address)
+        if held is None:
+            held = self._by_address[address] = _Held([], kind, _Record.from_address(address), None)
+        return held.items
 
     def _take(self, items: list[Any], kind: ListType) -> _Held:
         if type(items) is not list:
@@ -81,13 +88,15 @@ class Lists:
     # ---- back to Python
     def bring_back(self) -> list[tuple[list[Any], list[Any]]]:
         """Let Python's lists be what the code has made of them: those that were written, with what was in them."""
-        before = []
-        for held in self._by_address.values():
-            if held.record[WRITTEN]:
+        before: list[tuple[list[Any], list[Any]]] = []
+        while True:  # the elements may be lists that the code has made
+            written = [held for held in self._by_address.values() if held.record[WRITTEN]]
+            if not written:
+                return before
+            for held in written:
                 before.append((held.items, held.items[:]))
                 held.items[:] = self._elements(held)
                 held.record[WRITTEN] = 0
-        return before
 
     def _elements(self, held: _Held) -> list[Any]:
         count, element = held.record[LENGTH], held.kind.element
@@ -102,7 +111,10 @@ class Lists:
     def close(self) -> None:
         """Free the memory."""
         for held in self._by_address.values():
-            if held.record[OWNED]:
+            if held.memory is not None and held.record[OWNED]:
                 self._let_go(held.record[DATA])
+        if self.made:
+            self._let_go_made(self.made)
+            self.made = 0
         self._by_address.clear()
         self._by_id.clear()

@@ -13,9 +13,10 @@ from weft.codegen.target import host_target
 from weft.ir.graph import Block, Node, Value
 from weft.jit.errors import located
 from weft.jit.native.elements import emit_free
-from weft.jit.native.emit import TRACE_WORDS, Interpreted, Site, Unit, emit_loop, outer_values
+from weft.jit.native.emit import Interpreted, Site, Unit, emit_loop, outer_values
 from weft.jit.native.kinds import Unfit, built, flat, scalars, struct_format
-from weft.jit.native.lists import Lists
+from weft.jit.native.lists import COUNT, MADE, TRACE_WORDS, Lists
+from weft.jit.native.made_lists import emit_free_made
 from weft.jit.program import Program
 from weft.support.counters import counters
 from weft.support.errors import StateError
@@ -52,13 +53,14 @@ class NativeLoop:
         self.code, self.node = code, node
         target = host_target()
         unit = Unit(Module.for_target(target))
-        name, free = emit_loop(unit, code, node), emit_free(unit.module)
+        names = [emit_loop(unit, code, node), emit_free(unit.module), emit_free_made(unit.module)]
+        self._makes_lists = unit.makes_lists
         self.sites: list[Site] = unit.sites
         try:
-            library = build(unit.module.text(), [name, free], target)
+            library = build(unit.module.text(), names, target)
         except StateError as problem:  # a function of the C library that this machine has not
             raise Unfit(str(problem)) from None
-        self._call, self._free_memory = (native_caller().callable(library[n], library) for n in (name, free))
+        self._call, *self._let_go = (native_caller().callable(library[n], library) for n in names)
         self.kinds = [v.type for v in node.outputs]
         outer = outer_values(node)
         self.outer = [(code.places[v], v.type) for v in outer]
@@ -82,7 +84,7 @@ class NativeLoop:
         go on, these are some that the loop passed through. Raises what the program raises.
         """
         values, first = list(carried), step
-        lists = Lists(self._free_memory)
+        lists = Lists(*self._let_go)
         try:
             outer = [n for place, kind in self.outer for n in flat(registers[place], kind, lists)]
             while going and step < trip and self.is_worthwhile:
@@ -94,6 +96,9 @@ class NativeLoop:
                 rest = iter(found[2:])
                 values = [built(rest, kind, lists) for kind in self.kinds]
                 lists.bring_back()
+                if self._makes_lists:
+                    lists.close()
+                    outer = [n for place, kind in self.outer for n in flat(registers[place], kind, lists)]
         except (TypeError, OverflowError, struct.error):  # a stand-in for a number: the interpreter knows what to do
             self.vain += 1
         finally:
@@ -106,8 +111,9 @@ class NativeLoop:
         try:
             self._given.pack_into(frame, 8 * TRACE_WORDS, *numbers)
             counters.native_calls += 1
-            frame[0] = 0
+            frame[0] = frame[COUNT] = frame[MADE] = 0
             status = self._call(ctypes.addressof(frame))
+            lists.made = frame[MADE]
             lists.steps += frame[0]
             if status == 0:
                 return self._results.unpack_from(frame, 8 * TRACE_WORDS)
@@ -119,7 +125,7 @@ class NativeLoop:
 
     def _leave(self, site: Site, registers: Registers, frame: Any, lists: Lists) -> None:
         """Let the interpreter do what raises. If it does not raise after all, nothing has happened."""
-        open_calls = [self.sites[n - 1].call for n in frame[1:TRACE_WORDS] if n]
+        open_calls = [self.sites[n - 1].call for n in frame[1:COUNT] if n]
         frame[0:TRACE_WORDS] = [0] * TRACE_WORDS
         code: Any = site.code
         if code is not self.code:
