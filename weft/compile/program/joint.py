@@ -68,7 +68,7 @@ def unfinished(capture: Capture, leaves: list[Any]) -> list[Tensor]:
     found: dict[int, Tensor] = {}
     for leaf in leaves:
         if isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload:
-            node = _node_of(leaf)
+            node = history_of(leaf)
             if (
                 node is not None and type(node) is not Given and node not in capture.evaluator.ran
                 and not any(n.is_freed for n in nodes_behind([node], capture.outside.histories))
@@ -81,11 +81,11 @@ def is_spent(capture: Capture, leaf: Any) -> bool:
     """Whether a tensor has a history that the function has run backward through."""
     return (
         isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload and leaf.requires_grad
-        and _node_of(leaf) in capture.evaluator.ran
+        and history_of(leaf) in capture.evaluator.ran
     )
 
 
-def _node_of(leaf: Tensor) -> Any:
+def history_of(leaf: Tensor) -> Any:
     """The node of a returned tensor; None where autograd refuses to say (one of several views whose base
     was written since)."""
     try:

@@ -31,6 +31,7 @@ from weft.compile.program.program_io import (
 from weft.guards import ObjectWrite
 from weft.ops.overrides import override_classes
 from weft.support import pytree
+from weft.tensor.history import ViewOf
 from weft.tensor.modes import modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import wrapper_classes
@@ -63,7 +64,9 @@ class Outputs:
     def __post_init__(self) -> None:
         self.shared: list[int] | None = None  # positions of results to copy, known once the program has run
         self.spent = [i for i in self.spent if type(self.returns[i][0]) is ReturnFresh]
-        self.views = [(i, r, group) for i, (r, group) in enumerate(self.returns) if type(r) is ReturnView]
+        views = [(i, r, group) for i, (r, group) in enumerate(self.returns) if type(r) is ReturnView]
+        self.views = [view for view in views if view[1].creation is None]
+        self.of_functions = [view for view in views if view[1].creation is not None]
         fresh = [
             r.position for r, _ in self.returns if type(r) is ReturnFresh and r.shown is None and r.position is not None
         ]
@@ -104,10 +107,13 @@ class Outputs:
         for i in self.made_leaves:
             made[i]._state().requires_grad = True
         self.changes.settle(leaves)
+        shown = self._bare(made, symbols) if self.of_functions else ()
         if self.joint is not None:
             self.joint.attach(self.capture, self.sources, leaves, inputs, results, symbols, made, before)
+        for tensor, view in shown:
+            tensor._view, tensor._state().version = view, tensor._version
         if self.views:
-            self._follow(made, symbols)
+            self._follow(self.views, made, symbols)
         if not self.assigned:
             return pytree.unflatten(made, self.spec)
         for i in self.spent:
@@ -119,9 +125,21 @@ class Outputs:
             kept_up.append(self.assigned[at])
         return result
 
-    def _follow(self, made: list[Any], symbols: Symbols) -> None:
-        """Make the returned views of what they are views of."""
-        for i, view, group in self.views:
+    def _bare(self, made: list[Any], symbols: Symbols) -> list[tuple[Tensor, ViewOf]]:
+        """Make the returned views that custom Functions gave, each a tensor of its own until it has its history; and
+        say what each is a view of."""
+        self._follow(self.of_functions, made, symbols)
+        shown = []
+        for i, view, group in self.of_functions:
+            if group == i:
+                made[i]._view.creation = view.creation
+                shown.append((made[i], made[i]._view))
+                made[i]._view = None
+        return shown
+
+    def _follow(self, views: Sequence[tuple[int, ReturnView, int]], made: list[Any], symbols: Symbols) -> None:
+        """Make returned views of what they are views of."""
+        for i, view, group in views:
             if group < i:
                 made[i] = made[group]
                 continue

@@ -121,11 +121,15 @@ class ReturnGrad:
 @dataclass(frozen=True, eq=False)
 class ReturnView:
     """A returned view of the tensor that return number `root` gives: made anew by its view operators,
-    so that autograd knows what it is."""
+    so that autograd knows what it is.
+
+    creation: of a view that a custom Function gave, whose history is not that of view operators: how it was made
+    (`ViewOf.creation`). It is made without history, and the program's is put on it."""
 
     root: int
     path: tuple[tuple[Any, tuple[Any, ...], int], ...]
     is_recorded: bool  # whether it was made with grad mode on
+    creation: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import Any
 
+from weft.autograd.function import FunctionNode
 from weft.compile.capture.capture import Capture
 from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
 from weft.compile.capture.tracer_leaks import held_symbol
 from weft.compile.numbers.run_time import RunTimeNumber
 from weft.compile.numbers.sym_float import SymFloat, is_live
-from weft.compile.program.joint import JointRecord, wants_own_grad
+from weft.compile.program.joint import JointRecord, history_of, wants_own_grad
 from weft.compile.program.program_io import (
     NumberWrite,
     Return,
@@ -46,7 +47,7 @@ def returns_of(
     """What becomes of each leaf of the result, with the first leaf that is the same tensor; behind them, of arguments
     that get a history or ask for gradients, and of the tensors that returned views are views of.
 
-    Also, for each, the tensor that carries its history (None for views, whose history follows from their base).
+    Also, for each, the tensor that carries its history (None for views whose history follows from their base).
     """
     leaves, spec = pytree.flatten(result)
     positions: dict[int, int] = {}
@@ -68,10 +69,24 @@ def returns_of(
         if root == len(returns):
             returns.append((_return(outcome, leaf._view.base, stand_ins, positions), root))
             carriers.append(leaf._view.base)
-        returns[i], carriers[i] = (
-            (ReturnView(root, path, leaf._view.creation not in ("no_grad", "inference")), returns[i][1]), None
-        )
+        creation = leaf._view.creation
+        if creation in ("function", "multi") and _is_of_function(leaf):
+            returns[i] = ReturnView(root, path, False, creation), returns[i][1]
+        else:
+            is_recorded = creation not in ("no_grad", "inference")
+            returns[i], carriers[i] = (ReturnView(root, path, is_recorded), returns[i][1]), None
     return returns, carriers, spec
+
+
+def _is_of_function(view: Tensor) -> bool:
+    """Whether a custom Function stands between a view and its base, so that view operators are not its whole history.
+    """
+    node, last = history_of(view), history_of(view._view.base)  # type: ignore[union-attr]
+    while node is not None and node is not last:
+        if isinstance(node, FunctionNode):
+            return True
+        node = node.edges[0][0] if node.edges and node.edges[0] is not None else None
+    return False
 
 
 def _view_path(leaf: Any) -> Path | None:
