@@ -62,13 +62,13 @@ def returns_of(
             returns.append((ReturnArgument(at, None), len(returns)))
             carriers.append(stand_ins[at])
     for i, leaf in enumerate(leaves):
-        path = _view_path(leaf)
+        base, path = _view_path(outcome, leaf, stand_ins)
         if path is None:
             continue
-        root = groups.setdefault(id(leaf._view.base), len(returns))
+        root = groups.setdefault(id(base), len(returns))
         if root == len(returns):
-            returns.append((_return(outcome, leaf._view.base, stand_ins, positions), root))
-            carriers.append(leaf._view.base)
+            returns.append((_return(outcome, base, stand_ins, positions), root))
+            carriers.append(base)
         creation = leaf._view.creation
         if creation in ("function", "multi") and _is_of_function(leaf):
             returns[i] = ReturnView(root, path, False, creation), returns[i][1]
@@ -89,22 +89,31 @@ def _is_of_function(view: Tensor) -> bool:
     return False
 
 
-def _view_path(leaf: Any) -> Path | None:
-    """The view operators that lead to a returned tensor from its base, where the base is one memory and no tensor says
-    where to look.
+def _view_path(outcome: Outcome, leaf: Any, stand_ins: list[Any]) -> tuple[Any, Path | None]:
+    """A tensor of which a returned one is a view, and the view operators that lead there: its base, where that is one
+    memory and no tensor says where to look. Of arguments that share memory the base may be none of them: then the
+    argument that the function looked through, since the next call's have another base.
     """
     if (
         not isinstance(leaf, Tensor) or leaf._view is None or type(leaf._data) is not SymbolicPayload
         or wants_own_grad(leaf)
     ):
-        return None
+        return None, None
     base, path = leaf._view.base, leaf._view.path
     data = base._data
     if type(data) is SymbolicPayload and (data.path or data.storage is not leaf._data.storage):
-        return None
+        return None, None
     if any(isinstance(a, (Tensor, Value)) for _, args, _ in path for a in args):
-        return None
-    return path
+        return None, None
+    slot = leaf._data.storage.slot
+    if slot is None or slot.leaf is None or any(stand_in is base for stand_in in stand_ins):
+        return base, path
+    for given in stand_ins:
+        if isinstance(given, Tensor) and given._view is not None and given._view.base is base:
+            shared = given._view.path
+            if len(shared) <= len(path) and all(mine is its for mine, its in zip(path, shared, strict=False)):
+                return given, path[len(shared) :]
+    return None, None
 
 
 def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[int, int]) -> Return:
