@@ -96,7 +96,9 @@ def _inplace_view(name: str) -> Callable[..., Tensor]:
     operator = as_strided if name == "as_strided" else getattr(aten, name)
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        _refuse_in_capture(self, f"{name}_")
+        capture = modes.capture
+        if capture is not None:
+            capture.outside.may_reshape(self, f"{name}_")
         _refuse_inference(self)
         check_inplace(self, False)
         storage, grad = self.storage(), modes.grad or _has_history(self)
@@ -109,6 +111,8 @@ def _inplace_view(name: str) -> Callable[..., Tensor]:
         storage.version += 1
         if self._view is not None and self._autograd is not None:
             self._autograd.version = storage.version
+        if capture is not None:
+            capture.outside.note_inplace_view(self, f"{name}_", args, kwargs)
         return self
 
     method.__name__ = method.__qualname__ = f"{name}_"

@@ -7,7 +7,7 @@ and nothing outside of it reads anything else (tests/test_capture_protocol.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -48,6 +48,15 @@ class ConcreteTensors(Protocol):
 
     def refuse_value(self, tensor: Tensor, what: str) -> None:
         """Raises CaptureError where `what` asks a tensor for a value that later calls change."""
+
+    def may_reshape(self, tensor: Tensor, what: str) -> None:
+        """The method `what` is about to change the shape or strides of a tensor. Raises CaptureError for one from
+        outside that is no argument."""
+
+    def note_inplace_view(
+        self, tensor: Tensor, what: str, args: tuple[Any, ...], options: Mapping[str, Any]
+    ) -> None:
+        """It has: what the caller gave will be changed in the same way."""
 
     def refuse_reshaping(self, tensor: Tensor, what: str) -> None:
         """Raises CaptureError where the method `what` would change the shape or strides of a tensor from outside."""

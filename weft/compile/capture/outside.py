@@ -7,9 +7,11 @@ else changes.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from weft.autograd.hooks import hooks_on, keep_hooks
+from weft.autograd.node import Node
 from weft.autograd.record import gradient_edge
 from weft.compile.capture.recorder import GraphRecorder, refusal
 from weft.compile.capture.state import StateSlot, choose_base, row_of, type_of_array
@@ -18,11 +20,14 @@ from weft.compile.capture.writes import Writes
 from weft.compile.numbers.lifted import LiftedNumbers
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.packet import aten
+from weft.support import pytree
 from weft.support.errors import CaptureError, ValuesThatWait
 from weft.support.locations import Location, user_location
 from weft.tensor.dense import is_dense
 from weft.tensor.flattening import inner_tensors, is_traceable_wrapper_subclass
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
+from weft.types.sym import SymInt
 
 
 class LastingHook(CaptureError):
@@ -37,6 +42,15 @@ class _Identities:
 
     def __contains__(self, value: object) -> bool:
         return id(value) in self.ids
+
+
+class InplaceView(NamedTuple):
+    """A call of a method like transpose_() on an argument. records: whether grad mode was on."""
+
+    method: str
+    args: Any
+    options: Any
+    records: bool
 
 
 class GuardedState:
@@ -59,6 +73,9 @@ class GuardedState:
         self._sources: dict[int, Tensor] = {}
         self._hooked: dict[int, tuple[Tensor, Any, Location | None]] = {}
         self._wrappers: set[int] = set()
+        # of stand-ins by id, and the nodes that they left
+        self.inplace_views: dict[int, list[InplaceView]] = {}
+        self.view_nodes: set[Node] = set()
 
     def payload_of(self, tensor: Tensor) -> SymbolicPayload:
         """The symbolic payload of a tensor; a concrete one becomes a state input."""
@@ -160,6 +177,23 @@ class GuardedState:
         """
         if is_dense(tensor) or type(tensor._data) is SymbolicPayload:
             self.payload_of(tensor).materialize(what)
+
+    def may_reshape(self, tensor: Tensor, what: str) -> None:
+        """Raises CaptureError where the method `what` would change the shape or strides of a tensor from outside that
+        is no argument, or one of several arguments that share memory, where this hangs on a value, or where a history
+        would not know of it.
+        """
+        if id(tensor) not in self.stand_ins or self.recorder.depth or (tensor.requires_grad and not modes.grad):
+            self.refuse_reshaping(tensor, what)
+
+    def note_inplace_view(self, tensor: Tensor, what: str, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+        """An argument's stand-in has other strides: its call is made again on what each call is given."""
+        if id(tensor) in self.stand_ins:
+            given = pytree.map_leaves(lambda a: a.expr if isinstance(a, SymInt) else a, (args, dict(options)))
+            self.inplace_views.setdefault(id(tensor), []).append(InplaceView(what, *given, modes.grad))
+            node = None if tensor._autograd is None else tensor._autograd.node
+            if node is not None:
+                self.view_nodes.add(node)
 
     def refuse_reshaping(self, tensor: Tensor, what: str) -> None:
         """Raises CaptureError where the method `what` would change the shape or strides of a tensor from outside."""

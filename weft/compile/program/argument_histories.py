@@ -4,7 +4,7 @@ by detach_(), as eager mode would.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 from weft.autograd.node import Edge, Node
 from weft.autograd.record import gradient_edge, metadata_of
 from weft.autograd.views import adopt_history, check_inplace, rebase
+from weft.compile.capture.outside import GuardedState, InplaceView
 from weft.tensor.history import AutogradState
+from weft.tensor.modes import set_grad_enabled
 from weft.tensor.tensor import Tensor
 
 
@@ -55,12 +57,14 @@ class HistoryChanges:
     """Which arguments have other histories when a call has ended.
 
     By their places: written: those whose history becomes a result of the program; asking: those that were made leaves
-    that require grad; detached: those that have no history any more.
+    that require grad; detached: those that have no history any more. reshaped: those that transpose_() and the like
+    were called on, with the calls.
     """
 
     written: list[int] = field(default_factory=list)
     asking: list[int] = field(default_factory=list)
     detached: list[int] = field(default_factory=list)
+    reshaped: list[tuple[int, Sequence[InplaceView]]] = field(default_factory=list)
 
     def check(self, leaves: Sequence[Any]) -> None:
         """Raises StateError where eager mode refuses to write into one of this call's arguments."""
@@ -69,32 +73,45 @@ class HistoryChanges:
 
     def edges(self, leaves: Sequence[Any]) -> dict[int, Edge | None]:
         """Where the gradients of arguments flow whose history is about to change."""
-        return {id(leaves[at]): gradient_edge(leaves[at]) for at in (*self.written, *self.detached)}
+        changed = (*self.written, *self.detached, *(at for at, _ in self.reshaped))
+        return {id(leaves[at]): gradient_edge(leaves[at]) for at in changed}
 
-    def settle(self, leaves: Sequence[Any]) -> None:
-        """Take the histories away that the function took away."""
+    def settle(self, leaves: Sequence[Any], number: Callable[[Any], Any]) -> None:
+        """Take the histories away that the function took away, and show arguments' bytes as it has left them. number:
+        the call's number for a symbolic one."""
+        for at, calls in self.reshaped:
+            for call in calls:
+                options = {name: number(value) for name, value in call.options.items()}
+                with set_grad_enabled(call.records and at not in self.written):  # else the program is the history
+                    getattr(leaves[at], call.method)(*number(call.args), **options)
         for at in self.detached:
             leaves[at].detach_()
 
 
-def changed_histories(stand_ins: Sequence[Any], leaves: Sequence[Any]) -> HistoryChanges:
-    """What a function that was captured with these stand-ins did to the histories of its arguments."""
+def changed_histories(stand_ins: Sequence[Any], leaves: Sequence[Any], outside: GuardedState) -> HistoryChanges:
+    """What a function that was captured with these stand-ins did to the histories of its arguments, and to how they
+    show their bytes."""
     changes = HistoryChanges()
     seen: set[int] = set()
     for at, (stand_in, leaf) in enumerate(zip(stand_ins, leaves, strict=False)):
         if not isinstance(stand_in, Tensor) or stand_in is leaf or id(stand_in) in seen:
             continue
         seen.add(id(stand_in))
-        if has_own_history(stand_in):
+        if id(stand_in) in outside.inplace_views:
+            changes.reshaped.append((at, outside.inplace_views[id(stand_in)]))
+        if _has_own_history(stand_in, outside.view_nodes):
             changes.written.append(at)
         elif leaf.requires_grad is not stand_in.requires_grad:
             (changes.detached if leaf.requires_grad else changes.asking).append(at)
     return changes
 
 
-def has_own_history(tensor: Tensor) -> bool:
-    """Whether a tensor has a history that the function gave it."""
+def _has_own_history(tensor: Tensor, view_nodes: Container[Node]) -> bool:
+    """Whether a tensor has a history that the function gave it, other than by in-place views."""
     node = tensor.grad_fn
+    while node is not None and node in view_nodes:
+        edge = node.edges[0]
+        node = None if edge is None else edge[0]
     return node is not None and type(node) is not Given
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -88,11 +89,12 @@ class Outputs:
 
     def remembered(self, leaves: list[Any], inputs: list[Any]) -> Before:
         """What the program is about to overwrite. Raises StateError where eager mode refuses to write an argument."""
-        if not modes.grad or not (self.overwritten or self.changes.written or self.changes.detached):
+        changes = self.changes
+        if not modes.grad or not (self.overwritten or changes.written or changes.detached or changes.reshaped):
             return NOTHING
-        self.changes.check(leaves)
+        changes.check(leaves)
         values = {i: as_it_was(self.sources[i], leaves, inputs[i]) for i in self.overwritten}
-        return Before(values, self.changes.edges(leaves))
+        return Before(values, changes.edges(leaves))
 
     def make(
         self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, kept_up: list[ObjectWrite],
@@ -106,7 +108,7 @@ class Outputs:
             settle()
         for i in self.made_leaves:
             made[i]._state().requires_grad = True
-        self.changes.settle(leaves)
+        self.changes.settle(leaves, partial(_numbers, symbols=symbols))
         shown = self._bare(made, symbols) if self.of_functions else ()
         if self.joint is not None:
             self.joint.attach(self.capture, self.sources, leaves, inputs, results, symbols, made, before)

@@ -100,8 +100,10 @@ def _view_path(outcome: Outcome, leaf: Any, stand_ins: list[Any]) -> tuple[Any, 
     ):
         return None, None
     base, path = leaf._view.base, leaf._view.path
-    data = base._data
-    if type(data) is SymbolicPayload and (data.path or data.storage is not leaf._data.storage):
+    data, is_reshaped = base._data, id(base) in outcome.capture.outside.inplace_views
+    if is_reshaped and leaf._view.array is not data:
+        return None, None  # the base does not lie any more as it did
+    if type(data) is SymbolicPayload and ((data.path and not is_reshaped) or data.storage is not leaf._data.storage):
         return None, None
     if any(isinstance(a, (Tensor, Value)) for _, args, _ in path for a in args):
         return None, None

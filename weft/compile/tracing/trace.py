@@ -139,7 +139,9 @@ def _note_results(outcome: Outcome, seen: guards.Observation, result: Any, given
     capture, tree = outcome.capture, result
     if outcome.assigned:
         tree = (result, assigned_values(outcome.assigned, (result, *given), seen.is_older, kinds()))
-    outcome.changes = changed_histories(outcome.stand_ins, outcome.leaves)
+    outcome.changes = changed_histories(outcome.stand_ins, outcome.leaves, capture.outside)
+    if outcome.changes.reshaped:
+        capture.calls.refuse_behind("an argument gets other strides")
     outcome.returns, outcome.carriers, outcome.spec = returns_of(outcome, tree, outcome.stand_ins)
     if outcome.assigned:
         first, last = outcome.spec.children[0].size, outcome.spec.size
