@@ -5,13 +5,21 @@ undo.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from weft.guards import SideEffectError
 from weft.support.errors import CaptureError
 from weft.support.locations import Location, user_location
 from weft.tensor.dense import is_dense
 from weft.tensor.tensor import Tensor
+
+
+def _is_older(tensor: Tensor) -> bool:
+    """Whether a tensor shows memory that was there before the call."""
+    data: Any = tensor._data
+    return is_dense(tensor) or data.storage.param is not None or data.storage.slot is not None
 
 
 class Writes:
@@ -21,9 +29,26 @@ class Writes:
         self._versions: list[tuple[Any, int]] = []  # for each write, the storage and its version before
         self._histories: list[tuple[Tensor, Any, Location | None]] = []
         self._undo: list[Callable[[], None]] = []
+        self._settled: set[int] | None = None  # storages of what the function returns, while its backward is recorded
+
+    @contextmanager
+    def settled(self, returned: Sequence[Any]) -> Iterator[None]:
+        """While a backward is recorded that callers run later, often or never: its hooks and rules may write neither
+        what is there before the call nor what it returns. Raises SideEffectError there.
+        """
+        self._settled = {id(t._storage) for t in returned if isinstance(t, Tensor)}
+        try:
+            yield
+        finally:
+            self._settled = None
 
     def note(self, target: Tensor) -> None:
         """A tensor is written: its version rises, and a history that exists outside of the function may change."""
+        if self._settled is not None and (id(target._storage) in self._settled or _is_older(target)):
+            raise SideEffectError(
+                user_location(3), "writes a tensor in a backward that is recorded now and run later",
+                "Write it in the function itself, or compile the whole step, the function that calls backward.",
+            )
         for tensor in (target,) if target._view is None else (target, target._view.base):
             if is_dense(tensor):
                 self._histories.append((tensor, copy.copy(tensor._autograd), user_location(3)))

@@ -134,7 +134,7 @@ def record_backward(
     tangents = [builder.param(capture.tensors.payload_of(out).type, f"tangent{i}") for i, out in enumerate(outputs)]
     del builder.params[-len(tangents) :]  # they come last, behind what only hooks and custom Functions read
     seeds = [capture.tensors.fresh(value) for value in tangents]
-    with _without_hooks(primals):
+    with _without_hooks(primals), capture.writes.settled(results):
         grads = engine.run_backward(outputs, seeds, False, False, primals, False) if primals else ()
     builder.params.extend(tangents)
     kept = [(p, g) for p, g in zip(primals, grads, strict=True) if g is not None]
