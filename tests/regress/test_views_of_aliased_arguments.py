@@ -29,7 +29,14 @@ def _written(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
     return a.view(-1)[1:], b * 2
 
 
-@pytest.mark.parametrize(("function", "needs_grad"), [(_views, False), (_views, True), (_written, False)])
+def _both(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+    b.mul_(3)
+    a.add_(b.sum())
+    return a.view(-1), b * 2
+
+
+@pytest.mark.parametrize("function", [_views, _written, _both])
+@pytest.mark.parametrize("needs_grad", [False, True])
 @pytest.mark.parametrize("given", range(len(GIVEN)))
 def test_each_call_has_its_own_base(function: Any, given: int, needs_grad: bool) -> None:
     compiled = weft.compile(function)

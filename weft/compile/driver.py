@@ -18,7 +18,7 @@ from weft.compile.miss_text import miss_text, takes_keywords
 from weft.compile.program.entry import Entry
 from weft.compile.program.miss import Miss
 from weft.compile.restart import Restart
-from weft.compile.stepwise import Stepwise, hook_behind, is_of_user_call, run_stepwise
+from weft.compile.stepwise import Stepwise, hook_behind, run_stepwise, runs_as_written
 from weft.compile.tracing import trace
 from weft.guards import Switch
 from weft.guards.values import number_kind
@@ -178,7 +178,7 @@ class CompiledFunction(FunctionWrapper):
             self._say(f"{error} ({self.name} now runs as it is written, its operators traced)")
             return None
         except Exception as error:
-            if not is_of_user_call(error, [*self.hooks, *self.rules]):
+            if not runs_as_written(error, [*self.hooks, *self.rules]):
                 raise
             if all(s.spec != spec for s in self.stepwise):
                 self.stepwise.append(Stepwise(spec))

@@ -21,6 +21,7 @@ from weft.autograd.function import Function, FunctionNode
 from weft.compile.capture.outside import LastingHook
 from weft.compile.capture.python_call import NotCallable
 from weft.compile.capture.user_code import plain_function, reachable
+from weft.compile.capture.writes import SharedWrite
 from weft.compile.miss_text import LOCATED
 from weft.support import registry
 from weft.support.errors import CaptureError
@@ -86,12 +87,15 @@ def _called_on(frame: FrameType) -> Any:
     return found.get("hook") or found.get("rule") or getattr(found.get("cls"), "forward", None)
 
 
-def is_of_user_call(error: BaseException, users: list[Any]) -> bool:
-    """Whether a capture was refused for what a custom Function or a hook does. users: the hooks and rules that backward
-    calls of the capture ran, whose code is looked at where an error only names a line."""
+def runs_as_written(error: BaseException, users: list[Any]) -> bool:
+    """Whether a capture was refused for what a custom Function or a hook does, or for histories of arguments that share
+    memory. users: the hooks and rules that backward calls of the capture ran, whose code is looked at where an error
+    only names a line."""
     refused = _refusal_in(error)
     if refused is None:
         return False
+    if isinstance(refused, SharedWrite):
+        return True
     passed = any(_is_caller(f) for f in (*_frames(refused), *_frames(error)))
     return passed or isinstance(refused, NotCallable) or _is_in(str(refused), users)
 

@@ -5,7 +5,7 @@ undo.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,11 @@ from weft.support.errors import CaptureError
 from weft.support.locations import Location, user_location
 from weft.tensor.dense import is_dense
 from weft.tensor.tensor import Tensor
+
+
+class SharedWrite(CaptureError):
+    """The function gives a history to one of several arguments that share memory: each of them has another one then,
+    and so has their base, which need not be an argument."""
 
 
 def _is_older(tensor: Tensor) -> bool:
@@ -88,14 +93,15 @@ class Writes:
             found[id(storage)] = (storage, found.get(id(storage), (storage, 0))[1] + 1)
         return found
 
-    def refuse_histories(self) -> None:
+    def refuse_histories(self, given: Container[int]) -> None:
         """A tensor from outside must not come out of the call with a history: the program keeps none. Raises
-        CaptureError.
+        CaptureError; SharedWrite if it is one of `given` (ids): arguments that share memory, and their bases.
         """
         for tensor, before, where in self._histories:
             node = None if tensor._autograd is None else tensor._autograd.node
             if node is not (None if before is None else before.node):
-                raise CaptureError(
+                kind = SharedWrite if id(tensor) in given else CaptureError
+                raise kind(
                     f"{where}: a compiled function writes a value that requires grad into a tensor of shape "
                     f"{list(tensor.shape)} that exists outside of it; the tensor would keep the history of this call. "
                     "Write value.detach(), or write within weft.no_grad()."
