@@ -4,6 +4,7 @@ imports inside of functions included."""
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,3 +83,19 @@ def test_no_folder_holds_more_than_its_introduction_can_name() -> None:
     assert all(folders.get(name, 0) > MODULES_OF_A_FOLDER for name in OVER), (
         "a folder is below the limit now: take it off OVER"
     )
+
+
+def test_packages_say_their_own_floors_and_what_they_import() -> None:
+    wrong = []
+    for path in sorted(ROOT.glob("*/__init__.py")):
+        package, doc = path.parent.name, ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        text = " ".join(doc.split())
+        floor = re.match(r"Floor (\d+)", text)
+        if floor and int(floor[1]) != FLOORS.get(package, TOP)[0]:
+            wrong.append(f"{package} says {floor[0]}")
+        only = re.search(r"Imports only ([a-z/, ]+)\.", text)
+        if only:
+            said = set(re.findall(r"(\w+)/", only[1]))
+            used = {name for file in path.parent.rglob("*.py") for _, name in imported(file)} - {package, ""}
+            wrong += [f"{package} imports {name} and does not say so" for name in used - said]
+    assert not wrong, wrong

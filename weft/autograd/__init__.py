@@ -1,4 +1,4 @@
-"""Floor 7: gradients. Nodes are generated from the entries' formulas; one small engine runs them.
+"""Floor 8: gradients. Nodes are generated from the entries' formulas; one small engine runs them.
 
 record.py           recording a call (which formula needs what: ops/backward.py)
 node.py             the node and its hooks

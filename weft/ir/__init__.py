@@ -1,6 +1,7 @@
 """Floor 3: the graph language: Graph, Block, Node, Value; the one builder; printer, parser, verifier, interpreter.
 
-Start reading at graph.py, then builder.py. Imports only support/, types/, ops/, runtime/.
+Start reading at graph.py, then builder.py; copies.py has what passes copy with.
+Imports only support/, types/, ops/, runtime/.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Floor 9: what training scripts need beside the model: data, checkpoint; pytree and dispatch for tensor subclasses
+"""Floor 10: what training scripts need beside the model: data, checkpoint; pytree and dispatch for tensor subclasses
 and modes."""
 
 from weft.utils import checkpoint, data, dispatch, pytree
