@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from weft.autograd.accumulate import accumulator_of
 from weft.autograd.anomaly import describe_failure
 from weft.autograd.node import Node, OpNode
 from weft.autograd.saved import SavedTensor
@@ -164,6 +165,8 @@ def place_of(tensor: Any) -> tuple[Any, ...]:
     state = tensor._autograd
     if state is None:
         return (id(tensor._data),)
+    if state.node is None and state.requires_grad:
+        return (id(tensor._data), id(accumulator_of(tensor)))  # (a detached leaf of the same memory is another one)
     return (id(tensor._data), id(state.node), state.index, state.requires_grad)
 
 
