@@ -1,5 +1,5 @@
-"""A leaf and a leaf that was detached of it show one memory and have histories of their own: in a captured backward that
-is differentiated again they are two tensors."""
+"""A leaf and a leaf that was detached of it show one memory and have histories of their own: in a captured backward
+that is differentiated again they are two tensors."""
 
 from __future__ import annotations
 

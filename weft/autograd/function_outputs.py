@@ -65,6 +65,7 @@ def attach(
             node.metadata_of_inputs += (InputMetadata(output.dims, output.dtype),)
     if node is not None and modes.capture is not None:
         modes.capture.note_history(made)
+        modes.capture.note_function(node, [a for a in args if isinstance(a, Tensor)], made)
     return tuple(made)
 
 

@@ -114,6 +114,16 @@ WITH_HISTORY = define(
     public=(),
 )
 
+CALL_FUNCTION = define(
+    "autograd::call_function(Object[] outputs, Object[] inputs, Object[] read, Object rule) -> Object[]",
+    "The outputs of a custom Function. Gradients flow into the inputs, as `rule` has it: the graph of its backward, "
+    "a function of the outputs' gradients, the outputs, and what else the backward reads.",
+    type=lambda outputs, inputs, read, rule: tuple(outputs),
+    decompose=lambda outputs, inputs, read, rule: tuple(outputs),
+    vjp=NOT_DIFFERENTIABLE,
+    public=(),
+)
+
 ACCUMULATE = define(
     "autograd::accumulate_grad(Tensor present, Object has, Tensor grad) -> Tensor",
     "The new gradient of a leaf: present + grad if there is one already (`has`, decided when the program "

@@ -1,22 +1,47 @@
 """stop_gradients: no gradient flows through operands that had no history when their node was recorded, and that of
-operands with the history of an earlier value flows into that value.
+operands with the history of an earlier value flows into that value. Through the outputs of custom Functions they flow
+as their backward has it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from weft.ir.builder import Builder
 from weft.ir.copies import same_operands
 from weft.ir.graph import Block, Graph, Node, Operand, Value
-from weft.ir.opaque import STOP_GRADIENT, WITH_HISTORY
+from weft.ir.opaque import CALL_FUNCTION, STOP_GRADIENT, WITH_HISTORY
+from weft.passes.effects import has_effect
+from weft.passes.open_opaque import open_opaque
 from weft.passes.rebuild import rebuild
 from weft.types.tensor_type import FLOAT, TensorType
 
-# for each argument of a node, or result of a block, whether it had no history, or the value that it has the
-# history of; of a list, for each of its parts
+# for each argument of a node, or result of a block, whether it had no history, or the value (or output of a custom
+# Function) that it has the history of; of a list, for each of its parts
 Without = tuple[Any, ...]
+
+
+@dataclass(eq=False)
+class FunctionCall:
+    """A call of a custom Function. outputs: their values. inputs: for each tensor that it was given, the value that its
+    gradient is of, and what is noted of that; None where no gradient is wanted. grads, gradients: once its backward
+    ran, what that was given for the outputs, and gave for the inputs."""
+
+    outputs: tuple[Value | None, ...]
+    inputs: tuple[tuple[Value, Any] | None, ...]
+    grads: tuple[Value | None, ...] = ()
+    gradients: tuple[Value | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class OutputOf:
+    """The history of a tensor that a custom Function gave."""
+
+    call: FunctionCall
+    index: int
 
 
 def is_without_some(without: Without) -> bool:
@@ -24,32 +49,19 @@ def is_without_some(without: Without) -> bool:
     return any([any(w) if type(w) is tuple else w for w in without])
 
 
+def leads_elsewhere(without: Without) -> bool:
+    """Whether any operand had the history of another value."""
+    return any([leads_elsewhere(w) if type(w) is tuple else type(w) is not bool for w in without])
+
+
 def stop_gradients(graph: Graph, without: Mapping[Node | Block, Without]) -> Graph:
     """The graph with a node of autograd::stop_gradient or with_history in front of each such operand that a gradient
-    could reach."""
-    flowing = _flowing(graph)
+    could reach, and nodes of autograd::call_function behind custom Functions."""
+    histories = _Histories(graph, without)
 
     def border(builder: Builder, of: Node | Block, operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
         known = without.get(of)
-        if known is None:
-            return operands
-
-        def stopped(was: Any, now: Any, lacks: Any) -> Any:
-            if type(lacks) is tuple and type(was) is tuple:
-                return tuple([
-                    stopped(a, b, lacks[i]) if i < len(lacks) else b
-                    for i, (a, b) in enumerate(zip(was, now, strict=True))
-                ])
-            if lacks is False or type(was) is not Value or type(now) is not Value or type(lacks) is tuple:
-                return now
-            if not isinstance(now.type, TensorType):
-                return now
-            if lacks is not True and lacks in flowing:
-                return builder.emit(WITH_HISTORY, (now, builder.replaced.get(lacks, lacks))).output
-            return builder.emit(STOP_GRADIENT, (now,)).output if was in flowing else now
-
-        was = of.args if isinstance(of, Node) else of.results
-        return tuple([stopped(*each) for each in zip(was, operands, known, strict=True)])
+        return operands if known is None else tuple(map(partial(histories.seen, builder), operands, _was(of), known))
 
     def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
         changed = border(builder, node, args)
@@ -59,6 +71,125 @@ def stop_gradients(graph: Graph, without: Mapping[Node | Block, Without]) -> Gra
         return not node.blocks and node in without and is_without_some(without[node])
 
     return rebuild(graph, rewrite, wants, border)
+
+
+def open_functions(graph: Graph) -> Graph:
+    """The graph as it is computed, without autograd::call_function."""
+    return rebuild(graph, lambda builder, node, args: args[0], lambda node: node.op is CALL_FUNCTION)
+
+
+def _was(of: Node | Block) -> tuple[Operand, ...]:
+    return of.args if isinstance(of, Node) else of.results
+
+
+class _Histories:
+    """What gradients see of the operands of a graph that is rebuilt."""
+
+    def __init__(self, graph: Graph, without: Mapping[Node | Block, Without]) -> None:
+        self.graph, self.without = graph, without
+        self.flowing = _flowing(graph)
+        self.rules: dict[FunctionCall, Rule | None] = {}
+        self.made: dict[tuple[Builder, FunctionCall], dict[Value, Value]] = {}
+
+    def seen(self, builder: Builder, now: Any, was: Any, note: Any) -> Any:
+        """An operand, which was another one in the graph before, with the history that was noted of it."""
+        if type(note) is tuple and type(was) is tuple:
+            return tuple([self.seen(builder, n, w, note[i] if i < len(note) else False)
+                          for i, (n, w) in enumerate(zip(now, was, strict=True))])
+        if not note or type(note) is tuple or type(now) is not Value or not isinstance(now.type, TensorType):
+            return now
+        earlier: Value | None = None
+        if type(note) is OutputOf:
+            earlier = self._output(builder, note)
+            if earlier is None or was is note.call.outputs[note.index]:
+                return earlier or now
+        elif note is not True and note in self.flowing:
+            earlier = self._now(builder, note)
+        if earlier is not None:
+            return builder.emit(WITH_HISTORY, (now, earlier)).output
+        return builder.emit(STOP_GRADIENT, (now,)).output if was in self.flowing else now
+
+    def _now(self, builder: Builder, was: Value) -> Value:
+        found = builder.replaced.get(was, was)
+        assert isinstance(found, Value)
+        return found
+
+    def _output(self, builder: Builder, of: OutputOf) -> Value | None:
+        """An output of a custom Function whose gradients flow as its backward has it; None where that is not known."""
+        call = of.call
+        if call not in self.rules:
+            self.rules[call] = _rule(self.graph, self.without, call)
+        rule = self.rules[call]
+        if rule is None:
+            return None
+        if (builder, call) not in self.made:
+            given = [None if i is None else self.seen(builder, self._now(builder, i[0]), *i) for i in call.inputs]
+            read = [self.seen(builder, self._now(builder, value), value, note) for value, note in rule.read]
+            outputs = [self._now(builder, value) for value in rule.outputs]
+            types = tuple([v.type for v in outputs])
+            node = builder.emit_raw(CALL_FUNCTION, (tuple(outputs), tuple(given), tuple(read), rule), types)
+            self.made[builder, call] = dict(zip(rule.outputs, node.outputs, strict=True))
+        return self.made[builder, call].get(call.outputs[of.index])  # type: ignore[arg-type]
+
+
+@dataclass(eq=False)
+class Rule:
+    """The backward of a custom Function as a graph. Its parameters: the gradients of the outputs, the outputs, and what
+    else it reads, each with what is noted of it. It gives a gradient for each input, or None."""
+
+    graph: Graph
+    outputs: tuple[Value, ...]
+    read: tuple[tuple[Value, Any], ...]
+
+
+def _rule(graph: Graph, without: Mapping[Node | Block, Without], call: FunctionCall) -> Rule | None:
+    """The rule that a backward ran by; None where it did not run, or calls Python, or has branches and loops."""
+    nodes = _between(graph, call)
+    if not call.grads or any(node.blocks or has_effect(node) for node in nodes):
+        return None
+    builder = Builder("rule", graph.env)
+    outputs = tuple([v for v in call.outputs if v is not None])
+    seeds = {v: builder.param(v.type) for v in outputs}
+    own = {v: builder.param(v.type) for v in outputs}
+    inside = {g: seeds[v] for v, g in zip(call.outputs, call.grads, strict=True) if g is not None and v is not None}
+    read: dict[tuple[Value, Any], Value] = {}
+
+    def operand(was: Any, note: Any) -> Any:
+        if type(was) is tuple:
+            notes = note if type(note) is tuple else ()
+            return tuple([operand(w, notes[i] if i < len(notes) else False) for i, w in enumerate(was)])
+        if type(was) is not Value:
+            return was
+        if was in inside:
+            return builder.emit(STOP_GRADIENT, (inside[was],)).output if note is True else inside[was]
+        if type(note) is OutputOf and note.call is call and was in own:
+            return own[was]
+        if (was, note) not in read:
+            read[was, note] = builder.param(was.type)
+        return read[was, note]
+
+    for node in nodes:
+        args = operand(node.args, without.get(node, ()))
+        inside.update(zip(node.outputs, builder.emit_raw(
+            node.op, args, tuple([v.type for v in node.outputs]), where=node.where
+        ).outputs, strict=True))
+    made = builder.graph(operand(call.gradients, ()))
+    return Rule(open_opaque(made), outputs, tuple(read))
+
+
+def _between(graph: Graph, call: FunctionCall) -> list[Node]:
+    """The nodes that compute what a backward gave, of the gradients that it was given and of what there was when the
+    function had been called."""
+    places = {v: i for i, node in enumerate(graph.nodes) for v in node.outputs}
+    start = max([places.get(v, -1) for v in call.outputs if v is not None], default=-1)
+    wanted, found = [r for r in call.gradients if r is not None], set[int]()
+    while wanted:
+        value = wanted.pop()
+        at = places.get(value, -1)
+        if at > start and at not in found and value not in call.grads:
+            found.add(at)
+            wanted.extend(graph.nodes[at].needs())
+    return [graph.nodes[at] for at in sorted(found)]
 
 
 def _flowing(graph: Graph) -> set[Value]:

@@ -128,6 +128,9 @@ class ActiveCapture(Protocol):
     def note_history(self, out: Any) -> None:
         """What a call gave, or wrote, has a new history."""
 
+    def note_function(self, node: Any, inputs: list[Tensor], outputs: list[Any]) -> None:
+        """A custom Function was called with these tensors, and has this node."""
+
     def note_renewal(self, view: Tensor) -> None:
         """The history of a view is about to be brought up to date with its base's."""
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,14 @@ from weft.autograd.engine import run_between
 from weft.autograd.node import Edge
 from weft.autograd.record import gradient_edge
 from weft.compile.blocks.branches import choose
+from weft.compile.blocks.function_rules import called_function
 from weft.compile.blocks.loops import ENDLESS, Outcome, repeat
 from weft.compile.blocks.recorded import record, tensor_of, zeros_at
 from weft.compile.capture.capture import Capture
 from weft.compile.numbers.lifted import NumberGuard
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Block, Graph, Node, Operand, Value
+from weft.ir.opaque import CALL_FUNCTION
 from weft.ir.structure import IF, LOOP
 from weft.ops.packet import aten
 from weft.ops.route import call
@@ -149,6 +152,12 @@ def _results(capture: Capture, node: Node, args: tuple[Any, ...], env: Env) -> S
         return choose(capture, args[0], (true, false), where=node.where)
     if node.op is LOOP:
         return _loop(capture, node, args, env)
+    if node.op is CALL_FUNCTION:
+        emitted = capture.recorder.builder.emit_raw(
+            node.op, capture.tensors.operand(args), tuple([v.type for v in node.outputs])
+        )
+        outputs = [tensor_of(capture, v) for v in emitted.outputs]
+        return called_function(partial(_run_graph, capture), outputs, *args[1:])
     has_formulas = node.op.is_differentiable or node.op.opens_above_autograd
     if modes.grad and has_formulas and any(_wants_grad(a) for a in args):
         out = call(node.op, args)
@@ -157,6 +166,12 @@ def _results(capture: Capture, node: Node, args: tuple[Any, ...], env: Env) -> S
         node.op, capture.tensors.operand(args), tuple([v.type for v in node.outputs])
     )
     return [tensor_of(capture, v) for v in made.outputs]
+
+
+def _run_graph(capture: Capture, graph: Graph, given: Sequence[Any]) -> list[Any]:
+    env = dict(zip(graph.params, given, strict=True))
+    _run(capture, graph.nodes, env)
+    return [_at(env, r) for r in graph.results]
 
 
 def _wants_grad(value: Any) -> bool:

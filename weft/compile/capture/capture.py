@@ -7,11 +7,12 @@ what is taken back (writes.py), `.grad` (gradients.py, wrapper_gradients.py), Py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 from weft.autograd import engine
+from weft.autograd.function import FunctionNode
 from weft.autograd.node import OpNode
 from weft.compile.blocks.memory import OpenBlock
 from weft.compile.capture.backend import CaptureBackend
@@ -108,6 +109,10 @@ class Capture:
     def note_history(self, out: Any) -> None:
         """What a call gave, or wrote, has a new history: that of the value that it has now."""
         self.tensors.note_history(out)
+
+    def note_function(self, node: FunctionNode, inputs: Sequence[Tensor], outputs: Sequence[Any]) -> None:
+        """A custom Function was called with these tensors, and has this node."""
+        self.tensors.note_function(node, inputs, outputs)
 
     def note_renewal(self, view: Tensor) -> None:
         """The history of a view is about to be brought up to date: what it is within a block is the block's."""

@@ -64,8 +64,11 @@ class OpaqueEvaluator(Evaluator):
         """
         self.ran.add(node)
         if not modes.grad and isinstance(node, (CopySlices, FunctionNode)):
-            with self.capture.recorder.histories.of_formulas(grads):
-                return node.apply(grads, needs)
+            histories, operand = self.capture.recorder.histories, self.capture.tensors.operand
+            with histories.of_formulas(grads):
+                made = node.apply(grads, needs)
+            histories.note_rule(node, operand(grads), operand(made))
+            return made
         if modes.grad or not isinstance(node, OpNode) or not any(needs):
             return node.apply(grads, needs)
         saved = node.unpack()  # here alone: a checkpoint gives each tensor out once

@@ -16,7 +16,7 @@ from weft.autograd.node import Node as HistoryNode
 from weft.autograd.record import gradient_edge
 from weft.compile.capture.symbolic import SymbolicPayload
 from weft.ir.graph import Block, Node, Operand, Value, map_operand
-from weft.passes.stop_gradients import Without
+from weft.passes.stop_gradients import FunctionCall, OutputOf, Without
 from weft.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -29,15 +29,17 @@ class Histories:
 
     given: the values that nodes of autograd are the history of. before: of a leaf or view what would be noted of an
     operand that shows it. made: while formulas run that record no nodes of autograd, the storages of the gradients that
-    they are given, and of all that is made since.
+    they are given, and of all that is made since. is_detached: whether a tensor was made by detaching another.
     """
 
     def __init__(self, recorder: GraphRecorder) -> None:
         self._recorder = recorder
         self.of: dict[Node | Block, Without] = {}
         self.given: dict[HistoryNode, tuple[Value | None, ...]] = {}
-        self.before: Callable[[Tensor], Value | bool] = lambda tensor: False
+        self.functions: dict[HistoryNode, FunctionCall] = {}
+        self.before: Callable[[Tensor], Value | OutputOf | bool] = lambda tensor: False
         self.made: set[Any] | None = None
+        self.is_detached: Callable[[Tensor], bool] = lambda tensor: False
         self._expected: tuple[Any, list[Any]] | None = None
 
     def expect(self, args: tuple[Any, ...], node: OpNode) -> None:
@@ -72,13 +74,29 @@ class Histories:
         if state is not None and state.node is not None:
             self._note(state.node, state.index, value)
 
+    def note_function(
+        self, node: HistoryNode, inputs: Sequence[tuple[Any, Value]], outputs: Sequence[Value | None]
+    ) -> None:
+        """A custom Function was called. inputs: for each edge the tensor that it leads to, and its value."""
+        seen = [
+            None if edge is None else (now, self._without(tensor, edge, now))
+            for (tensor, now), edge in zip(inputs, node.edges, strict=True)
+        ]
+        self.functions[node] = FunctionCall(tuple(outputs), tuple(seen))
+
+    def note_rule(self, node: HistoryNode, grads: Sequence[Operand], gradients: Sequence[Operand]) -> None:
+        """The backward of a custom Function ran: what it was given, and what it gave for each edge."""
+        call = self.functions.get(node)
+        if call is not None:
+            call.grads, call.gradients = tuple(grads), tuple(gradients)
+
     def _note(self, node: HistoryNode, at: int, value: Value) -> None:
         known = self.given.get(node, ())
         self.given[node] = (*known[:at], *(None,) * (at - len(known)), value, *known[at + 1 :])
 
     def taken(self) -> Mapping[Node | Block, Without]:
         """What was noted, which is kept here no longer."""
-        found, self.of, self.given = self.of, {}, {}
+        found, self.of, self.given, self.functions = self.of, {}, {}, {}
         return found
 
     def note_saved(self, node: Node, saved: Sequence[Any]) -> None:
@@ -116,17 +134,19 @@ class Histories:
     def _of_formula(self, given: Any, now: Operand) -> Any:
         if type(given) is tuple:
             return tuple(map(self._of_formula, given, now))
-        if not isinstance(given, Tensor) or not given.dtype.is_differentiable or given._storage in (self.made or ()):
+        if not isinstance(given, Tensor) or not given.dtype.is_differentiable:
+            return False
+        if given._storage in (self.made or ()) and not self.is_detached(given):
             return False
         return self._without(given, gradient_edge(given) if given.requires_grad else None, now)
 
-    def behind(self, tensor: Tensor) -> Value | bool:
+    def behind(self, tensor: Tensor) -> Value | OutputOf | bool:
         """The value that a tensor's history is of; True for a leaf that the function made, False where it is not known.
         """
         edge = gradient_edge(tensor)
         return edge is not None and self._behind(tensor, edge)
 
-    def of_base(self, view: Tensor) -> Value | bool:
+    def of_base(self, view: Tensor) -> Value | OutputOf | bool:
         """What would be noted of an operand that is a view's base: a write to the view leaves the rest as it is."""
         base = None if view._view is None else view._view.base
         if base is None or not isinstance(base._data, SymbolicPayload) or base._data.path:
@@ -141,6 +161,8 @@ class Histories:
         if edge is None:
             return True
         then = self._behind(given, edge)
+        if type(then) is OutputOf:
+            return then
         if given._view is not None and type(now) is Value and type(edge[0]) is not AccumulateGrad:
             # what is saved of a view is no view
             self._note(*edge, then if type(then) is Value else now)
@@ -148,7 +170,9 @@ class Histories:
             then = self._recorder.values.get(then, then)
         return then is not now and then
 
-    def _behind(self, tensor: Any, edge: Edge) -> Value | bool:
+    def _behind(self, tensor: Any, edge: Edge) -> Value | OutputOf | bool:
+        if edge[0] in self.functions:
+            return OutputOf(self.functions[edge[0]], edge[1])
         known = self.given.get(edge[0], ())
         found = known[edge[1]] if edge[1] < len(known) else None
         if found is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from weft.ops.layout import ordered
 from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.ops.route import call
+from weft.passes.stop_gradients import OutputOf
 from weft.support.errors import ShapeError
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import view_of, views_of
@@ -46,7 +48,7 @@ class SymbolicTensors:
         self.recorder, self.outside, self.writes = recorder, outside, writes
         self.payload_of = outside.payload_of
         self.arguments: list[Tensor] = []  # the stand-ins
-        recorder.histories.before = self._before
+        recorder.histories.before, recorder.histories.is_detached = self._before, outside.is_alias
 
     # ---- operators
     def run(self, op: Op, args: tuple[Any, ...]) -> Any:
@@ -165,7 +167,15 @@ class SymbolicTensors:
             if type(data) is SymbolicPayload:
                 self.recorder.histories.note_given(tensor, data.read() if data.path else data.storage.value)
 
-    def _before(self, tensor: Tensor) -> Value | bool:
+    def note_function(self, node: Any, inputs: Sequence[Tensor], outputs: Sequence[Any]) -> None:
+        """A custom Function was called with these tensors. Within blocks nothing is noted of it."""
+        if self.recorder.depth == 0:
+            self.recorder.histories.note_function(
+                node, [(x, self.operand(x)) for x in inputs],
+                [self.operand(x) if isinstance(x, Tensor) else None for x in outputs],
+            )
+
+    def _before(self, tensor: Tensor) -> Value | OutputOf | bool:
         """What a leaf or a view shows of the value that it, or its base, has the history of: that at the beginning for
         what is from outside. True for a leaf that the function made, whose gradients end there; False where the value
         is that of now."""
@@ -186,6 +196,10 @@ class SymbolicTensors:
             return not shows_that and self.operand(
                 follow(self.fresh(then, base.storage.order), path_from_base(tensor))
             )
+        if view is not None and type(then) is OutputOf:
+            base = self.payload_of(view.base)
+            seen = self.fresh(self._seen(base.read(), then), base.storage.order)
+            return self.operand(follow(seen, path_from_base(tensor)))  # type: ignore[no-any-return]
         if then is True or not is_there or begun is None:
             return then
         return replay(Nodes(self.recorder.builder, {}), begun, shown.path)
@@ -263,7 +277,7 @@ class SymbolicTensors:
 
     def store(
         self, target: Tensor, payload: SymbolicPayload, value: Value, is_splat: bool = False,
-        behind: Value | bool = False,
+        behind: Value | OutputOf | bool = False,
     ) -> None:
         """Put a value where a tensor lies. is_splat: all of its elements are equal (a splat). behind: of a value with a
         history, what would be noted of an operand that shows the base."""
@@ -279,12 +293,13 @@ class SymbolicTensors:
             storage.slot.written = True
         self.writes.note(target)
 
-    def _written(self, payload: SymbolicPayload, value: Value, is_splat: bool, behind: Value | bool) -> Value:
+    def _written(
+        self, payload: SymbolicPayload, value: Value, is_splat: bool, behind: Value | OutputOf | bool
+    ) -> Value:
         """The value of a whole storage with another one where a view of it lies."""
         base = payload.storage.value
         if behind is not False:
-            op, rest = (STOP_GRADIENT, ()) if behind is True else (WITH_HISTORY, (behind,))
-            base = self.recorder.builder.emit(op, (base, *rest)).output
+            base = self._seen(base, behind)
         with self.recorder.builder.active():
             new = Handle(value, self.recorder.builder)
             if value.tensor_type.dtype is not payload.type.dtype:
@@ -292,6 +307,16 @@ class SymbolicTensors:
             whole: Handle = write_path(
                 Calls(), Handle(base, self.recorder.builder), self._handled(payload.path), new, is_splat)
         return whole.value
+
+    def _seen(self, value: Value, note: Value | OutputOf | bool) -> Value:
+        """A value with the history that would be noted of an operand that shows it."""
+        if note is True:
+            return self.recorder.builder.emit(STOP_GRADIENT, (value,)).output
+        earlier = note if type(note) is Value else value
+        node = self.recorder.builder.emit(WITH_HISTORY, (value, earlier), variant=note)
+        if type(note) is OutputOf:
+            self.recorder.histories.of[node] = (False, note)
+        return node.output
 
     def _handled(self, path: Path) -> Path:
         """A path whose values are operators' arguments."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from weft.autograd.saved import SavedTensor
 from weft.ir.graph import Block, Graph, Value, values_in
+from weft.ir.opaque import CALL_FUNCTION
 from weft.ir.printer import print_graph
 from weft.passes.dce import dce
 from weft.passes.effects import ORDERED, has_effect
@@ -97,7 +98,8 @@ def _can_be_copied(graph: Graph) -> bool:
         and all(p.type is FLOAT or isinstance(p.type, TensorType) for p in graph.params)
         and all(isinstance(r, Value) for r in graph.results)
         and not any(
-            has_effect(node, ORDERED) or not all(isinstance(v.type, TensorType) for v in node.outputs)
+            has_effect(node, ORDERED) or node.op is CALL_FUNCTION
+            or not all(isinstance(v.type, TensorType) for v in node.outputs)
             for node in graph.walk()
         )
     )

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from weft.compile.blocks.function_rules import called_function
 from weft.ir.graph import Block, Graph, Node, Value
 from weft.ir.interpreter import Symbols, Values, bind_symbols, resolve
-from weft.ir.opaque import ACCUMULATE, STOP_GRADIENT, VALIDATE, plan_of_opaque
+from weft.ir.opaque import ACCUMULATE, CALL_FUNCTION, STOP_GRADIENT, VALIDATE, plan_of_opaque
 from weft.ir.structure import IF
 from weft.ops.backward import flat_gradients
 from weft.ops.op import Op
@@ -48,7 +49,11 @@ def _run(block: Block, values: Values, symbols: Symbols) -> list[Any]:
         if node.blocks:
             results: Sequence[Any] = _control(node, values, symbols)
         else:
-            results = evaluate_op(node.op, tuple([resolve(a, values, symbols) for a in node.args]))
+            args = tuple([resolve(a, values, symbols) for a in node.args])
+            results = (
+                evaluate_op(node.op, args) if node.op is not CALL_FUNCTION
+                else called_function(lambda graph, given: run_on_tensors(graph, given, symbols), *args)
+            )
         for value, result in zip(node.outputs, results, strict=True):
             values[value] = result
             bind_symbols(value, result, symbols)

@@ -27,10 +27,11 @@ from weft.compile.program.on_tensors import run_on_tensors
 from weft.compile.program.shape_check import shape_check
 from weft.ir.graph import Block, Graph, Operand, Value, values_in
 from weft.ir.graph import Node as IRNode
+from weft.ir.opaque import CALL_FUNCTION
 from weft.passes.dce import dce
 from weft.passes.entry_sizes import bind_arguments, giving_sizes
 from weft.passes.partition import Halves, partition
-from weft.passes.stop_gradients import Without, stop_gradients
+from weft.passes.stop_gradients import Without, leads_elsewhere, open_functions, stop_gradients
 from weft.support.errors import StateError, UnknownSize, VersionError
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -60,7 +61,10 @@ class Gradients:
         self.executable = make_executable(self.halves.backward, self.backend)
         self._bodies: dict[tuple[bool, tuple[int, ...]], Body | None] = {}
         whole = dce(self._gradients())
-        read = {v for node in whole.walk() for v in node.reads()} | {v for r in whole.results for v in values_in(r)}
+        # gradients may flow into what the values are no function of
+        seen = self._seen_again if any(map(leads_elsewhere, self.without.values())) else whole
+        read = {v for g in (whole, seen) for node in g.walk() for v in node.reads()}
+        read.update(v for r in whole.results for v in values_in(r))
         # which inputs (then tangents) the gradients are a function of
         self.read = tuple([i for i, p in enumerate(whole.params) if p in read])
         self._whole = self._pruned(whole)
@@ -79,7 +83,11 @@ class Gradients:
         """The gradients as they are differentiated again."""
         if not self.without:
             return self._whole
-        return self._pruned(dce(stop_gradients(self._gradients(), self.without)))  # nodes are as they were noted
+        return self._pruned(self._seen_again)
+
+    @cached_property
+    def _seen_again(self) -> Graph:
+        return dce(stop_gradients(self._gradients(), self.without))  # nodes are as they were noted
 
     @cached_property
     def _again(self) -> tuple[TensorProgram, dict[str, str]]:
@@ -299,12 +307,13 @@ class TensorProgram:
         except UnknownSize:
             return _Interpreted(graph, *shape_check(graph.env))  # a formula asks about a size that is not known yet
         if joint is None:
-            return _Native(graph, *shape_check(graph.env), make_executable(graph, self.backend))
+            return _Native(graph, *shape_check(graph.env), make_executable(open_functions(graph), self.backend))
         count, tangents = len(graph.results), len(joint.tangents)
         found = tuple(sorted(set(partition(joint.graph, count, tangents, joint.start).sizes.values())))
         whole = giving_sizes(joint.graph, count, found) if found else joint.graph
         results = count + len(found)
-        halves = chosen(partition(whole, results, tangents, joint.start), results, self.backend)
+        start = joint.start - sum(node.op is CALL_FUNCTION for node in joint.graph.nodes[: joint.start])
+        halves = chosen(partition(open_functions(whole), results, tangents, start), results, self.backend)
         executable = make_executable(halves.forward, self.backend)
         gradients = Gradients(whole, results, tangents, halves, self.backend)
         return _Recorded(graph, *shape_check(graph.env), executable, joint, gradients, found)

@@ -1,0 +1,51 @@
+"""Custom Functions in graphs that are differentiated: gradients flow as their backward had it, which a graph says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.autograd.node import Edge, InputMetadata, Node
+from weft.autograd.record import gradient_edge
+from weft.ir.graph import Graph
+from weft.ops.packet import aten
+from weft.passes.stop_gradients import Rule
+from weft.tensor.history import AutogradState
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+
+Run = Callable[[Graph, Sequence[Any]], list[Any]]
+
+
+def called_function(
+    run: Run, outputs: Sequence[Tensor], inputs: Sequence[Any], read: Sequence[Any], rule: Rule
+) -> list[Tensor]:
+    """The outputs of a call with the history that its rule says. run: the results of a graph for its parameters."""
+    edges = tuple([gradient_edge(x) if isinstance(x, Tensor) and x.requires_grad else None for x in inputs])
+    if not modes.grad or not any(edges):
+        return list(outputs)
+    node = RuleBackward(edges, rule, [x.detach() for x in outputs], read, run)
+    return node.outputs()
+
+
+class RuleBackward(Node):
+    """The history of what a custom Function gave in a graph."""
+
+    def __init__(
+        self, edges: tuple[Edge | None, ...], rule: Rule, values: Sequence[Tensor], read: Sequence[Any], run: Run
+    ) -> None:
+        super().__init__(edges)
+        self.rule, self.values, self.read, self.run = rule, values, read, run
+        self.metadata_of_inputs = tuple([InputMetadata(x.dims, x.dtype) for x in values])
+
+    def outputs(self) -> list[Tensor]:
+        """The outputs, with this history."""
+        made = [x.detach() for x in self.values]
+        for i, x in enumerate(made):
+            if x.dtype.is_differentiable:
+                x._autograd = AutogradState(False, self, i)
+        return made
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        given = [aten.zeros_like(x) if g is None else g for g, x in zip(grads, self.values, strict=True)]
+        return tuple(self.run(self.rule.graph, [*given, *self.outputs(), *self.read]))
