@@ -7,21 +7,28 @@ from typing import Any
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.node import Node, hooks_of
 from weft.support.errors import StateError
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 
 def run_tensor_hooks(node: Node, grads: list[Any]) -> None:
     """Hooks of the tensors that a node made, which also hear (by a None) that nothing flows into them; then retained
     gradients are kept. Changes `grads`."""
-    if node.tensor_hooks:
-        for index, registered in node.tensor_hooks.items():
-            for hook in hooks_of(registered, call_tensor_hook):
-                if index < len(grads):
-                    grads[index] = call_tensor_hook(hook, grads[index])
+    if node.tensor_hooks and modes.capture is not None:
+        modes.capture.with_hooks(node, grads, _call_tensor_hooks)
+    elif node.tensor_hooks:
+        _call_tensor_hooks(node, grads)
     if node.retain_hooks:
         for index, retain in node.retain_hooks.items():
             if grads[index] is not None:
                 retain(grads[index])
+
+
+def _call_tensor_hooks(node: Node, grads: list[Any]) -> None:
+    for index, registered in (node.tensor_hooks or {}).items():
+        for hook in hooks_of(registered, call_tensor_hook):
+            if index < len(grads):
+                grads[index] = call_tensor_hook(hook, grads[index])
 
 
 def call_tensor_hook(hook: Any, gradient: Any) -> Any:

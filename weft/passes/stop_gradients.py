@@ -20,8 +20,9 @@ from weft.passes.rebuild import rebuild
 from weft.types.tensor_type import FLOAT, TensorType
 
 # for each argument of a node, or result of a block, whether it had no history, or the value (or output of a custom
-# Function) that it has the history of; of a list, for each of its parts
+# Function) that it has the history of; of a list, for each of its parts. For a value, what hooks make of its gradient.
 Without = tuple[Any, ...]
+Notes = Mapping[Node | Block | Value, Without]
 
 
 @dataclass(eq=False)
@@ -44,6 +45,11 @@ class OutputOf:
     index: int
 
 
+def hooked(value: Value, before: Value, after: Value) -> Without:
+    """What is noted of a value in place of whose gradient hooks put another one."""
+    return (OutputOf(FunctionCall((value,), ((value, False),), (before,), (after,)), 0),)
+
+
 def is_without_some(without: Without) -> bool:
     """Whether any operand had no history, or another one."""
     return any([any(w) if type(w) is tuple else w for w in without])
@@ -54,7 +60,7 @@ def leads_elsewhere(without: Without) -> bool:
     return any([leads_elsewhere(w) if type(w) is tuple else type(w) is not bool for w in without])
 
 
-def stop_gradients(graph: Graph, without: Mapping[Node | Block, Without]) -> Graph:
+def stop_gradients(graph: Graph, without: Notes) -> Graph:
     """The graph with a node of autograd::stop_gradient or with_history in front of each such operand that a gradient
     could reach, and nodes of autograd::call_function behind custom Functions."""
     histories = _Histories(graph, without)
@@ -65,10 +71,16 @@ def stop_gradients(graph: Graph, without: Mapping[Node | Block, Without]) -> Gra
 
     def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
         changed = border(builder, node, args)
+        if has_hooks(node):
+            made = builder.emit_like(node, changed).outputs
+            return tuple(map(partial(histories.hooked, builder), node.outputs, made))
         return None if same_operands(changed, args) else tuple(builder.emit_like(node, changed).outputs)
 
+    def has_hooks(node: Node) -> bool:
+        return any(v in without for v in node.outputs)
+
     def wants(node: Node) -> bool:
-        return not node.blocks and node in without and is_without_some(without[node])
+        return not node.blocks and ((node in without and is_without_some(without[node])) or has_hooks(node))
 
     return rebuild(graph, rewrite, wants, border)
 
@@ -85,7 +97,7 @@ def _was(of: Node | Block) -> tuple[Operand, ...]:
 class _Histories:
     """What gradients see of the operands of a graph that is rebuilt."""
 
-    def __init__(self, graph: Graph, without: Mapping[Node | Block, Without]) -> None:
+    def __init__(self, graph: Graph, without: Notes) -> None:
         self.graph, self.without = graph, without
         self.flowing = _flowing(graph)
         self.rules: dict[FunctionCall, Rule | None] = {}
@@ -116,10 +128,7 @@ class _Histories:
 
     def _output(self, builder: Builder, of: OutputOf) -> Value | None:
         """An output of a custom Function whose gradients flow as its backward has it; None where that is not known."""
-        call = of.call
-        if call not in self.rules:
-            self.rules[call] = _rule(self.graph, self.without, call)
-        rule = self.rules[call]
+        call, rule = of.call, self._rule_of(of.call)
         if rule is None:
             return None
         if (builder, call) not in self.made:
@@ -128,8 +137,24 @@ class _Histories:
             outputs = [self._now(builder, value) for value in rule.outputs]
             types = tuple([v.type for v in outputs])
             node = builder.emit_raw(CALL_FUNCTION, (tuple(outputs), tuple(given), tuple(read), rule), types)
-            self.made[builder, call] = dict(zip(rule.outputs, node.outputs, strict=True))
+            seen = [self.hooked(builder, v, now) for v, now in zip(rule.outputs, node.outputs, strict=True)]
+            self.made[builder, call] = dict(zip(rule.outputs, seen, strict=True))
         return self.made[builder, call].get(call.outputs[of.index])  # type: ignore[arg-type]
+
+
+    def hooked(self, builder: Builder, was: Value, now: Value) -> Value:
+        """A value whose gradients flow as its hooks have it."""
+        for note in self.without.get(was, ()):
+            rule = self._rule_of(note.call)
+            if rule is not None:
+                read = [self.seen(builder, self._now(builder, value), value, of) for value, of in rule.read]
+                now = builder.emit_raw(CALL_FUNCTION, ((now,), (now,), tuple(read), rule), (now.type,)).output
+        return now
+
+    def _rule_of(self, call: FunctionCall) -> Rule | None:
+        if call not in self.rules:
+            self.rules[call] = _rule(self.graph, self.without, call)
+        return self.rules[call]
 
 
 @dataclass(eq=False)
@@ -142,7 +167,7 @@ class Rule:
     read: tuple[tuple[Value, Any], ...]
 
 
-def _rule(graph: Graph, without: Mapping[Node | Block, Without], call: FunctionCall) -> Rule | None:
+def _rule(graph: Graph, without: Notes, call: FunctionCall) -> Rule | None:
     """The rule that a backward ran by; None where it did not run, or calls Python, or has branches and loops."""
     nodes = _between(graph, call)
     if not call.grads or any(node.blocks or has_effect(node) for node in nodes):
@@ -162,7 +187,7 @@ def _rule(graph: Graph, without: Mapping[Node | Block, Without], call: FunctionC
             return was
         if was in inside:
             return builder.emit(STOP_GRADIENT, (inside[was],)).output if note is True else inside[was]
-        if type(note) is OutputOf and note.call is call and was in own:
+        if was in own and (not note or (type(note) is OutputOf and note.call is call)):
             return own[was]
         if (was, note) not in read:
             read[was, note] = builder.param(was.type)

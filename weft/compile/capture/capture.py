@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from weft.autograd import engine
 from weft.autograd.function import FunctionNode
-from weft.autograd.node import OpNode
+from weft.autograd.node import Node, OpNode
 from weft.compile.blocks.memory import OpenBlock
 from weft.compile.capture.backend import CaptureBackend
 from weft.compile.capture.evaluator import OpaqueEvaluator
@@ -113,6 +113,15 @@ class Capture:
     def note_function(self, node: FunctionNode, inputs: Sequence[Tensor], outputs: Sequence[Any]) -> None:
         """A custom Function was called with these tensors, and has this node."""
         self.tensors.note_function(node, inputs, outputs)
+
+    def with_hooks(self, node: Node, grads: list[Any], run: Callable[[Node, list[Any]], None]) -> None:
+        """Run the hooks of a node's tensors. (Within blocks nothing is noted of it.)"""
+        if self.recorder.depth or modes.grad:
+            return run(node, grads)
+        before, histories = self.tensors.operand(grads), self.recorder.histories
+        with histories.of_formulas(grads):
+            run(node, grads)
+        histories.note_hooked(node, before, self.tensors.operand(grads))
 
     def note_renewal(self, view: Tensor) -> None:
         """The history of a view is about to be brought up to date: what it is within a block is the block's."""

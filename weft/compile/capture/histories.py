@@ -6,7 +6,7 @@ gradient may flow through the former, and that of the latter flows into the earl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from weft.autograd.node import Node as HistoryNode
 from weft.autograd.record import gradient_edge
 from weft.compile.capture.symbolic import SymbolicPayload
 from weft.ir.graph import Block, Node, Operand, Value, map_operand
-from weft.passes.stop_gradients import FunctionCall, OutputOf, Without
+from weft.passes.stop_gradients import FunctionCall, Notes, OutputOf, Without, hooked
 from weft.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Histories:
 
     def __init__(self, recorder: GraphRecorder) -> None:
         self._recorder = recorder
-        self.of: dict[Node | Block, Without] = {}
+        self.of: dict[Node | Block | Value, Without] = {}
         self.given: dict[HistoryNode, tuple[Value | None, ...]] = {}
         self.functions: dict[HistoryNode, FunctionCall] = {}
         self.before: Callable[[Tensor], Value | OutputOf | bool] = lambda tensor: False
@@ -90,11 +90,17 @@ class Histories:
         if call is not None:
             call.grads, call.gradients = tuple(grads), tuple(gradients)
 
+    def note_hooked(self, node: HistoryNode, before: Sequence[Operand], after: Sequence[Operand]) -> None:
+        """Hooks of tensors that a node gave put other gradients in the place of those that arrived."""
+        for value, was, now in zip(self.given.get(node, ()), before, after, strict=False):
+            if value is not None and was is not now and type(was) is Value and type(now) is Value:
+                self.of[value] = (*self.of.get(value, ()), *hooked(value, was, now))
+
     def _note(self, node: HistoryNode, at: int, value: Value) -> None:
         known = self.given.get(node, ())
         self.given[node] = (*known[:at], *(None,) * (at - len(known)), value, *known[at + 1 :])
 
-    def taken(self) -> Mapping[Node | Block, Without]:
+    def taken(self) -> Notes:
         """What was noted, which is kept here no longer."""
         found, self.of, self.given, self.functions = self.of, {}, {}, {}
         return found

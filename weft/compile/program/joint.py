@@ -27,10 +27,9 @@ from weft.compile.program.inlining import Whole
 from weft.compile.program.kept import save
 from weft.compile.program.program_io import ArgumentSource, StateSource
 from weft.compile.program.tensor_program import Gradients, ProgramBackward
-from weft.ir.graph import Block, Graph
-from weft.ir.graph import Node as IRNode
+from weft.ir.graph import Graph
 from weft.passes.partition import Halves, partition
-from weft.passes.stop_gradients import Without
+from weft.passes.stop_gradients import Notes
 from weft.runtime.storage import root_of
 from weft.support import pytree
 from weft.support.errors import StateError
@@ -193,7 +192,7 @@ class JointProgram:
     @classmethod
     def build(
         cls, graph: Graph, record: JointRecord, results: int, outputs: list[int], backend: str | None,
-        without: Mapping[IRNode | Block, Without],
+        without: Notes,
     ) -> JointProgram:
         """Cut the joint graph and compile its backward half. without: which operands of nodes and results of blocks had
         no history."""

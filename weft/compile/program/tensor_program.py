@@ -26,12 +26,11 @@ from weft.compile.program.kept import array_of, has_bytes, is_hooked, owned, pac
 from weft.compile.program.on_tensors import run_on_tensors
 from weft.compile.program.shape_check import shape_check
 from weft.ir.graph import Block, Graph, Operand, Value, values_in
-from weft.ir.graph import Node as IRNode
 from weft.ir.opaque import CALL_FUNCTION
 from weft.passes.dce import dce
 from weft.passes.entry_sizes import bind_arguments, giving_sizes
 from weft.passes.partition import Halves, partition
-from weft.passes.stop_gradients import Without, leads_elsewhere, open_functions, stop_gradients
+from weft.passes.stop_gradients import Notes, leads_elsewhere, open_functions, stop_gradients
 from weft.support.errors import StateError, UnknownSize, VersionError
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -55,7 +54,7 @@ class Gradients:
     tangents: int
     halves: Halves
     backend: str | None = None
-    without: Mapping[IRNode | Block, Without] = field(default_factory=dict)
+    without: Notes = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.executable = make_executable(self.halves.backward, self.backend)
