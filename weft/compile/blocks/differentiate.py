@@ -43,9 +43,9 @@ def differentiate(graph: Graph, of: Sequence[int] = (0,), wrt: Sequence[int] | N
     its parameter, zeros where the results do not depend on it. Raises StateError for a result that has no derivative.
     """
     graph = open_opaque(graph)
-    wanted = [i for i, p in enumerate(graph.params) if _is_differentiable(p)] if wrt is None else list(wrt)
+    wanted = [i for i, p in enumerate(graph.params) if is_differentiable(p)] if wrt is None else list(wrt)
     for position in of:
-        if not _is_differentiable(graph.results[position]):
+        if not is_differentiable(graph.results[position]):
             raise StateError(f"result {position} of @{graph.name} has no derivative: it is {graph.results[position]!r}")
     with _on_stand_ins(graph, wanted) as (capture, results, receivers):
         seeds = {i: aten.ones_like(results[i].detach()) for i in of}
@@ -61,7 +61,8 @@ class Joint:
 
     tangents: positions of the results that have one, in the order of the parameters. gradients: positions of the
     parameters that get one, in the order of the results; a parameter that no result depends on gets none.
-    start: how many nodes are the forward's. guards: what formulas asked of numbers (by number_key).
+    start: how many nodes are the forward's, calls of Functions left out. guards: what formulas asked of numbers (by
+    number_key).
     """
 
     graph: Graph
@@ -77,7 +78,7 @@ def with_gradients(graph: Graph, wrt: Sequence[int], numbers: Mapping[int, float
     graph = open_opaque(graph)
     with _on_stand_ins(graph, wrt, numbers) as (capture, results, receivers):
         builder = capture.recorder.builder
-        start = len(builder.nodes)
+        start = sum(node.op is not CALL_FUNCTION for node in builder.nodes)
         flowing = [i for i, r in enumerate(results) if isinstance(r, Tensor) and gradient_edge(r) is not None]
         seeds = {
             i: capture.tensors.fresh(builder.param(capture.tensors.payload_of(results[i]).type, f"tangent{i}"))
@@ -122,7 +123,8 @@ def _walk_back(results: Sequence[Any], seeds: Mapping[int, Tensor], receivers: l
         return run_between([edge for edge, _ in roots], [seed for _, seed in roots], receivers, receivers)
 
 
-def _is_differentiable(operand: Operand) -> bool:
+def is_differentiable(operand: Operand) -> bool:
+    """Whether an operand is a tensor that may have a gradient."""
     kind = operand.type if isinstance(operand, Value) else None
     return isinstance(kind, TensorType) and kind.dtype is not None and kind.dtype.is_differentiable
 

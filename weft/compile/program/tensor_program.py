@@ -18,7 +18,7 @@ import numpy as np
 from weft.autograd.node import InputMetadata, Node
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED, SavedTensor
-from weft.compile.blocks.differentiate import Joint, number_key, with_gradients
+from weft.compile.blocks.differentiate import Joint, is_differentiable, number_key, with_gradients
 from weft.compile.program.argument_histories import take_history
 from weft.compile.program.executable import Compiled, Interpreted, chosen, make_executable
 from weft.compile.program.inlining import Body, Inlined, Whole, body_of
@@ -26,7 +26,6 @@ from weft.compile.program.kept import array_of, has_bytes, is_hooked, owned, pac
 from weft.compile.program.on_tensors import run_on_tensors
 from weft.compile.program.shape_check import shape_check
 from weft.ir.graph import Block, Graph, Operand, Value, values_in
-from weft.ir.opaque import CALL_FUNCTION
 from weft.passes.dce import dce
 from weft.passes.entry_sizes import bind_arguments, giving_sizes
 from weft.passes.partition import Halves, partition
@@ -34,7 +33,7 @@ from weft.passes.stop_gradients import Notes, leads_elsewhere, open_functions, s
 from weft.support.errors import StateError, UnknownSize, VersionError
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-from weft.types.tensor_type import FLOAT, TensorType
+from weft.types.tensor_type import FLOAT
 
 Symbols = Mapping[str, Any]
 ndarray = np.ndarray
@@ -278,7 +277,7 @@ class TensorProgram:
 
     def __init__(self, graph: Graph, backend: str | None = None) -> None:
         self.graph, self.backend = graph, backend
-        self.differentiable = [i for i, p in enumerate(graph.params) if _has_gradient(p.type)]
+        self.differentiable = [i for i, p in enumerate(graph.params) if is_differentiable(p)]
         # by the parameters that want a gradient; sizes that none of its programs serves make another
         self.found: dict[tuple[int, ...], list[_Plain]] = {}
 
@@ -308,11 +307,10 @@ class TensorProgram:
         if joint is None:
             return _Native(graph, *shape_check(graph.env), make_executable(open_functions(graph), self.backend))
         count, tangents = len(graph.results), len(joint.tangents)
-        found = tuple(sorted(set(partition(joint.graph, count, tangents, joint.start).sizes.values())))
+        found = tuple(sorted(set(partition(open_functions(joint.graph), count, tangents, joint.start).sizes.values())))
         whole = giving_sizes(joint.graph, count, found) if found else joint.graph
         results = count + len(found)
-        start = joint.start - sum(node.op is CALL_FUNCTION for node in joint.graph.nodes[: joint.start])
-        halves = chosen(partition(open_functions(whole), results, tangents, start), results, self.backend)
+        halves = chosen(partition(open_functions(whole), results, tangents, joint.start), results, self.backend)
         executable = make_executable(halves.forward, self.backend)
         gradients = Gradients(whole, results, tangents, halves, self.backend)
         return _Recorded(graph, *shape_check(graph.env), executable, joint, gradients, found)
@@ -396,10 +394,6 @@ class _Recorded(_Native):
         """For each saved value which input it is."""
         places = {v: i for i, v in enumerate(self.gradients.halves.forward.params)}
         return [places.get(v) for v in self.gradients.halves.saved]
-
-
-def _has_gradient(kind: Any) -> bool:
-    return isinstance(kind, TensorType) and kind.dtype is not None and kind.dtype.is_differentiable
 
 
 def _tensor(result: Operand) -> Any:
