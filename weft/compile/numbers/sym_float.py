@@ -285,7 +285,9 @@ def is_live(value: Any) -> bool:
 
 
 def operand_of(value: Any) -> Any:
-    """The operand of a lifted number (others as they are)."""
+    """The operand of a lifted number, in tuples too (others as they are)."""
+    if type(value) is tuple:
+        return tuple(map(operand_of, value))
     if isinstance(value, SymFloat):
         return value.value if is_live(value) else value.now()
     if isinstance(value, SymInt):

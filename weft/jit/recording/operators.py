@@ -191,7 +191,7 @@ def _range_length(function: Callable[..., Any]) -> Callable[..., Any]:
 # ---- operators on tensors
 def _on_tensors(op: Op, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     if not any(map(_is_run_time, args)):
-        return function(*[bool(a) if type(a) is Asked else a for a in args])
+        return function(*[bool(a) if type(a) is Asked else _as_bound(a) for a in args])
     if op is _SELECT and type(args[1]) is int and not _is_run_time(args[0]):
         return aten.select_at(args[0], args[1] % args[0].ndim, number_tensor(args[2]))
     numbers = [
@@ -210,7 +210,14 @@ def _on_tensors(op: Op, function: Callable[..., Any], args: tuple[Any, ...]) -> 
             converted.append(like_tensors(value, args))
         else:
             converted.append(as_size(value))
-    return _other_overload(op, converted) if numbers else function(*converted)
+    return _other_overload(op, converted) if numbers else function(*map(_as_bound, converted))
+
+
+def _as_bound(value: Any) -> Any:
+    """An argument as a call that Python makes binds it: symbols as what they stand for, in lists too."""
+    if type(value) in (tuple, list):
+        return type(value)(map(_as_bound, value)) if any(type(v) is SymInt for v in value) else value
+    return value.expr if type(value) is SymInt else value
 
 
 def _take_tensors(op: Op, places: Sequence[int]) -> bool:
