@@ -17,6 +17,7 @@ from weft.onnx.dtypes import element_of
 from weft.onnx.outputs import Output
 from weft.onnx.program import Exporter
 from weft.onnx.writer import Writer
+from weft.passes.scripted.tuples import lower_tuples
 from weft.support.errors import ArgumentError, Unsupported, ValueProblem
 from weft.tensor.tensor import Tensor
 from weft.types.tensor_type import TensorType
@@ -78,7 +79,9 @@ def _program_of(model: Any, given: tuple[Any, ...]) -> tuple[Program, Any]:
     program = getattr(source, "__weft_program__", None)
     if program is None:
         raise ArgumentError(f"onnx: {type(model).__name__} has no compiled forward")
-    return inlined(program)[1], owner
+    graph, whole = inlined(program)
+    whole.graph = lower_tuples(graph)  # what goes round in a loop of ONNX is a tensor
+    return whole, owner
 
 
 class _Export:
