@@ -90,6 +90,10 @@ def test_draws_have_gradients_of_zero(rng: np.random.Generator) -> None:
     (lambda x, y: weft.addmm(y.t() @ y, x.t(), x, beta=0.5, alpha=2), "AddmmBackward0"),
     (lambda x, y: weft.mv(x, y[0]), "MvBackward0"), (lambda x, y: weft.dot(x[0], y[0]), "DotBackward0"),
     (lambda x, y: F.conv1d(x[None], y[:, None, :2].expand(-1, 4, -1), y[:, 0]), "ConvolutionBackward0"),
+    (lambda x, y: F.batch_norm(x, None, None, y[0], y[1], True), "NativeBatchNormBackward0"),
+    (lambda x, y: F.prelu(x, y[0]), "PreluKernelBackward0"), (lambda x, y: F.celu(x), "CeluBackward0"),
+    (lambda x, y: x.repeat(2, 1, 3), "RepeatBackward0"), (lambda x, y: x.tile(2), "RepeatBackward0"),
+    (lambda x, y: x.trace(), "TraceBackward0"), (lambda x, y: x.nansum(0), "NansumBackward0"),
     (lambda x, y: F.conv_transpose1d(x[None], y[:, None, :2], y[:1, 0]), "ConvolutionBackward0"),
 ])
 def test_one_node_where_pytorch_has_one(loss: Any, name: str, rng: np.random.Generator) -> None:

@@ -13,8 +13,17 @@ from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
 from weft.support.errors import ShapeError
 from weft.types import dims as dm
+from weft.types import dtype as dt
 from weft.types import shape_env
 from weft.types.dims import Dim
+from weft.types.tensor_type import TensorType, tensor_type
+
+
+def _trace_type(self: TensorType) -> TensorType:
+    if self.is_complete and self.ndim != 2:
+        raise ShapeError("trace: expected a matrix")
+    is_whole = self.dtype is not None and not self.dtype.is_differentiable
+    return tensor_type(dt.int64 if is_whole else self.dtype, (), self.device)
 
 
 def _trace(self: Any) -> Any:
@@ -23,7 +32,10 @@ def _trace(self: Any) -> Any:
     return aten.sum(aten.diagonal(self))
 
 
-define("aten::trace(Tensor self) -> Tensor", "The sum of a matrix's diagonal.", decompose=_trace,
+define("aten::trace(Tensor self) -> Tensor", "The sum of a matrix's diagonal.",
+    type=_trace_type,
+    decompose=_trace,
+    vjp={"self": lambda g, self_dims: g * aten.eye(*self_dims, dtype=g.dtype)},
     samples=draw(case(F(3, 4))),
     reference=np.trace,
 )

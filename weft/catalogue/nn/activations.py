@@ -152,9 +152,21 @@ def _prelu(self: Any, weight: Any) -> Any:
         weight = aten.reshape(weight, tuple(weight.dims[0] if i == 1 else 1 for i in range(self.ndim)))
     elif weight.ndim == 1:
         weight = aten.reshape(weight, ()) if self.ndim == 0 else weight
-    return aten.where(self > 0, self, self * weight)
+    return aten._prelu_kernel(self, weight)
 
 
+_float_only(
+    "aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor",
+    "x where positive, else weight * x.",
+    scalar=lambda s, x, w: s.where(s.gt(x, _number(s, 0, x)), x, s.mul(x, w)),
+    vjp={
+        "self": lambda g, self, weight: aten.where(self > 0, g, g * weight),
+        "weight": lambda g, self: g * aten.where(self > 0, 0, self),
+    },
+    public=(),
+    inplace=False,
+    samples=draw(case(F(3, 4), F(4))),
+)
 define(
     "aten::prelu(Tensor self, Tensor weight) -> Tensor",
     "x where positive, else weight * x; one weight, or one for each channel (dim 1).",
@@ -196,7 +208,9 @@ define(
     inplace=True,
 )
 define("aten::celu(Tensor self, Scalar alpha=1.0) -> Tensor", "x where positive, else alpha * (exp(x / alpha) - 1).",
+       type=lambda self, alpha: elu.type(self, alpha, 1, 1),
        decompose=lambda self, alpha: aten.elu(self, alpha, 1, 1 / alpha), public=("weft", "nn.functional"),
+       vjp={"self": lambda g, self, alpha: _elu_back(g, self, alpha, 1, 1 / alpha)},
        inplace=True)
 
 _SQRT_HALF = math.sqrt(0.5)

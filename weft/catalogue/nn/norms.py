@@ -233,11 +233,49 @@ def _batch_norm(input: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, An
     return cast(out, input.dtype), aten.reshape(mean, vector), aten.reshape(variance, vector)
 
 
+def _batch_norm_type(input: TensorType, *rest: Any) -> tuple[TensorType, TensorType, TensorType]:
+    if input.dtype is not None and not input.dtype.is_floating_point:
+        raise NotForDType(f'"batch_norm" not implemented for {input.dtype}')
+    dtype = None if input.dtype is None else dt.compute_dtype(input.dtype)
+    vector = tensor_type(dtype, input.shape[1:2] if input.is_complete else (None,), input.device)
+    return input, vector, vector
+
+
+def _batch_norm_back(
+    gs: Sequence[Any], needs: Sequence[bool], input: Any, weight: Any, eps: float, result1: Any, result2: Any
+) -> tuple[Any, Any, Any]:
+    g, g_mean, g_variance = gs
+    x = widened(input)
+    axes = [i for i in range(x.ndim) if i != 1]
+    centred = x - _per_channel(result1, x.ndim)
+    rstd = aten.rsqrt(_per_channel(result2, x.ndim) + eps)
+    parts = []
+    grad_weight = grad_bias = None
+    if g is not None:
+        g, normal = widened(g), centred * rstd
+        if needs[0]:
+            inner = g if weight is None else g * _per_channel(widened(weight), x.ndim)
+            along = aten.mean(inner, axes, True) + normal * aten.mean(inner * normal, axes, True)
+            parts.append((inner - along) * rstd)
+        grad_weight = aten.sum(g * normal, axes) if needs[1] else None
+        grad_bias = aten.sum(g, axes) if needs[2] else None
+    if needs[0] and not (g_mean is None and g_variance is None):
+        count = dm.product([x.dims[i] for i in axes])
+        if g_mean is not None:
+            parts.append(aten.expand(_per_channel(g_mean, x.ndim) / count, x.dims))
+        if g_variance is not None:
+            parts.append(centred * (_per_channel(g_variance, x.ndim) * 2 / count))
+    return sum(parts[1:], parts[0]) if parts else None, grad_weight, grad_bias
+
+
 define(
     "aten::batch_norm_train(Tensor input, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
     "Normalization of each channel (dim 1) over the batch; also each channel's mean and biased variance, "
     "for the running statistics.",
+    node="NativeBatchNormBackward0",
+    type=_batch_norm_type,
     decompose=_batch_norm,
+    vjp=joint(("input", "weight", "bias"), _batch_norm_back),
     public=(),
     samples=draw(case(F(3, 2, 4), F(2), F(2), 1e-3)),
 )

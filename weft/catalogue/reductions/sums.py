@@ -76,6 +76,9 @@ nansum = define(
     decompose=lambda self, dim, keepdim, dtype: aten.sum(
         aten.where(aten.isnan(self), 0, self), dim, keepdim, dtype=dtype
     ),
+    vjp={"self": lambda g, self, dim, keepdim: aten.where(
+        aten.isnan(self), 0, aten.expand(with_reduced(g, self.dims, dim, keepdim), self.dims)
+    )},
     out=True,
     reference=lambda x, dim, keepdim, dtype: np.nansum(x, axis=numpy_axes(x, dim), keepdims=keepdim),
 )

@@ -25,12 +25,16 @@ Array = Any
 # ---- repetition
 
 
-def _repeat(self: Any, repeats: Sequence[Dim]) -> Any:
-    if len(repeats) < self.ndim:
+def _check_repeats(ndim: int, repeats: Sequence[Dim]) -> None:
+    if len(repeats) < ndim:
         raise ShapeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     shape_env.refuse_negative(
         repeats, lambda: ShapeError(f"Trying to create tensor with negative dimension in repeat {dims_text(repeats)}")
     )
+
+
+def _repeat(self: Any, repeats: Sequence[Dim]) -> Any:
+    _check_repeats(self.ndim, repeats)
     dims = (1,) * (len(repeats) - self.ndim) + tuple(self.dims)
     lined: list[Dim] = []
     spread: list[Dim] = []
@@ -41,10 +45,29 @@ def _repeat(self: Any, repeats: Sequence[Dim]) -> Any:
     return aten.clone(aten.reshape(aten.expand(aten.reshape(self, lined), spread), whole))
 
 
+def _repeat_type(self: TensorType, repeats: Sequence[Dim]) -> TensorType:
+    if not self.is_complete:
+        return tensor_type(self.dtype, (None,) * len(repeats))
+    dims = (1,) * (len(repeats) - self.ndim) + self.shape
+    _check_repeats(self.ndim, repeats)
+    return tensor_type(self.dtype, tuple([r * d for r, d in zip(repeats, dims, strict=True)]), self.device)
+
+
+def _of_repeat(g: Any, self_dims: Any, repeats: Sequence[Dim]) -> Any:
+    lead = len(repeats) - len(self_dims)
+    split, axes = list(repeats[:lead]), list(range(lead))
+    for r, d in zip(repeats[lead:], self_dims, strict=True):
+        axes.append(len(split))
+        split += [r, d]
+    return aten.sum(aten.reshape(g, split), axes) if axes else g
+
+
 define(
     "aten::repeat(Tensor self, int[] repeats) -> Tensor",
     "The tensor repeated along each dim; new leading dims may be added.",
+    type=_repeat_type,
     decompose=_repeat,
+    vjp={"self": _of_repeat},
     public=("Tensor",),
     samples=draw(case(F(2, 3), (2, 1, 3)), case(F(2), (0,))),
     reference=np.tile,
@@ -53,7 +76,7 @@ define(
 define(
     "aten::tile(Tensor self, int[] dims) -> Tensor",
     "The tensor repeated along each dim; missing counts are 1.",
-    decompose=lambda self, dims: _repeat(self, (1,) * (self.ndim - len(dims)) + tuple(dims)),
+    decompose=lambda self, dims: aten.repeat(self, (1,) * (self.ndim - len(dims)) + tuple(dims)),
 )
 
 
