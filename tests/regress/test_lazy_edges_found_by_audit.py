@@ -125,3 +125,22 @@ def test_integers_beyond_those_of_programs(split: bool) -> None:
         step: Callable[[weft.Tensor], Any] = lambda x: (x * number, x < number)  # noqa: B023, E731
         scaled, below = (weft.compile(step, split=True) if split else step)(x)
         assert scaled.tolist() == [np.float32(number)] * 2 and below.tolist() == [number > 0] * 2
+
+
+@pytest.mark.parametrize("name", ["gather", "index", "multinomial", "inv"])
+def test_what_a_program_refuses_names_line_and_operator_once(name: str) -> None:
+    def ones(*size: int) -> weft.Tensor:
+        return weft.ones(*size, device="lazy")
+
+    def far() -> weft.Tensor:
+        return weft.tensor([7], device="lazy")
+
+    calls: dict[str, Callable[[], weft.Tensor]] = {
+        "gather": lambda: ones(3).gather(0, far()), "index": lambda: ones(3)[far()],
+        "multinomial": lambda: weft.multinomial(ones(3) * 0, 2), "inv": lambda: weft.linalg.inv(ones(2, 2) * 0),
+    }
+    there, made = ones(2) + 1, calls[name]()
+    with pytest.raises(RuntimeError if name != "index" else IndexError, match=rf"audit\.py:\d+.*{name}"):
+        lazy.mark_step(wait=True)
+    lazy.mark_step(wait=True)
+    assert there.tolist() == [2, 2] and made.device.type == "lazy"

@@ -114,7 +114,7 @@ class Specialized:
                 if problem is None:
                     run_node(node, values, symbols)
             except Exception as error:
-                problem = error
+                problem = _naming(node.op, error)
             if problem is not None:
                 problems.update(dict.fromkeys(node.outputs, problem))
         return [
@@ -304,6 +304,12 @@ class Plan:
         if turn in self.scalars:
             return math.isfinite(number) and (is_size or number not in SIMPLE)
         return is_size or number > (1 if turn in self.listed else _MOST_DIMS)
+
+
+def _naming(op: Op, error: Exception) -> Exception:
+    """The error, its operator named."""
+    text = str(error)
+    return type(error)(f"{text} (in {op.base})") if isinstance(error, WeftError) and op.base not in text else error
 
 
 def _is_same(a: Any, b: Any) -> bool:

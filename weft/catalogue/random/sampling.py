@@ -224,9 +224,10 @@ def _multinomial(self: Any, num_samples: int, replacement: bool, generator: Any)
     weights = aten._checked_values(
         aten.to(self, dtype), 0, float(limits.max), "multinomial: a probability is inf, nan or negative"
     )
-    aten._checked_values(
+    sums = aten._checked_values(
         aten.sum(weights, -1), float(limits.tiny), None, "multinomial: the probabilities of a row sum to 0"
     )
+    weights = weights * aten.unsqueeze(aten.gt(sums, 0), -1)  # times 1: nobody takes the weights without the check
     if not replacement:
         noise = -aten.log1p(-uniform_values(self.dims, dtype, generator))
         return aten.topk(weights / noise, num_samples, -1)[1]
