@@ -65,3 +65,25 @@ def test_a_step_that_fails_changes_nothing_and_names_its_line(backend: str) -> N
         compiled(weft.tensor(7))
     assert "test_index_bounds.py" in str(caught.value)
     assert (w.tolist(), w.grad.tolist(), steps.item()) == before
+
+
+WRITES: dict[str, Callable[[weft.Tensor, weft.Tensor], Any]] = {
+    "index_put_": lambda x, i: x.index_put_((i,), x[:2].clone()),
+    "index_add_": lambda x, i: x.index_add_(0, i, x[:2].clone()),
+    "index_copy_": lambda x, i: x.index_copy_(0, i, x[:2].clone()),
+    "index_fill_": lambda x, i: x.index_fill_(1, i, 3.0),
+    "scatter_": lambda x, i: x.scatter_(0, i.view(2, 1), 3.0),
+    "two of them": lambda x, i: (x.index_fill_(0, i - i, 3.0), x[1:].index_fill_(0, i, 3.0)),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", WRITES)
+def test_a_write_in_place_that_fails_has_written_nothing(name: str, backend: str) -> None:
+    x, compiled = weft.arange(12.0).view(4, 3), weft.compile(WRITES[name], backend=backend)
+    compiled(x, weft.tensor([1, 0]))
+    before = x.tolist()
+    for bad in ([0, 4], [4, 0], [1, 100]):
+        with pytest.raises(IndexError):
+            compiled(x, weft.tensor(bad))
+        assert x.tolist() == before

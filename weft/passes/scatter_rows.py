@@ -20,7 +20,9 @@ from weft.passes.gather_as_mask import numbers_along
 from weft.passes.rebuild import Rewrites, results_of
 from weft.support.errors import UnknownSize
 from weft.types import dtype as dt
-from weft.types.dims import Dim, product
+from weft.types.dims import Dim, Expr, product
+from weft.types.relation import Relation
+from weft.types.shape_env import ShapeEnv
 
 _INTEGERS = (dt.int64, dt.int32)
 
@@ -143,18 +145,27 @@ def _index_fill(base: Any, dim: int, index: Any, value: Any) -> Any:
 @_entered(aten.index_add)
 def _index_add(base: Any, dim: int, index: Any, source: Any, alpha: Any) -> Any:
     if alpha == 1 and normalize_dim("index_add", dim, base.ndim) == 0:
-        return None  # a write of rows as it stands
+        return _rows_as_they_stand(aten.index_add, base, index, source)
     return _index_rows(base, dim, index, source if alpha == 1 else source * alpha, True)
 
 
 @_entered(aten.index_copy)
 def _index_copy(base: Any, dim: int, index: Any, source: Any) -> Any:
     if normalize_dim("index_copy", dim, base.ndim) == 0:
-        return None
+        return _rows_as_they_stand(aten.index_copy, base, index, source)
     return _index_rows(base, dim, index, source, False)
 
 
 # ---- pieces
+
+
+def _rows_as_they_stand(write: Packet, base: Any, index: Any, source: Any) -> Any:
+    """A write of rows, whose index is looked at first: what cannot fail may write over its base."""
+    if index.ndim != 1 or index.dtype not in _INTEGERS:
+        return None
+    if is_in_bounds(index.value, base.dims[0], index.builder.env):
+        return None
+    return write(base, 0, _checked(index, base.dims[0]), source)
 
 
 def _checked(index: Any, size: Dim) -> Any:
@@ -172,3 +183,49 @@ def _written(base: Any, end: int, numbers: Any, values: Any, adds: bool) -> Any:
     table, places = aten.reshape(base, (rows, columns)), aten.reshape(numbers, (count,))
     out = aten.index_add(table, 0, places, source) if adds else aten.index_copy(table, 0, places, source)
     return aten.reshape(out, base.dims)
+
+
+# ---- which indices are certainly in bounds
+_CHECKED, _ADD, _MUL = aten.checked_index.default.op, aten.add.Tensor.op, aten.mul.Tensor.op
+
+
+def is_in_bounds(index: Value, count: Dim, env: ShapeEnv) -> bool:
+    """Whether it is certain that no element of an index is negative, or `count` or more: of sums of checked indices and
+    positions, times sizes. A kernel that writes there cannot fail, so that it may write over what it was given."""
+    greatest = _greatest(index, env)
+    return greatest is not None and _is_nonnegative(count - 1 - greatest, env)
+
+
+def _greatest(value: Value, env: ShapeEnv) -> Dim | None:
+    """A number that no element exceeds, where none is negative; None where that is not certain."""
+    node = value.node
+    if node is None:
+        return None
+    op, args = node.op, node.args
+    if op is _CHECKED:
+        return _dim(args[1], -1)
+    if op.counts:
+        return _dim(value.tensor_type.shape[0], -1)
+    if op is _MUL:
+        factor = args[1]
+        greatest = _greatest(args[0], env) if type(args[0]) is Value else None
+        if greatest is None or not isinstance(factor, (int, Expr)) or not _is_nonnegative(factor, env):
+            return None
+        return greatest * factor
+    if op is _ADD and args[2] == 1 and type(args[0]) is Value and type(args[1]) is Value:
+        first, second = _greatest(args[0], env), _greatest(args[1], env)
+        return None if first is None or second is None else first + second
+    if op.view is not None and op.type is None and type(args[0]) is Value:
+        return _greatest(args[0], env)
+    return None
+
+
+def _dim(size: object, more: int) -> Dim | None:
+    return size + more if isinstance(size, (int, Expr)) else None
+
+
+def _is_nonnegative(number: Dim, env: ShapeEnv) -> bool:
+    if isinstance(number, int):
+        return number >= 0
+    known = env.guards.get(Relation("<", number))
+    return (known is not None and not known.answer) or env.proves_not_less(number)

@@ -27,7 +27,19 @@ WRITES = {
     "windows": lambda x: x.unfold(0, 2, 2).add_(1),
     "views of views": lambda x: x.t()[1:].t()[:, 0].add_(1),
     "two parts": lambda x: (x[0].add_(1), x[1].mul_(2)),
+    "rows by index": lambda x: x.__setitem__(_rows(x), 2.0),
+    "rows of a view by index": lambda x: x[1:].index_put_((_rows(x),), x[:2].clone()),
+    "rows added by index": lambda x: x.index_put_((_rows(x),), x[:2].clone(), accumulate=True),
+    "index_add_": lambda x: x.index_add_(0, _rows(x), x[:2].clone()),
+    "index_copy_": lambda x: x.index_copy_(0, _rows(x), x[:2].clone()),
+    "index_fill_ of columns": lambda x: x.index_fill_(1, _rows(x), 1.0),
+    "scatter_": lambda x: x.scatter_(0, _rows(x).view(2, 1).expand(2, 6), x[:2].clone()),
 }
+
+
+def _rows(x: weft.Tensor) -> weft.Tensor:
+    """Two numbers of rows that the program computes."""
+    return (x[0, :2] > 0).long() * 2 + weft.arange(2, device=x.device)
 
 
 @pytest.mark.parametrize("name", WRITES)

@@ -16,6 +16,7 @@ from weft.loops.kernel import KernelCall
 from weft.ops.geometry import contiguous, contiguous_strides
 from weft.ops.packet import aten
 from weft.passes.alias import dims_of, dtype_of
+from weft.passes.scatter_rows import is_in_bounds
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types.dims import Dim
@@ -82,8 +83,9 @@ def _accumulate(
     ints = (count, rows, columns, columns, skipped, size)
     extent = dm.floordiv(columns + COLUMNS - 1, COLUMNS)
     in_place = () if base is None else ((0, 2),)
+    raises = () if is_in_bounds(index, count, block.lowering.env) else (0,)
     return [*calls, KernelCall(
-        name, (*roots, out), 1, ints, (), extent, rows * columns + count * columns, 0, in_place, (node,), (0,)
+        name, (*roots, out), 1, ints, (), extent, rows * columns + count * columns, 0, in_place, (node,), raises
     )]
 
 
