@@ -7,6 +7,7 @@ import array
 import contextvars
 import enum
 import functools
+import sys
 import threading
 import types
 import weakref
@@ -78,8 +79,13 @@ _BY_BASE: Final[tuple[tuple[Any, Kind], ...]] = (
     ((types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items())), Kind.VIEW),
     (contextvars.ContextVar, Kind.VARIABLE),
     (type(functools.lru_cache(len)), Kind.CACHE),
-    ((np.random.Generator, np.random.RandomState), Kind.RANDOM),
 )
+
+
+def _generators() -> tuple[type, ...]:
+    """NumPy's classes of random generators, once NumPy has loaded them: nobody has one of them before, and a first
+    compilation need not load them."""
+    return (np.random.Generator, np.random.RandomState) if "numpy.random" in sys.modules else ()
 
 
 def is_changeable(cls: type) -> bool:
@@ -142,6 +148,7 @@ class Kinds:
             (self.modules, Kind.MODULE),
             (self.equal, Kind.SCALAR),
             *_BY_BASE,
+            (_generators(), Kind.RANDOM),
         ):
             if issubclass(cls, classes):
                 return kind
