@@ -266,3 +266,15 @@ def test_cat_into_an_empty_input_is_refused() -> None:
     x, y = weft.zeros(0), weft.randn(4, 6)
     with pytest.raises(RuntimeError, match="single memory location"):
         weft.cat((x, y), 0, out=x)
+
+
+@pytest.mark.parametrize("order", [(2, 1, 0), (1, 0, 2), (2, 0, 1), (0, 2, 1)])
+@pytest.mark.parametrize("name", ["sum", "amax", "any", "mean"])
+def test_a_reduction_that_keeps_dims_is_row_major(order: tuple[int, ...], name: str, rng: np.random.Generator) -> None:
+    """Dims of one element have the strides that row-major ones have too, however the operand lies: as in PyTorch."""
+    sizes = tuple(int(n) for n in rng.integers(2, 6, 3))
+    x = weft.tensor(rng.standard_normal(sizes)).permute(*order)
+    for dim in (0, 1, 2) if name == "any" else (0, 1, 2, (0, 1), (1, 2), (0, 2)):
+        for source in (x, x.to("lazy")):
+            found = getattr(source, name)(dim, keepdim=True)
+            assert found.stride() == weft.empty(found.shape).stride()

@@ -160,7 +160,10 @@ def _reduction(op: Op, args: tuple[Any, ...]) -> Function:
         out = reduce(v)
         if type(out) is not np.ndarray:
             out = np.asarray(out)
-        return out if out.dtype == target and out.flags.c_contiguous else np.asarray(out, target, order="C")
+        if out.dtype != target or not out.flags.c_contiguous:
+            out = np.asarray(out, target, order="C")
+        # (NumPy's strides of dims of one element are those of the operand's order)
+        return out if not keepdim or v.flags.c_contiguous else out.reshape(-1).reshape(out.shape)
 
     return run
 
