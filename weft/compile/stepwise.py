@@ -21,7 +21,7 @@ from weft.autograd.function import Function, FunctionNode
 from weft.compile.capture.outside import LastingHook
 from weft.compile.capture.python_call import NotCallable
 from weft.compile.capture.user_code import plain_function, reachable
-from weft.compile.capture.writes import SharedWrite
+from weft.compile.capture.writes import ArgumentChange
 from weft.compile.miss_text import LOCATED
 from weft.support import registry
 from weft.support.errors import CaptureError
@@ -94,7 +94,7 @@ def runs_as_written(error: BaseException, users: list[Any]) -> bool:
     refused = _refusal_in(error)
     if refused is None:
         return False
-    if isinstance(refused, SharedWrite):
+    if isinstance(refused, ArgumentChange):
         return True
     passed = any(_is_caller(f) for f in (*_frames(refused), *_frames(error)))
     return passed or isinstance(refused, NotCallable) or _is_in(str(refused), users)

@@ -16,7 +16,7 @@ from weft.autograd.record import gradient_edge
 from weft.compile.capture.recorder import GraphRecorder, refusal
 from weft.compile.capture.state import StateSlot, choose_base, row_of, type_of_array
 from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
-from weft.compile.capture.writes import Writes
+from weft.compile.capture.writes import ArgumentChange, Writes
 from weft.compile.numbers.lifted import LiftedNumbers
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.packet import aten
@@ -198,7 +198,7 @@ class GuardedState:
     def refuse_reshaping(self, tensor: Tensor, what: str) -> None:
         """Raises CaptureError where the method `what` would change the shape or strides of a tensor from outside."""
         if not self.take_over(tensor):
-            raise CaptureError(
+            raise self._kind(tensor)(
                 f"{what}: a compiled function changes the shape or strides of a tensor of shape {list(tensor.shape)} "
                 f"that exists outside of it; use the functional form ({what[:-1]}) and return its result"
             )
@@ -213,11 +213,16 @@ class GuardedState:
             return False
         mine, other = self.payload_of(tensor), self.payload_of(value)
         if other.storage is not mine.storage or other.path != mine.path:
-            raise refusal(
+            raise self._kind(tensor)(
                 f"a compiled function gives a tensor of shape {list(tensor.shape)} that exists outside of it other "
                 "memory; write into it with tensor.copy_(value) within weft.no_grad()"
             )
         return True
+
+    def _kind(self, tensor: Tensor) -> type[CaptureError]:
+        """What a change of a tensor from outside is refused with: for an argument, by running the call as written."""
+        is_argument = id(tensor) in self.stand_ins or any(id(tensor) in slot.own for slot in self.states.values())
+        return ArgumentChange if is_argument else CaptureError
 
     def note_hooks(self, tensor: Tensor) -> None:
         """A hook is about to be registered: one on a tensor from outside must be gone when the function ends.

@@ -16,9 +16,10 @@ from weft.tensor.dense import is_dense
 from weft.tensor.tensor import Tensor
 
 
-class SharedWrite(CaptureError):
-    """The function gives a history to one of several arguments that share memory: each of them has another one then,
-    and so has their base, which need not be an argument."""
+class ArgumentChange(CaptureError):
+    """The function changes an argument as its caller sees it, in a way that no program repeats: its memory, its
+    strides, or the history of one of several that share memory (each has another one then, and so has their base, which
+    need not be an argument). Such a call runs as it is written."""
 
 
 def _is_older(tensor: Tensor) -> bool:
@@ -95,12 +96,12 @@ class Writes:
 
     def refuse_histories(self, given: Container[int]) -> None:
         """A tensor from outside must not come out of the call with a history: the program keeps none. Raises
-        CaptureError; SharedWrite if it is one of `given` (ids): arguments that share memory, and their bases.
+        CaptureError; ArgumentChange if it is one of `given` (ids): arguments that share memory, and their bases.
         """
         for tensor, before, where in self._histories:
             node = None if tensor._autograd is None else tensor._autograd.node
             if node is not (None if before is None else before.node):
-                kind = SharedWrite if id(tensor) in given else CaptureError
+                kind = ArgumentChange if id(tensor) in given else CaptureError
                 raise kind(
                     f"{where}: a compiled function writes a value that requires grad into a tensor of shape "
                     f"{list(tensor.shape)} that exists outside of it; the tensor would keep the history of this call. "
