@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.compile.restart import Restart
-from weft.ir.graph import Block, Node, Operand, Value
+from weft.ir.graph import Block, Node, Operand, Value, values_in
 from weft.ir.interpreter import last_uses
 from weft.ir.kinds import has_many_results
 from weft.ir.structure import GRADIENTS_OF, GROUPS
@@ -306,10 +306,17 @@ def _plain(owner: Any) -> Any:
 
 def _call_python(code: Code, node: Node) -> Step:
     function, names, kind = code.program.python[node.args[0]], node.args[2], parse_type(node.args[3])
+    graph = code.program.graph
+    is_read = graph is None or any(v in reads for reads in map(Node.reads, graph.nodes) for v in node.outputs) or any(
+        v in node.outputs for v in values_in(graph.results)
+    )
 
     def run(args: list[Any]) -> Any:
         split = len(args) - len(names)
-        found = accepted(function(*args[:split], **dict(zip(names, args[split:], strict=True))), kind)
+        given = function(*args[:split], **dict(zip(names, args[split:], strict=True)))
+        found = accepted(given, kind)
+        if found is MISSING and given is None and not is_read:  # a function without annotation that is a statement
+            return None
         if found is MISSING:
             raise TypeError(
                 f"{node.args[0]} was annotated to return a value of type {kind}, and returned something else"

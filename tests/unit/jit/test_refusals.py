@@ -208,3 +208,32 @@ def test_a_refusal_says_what_to_write_instead(body, instead) -> None:
         weft.jit.CompilationUnit(head + body + "\n")
     text = str(raised.value)
     assert instead in text and re.search(r'File "<string>", line \d+, column \d+\n.*\n *\^~*$', text), text
+
+
+def test_as_many_types_as_parameters_are_written() -> None:
+    for types, parameters in (("int", "x, y"), ("", "x"), ("int, int", "x")):
+        with pytest.raises(weft.jit.CompileError, match=r"Number of type annotations \(\d\) did not match"):
+            weft.jit.CompilationUnit(f"def f({parameters}):\n    # type: ({types}) -> int\n    return 1")
+
+
+def test_a_function_of_python_s_that_gives_nothing_is_a_statement() -> None:
+    seen = []
+
+    @weft.jit.ignore
+    def note(x):
+        seen.append(x)
+
+    @weft.jit.script
+    def f(x):
+        if x.sum() > 0:
+            note(x)
+        return x + 1
+
+    @weft.jit.script
+    def g(x):
+        return note(x) + 1
+
+    x = weft.ones(2)
+    assert f(x).tolist() == [2.0, 2.0] and seen[0] is x
+    with pytest.raises(TypeError, match="annotated to return a value of type Tensor"):
+        g(x)

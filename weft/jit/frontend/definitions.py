@@ -179,9 +179,14 @@ def parameters_of(
     comment = _type_comment(ctx, definition)
     positional = [*spec.posonlyargs, *spec.args]
     written: list[ast.expr | None] = [annotation_of(a) for a in (*positional, *spec.kwonlyargs)]
-    if comment is not None and comment.argtypes and not has_open_arguments(comment):
+    if comment is not None and not has_open_arguments(comment):
         skipped = 1 if self_type is not None else 0
-        written[skipped : skipped + len(comment.argtypes)] = comment.argtypes
+        if len(comment.argtypes) != len(written) - skipped:
+            ctx.fail(
+                definition, f"Number of type annotations ({len(comment.argtypes)}) did not match the number of "
+                            f"function parameters ({len(written) - skipped}): `# type: {definition.type_comment}`",
+            )
+        written[skipped:] = comment.argtypes
     defaults = _defaults(ctx, definition, function)
     evaluated = getattr(function, "__annotations__", {})
     found: list[Parameter] = []
