@@ -114,13 +114,18 @@ class _Match:
         for place, record in enumerate(self.recall.records):
             node = live[place]
             kind = record.kind
-            if len(node.metadata_of_inputs) != record.inputs or (kind != ANEW and (
-                node.retain_hooks or node.pre_hooks or node.post_hooks
-                or (type(node) is not record.type and kind != CALLED)
-            )):
+            if len(node.metadata_of_inputs) != record.inputs:
                 raise Mismatch
-            if kind != ANEW and (node.tensor_hooks or record.hooks):
-                self._hooks(node, record)
+            if kind != ANEW:
+                if type(node) is not record.type and kind != CALLED:
+                    raise Mismatch
+                tables = node.hook_tables
+                if tables is not None and (len(tables) != 1 or "tensor_hooks" not in tables) and (
+                    node.retain_hooks or node.pre_hooks or node.post_hooks
+                ):
+                    raise Mismatch
+                if record.hooks or (tables is not None and node.tensor_hooks):
+                    self._hooks(node, record)
             if kind == LEAF:
                 self._leaf(node, record)
                 continue

@@ -274,11 +274,13 @@ t = view(
 )
 
 
-def _mT(self: Any) -> Any:
+def _mT(self: Any, name: str = "mT") -> Any:
     if self.ndim == 0:
         return aten.alias(self)
     if self.ndim < 2:
-        raise ShapeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor.")
+        raise ShapeError(
+            f"tensor.{name} is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor."
+        )
     return aten.transpose(self, -2, -1)
 
 
@@ -294,12 +296,13 @@ def _matrix_H(self: Any) -> Any:
 
 define("aten::matrix_H(Tensor(a) self) -> Tensor(a)", "A matrix's conjugate transpose (the property `H`).",
        decompose=_matrix_H, public=())
-define("aten::mT(Tensor(a) self) -> Tensor(a)", "Each matrix transposed (the property `mT`).", decompose=_mT, public=())
+define("aten::mT(Tensor(a) self) -> Tensor(a)", "Each matrix transposed (the property `mT`).",
+       decompose=lambda self: _mT(self), public=())
 define("aten::mH(Tensor(a) self) -> Tensor(a)", "Each matrix's conjugate transpose (the property `mH`).",
-       decompose=lambda self: aten.conj(_mT(self)), public=())
+       decompose=lambda self: aten.conj(_mT(self, "mH")), public=())
 define(
     "aten::adjoint(Tensor(a) self) -> Tensor(a)", "Each matrix's conjugate transpose.",
-    decompose=lambda self: aten.conj(_mT(self)),
+    decompose=lambda self: aten.conj(_mT(self, "adjoint()")),
 )
 define(
     "aten::numpy_T(Tensor(a) self) -> Tensor(a)", "The dims in reverse order (the property `T`).", decompose=_numpy_T,
