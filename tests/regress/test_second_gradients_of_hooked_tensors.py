@@ -43,12 +43,22 @@ def _twice(x: Tensor, w: Tensor) -> Tensor:
     return z * z * y
 
 
+def _on_a_node(x: Tensor, w: Tensor) -> Tensor:
+    y = x * w
+    z = y.sin()
+    node = z.grad_fn
+    assert node is not None
+    node.register_prehook(lambda grads: (grads[0] * w,))
+    return z * z * y
+
+
 _FORWARDS: dict[str, Forward] = {
     "factor": _hooked(lambda x, w: x * w, lambda g, w: g * 2),
     "of_a_leaf": _hooked(lambda x, w: x.sin(), lambda g, w: g * w.cos()),
     "detached": _hooked(lambda x, w: x * w, lambda g, w: g.detach() * w + g * w.detach()),
     "of_a_function": _hooked(lambda x, w: Doubled.apply(x * w), lambda g, w: -g * w),
     "of_a_view": _hooked(lambda x, w: (x * w).reshape(1, -1)[0], lambda g, w: g * w), "twice": _twice,
+    "on_a_node": _on_a_node,
 }
 
 
@@ -69,3 +79,19 @@ def test_three_orders_are_those_of_eager_mode(name: str, rng: np.random.Generato
     expected, found = (_gradients(f, data.copy()) for f in (_FORWARDS[name], compiled))
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-10)
+
+
+def test_hooks_behind_a_node_see_gradients_with_sizes() -> None:
+    def forward(x: Tensor, w: Tensor) -> Tensor:
+        z = (x * w).sin()
+        node = z.grad_fn
+        assert node is not None
+        node.register_hook(lambda inputs, outputs: (inputs[0] * 3 + outputs[0].sum(),))
+        return z * z * x
+
+    found = []
+    for f in (forward, weft.compile(forward)):
+        x, w = weft.tensor([0.3, 2.0], requires_grad=True), weft.tensor([1.1, 3.0], requires_grad=True)
+        found.append(weft.autograd.grad(f(x, w).sum(), (x, w)))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5)

@@ -336,7 +336,7 @@ class Walk:
             if not self.needed.get(node, False) and not (self.accumulate and self.is_wanted(node)):
                 return (None,) * len(node.edges)
         if hooked and node.pre_hooks:
-            grads[:] = run_pre_hooks(node, grads)
+            run_pre_hooks(node, grads)
         if grads[0] is None and all([g is None for g in grads]) and not runs_on_nothing(node):
             if not self.keep:
                 node.release()

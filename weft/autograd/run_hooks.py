@@ -56,13 +56,19 @@ def _hook_name(hook: Any) -> str:
     return getattr(hook, "__name__", None) or type(hook).__name__
 
 
-def run_pre_hooks(node: Node, grads: list[Any]) -> list[Any]:
-    """Hooks of a node before it runs; what they return takes the place of its gradients."""
-    assert node.pre_hooks is not None
+def run_pre_hooks(node: Node, grads: list[Any]) -> None:
+    """Hooks of a node before it runs; what they return takes the place of its gradients. Changes `grads`."""
+    if modes.capture is not None:
+        modes.capture.with_hooks(node, grads, _call_pre_hooks)
+    else:
+        _call_pre_hooks(node, grads)
+
+
+def _call_pre_hooks(node: Node, grads: list[Any]) -> None:
     current = tuple(grads)
-    for hook in hooks_of(node.pre_hooks, call_pre_hook):
+    for hook in hooks_of(node.pre_hooks or {}, call_pre_hook):
         current = call_pre_hook(hook, current)
-    return list(current)
+    grads[:] = current
 
 
 def call_pre_hook(hook: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:

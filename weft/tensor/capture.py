@@ -132,7 +132,7 @@ class ActiveCapture(Protocol):
         """A custom Function was called with these tensors, and has this node."""
 
     def with_hooks(self, node: Any, grads: list[Any], run: Callable[[Any, list[Any]], None]) -> None:
-        """Run the hooks of a node's tensors on the gradients that have arrived, which they may change."""
+        """Run hooks of a node, or of its tensors, on the gradients that have arrived, which they may change."""
 
     def note_renewal(self, view: Tensor) -> None:
         """The history of a view is about to be brought up to date with its base's."""

@@ -115,7 +115,7 @@ class Capture:
         self.tensors.note_function(node, inputs, outputs)
 
     def with_hooks(self, node: Node, grads: list[Any], run: Callable[[Node, list[Any]], None]) -> None:
-        """Run the hooks of a node's tensors. (Within blocks nothing is noted of it.)"""
+        """Run hooks of a node, or of its tensors. (Within blocks nothing is noted of it.)"""
         if self.recorder.depth or modes.grad:
             return run(node, grads)
         before, histories = self.tensors.operand(grads), self.recorder.histories

@@ -63,7 +63,8 @@ class OpaqueEvaluator(Evaluator):
         operators.
         """
         self.ran.add(node)
-        if not modes.grad and isinstance(node, (CopySlices, FunctionNode)):
+        if not modes.grad and (node.post_hooks or isinstance(node, (CopySlices, FunctionNode))):
+            # (hooks see what the formulas give, whose sizes an opaque call does not know)
             histories, operand = self.capture.recorder.histories, self.capture.tensors.operand
             with histories.of_formulas(grads):
                 made = node.apply(grads, needs)
