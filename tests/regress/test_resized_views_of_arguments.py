@@ -47,6 +47,17 @@ def test_a_view_of_an_argument_that_begins_later(mode: str) -> None:
     assert MODES[mode](f)(base[1:3]).tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("mode", ["eager", "functionalize", "copies", "split"])
+@pytest.mark.parametrize("size", [2, 4, 6])
+def test_an_argument_that_begins_later(mode: str, size: int) -> None:
+    base = weft.arange(10.0)
+    x = base[3:7]
+    MODES[mode](lambda x: x.resize_((size,)))(x)
+    assert x.storage_offset() == 3 and x.tolist() == [3, 4, 5, 6, 7, 8][:size]
+    x.zero_()
+    assert base.tolist() == [0 if 3 <= i < 3 + size else i for i in range(10)]
+
+
 def test_a_storage_grows_while_a_dead_proxy_lives() -> None:
     class Anything:
         pass

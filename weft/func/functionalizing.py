@@ -69,8 +69,10 @@ def _move(tensor: Tensor, before: Functional, after: Functional, shown: Tensor) 
         return
     known, version = len(before.path), tensor.storage().version
     with set_grad_enabled(modes.grad and not tensor.is_leaf):
-        steps = [(f"{op.base}_", args) for op, args, _ in after.path[known:]]
-        if after.path[:known] == before.path and all([hasattr(tensor, name) for name, _ in steps]):
+        further = after.path[known:]
+        steps = [(f"{op.base}_", args) for op, args, _ in further]
+        is_free = any([op.view is not None and op.view.is_free for op, _, _ in further])  # (its offset is the base's)
+        if after.path[:known] == before.path and not is_free and all([hasattr(tensor, name) for name, _ in steps]):
             for name, args in steps:
                 getattr(tensor, name)(*args)
         else:
