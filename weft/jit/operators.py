@@ -10,6 +10,7 @@ from typing import Any
 from weft.ir.graph import Node
 from weft.ir.opaque import plan_of_opaque
 from weft.jit.gradients import backward_of, formulas_of
+from weft.layers.factories import on_device
 from weft.layers.walk import inplace
 from weft.ops.op import OPS, Op
 from weft.ops.route import call
@@ -35,6 +36,10 @@ def function_of(op: Op, node: Node) -> Callable[..., Any]:
         return op.kernel
     if op.writes is not None:
         return functools.partial(_in_place, op.writes, _list_positions(op.writes))
+    if not op.tensor_positions and not op.tensor_list_positions:
+        places = [i for i, a in enumerate(op.schema.arguments) if a.name == "device"]
+        if places:
+            return functools.partial(_make, op, _list_positions(op), places[0])
     returns_list = len(node.outputs) == 1 and isinstance(node.outputs[0].type, ListType)
     return functools.partial(_run_listing if returns_list else _run, op, _list_positions(op))
 
@@ -62,6 +67,12 @@ def _bound(positions: tuple[int, ...], args: tuple[Any, ...]) -> tuple[Any, ...]
 
 def _run(op: Op, positions: tuple[int, ...], *args: Any) -> Any:
     return call(op, _bound(positions, args))
+
+
+def _make(op: Op, positions: tuple[int, ...], device: int, *args: Any) -> Any:
+    """A factory's tensor, on the device that it is asked for."""
+    with on_device(args[device]):
+        return call(op, _bound(positions, args))
 
 
 def _run_listing(op: Op, positions: tuple[int, ...], *args: Any) -> Any:
