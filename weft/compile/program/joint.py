@@ -63,25 +63,27 @@ class JointRecord:
 
 
 def unfinished(capture: Capture, leaves: list[Any]) -> list[Tensor]:
-    """Returned tensors whose backward the function has not run itself, and that nothing keeps from being run."""
+    """Returned tensors whose backward can be run: none of the nodes behind them was freed by a run of the function's
+    own."""
     found: dict[int, Tensor] = {}
     for leaf in leaves:
         if isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload:
             node = history_of(leaf)
-            if (
-                node is not None and type(node) is not Given and node not in capture.evaluator.ran
-                and not any(n.is_freed for n in nodes_behind([node], capture.outside.histories))
-            ):
+            if node is not None and type(node) is not Given and not _is_freed(capture, node):
                 found[id(leaf)] = leaf
     return list(found.values())
 
 
 def is_spent(capture: Capture, leaf: Any) -> bool:
-    """Whether a tensor has a history that the function has run backward through."""
+    """Whether a tensor has a history that the function has run backward through, and not kept."""
     return (
         isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload and leaf.requires_grad
-        and history_of(leaf) in capture.evaluator.ran
+        and history_of(leaf) in capture.evaluator.ran and _is_freed(capture, history_of(leaf))
     )
+
+
+def _is_freed(capture: Capture, node: Any) -> bool:
+    return any(n.is_freed for n in nodes_behind([node], capture.outside.histories))
 
 
 def history_of(leaf: Tensor) -> Any:
