@@ -37,7 +37,7 @@ def dev(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_alone_it_says_what_there_is() -> None:
     done = run_dev()
     assert done.returncode == 0 and done.stdout == run_dev("--help").stdout
-    for name in ("demo", "test", "bench", "docs", "conformance", "lint", "types", "format", "size"):
+    for name in ("demo", "test", "bench", "docs", "conformance", "lint", "types", "size"):
         assert f"\n  {name} " in done.stdout
 
 

@@ -60,3 +60,24 @@ def test_writes_are_made_by_each_backward(function: Any) -> None:
             rows.append((x.grad.tolist(), given.tolist(), SEEN.tolist()))
         found.append(rows)
     assert found[0] == found[1]
+
+
+def test_a_backward_that_calls_an_operator_without_a_fake() -> None:
+    library = weft.library.Library("backward_without_fake", "FRAGMENT")
+    library.define("squared(Tensor x) -> Tensor")
+    library.impl("squared", lambda x: weft.from_numpy(x.numpy() ** 2), "CPU")
+
+    class Squared(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Tensor) -> Tensor:
+            return weft.ops.backward_without_fake.squared(gradient)  # type: ignore[no-any-return]
+
+    compiled = weft.compile(Squared.apply)
+    for _ in range(2):
+        x = weft.tensor([2.0, 3.0], requires_grad=True)
+        (compiled(x) * 3).sum().backward()
+        assert x.grad is not None and x.grad.tolist() == [9.0, 9.0]

@@ -24,7 +24,7 @@ from weft.compile.capture.user_code import plain_function, reachable
 from weft.compile.capture.writes import ArgumentChange
 from weft.compile.miss_text import LOCATED
 from weft.support import registry
-from weft.support.errors import CaptureError
+from weft.support.errors import CaptureError, Unsupported, WeftError
 from weft.support.locations import is_internal
 from weft.support.pytree import TreeSpec
 from weft.support.seams import captured_backward
@@ -100,10 +100,10 @@ def runs_as_written(error: BaseException, users: list[Any]) -> bool:
     return passed or isinstance(refused, NotCallable) or _is_in(str(refused), users)
 
 
-def _refusal_in(error: BaseException) -> CaptureError | None:
+def _refusal_in(error: BaseException) -> WeftError | None:
     """The refusal that an error is, or comes from."""
     refused: BaseException | None = error
-    while refused is not None and not isinstance(refused, CaptureError):
+    while refused is not None and not isinstance(refused, (CaptureError, Unsupported)):
         refused = refused.__cause__ or refused.__context__
     return None if isinstance(refused, LastingHook) else refused
 
