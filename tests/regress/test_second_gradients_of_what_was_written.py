@@ -193,3 +193,17 @@ def test_a_view_whose_base_was_written_has_one_history_in_both_branches() -> Non
             found.append(weft.autograd.grad(f(x, w).sum(), (x, w)))
         for a, b in zip(*found, strict=True):
             np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-10)
+
+
+def test_an_argument_with_a_history_keeps_that_of_what_it_was(rng: np.random.Generator) -> None:
+    def forward(v: Tensor, w: Tensor) -> Tensor:
+        v.detach().mul_(2)
+        with weft.no_grad():
+            v.add_(w)
+        return v**3 * w
+
+    compiled = weft.compile(forward, backend="interpret")
+    data = rng.uniform(0.2, 1.2, (2, 3))
+    expected, found = (_gradients(lambda x, w, f=f: f(x * 1, w), data.copy()) for f in (forward, compiled))  # type: ignore[misc]
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-10)

@@ -27,9 +27,10 @@ class Histories:
     """of: for the nodes whose calls had a history, and for calls of backward nodes, which operands had none, or that of
     an earlier value; for blocks of such nodes, which results.
 
-    given: the values that nodes of autograd are the history of. before: of a leaf or view what would be noted of an
-    operand that shows it. made: while formulas run that record no nodes of autograd, the storages of the gradients that
-    they are given, and of all that is made since. is_detached: whether a tensor was made by detaching another.
+    given: the values that nodes of autograd are the history of. before: of a leaf, an argument or a view what would be
+    noted of an operand that shows it. made: while formulas run that record no nodes of autograd, the storages of the
+    gradients that they are given, and of all that is made since. is_detached: whether a tensor was made by detaching
+    another. is_argument: whether it stands for an argument.
     """
 
     def __init__(self, recorder: GraphRecorder) -> None:
@@ -40,6 +41,7 @@ class Histories:
         self.before: Callable[[Tensor], Value | OutputOf | bool] = lambda tensor: False
         self.made: set[Any] | None = None
         self.is_detached: Callable[[Tensor], bool] = lambda tensor: False
+        self.is_argument: Callable[[Tensor], bool] = lambda tensor: False
         self._expected: tuple[Any, list[Any]] | None = None
 
     def expect(self, args: tuple[Any, ...], node: OpNode) -> None:
@@ -169,8 +171,9 @@ class Histories:
         then = self._behind(given, edge)
         if type(then) is OutputOf:
             return then
-        if given._view is not None and type(now) is Value and type(edge[0]) is not AccumulateGrad:
-            # what is saved of a view is no view
+        is_shown = given._view is not None or self.is_argument(given)
+        if is_shown and type(now) is Value and type(edge[0]) is not AccumulateGrad:
+            # what is saved of a view, or of an argument, is neither
             self._note(*edge, then if type(then) is Value else now)
         if type(then) is Value:
             then = self._recorder.values.get(then, then)
@@ -183,7 +186,8 @@ class Histories:
         found = known[edge[1]] if edge[1] < len(known) else None
         if found is not None:
             return found
-        return (tensor._view is not None or isinstance(edge[0], AccumulateGrad)) and self.before(tensor)
+        is_shown = tensor._view is not None or self.is_argument(tensor)
+        return (is_shown or isinstance(edge[0], AccumulateGrad)) and self.before(tensor)
 
 
 _NOT_ASKED = object()

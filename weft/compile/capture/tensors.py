@@ -48,7 +48,9 @@ class SymbolicTensors:
         self.recorder, self.outside, self.writes = recorder, outside, writes
         self.payload_of = outside.payload_of
         self.arguments: list[Tensor] = []  # the stand-ins
-        recorder.histories.before, recorder.histories.is_detached = self._before, outside.is_alias
+        histories = recorder.histories
+        histories.before, histories.is_detached = self._before, outside.is_alias
+        histories.is_argument = lambda tensor: id(tensor) in outside.stand_ins
 
     # ---- operators
     def run(self, op: Op, args: tuple[Any, ...]) -> Any:
