@@ -116,12 +116,13 @@ class Capture:
 
     def with_hooks(self, node: Node, grads: list[Any], run: Callable[[Node, list[Any]], None]) -> None:
         """Run hooks of a node, or of its tensors. (Within blocks nothing is noted of it.)"""
-        if self.recorder.depth or modes.grad:
+        if self.recorder.depth or modes.grad or self.tensors.has_wrappers(grads):
             return run(node, grads)
         before, histories = self.tensors.operand(grads), self.recorder.histories
         with histories.of_formulas(grads):
             run(node, grads)
-        histories.note_hooked(node, before, self.tensors.operand(grads))
+        if not self.tensors.has_wrappers(grads):
+            histories.note_hooked(node, before, self.tensors.operand(grads))
 
     def note_renewal(self, view: Tensor) -> None:
         """The history of a view is about to be brought up to date: what it is within a block is the block's."""

@@ -68,7 +68,8 @@ class OpaqueEvaluator(Evaluator):
             histories, operand = self.capture.recorder.histories, self.capture.tensors.operand
             with histories.of_formulas(grads):
                 made = node.apply(grads, needs)
-            histories.note_rule(node, operand(grads), operand(made))
+            if node in histories.functions and not self.capture.tensors.has_wrappers((*grads, *made)):
+                histories.note_rule(node, operand(grads), operand(made))
             return made
         if modes.grad or not isinstance(node, OpNode) or not any(needs):
             return node.apply(grads, needs)

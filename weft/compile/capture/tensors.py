@@ -30,6 +30,7 @@ from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.passes.stop_gradients import OutputOf
 from weft.support.errors import ShapeError
+from weft.tensor.dense import is_dense
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import view_of, views_of
 from weft.types import dtype as dt
@@ -170,12 +171,18 @@ class SymbolicTensors:
                 self.recorder.histories.note_given(tensor, data.read() if data.path else data.storage.value)
 
     def note_function(self, node: Any, inputs: Sequence[Tensor], outputs: Sequence[Any]) -> None:
-        """A custom Function was called with these tensors. Within blocks nothing is noted of it."""
-        if self.recorder.depth == 0:
+        """A custom Function was called with these tensors. Within blocks, and of wrappers, nothing is noted."""
+        if self.recorder.depth == 0 and not self.has_wrappers((*inputs, *outputs)):
             self.recorder.histories.note_function(
                 node, [(x, self.operand(x)) for x in inputs],
                 [self.operand(x) if isinstance(x, Tensor) else None for x in outputs],
             )
+
+    def has_wrappers(self, values: Sequence[Any]) -> bool:
+        """Whether some are tensors that are no values of the graph."""
+        return any(
+            isinstance(x, Tensor) and type(x._data) is not SymbolicPayload and not is_dense(x) for x in values
+        )
 
     def _before(self, tensor: Tensor) -> Value | OutputOf | bool:
         """What a leaf or a view shows of the value that it, or its base, has the history of: that at the beginning for
