@@ -93,10 +93,11 @@ class FrameWatcher:
 
     def start(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Make the function and its arguments known; the code of `fn` counts as the user's wherever its file lies,
-        unless it is the machinery's own (`Function.apply`, `checkpoint`)."""
+        unless it stands in a file of the machinery's (`Function.apply`, `checkpoint`)."""
         where = _place_of(fn)
         code = getattr(getattr(fn, "__func__", fn), "__code__", None)
-        if code is not None and self.kinds.origins.of_file(code.co_filename) == INTERNAL:
+        file = "<" if code is None else code.co_filename
+        if not file.startswith("<") and self.kinds.origins.of_file(file) == INTERNAL:
             code = None
         if code is not None:
             self._own.add(id(original(code)))
