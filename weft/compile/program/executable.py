@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -105,7 +104,7 @@ class Compiled:
                 compile_code(self.optimized, cache=cache, cache_key=with_answers(key, added)), tuple(added)
             )
         optimized = self.optimized()
-        added = [replace(guard, where=None) for guard in added_since(env, before)]
+        added = added_since(env, before)
         code = compile_code(optimized, cache=cache, cache_key=with_answers(key, added))
         store_guards(cache, key, added)
         self._show_kernels()

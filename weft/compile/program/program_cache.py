@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+from dataclasses import replace
 
 from weft.codegen.program_key import compiler_stamp
 from weft.ir.graph import Graph
@@ -48,8 +49,11 @@ def with_answers(key: str, added: list[ShapeGuard]) -> str:
 
 
 def added_since(env: ShapeEnv, before: frozenset[Relation]) -> list[ShapeGuard]:
-    """The guards that are not among `before`."""
-    return [guard for relation, guard in env.guards.items() if relation not in before]
+    """The guards that are not among `before`: what passes asked, of no line in particular, as they are when they come
+    from the cache."""
+    added = [replace(guard, where=None) for relation, guard in env.guards.items() if relation not in before]
+    env.guards.update((guard.relation, guard) for guard in added)
+    return added
 
 
 def find_program(cache: Cache, key: str, env: ShapeEnv) -> tuple[str, list[ShapeGuard] | None]:
