@@ -90,3 +90,18 @@ def test_a_view_reshaped_under_no_grad_keeps_its_history(device):
 def test_complex_elements_of_a_dim_of_one():
     pairs = weft.ones(3, 2).unfold(1, 2, 1)
     assert weft.view_as_complex(pairs).stride() == (1, 0)
+
+
+@pytest.mark.parametrize("remove", ["mutations", "mutations_and_views"])
+def test_a_write_through_windows_of_an_argument_that_lies_permuted(remove: Any) -> None:
+    def function(x: Any) -> Any:
+        windows = x.unfold(0, 2, 1).squeeze()
+        flat = windows.flatten()
+        flat.gt_(0)
+        return x, windows, flat
+
+    found = []
+    for run in (function, functionalize(function, remove=remove)):
+        x = (weft.arange(8.0) - 3).view(4, 2, 1)
+        found.append([t.tolist() for t in (*run(x.transpose(0, 1)), x)])
+    assert found[0] == found[1]

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from weft.functionalizer.operators import (
     AS_STRIDED,
+    PERMUTE,
     RESHAPE,
     SELECT,
     SLICE,
@@ -39,15 +40,22 @@ def replay(recorder: Recorder[V], base: V, path: Sequence[Step]) -> V:
     return base
 
 
-def write_path(recorder: Recorder[V], base: V, path: Path, new: V, is_splat: bool = False) -> V:
+def write_path(
+    recorder: Recorder[V], base: V, path: Path, new: V, is_splat: bool = False, order: Sequence[int] | None = None
+) -> V:
     """The base with `new` in place of what the view at the end of the path shows. is_splat: all elements of `new` are
-    equal.
+    equal. order: the dims of a base that does not lie row-major, from the outermost in memory inwards.
 
     Raises Unsupported where no order of strides tells which elements a write reaches.
     """
     start = _where_elements_repeat(path, is_splat)
     if start is None:
         return _write_steps(recorder, base, path, new)
+    if order is not None and not start:  # which views there are hangs on how the base lies
+        back = tuple([order.index(i) for i in range(len(order))])
+        lying = recorder.emit(PERMUTE, (base, tuple(order)))[0]
+        written = _write_elements(recorder, lying, ((PERMUTE, (back,), 0), *path), new, is_splat)
+        return recorder.emit(PERMUTE, (written, back))[0]
     written = _write_elements(recorder, replay(recorder, base, path[:start]), path[start:], new, is_splat)
     return write_path(recorder, base, path[:start], written) if start else written
 

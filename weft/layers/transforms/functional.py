@@ -261,7 +261,7 @@ class FunctionalLevel(Level):
         new = walk.walk(op, args)
         if new.dtype is not before.dtype:
             new = aten._to_copy(new, before.dtype)
-        whole = write_path(self.recorder, storage.value, data.path, new, op.is_splat)
+        whole = write_path(self.recorder, storage.value, data.path, new, op.is_splat, storage.order)
         if storage.value.requires_grad and (data.is_detached or not modes.grad):
             whole = _with_history(whole, gradient_edge(storage.value))
         elif storage.value.requires_grad and not whole.requires_grad:  # nothing flows through, and it may be asked for
