@@ -144,3 +144,11 @@ def test_what_a_program_refuses_names_line_and_operator_once(name: str) -> None:
         lazy.mark_step(wait=True)
     lazy.mark_step(wait=True)
     assert there.tolist() == [2, 2] and made.device.type == "lazy"
+
+
+@pytest.mark.parametrize("number", [2**63, 2**70, -(2**63) - 1])
+def test_full_of_a_number_beyond_64_bits(number: int) -> None:
+    for make in (weft.full, weft.compile(weft.full)):
+        with pytest.raises(RuntimeError, match="without overflow"):
+            make((2,), number)
+    assert weft.full((2,), -(2**63)).tolist() == [-(2**63)] * 2

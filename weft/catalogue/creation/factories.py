@@ -61,9 +61,9 @@ empty = _constant("empty", "its elements not to be relied on (they are 0)", np.z
 
 
 def _full_type(size: Sequence[Dim], value: Any, dtype: DType | None, device: Any) -> TensorType:
-    if dtype is not None:
-        check_fits(value, dtype)
-    return tensor_type(dtype_of_number(value, dtype), _checked("full", size), device or "cpu")
+    kind = dtype_of_number(value, dtype)
+    check_fits(value, kind)
+    return tensor_type(kind, _checked("full", size), device or "cpu")
 
 
 full = define(
