@@ -1,9 +1,9 @@
 """im2col: what slides over a tensor becomes matrix products and padded sums, which the back end knows.
 
-The three bilinear operators of catalogue/nn/convolution.py, and those that add a bias to them, are matrix products over
-windows. Windows are strided views (`unfold`), so that the only work beside the product is one copy that lays them out
-as columns. The adjoint for the input is itself a correlation: of the gradient, spread out by the stride and padded,
-with the kernel turned around. The gradient of `unfold` is a sum of as many shifted pieces as windows overlap.
+The three bilinear operators of catalogue/nn/convolution.py are matrix products over windows. Windows are strided
+views (`unfold`), so that the only work beside the product is one copy that lays them out as columns. The adjoint for
+the input is itself a correlation: of the gradient, spread out by the stride and padded, with the kernel turned around.
+The gradient of `unfold` is a sum of as many shifted pieces as windows overlap.
 """
 
 from __future__ import annotations
@@ -37,44 +37,28 @@ def _rewrite_unfold(builder: Builder, node: Node, args: tuple[Operand, ...]) -> 
     )
 
 
-def _convolution(operator: Packet, biased: Packet | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter what one of the three operators is in terms of others, and what adds a bias for each channel to it; half
-    precisions are convolved in float32, as eager convolves them."""
+def _convolution(operator: Packet) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter what one of the three operators is in terms of others; half precisions are convolved in float32, as eager
+    convolves them."""
 
     def enter(opened: Callable[..., Any]) -> Callable[..., Any]:
-        def convolved(builder: Builder, x: Operand, w: Operand, rest: tuple[Operand, ...]) -> Any:
-            dtype = x.tensor_type.dtype if type(x) is Value else None
-            if dtype is None or not dtype.is_floating_point:
-                return None
-            wide = dt.compute_dtype(dtype)
-            pair = [
-                aten._to_copy(builder.handle(a), dtype=wide) if wide is not dtype else builder.handle(a) for a in (x, w)
-            ]
-            out = opened(*pair, *rest)
-            return out if wide is dtype else aten._to_copy(out, dtype=dtype)
-
         @im2col.of(operator)
         def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
-            out = convolved(builder, args[0], args[1], args[2:])
-            return None if out is None else results_of(builder, out)
-
-        if biased is None:
-            return opened
-
-        @im2col.of(biased)
-        def rewrite_biased(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
-            out = convolved(builder, args[0], args[1], args[3:])
-            if out is None or args[2] is None:
-                return None if out is None else results_of(builder, out)
-            bias = builder.handle(args[2])
-            return results_of(builder, out + aten.reshape(bias, (bias.dims[0], *[1] * (out.ndim - 2))))
+            dtype = args[0].tensor_type.dtype if type(args[0]) is Value else None
+            if dtype is None or not dtype.is_floating_point:
+                return None
+            pair, wide = [builder.handle(a) for a in args[:2]], dt.compute_dtype(dtype)
+            if wide is dtype:
+                return results_of(builder, opened(*pair, *args[2:]))
+            out = opened(*(aten._to_copy(a, dtype=wide) for a in pair), *args[2:])
+            return results_of(builder, aten._to_copy(out, dtype=dtype))
 
         return opened
 
     return enter
 
 
-@_convolution(aten._convolve, aten._convolution)
+@_convolution(aten._convolve)
 def _correlate(x: Any, w: Any, size: Dims, stride: Dims, padding: Dims, dilation: Dims, groups: int) -> Any:
     """Windows of x [n, c, ...] times w [o, c / groups, ...]: for each sample and group one product
     [o / groups, window] @ [window, places]."""
@@ -110,7 +94,7 @@ def _match(g: Any, x: Any, kernel: Dims, stride: Dims, padding: Dims, dilation: 
     return aten.reshape(aten.transpose(found, 1, 2), (o, dm.floordiv(c, groups), *kernel))
 
 
-@_convolution(aten._convolve_input, aten._convolution_transposed)
+@_convolution(aten._convolve_input)
 def _spread(g: Any, w: Any, size: Dims, stride: Dims, padding: Dims, dilation: Dims, groups: int) -> Any:
     """What _correlate's windows receive: g padded and correlated with w turned around, its channels swapped;
     or folded, where windows are apart."""

@@ -27,8 +27,9 @@ def optimize(graph: Graph, run: Run | None = None) -> Graph:
     graph = run.apply("open_opaque", open_opaque, graph)  # shapes are known: backward formulas become operators
     run.keep("opened", graph)
     graph = run.apply("dce", dce, graph)  # gradients that turned out unused
-    graph = run.apply("im2col", im2col, graph)  # convolutions as matrix products
     graph = run.apply("decompose", decompose, graph)  # only scalar, reduce, view and kernel entries remain
+    graph = run.apply("im2col", im2col, graph)  # convolutions as matrix products
+    graph = run.apply("decompose", decompose, graph)  # what these are made with
     # half precisions and integers: the native product has two dtypes
     graph = run.apply("legalize_matmul", legalize_matmul, graph)
     graph = run.apply("settle_sizes", settle_sizes, graph)  # rules have asked what they ask: one name for each size

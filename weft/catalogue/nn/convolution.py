@@ -171,19 +171,30 @@ def _match_type(g: TensorType, x: TensorType, kernel: Sequence[Dim], *rest: Any)
 
 HOW = "int[] stride, int[] padding, int[] dilation, int groups"
 
+# their gradients, which those of convolutions with a bias are too
+OF_CONVOLVE = {
+    "self": lambda g, self_dims, weight, stride, padding, dilation, groups: aten._convolve_input(
+        g, conjugate(weight), self_dims[2:], stride, padding, dilation, groups
+    ),
+    "weight": lambda g, self, weight_dims, stride, padding, dilation, groups: aten._convolve_weight(
+        g, conjugate(self), weight_dims[2:], stride, padding, dilation, groups
+    ),
+}
+OF_CONVOLVE_INPUT = {
+    "self": lambda g, self_dims, weight, stride, padding, dilation, groups: aten._convolve(
+        g, conjugate(weight), self_dims[2:], stride, padding, dilation, groups
+    ),
+    "weight": lambda g, self, weight_dims, stride, padding, dilation, groups: aten._convolve_weight(
+        conjugate(self), g, weight_dims[2:], stride, padding, dilation, groups
+    ),
+}
+
 define(
     f"aten::_convolve(Tensor self, Tensor weight, int[] size, {HOW}) -> Tensor",
     "Each window of self [n, c, ...] times weight [o, c / groups, ...], `size` windows along each dim: [n, o, *size].",
     type=correlate_type,
     kernel=_correlate,
-    vjp={
-        "self": lambda g, self_dims, weight, stride, padding, dilation, groups: aten._convolve_input(
-            g, conjugate(weight), self_dims[2:], stride, padding, dilation, groups
-        ),
-        "weight": lambda g, self, weight_dims, stride, padding, dilation, groups: aten._convolve_weight(
-            g, conjugate(self), weight_dims[2:], stride, padding, dilation, groups
-        ),
-    },
+    vjp=OF_CONVOLVE,
     public=(),
     samples=draw(
         case(F(2, 2, 5), F(3, 2, 3), (5,), (1,), (1,), (1,), 1),
@@ -191,19 +202,12 @@ define(
     ),
 )
 define(
-    f"aten::_convolve_input(Tensor grad, Tensor weight, int[] size, {HOW}) -> Tensor",
-    "The adjoint of _convolve for its input (of these spatial sizes): each element of grad spreads weight "
+    f"aten::_convolve_input(Tensor self, Tensor weight, int[] size, {HOW}) -> Tensor",
+    "The adjoint of _convolve for its input (of these spatial sizes): each element of self spreads weight "
     "over its window.",
     type=spread_type,
     kernel=_spread,
-    vjp={
-        "grad": lambda g, grad_dims, weight, stride, padding, dilation, groups: aten._convolve(
-            g, conjugate(weight), grad_dims[2:], stride, padding, dilation, groups
-        ),
-        "weight": lambda g, grad, weight_dims, stride, padding, dilation, groups: aten._convolve_weight(
-            conjugate(grad), g, weight_dims[2:], stride, padding, dilation, groups
-        ),
-    },
+    vjp=OF_CONVOLVE_INPUT,
     public=(),
     samples=draw(
         case(F(2, 3, 5), F(3, 2, 3), (5,), (1,), (1,), (1,), 1),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.catalogue.linalg.matmul import conjugate
-from weft.catalogue.nn.convolution import HOW, Ints, correlate_type, out_size, spread_type
+from weft.catalogue.nn.convolution import (
+    HOW, OF_CONVOLVE, OF_CONVOLVE_INPUT, Ints, correlate_type, out_size, spread_type,
+)
 from weft.ops.op import Rule, define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
@@ -52,15 +53,7 @@ define(
     node="ConvolutionBackward0",
     type=_biased_type(correlate_type),
     decompose=lambda self, weight, bias, *rest: _plus_bias(aten._convolve(self, weight, *rest), bias),
-    vjp={
-        "self": lambda g, self_dims, weight, stride, padding, dilation, groups: aten._convolve_input(
-            g, conjugate(weight), self_dims[2:], stride, padding, dilation, groups
-        ),
-        "weight": lambda g, self, weight_dims, stride, padding, dilation, groups: aten._convolve_weight(
-            g, conjugate(self), weight_dims[2:], stride, padding, dilation, groups
-        ),
-        "bias": _of_bias,
-    },
+    vjp={**OF_CONVOLVE, "bias": _of_bias},
     public=(),
 )
 define(
@@ -69,15 +62,7 @@ define(
     node="ConvolutionBackward0.transposed",
     type=_biased_type(spread_type),
     decompose=lambda self, weight, bias, *rest: _plus_bias(aten._convolve_input(self, weight, *rest), bias),
-    vjp={
-        "self": lambda g, self_dims, weight, stride, padding, dilation, groups: aten._convolve(
-            g, conjugate(weight), self_dims[2:], stride, padding, dilation, groups
-        ),
-        "weight": lambda g, self, weight_dims, stride, padding, dilation, groups: aten._convolve_weight(
-            conjugate(self), g, weight_dims[2:], stride, padding, dilation, groups
-        ),
-        "bias": _of_bias,
-    },
+    vjp={**OF_CONVOLVE_INPUT, "bias": _of_bias},
     public=(),
 )
 
