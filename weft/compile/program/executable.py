@@ -97,17 +97,15 @@ class Compiled:
         from weft.codegen.program.compile import compile_code  # deferred: brings in llvmlite
 
         env, before = self.captured.env, frozenset(self.captured.env.guards)
-        key, added = find_program(cache, text, env)
-        if added is not None:
-            env.guards.update((g.relation, g) for g in added if g.relation not in before)
-            return LiveProgram(
-                compile_code(self.optimized, cache=cache, cache_key=with_answers(key, added)), tuple(added)
-            )
-        optimized = self.optimized()
-        added = added_since(env, before)
-        code = compile_code(optimized, cache=cache, cache_key=with_answers(key, added))
-        store_guards(cache, key, added)
-        self._show_kernels()
+        key, cached = find_program(cache, text, env)
+        if cached is None:
+            self.optimized()
+        added = added_since(env, before) if cached is None else cached
+        env.guards.update((g.relation, g) for g in added if g.relation not in before)
+        code = compile_code(self.optimized, cache=cache, cache_key=with_answers(key, added))
+        if cached is None:
+            store_guards(cache, key, added)
+            self._show_kernels()
         return LiveProgram(code, tuple(added))
 
     def _show_kernels(self) -> None:

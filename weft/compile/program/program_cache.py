@@ -51,9 +51,7 @@ def with_answers(key: str, added: list[ShapeGuard]) -> str:
 def added_since(env: ShapeEnv, before: frozenset[Relation]) -> list[ShapeGuard]:
     """The guards that are not among `before`: what passes asked, of no line in particular, as they are when they come
     from the cache."""
-    added = [replace(guard, where=None) for relation, guard in env.guards.items() if relation not in before]
-    env.guards.update((guard.relation, guard) for guard in added)
-    return added
+    return [replace(guard, where=None) for relation, guard in env.guards.items() if relation not in before]
 
 
 def find_program(cache: Cache, key: str, env: ShapeEnv) -> tuple[str, list[ShapeGuard] | None]:
