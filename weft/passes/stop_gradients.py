@@ -141,7 +141,6 @@ class _Histories:
             self.made[builder, call] = dict(zip(rule.outputs, seen, strict=True))
         return self.made[builder, call].get(call.outputs[of.index])  # type: ignore[arg-type]
 
-
     def hooked(self, builder: Builder, was: Value, now: Value) -> Value:
         """A value whose gradients flow as its hooks have it."""
         for note in self.without.get(was, ()):

@@ -213,9 +213,9 @@ class GuardedState:
             return False
         mine, other = self.payload_of(tensor), self.payload_of(value)
         if other.storage is not mine.storage or other.path != mine.path:
-            raise self._kind(tensor)(
+            raise refusal(
                 f"a compiled function gives a tensor of shape {list(tensor.shape)} that exists outside of it other "
-                "memory; write into it with tensor.copy_(value) within weft.no_grad()"
+                "memory; write into it with tensor.copy_(value) within weft.no_grad()", kind=self._kind(tensor),
             )
         return True
 

@@ -134,10 +134,10 @@ class GraphRecorder:
         self.explain(error, _raised_at(error))
 
 
-def refusal(what: str, depth: int = 2) -> CaptureError:
+def refusal(what: str, depth: int = 2, kind: type[CaptureError] = CaptureError) -> CaptureError:
     """The error for something that a compiled function may not do, with the user's line."""
     where = user_location(depth)
-    return CaptureError(f"{where}: {what}" if where else what)
+    return kind(f"{where}: {what}" if where else what)
 
 
 @contextmanager
