@@ -89,8 +89,8 @@ def _called_on(frame: FrameType) -> Any:
 
 def runs_as_written(error: BaseException, users: list[Any]) -> bool:
     """Whether a capture was refused for what a custom Function or a hook does, or for what it did to an argument that a
-    program cannot repeat (ArgumentChange). users: the hooks and rules that backward calls of the capture ran, whose code
-    is looked at where an error only names a line."""
+    program cannot repeat (ArgumentChange). users: the hooks and rules that backward calls of the capture ran,
+    whose code is looked at where an error only names a line."""
     refused = _refusal_in(error)
     if refused is None:
         return False

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.catalogue.nn.convolution import (
-    HOW, OF_CONVOLVE, OF_CONVOLVE_INPUT, Ints, correlate_type, out_size, spread_type,
+    HOW,
+    OF_CONVOLVE,
+    OF_CONVOLVE_INPUT,
+    Ints,
+    correlate_type,
+    out_size,
+    spread_type,
 )
 from weft.ops.op import Rule, define
 from weft.ops.packet import aten
