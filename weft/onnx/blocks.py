@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import weft
 from weft.ir.graph import Block, Node
 from weft.onnx.dependency import helper
-from weft.onnx.dtypes import element_of
-from weft.onnx.nodes import KINDS, Scope
+from weft.onnx.nodes import KINDS, Scope, value_info
 from weft.onnx.outputs import Number, Output
 from weft.support.errors import Unsupported, WeftError
 
@@ -48,17 +46,6 @@ def _containers(value: Any, found: dict[int, tuple[Any, Any]]) -> None:
         _containers(part, found)
 
 
-@contextmanager
-def _apart(exporter: Any) -> Iterator[Scope]:
-    """Write nodes into a graph of their own."""
-    scope = Scope()
-    exporter.writer.scopes.append(scope)
-    try:
-        yield scope
-    finally:
-        exporter.writer.scopes.pop()
-
-
 def _nested(exporter: Any, block: Block, args: Sequence[Any]) -> _Written:
     """Write a block, and put everything around it back as it was."""
     before = {o: o.state for o in list(exporter.writer.live)}
@@ -66,11 +53,11 @@ def _nested(exporter: Any, block: Block, args: Sequence[Any]) -> _Written:
     for value in list(exporter.values.values()):
         _containers(value, held)
     try:
-        with _apart(exporter) as scope:
+        with exporter.writer.apart() as scope:
             results = exporter.block(block, args)
         changed = any(_differ(now, then) for now, then in held.values())
         writes = {
-            o: Output(exporter.writer, o.name, o.example, o.static)
+            o: Output(exporter.writer, o.name, o.example, o.sizes)
             for o, then in before.items() if o.name != then[0] and o.source is None
         }
     finally:
@@ -91,20 +78,15 @@ def _differ(now: Any, then: Any) -> bool:
     return any(a is not b for a, b in pairs)
 
 
-def _info(name: str, value: Output) -> Any:
-    dims = [None] * value.ndim
-    return helper.make_tensor_value_info(name, element_of(value.dtype), dims)
-
-
-def _leaving(exporter: Any, scope: Scope, value: Any, dtype: Any) -> tuple[str, Output]:
+def _leaving(exporter: Any, scope: Scope, value: Any, dtype: Any) -> Output:
     """A value as a result of the graph that is being written: under a name of its own."""
     writer = exporter.writer
     writer.scopes.append(scope)
     try:
-        made = writer.op("Identity", writer.cast(value, dtype))
+        made: Output = writer.op("Identity", writer.cast(value, dtype))
     finally:
         writer.scopes.pop()
-    return made.name, made
+    return made
 
 
 # ---- If
@@ -177,10 +159,10 @@ class _Choice:
     def _output(self, a: Any, b: Any, dtype: Any) -> Output:
         writer, ends = self.exporter.writer, []
         for branch, infos, value in zip(self.branches, self.outputs, (a, b), strict=True):
-            name, made = _leaving(self.exporter, branch.scope, value, dtype)
-            infos.append(_info(name, made))
+            made = _leaving(self.exporter, branch.scope, value, dtype)
+            infos.append(value_info(made))
             ends.append(made)
-        same = ends[0].example.shape == ends[1].example.shape and all(e.static for e in ends)
+        same = [a if a == b else None for a, b in zip(ends[0].sizes, ends[1].sizes, strict=False)]
         numbers = not any(writer.is_tensor(v) for v in (a, b))
         found = (Number if numbers else Output)(writer, writer.name("if"), ends[0].example, same)
         self.made.append(found)
@@ -235,7 +217,7 @@ class _Loop:
     def __init__(self, exporter: Any, node: Node, trip: Any, condition: Any, carried: list[Any]) -> None:
         self.exporter, self.node, self.trip, self.condition = exporter, node, trip, condition
         self.carried = carried
-        self.dynamic: set[int] = set()  # positions whose sizes change from step to step
+        self.dynamic: set[tuple[int, int]] = set()  # positions and axes whose sizes change from step to step
         self.fixed: set[int] = set()  # positions that every step hands on as they are
         self.outer: list[Output] = []  # what the body writes of the values around it
 
@@ -268,21 +250,23 @@ class _Loop:
                 continue
             start = writer.number(value) if not isinstance(value, Output) else value
             kind = Output if writer.is_tensor(value) else Number
-            found.append(kind(writer, writer.name("carried"), start.example, i not in self.dynamic and start.static))
+            sizes = [None if (i, axis) in self.dynamic else n for axis, n in enumerate(start.sizes)]
+            found.append(kind(writer, writer.name("carried"), start.example, sizes))
         return found
 
     def _body(self, params: list[Any]) -> _Written:
         writer = self.exporter.writer
         self.index = Number(writer, writer.name("step"), weft.tensor(0))
         self.inner = {o: writer.name("written") for o in self.outer}
-        before = {o: (o.name, o.static) for o in self.outer}
+        before = {o: (o.name, o.sizes) for o in self.outer}
         for o, name in self.inner.items():
-            o.name, o.static = name, False
+            o.name = name
+            writer.sizes.settle(o, [None] * o.ndim)
         try:
             return _nested(self.exporter, self.node.blocks[0], [self.index, *params])
         finally:
-            for o, (name, static) in before.items():
-                o.name, o.static = name, static
+            for o, (name, sizes) in before.items():
+                o.name, o.sizes = name, sizes
 
     def _learned(self, params: list[Any], written: _Written) -> bool:
         learned = False
@@ -306,9 +290,9 @@ class _Loop:
                 raise _NotAsNode(f"it carries a tensor of {param.dtype} on as one of {made.dtype}")
             if made.ndim != param.ndim:
                 raise _NotAsNode(f"it carries a tensor of {param.ndim} dims on as one of {made.ndim}")
-            if param.static and (not made.static or made.example.shape != param.example.shape):
-                self.dynamic.add(i)
-                learned = True
+            changed = {(i, axis) for axis, n in enumerate(param.sizes) if n != made.sizes[axis]} - self.dynamic
+            self.dynamic |= changed
+            learned |= bool(changed)
         return learned
 
     def _finished(self, params: list[Any], written: _Written) -> list[Any]:
@@ -321,10 +305,10 @@ class _Loop:
         ends += [
             _leaving(self.exporter, written.scope, written.writes.get(o, o), o.dtype) for o in self.outer
         ]
-        inner = [_info(self.index.name, self.index), _info(go_in, start_go)]
-        inner += [_info(params[i].name, params[i]) for i in moving]
-        inner += [_info(name, o) for o, name in self.inner.items()]
-        graph = helper.make_graph(written.scope.nodes, "body", inner, [_info(n, m) for n, m in ends])
+        inner = [value_info(self.index), value_info(start_go, go_in)]
+        inner += [value_info(params[i]) for i in moving]
+        inner += [value_info(o, name) for o, name in self.inner.items()]
+        graph = helper.make_graph(written.scope.nodes, "body", inner, [value_info(end) for end in ends])
         starts = [writer.number(self.carried[i]) if not isinstance(self.carried[i], Output) else self.carried[i]
                   for i in moving]  # fmt: skip
         most = "" if not isinstance(self.trip, Output) and self.trip == ENDLESS else writer.number(self.trip).name
@@ -332,9 +316,13 @@ class _Loop:
         given = [most, start_go.name, *(s.name for s in (*starts, *self.outer))]
         writer.scopes[-1].nodes.append(helper.make_node("Loop", given, names, body=graph))
         results = list(params)
-        for name, i, (_, end) in zip(names, moving, ends[1:], strict=False):
+        for name, i, end in zip(names, moving, ends[1:], strict=False):
             kind = Number if isinstance(params[i], Number) else Output
-            results[i] = kind(writer, name, end.example, params[i].static)
-        for name, o, (_, end) in zip(names[len(moving) :], self.outer, ends[1 + len(moving) :], strict=True):
-            self.exporter.rebind(o, Output(writer, name, end.example, end.static))
+            results[i] = kind(writer, name, end.example, self._sizes(i, params[i]))
+        for name, o, end in zip(names[len(moving) :], self.outer, ends[1 + len(moving) :], strict=True):
+            self.exporter.rebind(o, Output(writer, name, end.example, end.sizes))
         return results
+
+    def _sizes(self, position: int, param: Output) -> list[Any]:
+        """What is carried has, behind the loop, the sizes that no step changes."""
+        return [None if (position, axis) in self.dynamic else n for axis, n in enumerate(param.sizes)]

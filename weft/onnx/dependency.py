@@ -9,6 +9,7 @@ try:
     from onnx import defs as _defs
     from onnx import helper as helper
     from onnx import numpy_helper as numpy_helper
+    from onnx import shape_inference as shape_inference
 
     defs: Any = _defs  # its stubs lack the functions of schemas
 except ImportError as problem:

@@ -20,6 +20,8 @@ from weft.onnx.writer import Writer
 from weft.passes.scripted.tuples import lower_tuples
 from weft.support.errors import ArgumentError, Unsupported, ValueProblem
 from weft.tensor.tensor import Tensor
+from weft.types import shape_env
+from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType
 from weft.version import __version__
 
@@ -91,6 +93,7 @@ class _Export:
         self.writer, self.program, self.owner, self.axes = Writer(opset), program, owner, axes
         self.inputs: list[Any] = []
         self.unused = set(axes)
+        self.symbols: dict[str, Dim] = {}  # by the names that dynamic axes are given
 
     def model(
         self, given: tuple[Any, ...], input_names: Sequence[str] | None, output_names: Sequence[str] | None
@@ -106,7 +109,8 @@ class _Export:
         ]
         if names:
             raise ArgumentError(f"onnx: more input_names than input tensors: {', '.join(names)} are left over")
-        result = Exporter(self.writer, self.program).run(entered)
+        with shape_env.using(self.writer.sizes.env):
+            result = Exporter(self.writer, self.program).run(entered)
         outputs = [self._left(v, i, output_names) for i, v in enumerate(_flat(result))]
         if output_names is not None and len(output_names) != len(outputs):
             raise ArgumentError(f"onnx: {len(output_names)} output_names for {len(outputs)} output tensors")
@@ -134,7 +138,10 @@ class _Export:
         for axis, symbol in self._dynamic(name, value.ndim).items():
             dims[axis] = symbol
         self.inputs.append(helper.make_tensor_value_info(name, element_of(value.dtype), dims))
-        return Output(self.writer, name, value.detach(), static=all(isinstance(d, int) for d in dims))
+        sizes = [d if isinstance(d, int) else self.symbols.get(d) for d in dims]
+        made = Output(self.writer, name, value.detach(), sizes)
+        self.symbols.update({d: s for d, s in zip(dims, made.sizes, strict=True) if not isinstance(d, int)})
+        return made
 
     def _dynamic(self, name: str, rank: int) -> dict[int, str]:
         declared = self.axes.get(name, {})
@@ -157,7 +164,7 @@ class _Export:
         name = names[position] if given and names is not None else self.writer.name(f"output_{position}")
         self.writer.fresh((value,))
         self.writer.scopes[-1].nodes.append(helper.make_node("Identity", [value.name], [name]))
-        dims: list[Any] = [int(d) if value.static else None for d in value.example.shape]
+        dims: list[Any] = [d if type(d) is int else None for d in value.sizes]
         for axis, symbol in self._dynamic(name, value.ndim).items():
             dims[axis] = symbol
         return helper.make_tensor_value_info(name, element_of(value.dtype), dims)

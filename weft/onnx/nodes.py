@@ -7,25 +7,34 @@ and what a symbolic rule wrote is compared with what weft's operator computes.
 
 from __future__ import annotations
 
+import operator
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
 import weft
-from weft.onnx.dependency import defs, helper, numpy_helper, onnx
+from weft.onnx.dependency import helper, numpy_helper
 from weft.onnx.dtypes import element_of
+from weft.onnx.examples import run_rule, why_not
 from weft.onnx.outputs import Number, Output, example_of, outputs_in
 from weft.onnx.registry import IMPORTS
-from weft.onnx.values import as_tensor, constant
+from weft.onnx.sizes import Sizes, schema_of
 from weft.ops.op import Op
-from weft.ops.route import default_route, run_as_usual
 from weft.support.errors import Unsupported
 from weft.tensor.tensor import Tensor
+from weft.types import dims as dm
+from weft.types.dims import Atom, Dim
 from weft.types.dtype import DType
 
+OF_SIZES: dict[str, Callable[..., Dim]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "floordiv": dm.floordiv, "mod": dm.mod,
+    "max": dm.maximum, "min": dm.minimum,
+}  # fmt: skip
 KINDS = {int: weft.int64, float: weft.float64, bool: weft.bool}
 
 
@@ -44,6 +53,11 @@ class Call:
     results: list[Any]
 
 
+def value_info(value: Output, name: str = "") -> Any:
+    """A value as an input or output of a graph that is part of a node: its dtype and rank."""
+    return helper.make_tensor_value_info(name or value.name, element_of(value.dtype), [None] * value.ndim)
+
+
 class Refused(Unsupported):
     """A rule that does not write this combination."""
 
@@ -54,6 +68,7 @@ class Nodes:
     def __init__(self, opset: int) -> None:
         self.opset = opset
         self.scopes = [Scope()]
+        self.sizes = Sizes(self.scopes)
         self.initializers: dict[str, Any] = {}
         self.domains: dict[str, int] = {}
         self.live: weakref.WeakSet[Output] = weakref.WeakSet()
@@ -130,7 +145,7 @@ class Nodes:
     def extent(self, x: Output, axis: int) -> Any:
         """The example's size along an axis; None where it is dynamic and not 1."""
         size = x.example.shape[axis]
-        return size if x.static or size == 1 else None
+        return size if type(x.sizes[axis]) is int or size == 1 else None
 
     def axis(self, dim: Any, x: Any) -> int:
         """A dim counted from the front."""
@@ -159,17 +174,39 @@ class Nodes:
     # ---- sizes
     def size(self, x: Output, axis: int) -> Any:
         """A size: an int, or a number that the model computes."""
-        if x.static:
-            return int(x.example.shape[axis])
+        size = x.sizes[axis]
+        if type(size) is int:
+            return size
         found = self.op("Shape", x, start=axis, end=axis + 1)
-        return self.as_number(self.op("Reshape", found, self.ints([])))
+        made = self.as_number(self.op("Reshape", found, self.ints([])))
+        self.sizes.is_number(made, size)
+        return made
+
+    def of_size(self, size: Dim) -> Any:
+        """A size that Python has computed, as a number of the model."""
+        if isinstance(size, int):
+            return size
+        if size.symbol_name is not None:
+            return self.size(*self.sizes.source(size.symbol_name))
+        total: Any = 0
+        for atoms, factor in size.terms:
+            product = reduce(partial(self.arithmetic, "mul"), map(self._atom, atoms), factor)
+            total = self.arithmetic("add", total, product)
+        return total
+
+    def _atom(self, atom: Atom) -> Any:
+        if atom.kind == "symbol":
+            return self.size(*self.sizes.source(str(atom.args[0])))
+        return self.arithmetic(atom.kind, *(self.of_size(a) for a in atom.args))  # type: ignore[arg-type]
 
     def shape(self, sizes: Sequence[Any]) -> Output:
         """Sizes as one value of int64."""
         if all(isinstance(n, int) for n in sizes):
             return self.ints(sizes)
         parts = [self.op("Reshape", self.number(n), self.ints([1])) for n in sizes]
-        return parts[0] if len(parts) == 1 else self.one("Concat", *parts, axis=0)
+        made: Output = parts[0] if len(parts) == 1 else self.one("Concat", *parts, axis=0)
+        self.sizes.is_list(made, sizes)
+        return made
 
     def product(self, sizes: Sequence[Any]) -> Any:
         """The product of sizes."""
@@ -228,6 +265,20 @@ class Nodes:
         return list(tensors)
 
     # ---- nodes
+    def append(self, node: Any) -> None:
+        """Write a node as it is."""
+        self.scopes[-1].nodes.append(node)
+
+    @contextmanager
+    def apart(self) -> Iterator[Scope]:
+        """Write nodes into a graph of their own."""
+        scope = Scope()
+        self.scopes.append(scope)
+        try:
+            yield scope
+        finally:
+            self.scopes.pop()
+
     def op(self, name: str, *inputs: Any, outputs: int | None = None, **attributes: Any) -> Any:
         """Write a node: an operator of ONNX, or of another domain as "domain::Name". Gives its result, or a tuple of
         as many as `outputs` says."""
@@ -245,8 +296,8 @@ class Nodes:
         )  # fmt: skip
         self.scopes[-1].nodes.append(node)
         self._use_domain(domain)
-        static = all(v.static for v in given if v is not None) and self._sized_by_sizes(domain, base, given)
-        made = [Output(self, n, e, static, k) for n, e, k in zip(names, examples, knowns, strict=True)]
+        sizes = self._sizes(domain, base, given, node, [e.ndim for e in examples])
+        made = [Output(self, *each) for each in zip(names, examples, sizes, knowns, strict=True)]
         return made[0] if outputs is None else tuple(made)
 
     def one(self, name: str, *inputs: Any, **attributes: Any) -> Output:
@@ -260,6 +311,14 @@ class Nodes:
             if value.stale and value.source is not None and value.replay is not None:
                 self.fresh((value.source,))
                 value.take(value.replay(value.source))
+
+    def _sizes(self, domain: str, base: str, given: Sequence[Any], node: Any, ranks: Sequence[int]) -> Sequence[Any]:
+        """The sizes of a node's results; None where all are the example's."""
+        if all(v.static for v in given if v is not None) and self._sized_by_sizes(domain, base, given):
+            return [None] * len(ranks)
+        if domain:
+            return [[None] * rank for rank in ranks]
+        return self.sizes.inferred(schema_of(base, self.opset), node, given, self.initializers, ranks)
 
     def _sized_by_sizes(self, domain: str, base: str, given: Sequence[Any]) -> bool:
         """Whether the sizes of the result are the example's in every call: inputs that a rule reads on the host
@@ -279,46 +338,25 @@ class Nodes:
     def _examples(
         self, domain: str, base: str, given: Sequence[Any], count: int, attributes: dict[str, Any]
     ) -> tuple[list[Tensor], list[Any]]:
-        """What the node gives for the example."""
+        """What the node gives for the example, and what of it is known."""
         rule = IMPORTS.get((domain, base))
         if rule is None:
             if domain:  # a user's own: weft's operator says what it gives
                 return list(self.node.results[:count]), [None] * count
             raise Unsupported(f"{base} is no operator of ONNX; one of another domain is written \"domain::{base}\"")
-        if not domain and not defs.has(base, self.opset, ""):
-            since = f"opset {defs.get_schema(base).since_version}" if defs.has(base) else "no version"
-            raise Refused(f"{base}, which ONNX has from {since} on; the export is for opset {self.opset}")
         if not domain:
-            self._refuse_types(base, given)
-        keywords = {rule.attributes[k]: v for k, v in attributes.items() if v is not None}
-        extra = {"opset": self.opset, "outputs": count, "scope": {}}
-        keywords.update({k: v for k, v in extra.items() if k in rule.given})
-        hosts = [constant(v.example.numpy()) if v is not None and rule.reads(i) else None
-                 for i, v in enumerate(given)]  # fmt: skip
-        with weft.no_grad(), default_route(run_as_usual):
-            found = rule.run(
-                *[h if h is not None else None if v is None else v.example for h, v in zip(hosts, given, strict=True)],
-                **keywords,
-            )
-        results = [as_tensor(r) for r in (found if isinstance(found, tuple) else (found,))][:count]
+            refused = why_not(base, given, self.opset)
+            if refused:
+                raise Refused(refused)
+        results = run_rule(rule, given, attributes, {"opset": self.opset, "outputs": count, "scope": {}})[:count]
         constants = all(v is None or v.known is not None for v in given)
         knowns = [r.item() if constants and r.numel() == 1 and r.ndim == 0 else None for r in results]
         return results, knowns
 
-    def _refuse_types(self, base: str, given: Sequence[Any]) -> None:
-        """Raises Refused where ONNX's operator does not take a dtype."""
-        inputs = defs.get_schema(base, self.opset, "").inputs
-        for i, value in enumerate(given):
-            if value is None:
-                continue
-            name = onnx.TensorProto.DataType.Name(element_of(value.dtype)).lower()
-            if f"tensor({name})" not in inputs[min(i, len(inputs) - 1)].types:
-                raise Refused(f"{value.dtype}: ONNX's {base} does not take it")
-
     # ---- numbers of Python's
     def as_number(self, x: Output) -> Number:
         """A value without dims as a number."""
-        return Number(self, x.name, x.example, x.static, x.known)
+        return Number(self, x.name, x.example, x.sizes, x.known)
 
     def number_op(self, name: str, a: Any, b: Any) -> Any:
         """Add, Mul or Div of ints, known ones at once."""
@@ -330,4 +368,15 @@ class Nodes:
 
         if not isinstance(a, Number) and not isinstance(b, Number):
             return RULES[name].plain(a, b)
-        return self.as_number(RULES[name].write(self, a, b))
+        size = self._size_of(name, a, b)
+        if type(size) is int:
+            return size
+        made = self.as_number(RULES[name].write(self, a, b))
+        if size is not None:
+            self.sizes.is_number(made, size)
+        return made
+
+    def _size_of(self, name: str, a: Any, b: Any) -> Dim | None:
+        """What is computed from sizes, as a size."""
+        both, rule = [self.sizes.of_number(v) for v in (a, b)], OF_SIZES.get(name)
+        return None if rule is None or None in both or (name in ("floordiv", "mod") and both[1] == 0) else rule(*both)

@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft.ops.methods import OperatorMethods
 from weft.ops.op import Op
 from weft.support.errors import Unsupported
 from weft.tensor.tensor import Tensor
+from weft.types.dims import Dim, product
 from weft.types.dtype import DType
+from weft.types.sym import wrap
 
 
 class Output(OperatorMethods):
     """The result of a node, an input or a weight: a name in the model, and what it is for the example.
 
-    static: whether every call has the example's sizes. source and replay: what it is a view of, and how. stale: the
-    source has been written since. weight: the model's own tensor.
+    sizes: numbers where every call has the example's, else symbols. source and replay: what it is a view of, and how.
+    stale: the source has been written since. weight: the model's own tensor.
     """
 
     __slots__ = (
-        "__weakref__", "example", "known", "name", "replay", "source", "stale", "static", "weight", "writer",
+        "__weakref__", "example", "known", "name", "replay", "sizes", "source", "stale", "weight", "writer",
     )  # fmt: skip
 
     def __init__(
-        self, writer: Any, name: str, example: Tensor, static: bool = True, known: Any = None, weight: str = ""
+        self, writer: Any, name: str, example: Tensor, sizes: Sequence[Dim | None] | None = None, known: Any = None,
+        weight: str = "",
     ) -> None:
-        self.writer, self.name, self.example, self.static = writer, name, example, static
+        self.writer, self.name, self.example = writer, name, example
+        self.sizes: tuple[Dim, ...] = ()
         self.known, self.weight = known, weight
         self.source: Output | None = None
         self.replay: Callable[[Output], Output] | None = None
         self.stale = False
+        writer.sizes.settle(self, sizes)
         writer.live.add(self)
 
     @staticmethod
@@ -38,38 +43,51 @@ class Output(OperatorMethods):
         return next(iter(outputs_in(args))).writer.call(op, args)
 
     @property
-    def dims(self) -> tuple[int, ...]:
-        """The sizes, for rules that need them while the model is written."""
-        if not self.static:
-            raise Unsupported("it is opened into other operators by sizes, which are dynamic here")
-        return tuple(self.example.shape)
+    def dims(self) -> tuple[Dim, ...]:
+        """The sizes, for operators that are opened into others."""
+        return self.sizes
+
+    @property
+    def static(self) -> bool:
+        """Whether every call has the example's sizes."""
+        return all(type(n) is int for n in self.sizes)
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """Sizes: ints, or numbers of the model where they are dynamic."""
-        return tuple(self.writer.size(self, i) for i in range(self.ndim))
+        """The sizes as Python has them: ints, and symbols that pass for ints."""
+        return tuple(wrap(n, self.writer.sizes.env) for n in self.sizes)
 
     def size(self, dim: int | None = None) -> Any:
         """The sizes, or one of them."""
-        return self.shape if dim is None else self.writer.size(self, dim % self.ndim)
+        return self.shape if dim is None else self.shape[dim]
+
+    def numel(self) -> Any:
+        """The number of elements."""
+        return wrap(product(self.sizes), self.writer.sizes.env)
+
+    def __len__(self) -> int:
+        if not self.sizes:
+            raise TypeError("len() of a 0-d tensor")
+        return int(self.shape[0])
 
     def copied(self) -> Output:
         """The same value, of which writes are seen by nobody else."""
-        return type(self)(self.writer, self.name, self.example, self.static, self.known)
+        return type(self)(self.writer, self.name, self.example, self.sizes, self.known)
 
     def take(self, other: Output) -> None:
         """Be another value from here on."""
-        self.name, self.example, self.static, self.known = other.name, other.example, other.static, other.known
+        self.writer.sizes.keep(self)
+        self.name, self.example, self.sizes, self.known = other.name, other.example, other.sizes, other.known
         self.stale = False
 
     @property
     def state(self) -> tuple[Any, ...]:
         """What a write changes."""
-        return (self.name, self.example, self.static, self.known, self.stale)
+        return (self.name, self.example, self.sizes, self.known, self.stale)
 
     @state.setter
     def state(self, before: tuple[Any, ...]) -> None:
-        self.name, self.example, self.static, self.known, self.stale = before
+        self.name, self.example, self.sizes, self.known, self.stale = before
 
     @property
     def ndim(self) -> int:
@@ -110,6 +128,10 @@ class Output(OperatorMethods):
 
     def __getitem__(self, index: Any) -> Any:
         return self.writer.item(self, index)
+
+    def __weft_written__(self, name: str, *args: Any) -> Any:
+        """What weft's Python asks where it cannot do with operators: a function of the table of such."""
+        return self.writer.function(name, args)
 
     def __bool__(self) -> bool:
         raise Unsupported("Python asks for the value of a tensor, which is known when the model runs only")

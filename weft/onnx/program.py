@@ -24,6 +24,7 @@ from weft.ops.op import OPS, Op
 from weft.ops.route import default_route
 from weft.support.errors import Unsupported, WeftError
 from weft.tensor.tensor import Tensor
+from weft.types.sym import SymInt, wrap
 
 
 class Exporter:
@@ -99,7 +100,18 @@ class Exporter:
         """What Python gives, with tensors as constants of the model."""
         if isinstance(value, Tensor):
             return self.writer.constant(value.detach().numpy(), value.dtype)
+        if type(value) is SymInt:
+            return self.writer.of_size(value.expr)
         return tuple(self.entered(v) for v in value) if type(value) is tuple else value
+
+    def to_python(self, value: Any) -> Any:
+        """Arguments for Python code: numbers that are sizes are symbols, of which it may ask."""
+        if isinstance(value, Number):
+            size = self.writer.sizes.of_number(value)
+            return value if size is None else wrap(size, self.writer.sizes.env)
+        if type(value) in (tuple, list):
+            return type(value)(self.to_python(v) for v in value)
+        return value
 
     # ---- writes
     def _written(self, op: Op, args: tuple[Any, ...]) -> Any:
@@ -193,7 +205,7 @@ def _set_attribute(exporter: Exporter, node: Node) -> Sequence[Any]:
 
 
 def _call_builtin(exporter: Exporter, node: Node) -> Sequence[Any]:
-    path, args, names = node.args[0], exporter.read(node.args[1]), node.args[2]
+    path, args, names = node.args[0], exporter.to_python(exporter.read(node.args[1])), node.args[2]
     split = len(args) - len(names)
     holder, _, name = path.rpartition(".")
     function = found_at(path)
@@ -205,10 +217,11 @@ def _call_builtin(exporter: Exporter, node: Node) -> Sequence[Any]:
 
 
 def _call_method(exporter: Exporter, node: Node) -> Sequence[Any]:
-    owner, args = exporter.read(node.args[0]), exporter.read(node.args[2])
+    owner, args = exporter.read(node.args[0]), exporter.to_python(exporter.read(node.args[2]))
     original = owner.__dict__.get("_original") or owner
     with default_route(exporter.writer.call):
-        return [getattr(original, node.args[1])(*args)][: len(node.outputs)]
+        found = getattr(original, node.args[1])(*args)
+    return [exporter.entered(found)][: len(node.outputs)]
 
 
 def _call_python(exporter: Exporter, node: Node) -> Sequence[Any]:

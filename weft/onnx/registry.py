@@ -44,6 +44,7 @@ class Operator:
 
 IMPORTS: dict[tuple[str, str], Operator] = {}  # by domain and name
 EXPORTS: dict[str, Callable[..., Any]] = {}  # by weft's name, with the overload
+FUNCTIONS: dict[str, Callable[..., Any]] = {}  # of weft's Python that is no operator, by name
 
 
 def operator(
@@ -86,6 +87,17 @@ def symbolic(*names: str) -> Callable[[Rule], Rule]:
     def register(rule: Rule) -> Rule:
         for name in names:
             EXPORTS[name] = rule
+        return rule
+
+    return register
+
+
+def function_symbolic(name: str) -> Callable[[Rule], Rule]:
+    """Register how a function of weft's Python is written that is no operator, and would ask for values:
+    `rule(g, ...)` has the function's parameters. The function asks its arguments for `__weft_written__`."""
+
+    def register(rule: Rule) -> Rule:
+        FUNCTIONS[name] = rule
         return rule
 
     return register

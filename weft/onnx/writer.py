@@ -7,12 +7,14 @@ from typing import Any
 import weft
 from weft.onnx.nodes import Call, Nodes, Refused
 from weft.onnx.outputs import Number, Output, example_of, outputs_in
-from weft.onnx.registry import EXPORTS
+from weft.onnx.registry import EXPORTS, FUNCTIONS
 from weft.ops.op import OPS, Op
 from weft.ops.route import call as run_operator
 from weft.ops.route import default_route, run_as_usual
 from weft.support.errors import Unsupported
 from weft.tensor.tensor import Tensor
+from weft.types.dims import Expr
+from weft.types.sym import SymInt, to_dim
 
 
 class Writer(Nodes):
@@ -50,9 +52,12 @@ class Writer(Nodes):
             return op.decompose(*args)
 
     def _entered(self, value: Any) -> Any:
-        """Arguments with tensors of the program's own (those that a module's Python reads) as weights."""
+        """Arguments with tensors of the program's own (those that a module's Python reads) as weights, and sizes as
+        numbers of the model."""
         if isinstance(value, tuple):
             return tuple(self._entered(v) for v in value)
+        if isinstance(value, (Expr, SymInt)):
+            return self.of_size(to_dim(value))
         return self.weight(value, "weight") if isinstance(value, Tensor) else value
 
     def _folded(self, op: Op, args: tuple[Any, ...]) -> Any:
@@ -114,6 +119,10 @@ class Writer(Nodes):
         flat = [self.op("Reshape", v, self.ints([-1])) for v in (whole, places, source)]
         found: Output = self.op("Reshape", self.op("ScatterElements", *flat, axis=0), self.op("Shape", whole))
         return found
+
+    def function(self, name: str, args: tuple[Any, ...]) -> Any:
+        """Write a function of weft's Python by its rule."""
+        return FUNCTIONS[name](self, *self._entered(args))
 
     def item(self, x: Output, index: Any) -> Any:
         """`x[index]`."""

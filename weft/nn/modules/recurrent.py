@@ -172,16 +172,24 @@ class RNNBase(Module):
         self, steps: Tensor, state: States, name: str, is_backwards: bool, lengths: Tensor | None
     ) -> tuple[Tensor, States]:
         """One layer in one direction. Sequences that have ended (by lengths, [n]) keep their state and give zeros."""
-        gates = aten.unbind(aten.linear(steps, getattr(self, f"weight_ih{name}"), self._optional(f"bias_ih{name}")), 0)
-        outs: list[Tensor] = []
-        for t in reversed(range(len(gates))) if is_backwards else range(len(gates)):
-            new = self._step(gates[t], state, name)
+
+        def step(t: Any, gates: Tensor, state: States) -> tuple[States, Tensor]:
+            new = self._step(gates, state, name)
             out = new[0]
             if lengths is not None:
                 alive = aten.unsqueeze(aten.gt(lengths, t), 1)
                 new = tuple(aten.where(alive, n, s) for n, s in zip(new, state, strict=True))
                 out = aten.where(alive, out, 0.0)
-            state = new
+            return new, out
+
+        gates = aten.linear(steps, getattr(self, f"weight_ih{name}"), self._optional(f"bias_ih{name}"))
+        written = getattr(gates, "__weft_written__", None)  # of a model in a file, however many steps it takes
+        if written is not None:
+            last, out = written("scan", step, state, gates, is_backwards)
+            return out, last
+        each, outs = aten.unbind(gates, 0), []
+        for t in reversed(range(len(each))) if is_backwards else range(len(each)):
+            state, out = step(t, each[t], state)
             outs.append(out)
         return aten.stack(tuple(reversed(outs) if is_backwards else outs), 0), state
 

@@ -113,6 +113,9 @@ def pack_padded_sequence(
 ) -> PackedSequence:
     """Padded sequences [max l, n, ...] as a PackedSequence. Raises StateError for lengths that are not positive or,
     if enforced, not falling."""
+    written = getattr(input, "__weft_written__", None)  # of a model in a file, where lengths are found by a run
+    if written is not None:
+        return written("pack_padded_sequence", input, lengths, batch_first, enforce_sorted)
     counts = [int(n) for n in (lengths.tolist() if isinstance(lengths, Tensor) else lengths)]
     if not counts:
         raise StateError("Cannot pack empty tensors: there are no lengths")
@@ -147,6 +150,9 @@ def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Tensor, Tensor]:
     """The padded tensor [max l, n, ...] of a PackedSequence, and the lengths [n]."""
+    written = getattr(sequence[0], "__weft_written__", None)
+    if written is not None:
+        return written("pad_packed_sequence", sequence, batch_first, padding_value, total_length)
     sizes = sequence.batch_sizes.tolist()
     steps = len(sizes) if total_length is None else total_length
     if steps < len(sizes):

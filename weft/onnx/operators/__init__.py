@@ -39,6 +39,9 @@ from weft.onnx.operators import (
     normalization as normalization,
 )
 from weft.onnx.operators import (
+    packing as packing,
+)
+from weft.onnx.operators import (
     pointwise as pointwise,
 )
 from weft.onnx.operators import (
@@ -58,6 +61,9 @@ from weft.onnx.operators import (
 )
 from weft.onnx.operators import (
     resampling as resampling,
+)
+from weft.onnx.operators import (
+    scanning as scanning,
 )
 from weft.onnx.operators import (
     sequences as sequences,

@@ -272,6 +272,7 @@ def write_split(g: Any, x: Any, *arguments: Any) -> Any:
     at = g.axis(dim, x)
     parts = g.parts_of_result(at)
     if base == "unbind":
+        g.require(g.extent(x, at) is not None, "unbind of a dynamic size: the number of tensors hangs on it")
         return [g.op("Gather", x, g.numbers(i, weft.int64), axis=at) for i in range(len(parts))]
     if len(parts) == 1:
         return [x]

@@ -1,0 +1,40 @@
+"""What a node that is being written gives for the example, by the rule that reads such a node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import weft
+from weft.onnx.dependency import defs, onnx
+from weft.onnx.dtypes import element_of
+from weft.onnx.registry import Operator
+from weft.onnx.values import as_tensor, constant
+from weft.ops.route import default_route, run_as_usual
+
+
+def run_rule(rule: Operator, given: Sequence[Any], attributes: dict[str, Any], extra: dict[str, Any]) -> list[Any]:
+    """The results for the examples of the inputs."""
+    keywords = {rule.attributes[k]: v for k, v in attributes.items() if v is not None}
+    keywords.update({k: v for k, v in extra.items() if k in rule.given})
+    args = [
+        None if v is None else constant(v.example.numpy()) if rule.reads(i) else v.example for i, v in enumerate(given)
+    ]
+    with weft.no_grad(), default_route(run_as_usual):
+        found = rule.run(*args, **keywords)
+    return [as_tensor(r) for r in (found if isinstance(found, tuple) else (found,))]
+
+
+def why_not(base: str, given: Sequence[Any], opset: int) -> str:
+    """Why ONNX's operator does not do it at this opset: it is newer, or does not take a dtype. Empty where it does."""
+    if not defs.has(base, opset, ""):
+        since = f"opset {defs.get_schema(base).since_version}" if defs.has(base) else "no version"
+        return f"{base}, which ONNX has from {since} on; the export is for opset {opset}"
+    inputs = defs.get_schema(base, opset, "").inputs
+    for i, value in enumerate(given):
+        if value is None:
+            continue
+        name = onnx.TensorProto.DataType.Name(element_of(value.dtype)).lower()
+        if f"tensor({name})" not in inputs[min(i, len(inputs) - 1)].types:
+            return f"{value.dtype}: ONNX's {base} does not take it"
+    return ""

@@ -1,0 +1,45 @@
+"""A function that runs for each row of a tensor, written as a Scan of ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import weft
+from weft.onnx.dependency import helper
+from weft.onnx.nodes import value_info
+from weft.onnx.outputs import Output
+from weft.onnx.registry import function_symbolic
+from weft.support.errors import Unsupported
+
+States = tuple[Any, ...]
+
+
+@function_symbolic("scan")
+def write_scan(
+    g: Any, step: Callable[[Any, Any, States], tuple[States, Output]], state: States, rows: Output, reverse: bool
+) -> tuple[States, Output]:
+    """`state, out = step(t, rows[t], state)` for each t, from the end on with reverse. Gives the last state, and what
+    came out, stacked."""
+    counter = g.op("Range", g.numbers(0, weft.int64), g.number(g.size(rows, 0)), g.numbers(1, weft.int64))
+    scanned = [_turned(g, x) if reverse else x for x in (counter, rows)]
+    params = [Output(g, g.name("carried"), s.example, s.sizes) for s in state]
+    given = [Output(g, g.name("row"), x.example[0], x.sizes[1:]) for x in scanned]
+    with g.apart() as scope:
+        after, out = step(g.as_number(given[0]), given[1], tuple(params))
+        ends = [g.op("Identity", g.cast(v, s.dtype)) for v, s in zip((*after, out), (*state, out), strict=True)]
+    if any(end.sizes != s.sizes for end, s in zip(ends, state, strict=False)):
+        raise Unsupported("what a scan carries has other sizes from step to step")
+    graph = helper.make_graph(
+        scope.nodes, "body", [value_info(v) for v in (*params, *given)], [value_info(v) for v in ends]
+    )
+    names = [g.name("scan") for _ in ends]
+    g.append(helper.make_node("Scan", [s.name for s in (*state, *scanned)], names, body=graph, num_scan_inputs=2))
+    last = tuple(Output(g, n, end.example, s.sizes) for n, s, end in zip(names, state, ends, strict=False))
+    stacked = weft.stack([ends[-1].example] * rows.example.shape[0])
+    found = Output(g, names[-1], stacked, [rows.sizes[0], *ends[-1].sizes])
+    return last, _turned(g, found) if reverse else found
+
+
+def _turned(g: Any, x: Output) -> Output:
+    return g.op("Slice", x, g.ints([-1]), g.ints([-(2**63)]), g.ints([0]), g.ints([-1]))  # type: ignore[no-any-return]
