@@ -23,6 +23,8 @@ WITHOUT_SLOPE = {
     "not_equal.Tensor", "one_hot", "short", "view.dtype", "view_as_real", "view_as_real_copy", "view_bits",
     "view_bits_copy", "view_bits_scatter", "where",
 }
+# No tensor that could have a gradient, or none in the result.
+CONSTANT = {"empty_permuted", "empty_strided", "new_empty_strided", "unique_consecutive"}
 
 
 def differentiable_positions(op: Op, args: tuple[Any, ...]) -> list[Position]:
@@ -63,6 +65,17 @@ def projected(op: Op, args: tuple[Any, ...], positions: list[Position], weights:
 
     def function(*tensors: Any) -> Any:
         return weighted(call(op, placed(as_tensors(args), positions, tensors)), weights)
+
+    return function
+
+
+def squared(op: Op, args: tuple[Any, ...], positions: list[Position]) -> Callable[..., Any]:
+    """As `projected`, of squares: nothing is asked about sizes, which a capture may not know."""
+
+    def function(*tensors: Any) -> Any:
+        results = call(op, placed(as_tensors(args), positions, tensors))
+        listed = results if isinstance(results, (tuple, list)) else (results,)
+        return sum((r * r).sum() for r in listed if isinstance(r, weft.Tensor) and r.dtype.is_differentiable)
 
     return function
 

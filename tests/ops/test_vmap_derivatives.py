@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from derivatives import WITHOUT_SLOPE, Position, as_tensors, at, differentiable_positions, placed, weighted
+from derivatives import (
+    CONSTANT,
+    WITHOUT_SLOPE,
+    Position,
+    as_tensors,
+    at,
+    differentiable_positions,
+    placed,
+    weighted,
+)
 from refusals import REFUSING
 from sampling import cases, mine
 
@@ -23,7 +32,7 @@ TESTED = [
 ]
 # Only what one differentiates by is batched here; indices and counts are not, so that few operators refuse.
 REFUSED = {"aten::masked_select", "aten::unique"}
-WITHOUT = {f"aten::{name}" for name in (*WITHOUT_SLOPE, "empty_strided", "empty_permuted", "unique_consecutive")}
+WITHOUT = {f"aten::{name}" for name in WITHOUT_SLOPE | CONSTANT - {"new_empty_strided"}}
 
 
 @pytest.mark.parametrize("op", TESTED, ids=lambda op: op.name)
