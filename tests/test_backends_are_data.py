@@ -10,7 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "weft"
 PACKAGES = (
-    "autograd", "compile", "func", "functionalizer", "interop", "layers", "nn", "optim", "tensor", "utils",
+    "autograd", "compile", "compiled_autograd", "func", "functionalizer", "interop", "jit", "layers", "lazy", "library",
+    "nn", "onnx", "optim", "tensor", "utils",
 )
 DENSE = {
     "layers/backends.py",  # chooses: an ndarray cannot name its back end

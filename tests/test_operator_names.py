@@ -10,8 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "weft"
 CLEAN = (
-    "autograd", "catalogue/transforms", "codegen", "compile", "func", "functionalizer", "layers",
-    "loops", "passes", "plan",
+    "autograd", "catalogue/transforms", "codegen", "compile", "compiled_autograd", "func", "functionalizer", "layers",
+    "library", "loops", "passes", "plan",
 )
 
 

@@ -51,13 +51,13 @@ from weft.ir.builder import Builder
 from weft.ir.graph import Graph, Operand, Value
 from weft.ir.opaque import VALIDATE as VALIDATE_OP
 from weft.ir.opaque import opaque_op
-from weft.ops.op import OPS, Op
+from weft.ops.op import Op
+from weft.ops.packet import aten
 from weft.support.locations import Location
 from weft.types.tensor_type import FLOAT as FLOAT_TYPE
 from weft.types.tensor_type import INT as INT_TYPE
 from weft.types.tensor_type import NONE, OBJECT, TENSOR, Type
 
-_ADD = OPS["aten::add.Tensor"]
 # by the first letter of a parameter's name
 _KINDS: dict[str, Type] = {"t": TENSOR, "s": INT_TYPE, "n": INT_TYPE, "i": INT_TYPE, "f": FLOAT_TYPE, "o": OBJECT}
 
@@ -119,7 +119,7 @@ class _Build:
             made = there or sum(c for c, n in zip(counts, wanted, strict=True) if n)
             return opaque_op(plan), (self._refs(grads), wanted, tuple([self._saved(p) for p in packed])), made
         if kind == ADD:
-            return _ADD, (self._ref(step[1]), self._ref(step[2]), 1), 1
+            return aten.add.Tensor.op, (self._ref(step[1]), self._ref(step[2]), 1), 1
         if kind == VALIDATE:
             return VALIDATE_OP, (self._ref(step[1]), self._sizes(step[2]), step[3]), 1
         if kind == SLICE:

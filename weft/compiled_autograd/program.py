@@ -12,8 +12,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast, runtime_checkable
 
-from numpy import ndarray
-
 from weft.autograd.ownership import nobody_else_has
 from weft.compile.program.on_tensors import run_control
 from weft.compiled_autograd.direct import is_short
@@ -23,6 +21,7 @@ from weft.ir.backward_calls import ACCUMULATE_LEAF
 from weft.ir.graph import Block, Graph, Node, Value, map_operand, values_in
 from weft.ir.interpreter import last_uses
 from weft.support.errors import WeftError
+from weft.tensor.dense import is_dense
 from weft.types.tensor_type import TENSOR
 
 Places = dict[tuple[int, int], Any]  # results by the number of their node and of the result
@@ -184,7 +183,7 @@ class Program:
             return self._resumed[start]
         if not self._leaves:
             return self.parts, self._runs
-        held = sum([t._data.nbytes for t in tensors if type(t._data) is ndarray])
+        held = sum([t._data.nbytes for t in tensors if is_dense(t)])
         pieces, fewest = next((count, fewest) for least, count, fewest in PIECES if held >= least)
         leaves = max(-(-self._leaves // pieces), fewest)
         if leaves >= self._leaves:

@@ -15,8 +15,6 @@ import heapq
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from numpy import ndarray
-
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.engine import Walk
 from weft.autograd.node import Edge, InputMetadata, Node, OpNode
@@ -50,6 +48,7 @@ from weft.compiled_autograd.writer import Writer
 from weft.ir.opaque import opaque_op
 from weft.ops.op import Op
 from weft.runtime.storage import root_of
+from weft.tensor.dense import is_dense
 
 
 def schedule(walk: Walk, patterns: Mapping[int, Pattern], earlier: Schedule | None = None) -> Schedule:
@@ -128,11 +127,11 @@ class Scheduler(Writer):
     def cuts(self) -> list[int]:
         """Steps that add to a gradient that a node has saved, which changes what the node will read: such a leaf
         takes its turn, as where hooks follow."""
-        present = [(i, gradient) for i, gradient in self.leaves if type(gradient._data) is ndarray]
+        present = [(i, gradient) for i, gradient in self.leaves if is_dense(gradient)]
         if not present:
             return []
         # (of a schedule that goes on where another one stopped, tensors that nobody reads any more are gone)
-        saved = {id(root_of(t._data)) for t in self.out.tensors if t is not None and type(t._data) is ndarray}
+        saved = {id(root_of(t._data)) for t in self.out.tensors if t is not None and is_dense(t)}
         return [i for i, gradient in present if id(root_of(gradient._data)) in saved]
 
     # ---- the walk

@@ -28,10 +28,11 @@ from weft.compiled_autograd.program import Part, Run, interpret_part
 from weft.compiled_autograd.turns import Values
 from weft.ir.builder import Builder, memo_key
 from weft.ir.graph import Value
-from weft.ops.op import OPS
+from weft.ops.packet import aten
 from weft.runtime.storage import root_of
 from weft.support.errors import CaptureError, WeftError
 from weft.support.knobs import knobs
+from weft.tensor.dense import is_dense
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -42,7 +43,6 @@ from weft.types.tensor_type import FLOAT, TENSOR, tensor_type
 PROGRAMS = 16  # of a part, for inputs of one kind
 KINDS = 64  # of inputs
 LONGEST = 100_000  # nodes: compiling a longer part would take minutes
-ndarray = np.ndarray
 Array = np.ndarray[Any, Any]
 # of an input: dtype, rank, and for what is not row-major the order of its dims and those that show one element again
 # and again
@@ -131,12 +131,13 @@ class NativePart:
         tensors that hold no array."""
         if self._by_hand is not None and not modes.grad and modes.special is None and self._by_hand(values):
             return False
-        inputs = [values[v]._data for v in self.tensors]
-        wants_history = modes.grad and any([values[v].requires_grad for v in self.tensors])
-        if modes.special is not None or not all([type(x) is ndarray for x in inputs]) or (
+        tensors = [values[v] for v in self.tensors]
+        wants_history = modes.grad and any([t.requires_grad for t in tensors])
+        if modes.special is not None or not all(map(is_dense, tensors)) or (
             wants_history and default_hooks.stack  # what is saved is saved as eager mode does
         ):
             return self._one_by_one(values)
+        inputs = [t._data for t in tensors]
         if wants_history:
             return self._record(values, inputs)
         layouts, arrays = [], []
@@ -293,11 +294,11 @@ def _parameter(builder: Builder, layout: Layout, dims: Sequence[Dim], repeats: S
     base = tuple([1 if i in ones else d for i, d in enumerate(dims)])
     handle = builder.handle(builder.param(tensor_type(dtype, base), name))
     if permutation is not None:
-        handle = builder.call(OPS["aten::permute"], (handle, permutation))
+        handle = builder.call(aten.permute.default.op, (handle, permutation))
     if expanded:
         shown = dict(zip(expanded, repeats, strict=True))
         handle = builder.call(
-            OPS["aten::expand"], (handle, tuple([shown.get(i, base[order[i]]) for i in range(rank)]), False)
+            aten.expand.default.op, (handle, tuple([shown.get(i, base[order[i]]) for i in range(rank)]), False)
         )
     return handle
 

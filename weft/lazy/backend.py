@@ -32,7 +32,7 @@ from weft.ops.route import default_route
 from weft.support.errors import StateError
 from weft.support.locations import user_mark
 from weft.tensor.backend import DEFERRED_RANK, Args, Backend, register
-from weft.tensor.dense import payload_of
+from weft.tensor.dense import is_dense, payload_of
 from weft.tensor.device import Device
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -41,7 +41,6 @@ from weft.types import shape_env
 from weft.types.found import SizeNeeded, has_symbols, numbers_in, settled_in
 
 _CAST = OPS["aten::_to_copy"]
-ndarray = np.ndarray
 
 
 class Lazy(Backend):
@@ -97,7 +96,7 @@ class Lazy(Backend):
 
     def _index(self, op: Op, value: Any) -> Any:
         """One of several indices, which may also be a plain tensor."""
-        if isinstance(value, Tensor) and type(value._data) is ndarray:
+        if isinstance(value, Tensor) and is_dense(value):
             return computed(self.where.trace, np.array(value._data, order="C"))
         return self._operand(op, value)
 
@@ -198,7 +197,7 @@ class Lazy(Backend):
             return
         stand_ins = [Tensor(np.empty(a.dims, a.dtype.numpy)) if type(a) is Deferred else a for a in node.args]
         made = walk.below(node.op, tuple(stand_ins))
-        if type(made._data) is not ndarray:
+        if not is_dense(made):
             return
         data.storage.replace(computed(self.where.trace, np.array(made._data, order="C")))
 
@@ -271,8 +270,7 @@ class Lazy(Backend):
     # ---- memory
     def receive(self, tensor: Tensor) -> Tensor:
         """A tensor of another device, its bytes copied."""
-        data = tensor._data
-        array = data if type(data) is ndarray else data.materialize(f"to({self.where.name!r})")
+        array = tensor._data if is_dense(tensor) else tensor._data.materialize(f"to({self.where.name!r})")
         return received(self.where, np.array(array, order="C"), storage_order(tensor))
 
     def resize(self, tensor: Tensor, dims: tuple[int, ...]) -> None:

@@ -94,7 +94,7 @@ class Specialized:
         results = self.executable.run(inputs, {name: numbers[i] for i, name in self._symbols})
         taken = set(map(id, arrays))
         for i in self._owned:
-            if id(results[i]) in taken or type(results[i]) is not np.ndarray:
+            if id(results[i]) in taken or not isinstance(results[i], np.ndarray):
                 results[i] = np.array(results[i], order="C")
             taken.add(id(results[i]))
         return results

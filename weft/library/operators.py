@@ -11,8 +11,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from weft.layers.backends import backend_of, plain_backend
 from weft.layers.walk import copy_into, walk
 from weft.library.fake import fake_types
@@ -36,6 +34,7 @@ from weft.ops.schema import Schema
 from weft.runtime.storage import root_of
 from weft.support.errors import StateError, Unsupported
 from weft.tensor.backend import tensors_in
+from weft.tensor.dense import is_dense
 from weft.tensor.modes import Floor, by_itself, modes, no_grad
 from weft.types.dims import Expr
 
@@ -168,14 +167,14 @@ class UserOperator:
     def _checked(self, out: Any, args: Args) -> Any:
         """The results as the schema has them. Raises StateError where one is an argument, or shows memory of one."""
         results = self.results(out)
-        seen = [id(root_of(t._data)) for t in tensors_in(args) if type(t._data) is np.ndarray]
+        seen = [id(root_of(t._data)) for t in tensors_in(args) if is_dense(t)]
         made: list[Any] = []
         for r, at in zip(results, self.given_back, strict=True):
             if at is not None:
                 made.append(args[at])
                 continue
             for t in tensors_in((r,)):
-                if type(t._data) is np.ndarray and id(root_of(t._data)) in seen and t._data.size:
+                if is_dense(t) and id(root_of(t._data)) in seen and t._data.size:
                     raise StateError(_ALIAS.format(name=self.schema.base))
                 seen.append(id(root_of(t._data)))
             made.append(tuple(r) if isinstance(r, list) else r)

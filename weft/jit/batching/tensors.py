@@ -13,6 +13,7 @@ from weft.ops.packet import aten
 from weft.support import pytree
 from weft.support.errors import ArgumentError, DTypeError, ShapeError
 from weft.tensor.creation import from_numpy
+from weft.tensor.dense import is_dense
 from weft.tensor.tensor import Tensor
 
 _FORMS = (
@@ -179,7 +180,7 @@ def _parts(batch: BatchTensor) -> tuple[list[Any], Any]:
 def _of_parts(parts: list[Any], is_fixed: Any) -> Any:
     data, *rest = parts
     made = BatchTensor.__new__(BatchTensor)
-    lengths = iter([n.numpy() if isinstance(n, Tensor) and isinstance(n._data, np.ndarray) else n for n in rest])
+    lengths = iter([n.numpy() if isinstance(n, Tensor) and is_dense(n) else n for n in rest])
     made.data, made._lengths = data, tuple([None if fixed else next(lengths) for fixed in is_fixed])
     if isinstance(data, Tensor):
         found = sized(data, made._lengths)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.tensor.dense import is_dense
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
@@ -32,10 +33,10 @@ _PLAIN = {int, float, bool, str}
 
 def _key(value: Any, grad: bool) -> Any:
     if isinstance(value, Tensor):
+        if not is_dense(value) or (type(value) is not Tensor and not value._is_param):
+            return _NONE  # without bytes, or of a class with a will of its own
         data = value._data
-        if type(value) is not Tensor and not value._is_param:
-            return _NONE  # a class with a will of its own
-        return (data.dtype, data.ndim, grad and value.requires_grad) if type(data) is np.ndarray else _NONE
+        return data.dtype, data.ndim, grad and value.requires_grad
     if type(value) is list and len(kinds := set(map(type, value))) == 1 and kinds <= _PLAIN:
         return list, kinds.pop()
     if isinstance(value, (list, tuple)):

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-import numpy as np
-
 import weft.lazy.config as config
 from weft.functionalizer.memory_format import order_like
 from weft.functionalizer.views import refuse_repeated, show
@@ -26,11 +24,11 @@ from weft.runtime.storage import Storage, root_of
 from weft.support.errors import Unsupported
 from weft.support.handlers import is_watched
 from weft.tensor.backend import DENSE_RANK, Args
+from weft.tensor.dense import is_dense
 from weft.tensor.modes import Floor, floor, modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import view_of
 
-ndarray = np.ndarray
 _NUMBERS = frozenset((int, float, bool))
 
 
@@ -62,7 +60,7 @@ class SplitFloor(Floor):
         where: SplitDevice = self.backend.where
         if type(tensor._data) is SplitPayload and tensor._data.waits:
             where.cut_for(what)
-        elif type(tensor._data) is ndarray:
+        elif is_dense(tensor):
             home = where.homes.get(id(root_of(tensor._data)))
             if home is not None and not home.is_lent:
                 where.cut_for(what)
@@ -71,7 +69,7 @@ class SplitFloor(Floor):
     def beside(self, tensors: Sequence[Any], what: str) -> Iterator[None]:
         where: SplitDevice = self.backend.where
         for tensor in tensors:
-            if type(tensor._data) is ndarray:
+            if is_dense(tensor):
                 if id(root_of(tensor._data)) in where.homes:
                     where.cut_for(what)
             else:
@@ -129,7 +127,7 @@ class Split(Lazy):
     def _operand(self, op: Op, value: Any) -> Any:
         """An argument as the trace takes it."""
         if isinstance(value, Tensor):
-            if type(value._data) is ndarray:
+            if is_dense(value):
                 home = self.where.homes.get(id(value._data)) or self.where.home_of(value)
                 return home.read(value._data)
             data = value._data
@@ -171,7 +169,7 @@ class Split(Lazy):
 
     def _is_writable(self, tensor: Tensor) -> bool:
         """Whether the memory of a tensor may be written at the cut."""
-        if type(tensor._data) is not ndarray:
+        if not is_dense(tensor):
             return True
         return tensor._data.flags.writeable and not self.where.is_lent(tensor)
 
@@ -185,7 +183,7 @@ class Split(Lazy):
         source, rest = args[0], tuple(args[1:])
         if type(source._data) is SplitPayload and not source._data.waits:
             _plain(source, op.base)
-        if type(source._data) is ndarray:
+        if is_dense(source):
             home = self.where.home_of(source)
             if home.is_lent or (order_in(source._data, home.root) is None and not home.is_written):
                 return DENSE.run(op, args)
@@ -214,7 +212,7 @@ class Split(Lazy):
         if type(target._data) is SplitPayload and not target._data.waits:
             _plain(target, op.base)
         storage = target.storage()
-        if type(target._data) is ndarray:
+        if is_dense(target):
             check_writeable(target._data)
             if self.where.is_lent(target):
                 self._write_now(op, args)
@@ -222,8 +220,7 @@ class Split(Lazy):
         if not op.is_splat:
             refuse_repeated(target.geometry())
         made = self.run(op, args)  # the trace may be cut for it
-        data = target._data
-        payload = self.where.home_of(target).view(data) if type(data) is ndarray else data
+        payload = self.where.home_of(target).view(target._data) if is_dense(target) else target._data
         self.put(target, payload, self._operand(op, made), op.is_splat)
         self.where.note_write(payload.storage)
         if type(storage) is Storage:

@@ -30,10 +30,10 @@ from weft.support.errors import WeftError
 from weft.support.handlers import is_watched
 from weft.support.knobs import knobs
 from weft.support.locations import user_location
+from weft.tensor.dense import is_dense
 from weft.tensor.modes import by_itself
 from weft.tensor.tensor import Tensor
 
-ndarray = np.ndarray
 LONGEST = 1 << 14  # calls that may wait; then the function is cut
 
 
@@ -110,10 +110,10 @@ class SplitDevice(LazyDevice):
 
     def shown(self, tensor: Tensor | LazyPayload) -> SplitPayload | None:
         """What a tensor shows: a plain one that shows a part of memory, or lent memory, is read as it is now."""
-        data = tensor._data if isinstance(tensor, Tensor) else tensor
+        data: Any = tensor._data if isinstance(tensor, Tensor) else tensor
         if type(data) is SplitPayload:
             return data if data.waits and data.storage.device is self else None
-        if type(data) is not ndarray or not isinstance(tensor, Tensor):
+        if not isinstance(tensor, Tensor) or not is_dense(tensor):
             return None
         home = self.homes.get(id(data)) or self.home_of(tensor)
         if data is home.root and home.whole is not None:
@@ -282,7 +282,7 @@ class SplitDevice(LazyDevice):
         return problem
 
     def _is_row_major(self, data: Any) -> bool:
-        return bool(data.flags.c_contiguous) if type(data) is ndarray else data.permuted is False
+        return data.permuted is False if isinstance(data, SplitPayload) else bool(data.flags.c_contiguous)
 
 
 def _own(family: Family, taken: set[int]) -> BaseException | None:

@@ -26,7 +26,6 @@ from weft.types.tensor_type import tensor_type
 if TYPE_CHECKING:
     from weft.lazy.split.device import SplitDevice
 
-ndarray = np.ndarray
 
 
 class Home:

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-import numpy as np
-
 from weft.layers.dense import DENSE
 from weft.layers.walk import inplace, walk_layers
 from weft.lazy.split.device import SplitDevice
 from weft.ops.op import Op
 from weft.runtime.storage import root_of
 from weft.tensor.backend import Args, tensors_in
+from weft.tensor.dense import is_dense
 from weft.tensor.modes import Floor, look_on, modes
 
 _running: list[SplitDevice] = []
@@ -46,7 +45,7 @@ class Onlooker(Floor):
                 where.cut_for(f"{what} in another thread")
 
     def lend(self, tensor: Any, what: str) -> None:
-        if type(tensor._data) is np.ndarray:
+        if is_dense(tensor):
             self.settle(tensor._data, what)
 
     def beside(self, tensors: Sequence[Any], what: str) -> AbstractContextManager[None]:
@@ -54,7 +53,7 @@ class Onlooker(Floor):
 
     def _as_usual(self, function: Callable[[Op, Args], Any], op: Op, args: Args) -> Any:
         for tensor in tensors_in(args):
-            if type(tensor._data) is np.ndarray:
+            if is_dense(tensor):
                 self.settle(tensor._data, op.base)
         with without():
             return function(op, args)

@@ -21,7 +21,6 @@ from weft.tensor.tensor import Tensor
 if TYPE_CHECKING:
     from weft.lazy.split.device import SplitDevice
 
-ndarray = np.ndarray
 _memory: Any = Storage.__dict__["array"]  # the slot: of a storage that waits, it holds what brings the bytes
 
 
@@ -34,10 +33,10 @@ class AwaitedStorage(Storage):
     def array(self) -> Array:  # type: ignore[override]
         """The memory, once it is there."""
         found = _memory.__get__(self)
-        if type(found) is not ndarray:
+        if not isinstance(found, np.ndarray):
             there = found.bring("storage()")
             found = _memory.__get__(self)
-            found = found if type(found) is ndarray else _row_of(there)  # of a place that was not written
+            found = found if isinstance(found, np.ndarray) else _row_of(there)  # of a place that was not written
         return found
 
     @property
@@ -51,19 +50,19 @@ class AwaitedStorage(Storage):
         found = _memory.__get__(self)
         if isinstance(view, SplitPayload):
             return known(view.geometry().offset)
-        place = found if type(found) is ndarray else found.place
+        place = found if isinstance(found, np.ndarray) else found.place
         return 0 if place is None else (address_of(view) - address_of(place)) // int(view.dtype.itemsize)
 
     def is_over(self, root: Array) -> bool:
         """Whether its memory is that of an array; one that waits is none yet."""
         found = _memory.__get__(self)
-        place = found if type(found) is ndarray else found.place
+        place = found if isinstance(found, np.ndarray) else found.place
         return place is not None and root_of(place) is root
 
     def silent_alias(self) -> Storage:
         """The same memory under a version counter of its own."""
         found = _memory.__get__(self)
-        return Storage(found) if type(found) is ndarray else found.owner()
+        return Storage(found) if isinstance(found, np.ndarray) else found.owner()
 
 
 def let_wait(storage: Storage, family: Family) -> None:
@@ -181,7 +180,10 @@ class SplitPayload(LazyPayload):
     def shares_memory(self, other: Any) -> bool:
         if isinstance(other, SplitPayload):
             return other.storage is self.storage
-        return type(other) is ndarray and not self.waits and np.may_share_memory(self.dense("shares_memory"), other)
+        return (
+            isinstance(other, np.ndarray) and not self.waits
+            and np.may_share_memory(self.dense("shares_memory"), other)
+        )
 
     def new_storage(self) -> Storage:  # type: ignore[override]
         return self._storage()
