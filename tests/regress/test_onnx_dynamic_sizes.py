@@ -55,7 +55,10 @@ def centres(x: Tensor):
 
 
 def flat(value: Any) -> list[Any]:
-    return [leaf for v in value for leaf in flat(v)] if isinstance(value, (tuple, list)) else [value.detach().numpy()]
+    """The arrays of a result."""
+    if isinstance(value, (tuple, list)):
+        return [leaf for v in value for leaf in flat(v)]
+    return [value.detach().numpy() if isinstance(value, Tensor) else np.asarray(value)]
 
 
 def check(model: Any, axes: Any, *calls: Any) -> Any:
@@ -67,7 +70,7 @@ def check(model: Any, axes: Any, *calls: Any) -> Any:
     names = [i.name for i in written.graph.input]
     for call in calls:
         expected = flat(model(*call))
-        found = ReferenceEvaluator(written).run(None, {n: t.numpy() for n, t in zip(names, call, strict=True)})
+        found = flat(ReferenceEvaluator(written).run(None, {n: t.numpy() for n, t in zip(names, call, strict=True)}))
         read = flat(weft.onnx.load(written)(*call))
         for a, b, c in zip(expected, found, read, strict=True):
             assert a.shape == b.shape == c.shape and a.dtype == b.dtype == c.dtype

@@ -14,6 +14,7 @@ from weft.jit.program import Program
 from weft.jit.tracing.trace import trace
 from weft.onnx.dependency import helper, onnx
 from weft.onnx.dtypes import element_of
+from weft.onnx.lists import Listed
 from weft.onnx.outputs import Output
 from weft.onnx.program import Exporter
 from weft.onnx.writer import Writer
@@ -156,18 +157,27 @@ class _Export:
 
     # ---- outputs
     def _left(self, value: Any, position: int, names: Sequence[str] | None) -> Any:
+        if isinstance(value, Listed):
+            return self._list_left(value, position, names)
         if not isinstance(value, Output):
             if not isinstance(value, (bool, int, float)):
                 raise Unsupported(f"onnx: the model gives a {type(value).__name__}; ONNX has tensors")
             value = self.writer.number(value)
-        given = names is not None and position < len(names)
-        name = names[position] if given and names is not None else self.writer.name(f"output_{position}")
         self.writer.fresh((value,))
-        self.writer.scopes[-1].nodes.append(helper.make_node("Identity", [value.name], [name]))
+        name = self._output_name(value, position, names)
         dims: list[Any] = [d if type(d) is int else None for d in value.sizes]
         for axis, symbol in self._dynamic(name, value.ndim).items():
             dims[axis] = symbol
         return helper.make_tensor_value_info(name, element_of(value.dtype), dims)
+
+    def _list_left(self, value: Listed, position: int, names: Sequence[str] | None) -> Any:
+        return value.info(self._output_name(value, position, names))
+
+    def _output_name(self, value: Any, position: int, names: Sequence[str] | None) -> str:
+        given = names is not None and position < len(names)
+        name = names[position] if given and names is not None else self.writer.name(f"output_{position}")
+        self.writer.append(helper.make_node("Identity", [value.name], [name]))
+        return name
 
     def _assembled(self, outputs: list[Any]) -> Any:
         nodes = _needed(self.writer.scopes[0].nodes, {o.name for o in outputs})

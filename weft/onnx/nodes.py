@@ -269,6 +269,10 @@ class Nodes:
         """Write a node as it is."""
         self.scopes[-1].nodes.append(node)
 
+    def node_of(self, kind: str, inputs: Sequence[str], names: Sequence[str]) -> Any:
+        """A node without attributes."""
+        return helper.make_node(kind, list(inputs), list(names))
+
     @contextmanager
     def apart(self) -> Iterator[Scope]:
         """Write nodes into a graph of their own."""

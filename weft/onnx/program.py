@@ -15,8 +15,12 @@ from weft.ir.graph import Block, Node, Operand, Value
 from weft.ir.kinds import has_many_results
 from weft.jit.interpreter import found_at
 from weft.jit.program import Program
+from weft.onnx import lists
 from weft.onnx.arithmetic import RULES
-from weft.onnx.blocks import UNSET, Raised, write_if, write_loop
+from weft.onnx.blocks import UNSET, Raised
+from weft.onnx.branches import write_if
+from weft.onnx.lists import Listed
+from weft.onnx.loops import write_loop
 from weft.onnx.outputs import Number, Output, outputs_in
 from weft.onnx.registry import EXPORTS
 from weft.onnx.writer import Writer
@@ -34,13 +38,28 @@ class Exporter:
         self.writer, self.program = writer, program
         self.values: dict[Value, Any] = {}
         self.where: Any = None
+        self.lists: dict[int, tuple[list[Any], Listed]] = {}  # by id: lists that have become sequences of the model
         self.labels: dict[int, str] = {}  # the paths of objects that attributes are read of
 
     def run(self, args: Sequence[Any]) -> Any:
         """The result for these parameters."""
         assert self.program.graph is not None
-        results = self.block(self.program.graph.block, args)
+        results = [self._leaving(r) for r in self.block(self.program.graph.block, args)]
         return results[0] if len(results) == 1 else tuple(results) or None
+
+    def _leaving(self, value: Any) -> Any:
+        """A result, with sequences in place of the lists that have become such."""
+        if isinstance(value, dict):
+            return {k: self._leaving(v) for k, v in value.items()}
+        if isinstance(value, (tuple, list)):
+            found = self.listed(value)
+            return tuple(self._leaving(v) for v in value) if found is None else found
+        return value
+
+    def listed(self, value: Any) -> Listed | None:
+        """The sequence that a list of the program has become."""
+        found = self.lists.get(id(value))
+        return None if found is None else found[1]
 
     def block(self, block: Block, args: Sequence[Any]) -> list[Any]:
         """The results of a block."""
@@ -87,6 +106,8 @@ class Exporter:
             return special(self, node)
         args = tuple(self.read(a) for a in node.args)
         op = node.op
+        if args and self._is_of_sequence(op, args):
+            return lists.write(self, op.schema.base, args)
         if op.host and op.name in EXPORTS and isinstance(args[0], Output):
             return [EXPORTS[op.name](self.writer, *args)]
         if op.writes is not None:
@@ -95,6 +116,13 @@ class Exporter:
         if len(node.outputs) == 1 and not (op.host and has_many_results(op)):
             return [list(found) if isinstance(found, tuple) and op.schema.returns_list else found]
         return list(found) if found is not None else []
+
+    def _is_of_sequence(self, op: Op, args: tuple[Any, ...]) -> bool:
+        """Whether it is about a list whose length, or place, the model finds."""
+        if any(self.listed(a) is not None for a in args):
+            return True
+        return op.host and isinstance(args[0], list) and any(isinstance(a, Number) for a in args[1:2]) and (
+            op.schema.base in lists.BY_PLACE)
 
     def entered(self, value: Any) -> Any:
         """What Python gives, with tensors as constants of the model."""
