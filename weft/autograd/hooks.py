@@ -11,7 +11,7 @@ from typing import Any
 
 from weft.autograd.accumulate import accumulator_of
 from weft.autograd.engine import current_walk
-from weft.autograd.node import RemovableHandle, hooks_of
+from weft.autograd.node import RemovableHandle, add_hook, hooks_of
 from weft.autograd.record import gradient_edge
 from weft.ops.packet import aten
 from weft.support import registry, seams
@@ -38,7 +38,7 @@ def _tensor_hook(tensor: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHand
     hooks = node.tensor_hooks.setdefault(index, OrderedDict())
     if tensor.is_leaf:
         tensor._state().hooks = hooks
-    return _add(hooks, hook)
+    return add_hook(hooks, hook)
 
 
 def _post_accumulate_hook(tensor: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
@@ -50,7 +50,7 @@ def _post_accumulate_hook(tensor: Tensor, hook: Callable[[Tensor], None]) -> Rem
     if state.post_accumulate is None:
         state.post_accumulate = OrderedDict()
     accumulator_of(tensor)
-    return _add(state.post_accumulate, hook)
+    return add_hook(state.post_accumulate, hook)
 
 
 def hooks_on(tensor: Tensor) -> tuple[tuple[int, ...], ...]:
@@ -77,12 +77,6 @@ def _tables(tensor: Tensor) -> tuple[Any, ...]:
         return (None,) * 4
     node = state.accumulate
     return (state.hooks, state.post_accumulate, node and node.pre_hooks, node and node.post_hooks)
-
-
-def _add(hooks: dict[int, Any], hook: Any) -> RemovableHandle:
-    handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook
-    return handle
 
 
 def _retain(tensor: Tensor, _: Any) -> None:

@@ -177,13 +177,13 @@ class Node:
         """Call `hook(grad_inputs, grad_outputs)` after the node ran; a returned tuple replaces grad_inputs."""
         if self.post_hooks is None:
             self.post_hooks = OrderedDict()
-        return _register(self.post_hooks, hook)
+        return add_hook(self.post_hooks, hook)
 
     def register_prehook(self, hook: Hook) -> RemovableHandle:
         """Call `hook(grad_outputs)` before the node runs; a returned tuple replaces them."""
         if self.pre_hooks is None:
             self.pre_hooks = OrderedDict()
-        return _register(self.pre_hooks, hook)
+        return add_hook(self.pre_hooks, hook)
 
     def __call__(self, *grads: Any) -> Any:
         expected = max(1, len(self.metadata_of_inputs))
@@ -196,7 +196,8 @@ class Node:
         return f"<{self.name()} object at {hex(id(self))}>"
 
 
-def _register(hooks: dict[int, Hook], hook: Hook) -> RemovableHandle:
+def add_hook(hooks: dict[int, Any], hook: Any) -> RemovableHandle:
+    """Put a hook into a table; the handle takes it out."""
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
     return handle

@@ -71,7 +71,7 @@ class LazyDevice:
         if value.cell is None:
             with self.trace.lock:
                 if value.cell is None:
-                    metrics.synced(_cause(what), 1)
+                    metrics.synced(cause_of(what), 1)
                     self._compute(*self._and_what_it_needs([value]))
         assert value.cell is not None
         try:
@@ -85,7 +85,7 @@ class LazyDevice:
         with self.trace.lock:
             pending = list({id(v): v for v in values if v.cell is None}.values())
             if pending:
-                metrics.synced(_cause(what), len(pending))
+                metrics.synced(cause_of(what), len(pending))
                 self._compute(*self._and_what_it_needs(pending))
 
     def cut(self, count: bool = True) -> None:
@@ -152,7 +152,7 @@ class LazyDevice:
             while alike := _others_of(found_with(wanted), trace, wanted):  # their sizes are numbers from now on
                 wanted += alike
             sizes = found_with(wanted)
-        places = {_position(value): value for value in wanted}
+        places = {position(value): value for value in wanted}
         order = sorted(places)
         wanted = [places[place] for place in order]
         key = (*order, *[_place_of(size) for size in sizes])
@@ -180,7 +180,7 @@ class LazyDevice:
         writes = tuple([(i, turn) for i, turn, value, _ in spare if value() is None])
         lasting = {turn for _, turn, _, lasts in spare if lasts}
         try:
-            program = plan.program(numbers, writes, lambda: _cause(f"a step of {len(plan.calls)} calls"), lasting)
+            program = plan.program(numbers, writes, lambda: cause_of(f"a step of {len(plan.calls)} calls"), lasting)
         except BaseException as error:  # what the values wait for has gone by now, so that they must come all the same
             try:
                 self._submit(Job(plan.interpreted(numbers, writes), cells, numbers, outputs, sizes))
@@ -221,7 +221,7 @@ class LazyDevice:
         return fresh(self, payload.read(), order_like(source, None))
 
 
-def _position(value: Deferred) -> int:
+def position(value: Deferred) -> int:
     """The place of a value in its trace."""
     assert value.node is not None
     return value.node.position << INDEX_BITS | value.index
@@ -229,7 +229,7 @@ def _position(value: Deferred) -> int:
 
 def _place_of(size: FoundSize) -> tuple[int, int]:
     """What has a size: a call's result, unless that was computed without success."""
-    return (-1 if size.value.node is None else _position(size.value)), size.axis
+    return (-1 if size.value.node is None else position(size.value)), size.axis
 
 
 def _hangs_on_failure(trace: Trace, value: Deferred) -> bool:
@@ -282,6 +282,7 @@ def _earlier_values(
     return found
 
 
-def _cause(what: str) -> str:
+def cause_of(what: str) -> str:
+    """What happens, with the user's line in front."""
     where = user_location(3)
     return what if where is None else f"{where}: {what}"

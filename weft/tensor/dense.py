@@ -11,7 +11,6 @@ from weft.ops.compute import element_strides
 from weft.ops.geometry import Geometry, reach
 from weft.runtime.moving import Move
 from weft.runtime.storage import Storage
-from weft.support.errors import StateError
 from weft.tensor.freed import FreedPayload
 from weft.tensor.modes import floor, modes
 from weft.tensor.payload import Payload
@@ -67,12 +66,6 @@ class DensePayload(Payload):
 
     def is_contiguous(self) -> bool:
         return bool(self.array.flags.c_contiguous)
-
-    def item(self) -> Any:
-        array = self.materialize("item()")
-        if array.size != 1:
-            raise StateError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
-        return array.item() if array.dtype.kind != "V" else float(array.reshape(()))
 
     def materialize(self, what: str) -> Array:
         if modes.special is not None:

@@ -24,7 +24,8 @@ from weft.types.tensor_type import TensorType, tensor_type
 OPTIONS = "ScalarType? dtype=None, Device? device=None"
 
 
-def _checked(name: str, size: Sequence[Dim]) -> tuple[Dim, ...]:
+def checked_size(name: str, size: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The sizes of a new tensor. Raises ShapeError if one is negative."""
     shape_env.refuse_negative(
         size, lambda: ShapeError(f"{name}: Trying to create tensor with negative dimension: {dims_text(size)}")
     )
@@ -45,7 +46,7 @@ def _constant(name: str, words: str, make: Callable[..., Any], fill: int) -> Op:
     return define(
         f"aten::{name}(int[] size, *, {OPTIONS}) -> Tensor",
         f"A tensor of the given size, {words}.",
-        type=lambda size, dtype, device: tensor_type(or_default(dtype), _checked(name, size), device or "cpu"),
+        type=lambda size, dtype, device: tensor_type(or_default(dtype), checked_size(name, size), device or "cpu"),
         kernel=lambda size, dtype, device: make(size, or_default(dtype).numpy),
         vjp=NOT_DIFFERENTIABLE,
         public=("weft",),
@@ -63,7 +64,7 @@ empty = _constant("empty", "its elements not to be relied on (they are 0)", np.z
 def _full_type(size: Sequence[Dim], value: Any, dtype: DType | None, device: Any) -> TensorType:
     kind = dtype_of_number(value, dtype)
     check_fits(value, kind)
-    return tensor_type(kind, _checked("full", size), device or "cpu")
+    return tensor_type(kind, checked_size("full", size), device or "cpu")
 
 
 full = define(
@@ -108,7 +109,7 @@ def _like(name: str, words: str, make: Callable[..., Any], fill: str = "") -> No
         f"aten::new_{name}(Tensor self, int[] size{value}, *, {OPTIONS}) -> Tensor",
         f"A tensor of the given size and (unless given) self's dtype, {words}.",
         type=lambda self, size, *rest: tensor_type(
-            _holding(rest[:-2], rest[-2] or self.dtype), _checked(f"new_{name}", size), self.device
+            _holding(rest[:-2], rest[-2] or self.dtype), checked_size(f"new_{name}", size), self.device
         ),
         decompose=lambda self, size, *rest: make(size, *rest[:-2], dtype=rest[-2] or self.dtype),
         vjp=NOT_DIFFERENTIABLE,
@@ -272,7 +273,7 @@ def _empty_strided(size: Sequence[Dim], stride: Sequence[Dim], dtype: DType | No
     """A storage that the farthest element just fits in, shown with these strides."""
     if len(size) != len(stride):
         raise ShapeError(f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})")
-    dims = _checked("empty_strided", size)
+    dims = checked_size("empty_strided", size)
     reach: Dim = 1
     for d, s in zip(dims, stride, strict=True):
         reach = reach + (d - 1) * s
@@ -316,7 +317,7 @@ def _eye(rows: Dim, columns: Dim, dtype: DType | None) -> Any:
 
 
 def _eye_type(rows: Dim, columns: Dim, dtype: DType | None, device: str | None) -> TensorType:
-    return tensor_type(or_default(dtype), _checked("eye", (rows, columns)), device or "cpu")
+    return tensor_type(or_default(dtype), checked_size("eye", (rows, columns)), device or "cpu")
 
 
 eye = define(

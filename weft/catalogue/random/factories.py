@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft.catalogue.random.draws as draws
+from weft.catalogue.creation.factories import checked_size
 from weft.ops.op import NOT_DIFFERENTIABLE, Op, define
 from weft.ops.packet import aten
-from weft.ops.rules import Pointwise, dims_text
+from weft.ops.rules import Pointwise
 from weft.ops.schema import parse_schema
 from weft.runtime.generator import Generator, default_generator
-from weft.support.errors import NotForDType, ShapeError, StateError
+from weft.support.errors import NotForDType, StateError
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -116,13 +117,6 @@ def _integers(size: Sequence[Dim], low: Any, high: Any, dtype: DType, generator:
 # ---- public factories
 OPTIONS = "ScalarType? dtype=None, Device? device=None, Generator? generator=None"
 _LIKE = "ScalarType? dtype=None, Device? device=None, MemoryFormat? memory_format=None, Generator? generator=None"
-
-
-def checked_size(name: str, size: Sequence[Dim]) -> Dims:
-    shape_env.refuse_negative(
-        size, lambda: ShapeError(f"{name}: Trying to create tensor with negative dimension: {dims_text(size)}")
-    )
-    return tuple(size)
 
 
 def _factory(name: str, words: str, make: Callable[..., Any]) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.catalogue.creation.factories import checked_size
 from weft.catalogue.pointwise.arithmetic import add
 from weft.catalogue.random.factories import (
     OPTIONS,
-    checked_size,
     fills,
     float_dtype,
     normal_values,

@@ -20,6 +20,12 @@ EXIT, RESULT = "$exit", "$result"  # names that no program has: how the block is
 STAYS, CONTINUES, BREAKS, RETURNS = range(4)
 
 
+def exit_of(scope: Scope) -> Operand:
+    """How the statements so far leave a block: one of the four numbers, or a value of the graph that is one."""
+    found = scope.find(EXIT)
+    return found.operand if isinstance(found, Simple) else STAYS
+
+
 @dataclass
 class Branch:
     """A block that has been compiled: its builder, its names, and whether the code behind it is reached from it."""
@@ -28,15 +34,10 @@ class Branch:
     scope: Scope
     left_before: int = STAYS  # it stands for having left in this way before
 
-    def exit(self) -> Operand:
-        """How it is left: one of the four numbers, or a value of the graph that is one."""
-        found = self.scope.find(EXIT)
-        return found.operand if isinstance(found, Simple) else STAYS
-
     @property
     def leaves(self) -> int:
         """How it surely leaves, or STAYS."""
-        found = self.exit()
+        found = exit_of(self.scope)
         return self.left_before or (STAYS if isinstance(found, Value) else int(found))
 
 
@@ -178,7 +179,7 @@ def _joined_name(
     if name == EXIT:
         if all(b.leaves == RETURNS for b in branches):  # one of them because it was left before
             return constant(RETURNS, INT)
-        first, second = (b.exit() for b in branches)
+        first, second = (exit_of(b.scope) for b in branches)
         return constant(first, INT) if not isinstance(first, Value) and first is second else (INT, first, second)
     found = [b.scope.find(name) for b in branches]
     for i, b in enumerate(branches):

@@ -13,12 +13,12 @@ from typing import Any
 from weft.ir.graph import Operand, Value
 from weft.jit.annotations import written
 from weft.jit.frontend.assignments import assign_target
-from weft.jit.frontend.branches import BREAKS, CONTINUES, EXIT, RESULT, RETURNS, STAYS, blank, branch, join
+from weft.jit.frontend.branches import BREAKS, CONTINUES, EXIT, RESULT, RETURNS, STAYS, blank, branch, exit_of, join
 from weft.jit.frontend.conditions import Condition, condition, refine
 from weft.jit.frontend.context import Context, executes
 from weft.jit.frontend.exits import assigned_names, last_assignment, leaves_with
 from weft.jit.frontend.iterables import ENDLESS, iterable
-from weft.jit.frontend.statements import exit_of, run
+from weft.jit.frontend.statements import run
 from weft.jit.frontend.values import Simple, SugaredValue, TupleValue, Undefined, constant
 from weft.types.tensor_type import ANY, BOOL, INT, Type
 
@@ -199,7 +199,7 @@ def _result_before(ctx: Context) -> Operand:
 
 def _next(ctx: Context, node: ast.AST, test: ast.expr | None) -> Operand:
     """Whether another step follows."""
-    left = exit_of(ctx)
+    left = exit_of(ctx.scope)
     if not isinstance(left, Value):
         if left in (BREAKS, RETURNS):
             return False
@@ -232,7 +232,7 @@ def _left(ctx: Context, node: ast.AST, c: Carried) -> Operand:
 
 
 def _has_returned(ctx: Context, node: ast.AST) -> Operand:
-    left = exit_of(ctx)
+    left = exit_of(ctx.scope)
     if not isinstance(left, Value):
         return left == RETURNS
     return ctx.prim("eq", node, Simple(left, INT), constant(RETURNS, INT)).operand
@@ -258,7 +258,7 @@ def _leave_names(
 
 def _exit_by(ctx: Context, node: ast.AST, returned: Simple) -> None:
     """Behind a loop that may have returned."""
-    left = exit_of(ctx)
+    left = exit_of(ctx.scope)
     assert left == STAYS, "a loop is not reached where something has left"
     with ctx.block() as inner:
         yes = inner.block((RETURNS,))
@@ -283,7 +283,7 @@ def _step(ctx: Context, node: ast.For, items: list[SugaredValue]) -> None:
     run(ctx, node.body)
     ctx.loops -= 1
     _forget(ctx, node, CONTINUES)
-    left = exit_of(ctx)
+    left = exit_of(ctx.scope)
     if not isinstance(left, Value):
         if left == STAYS:
             _step(ctx, node, items[1:])
@@ -303,7 +303,7 @@ def _step(ctx: Context, node: ast.For, items: list[SugaredValue]) -> None:
 
 def _forget(ctx: Context, node: ast.AST, how: int) -> None:
     """What was left by `how` goes on here."""
-    left = exit_of(ctx)
+    left = exit_of(ctx.scope)
     if not isinstance(left, Value):
         if left == how:
             ctx.scope.assign(EXIT, constant(STAYS, INT))

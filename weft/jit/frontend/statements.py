@@ -12,7 +12,7 @@ from weft.ir.graph import Value
 from weft.jit.annotations import written
 from weft.jit.frontend.advice import converting, instead_of
 from weft.jit.frontend.assignments import assign_target
-from weft.jit.frontend.branches import BREAKS, EXIT, RESULT, RETURNS, STAYS, branch, join
+from weft.jit.frontend.branches import BREAKS, EXIT, RESULT, RETURNS, STAYS, branch, exit_of, join
 from weft.jit.frontend.classes.script_classes import description_of_value, magic_or_refuse
 from weft.jit.frontend.conditions import condition, refine
 from weft.jit.frontend.context import STATEMENTS, Context, executes
@@ -28,17 +28,11 @@ def run(ctx: Context, body: Sequence[ast.stmt]) -> None:
         if isinstance(statement, ast.If) and rest and may_leave(statement):
             return _with_rest(ctx, statement, rest)
         _statement(ctx, statement)
-        left = exit_of(ctx)
+        left = exit_of(ctx.scope)
         if isinstance(left, Value):
             return guarded(ctx, statement, rest)
         if left != STAYS:
             return
-
-
-def exit_of(ctx: Context) -> object:
-    """How the statements so far leave: one of the four numbers, or a value of the graph that is one."""
-    found = ctx.scope.find(EXIT)
-    return found.operand if isinstance(found, Simple) else STAYS
 
 
 def _statement(ctx: Context, node: ast.stmt) -> None:
@@ -56,7 +50,7 @@ def _with_rest(ctx: Context, node: ast.If, rest: Sequence[ast.stmt]) -> None:
             ctx, node, [*node.body, *([] if first else rest)], [*node.orelse, *(rest if first else [])]
         )
     choose_statements(ctx, node, node.body, node.orelse)
-    left = exit_of(ctx)
+    left = exit_of(ctx.scope)
     if isinstance(left, Value):
         guarded(ctx, node, rest)
     elif left == STAYS:

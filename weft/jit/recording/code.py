@@ -13,12 +13,11 @@ from weft.jit.object_steps import Registers, Step, setting
 from weft.jit.recording.branches import choose_when_run
 from weft.jit.recording.effects import raise_when_run
 from weft.jit.recording.loops import WhenRun
-from weft.jit.recording.operators import recorded, refuse_in_block, writes_or_shows
+from weft.jit.recording.operators import is_symbolic, recorded, refuse_in_block, writes_or_shows
 from weft.jit.recording.rows import settle
 from weft.jit.recording.values import UNSET, Asked, NotRecorded, RunTime, is_open
 from weft.ops.op import OPS
 from weft.support.locations import Location
-from weft.tensor.tensor import Tensor
 from weft.types.sym import SymInt
 
 _NOTHING = OPS["prim::Uninitialized"]
@@ -115,7 +114,7 @@ class RecordingCode(Code):
         def repeat(registers: Registers) -> None:
             trip, going, values = read(registers)
             seen = [trip, going, *values, *(registers[place] for place in outer)]
-            if not any(is_open(v) or _is_symbolic(v) for v in seen):
+            if not any(is_open(v) or is_symbolic(v) for v in seen):
                 return in_python(registers)  # what is known now is computed now
             is_short = type(trip) is int and steps_surely and trip <= UNROLLED
             if going is False or (type(trip) is int and trip <= 0) or is_short:
@@ -141,10 +140,6 @@ class RecordingCode(Code):
             return None
 
         return repeat
-
-
-def _is_symbolic(value: Any) -> bool:
-    return isinstance(value, Tensor) and not value._data.has_bytes
 
 
 def at_its_line(step: Step, where: Location | None) -> Step:

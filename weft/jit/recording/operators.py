@@ -87,12 +87,12 @@ def _recorded(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
     if op in (_GET, _SET):
         return lambda self, *rest: function(self, *map(_as_index, rest))
     if op is _ITEM:
-        return lambda a: _item(a) if _is_symbolic(a) else function(a)
+        return lambda a: _item(a) if is_symbolic(a) else function(a)
     if op in (_ELEMENT, _SET_ELEMENT):
         return _at_place(op, function)
     body = NATIVE.get(op)
     if op in _OF_TENSORS:
-        return lambda a: body(NUMBERS, a) if _is_symbolic(a) or type(a) is RunTime else function(a)  # type: ignore[misc]
+        return lambda a: body(NUMBERS, a) if is_symbolic(a) or type(a) is RunTime else function(a)  # type: ignore[misc]
     if op in _COMPARISONS:
         return lambda a, b: _compared(op, function, a, b)
     if op is _RANGE:
@@ -135,7 +135,8 @@ def _is_run_time(value: Any) -> bool:
     return type(value) is RunTime or any(map(_is_run_time, parts_of(value) or ()))
 
 
-def _is_symbolic(value: Any) -> bool:
+def is_symbolic(value: Any) -> bool:
+    """Whether it is a tensor whose value only the run knows."""
     return isinstance(value, Tensor) and not value._data.has_bytes
 
 

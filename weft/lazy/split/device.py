@@ -14,7 +14,7 @@ import numpy as np
 import weft.lazy.metrics as metrics
 from weft.functionalizer.storage import Order
 from weft.lazy.backend import Lazy
-from weft.lazy.device import LazyDevice
+from weft.lazy.device import LazyDevice, cause_of, position
 from weft.lazy.payload import LazyPayload
 from weft.lazy.programs import Plan, Specialized
 from weft.lazy.recorded import Recorded
@@ -22,14 +22,12 @@ from weft.lazy.rules import Rules
 from weft.lazy.split.failures import Repeated, Written
 from weft.lazy.split.memory import Home, is_lent, order_in
 from weft.lazy.split.payload import Family, ReadOnce, SplitPayload
-from weft.lazy.trace import INDEX_BITS
 from weft.lazy.values import Array, Cell, Deferred, Node, computed
 from weft.ops.layout import ordered
 from weft.runtime.storage import root_of
 from weft.support.errors import WeftError
 from weft.support.handlers import is_watched
 from weft.support.knobs import knobs
-from weft.support.locations import user_location
 from weft.tensor.dense import is_dense
 from weft.tensor.modes import by_itself
 from weft.tensor.tensor import Tensor
@@ -45,7 +43,7 @@ class Cuts:
 
     def note(self, what: str) -> str:
         """One more cut, by the user's line that is running."""
-        cause = _cause(what)
+        cause = cause_of(what)
         self.found[cause] += 1
         return cause
 
@@ -66,17 +64,6 @@ class ProgramRun:
         for value, result in zip(self.wanted, self.program.run(self.arrays, self.numbers), strict=True):
             assert value.cell is not None
             value.cell.array = result
-
-
-def position(value: Deferred) -> int:
-    """The place of a value in its trace."""
-    assert value.node is not None
-    return value.node.position << INDEX_BITS | value.index
-
-
-def _cause(what: str) -> str:
-    where = user_location(3)
-    return what if where is None else f"{where}: {what}"
 
 
 class SplitDevice(LazyDevice):
@@ -222,7 +209,7 @@ class SplitDevice(LazyDevice):
         numbers = [d for turn in plan.inputs for d in trace.inputs[turn].dims] + plan.numbers(trace)
         arrays = [trace.inputs[turn].read() for turn in plan.inputs]
         writes = self._overwritten(plan, wanted, homes)
-        program = plan.program(numbers, writes, lambda: _cause(f"a step of {len(plan.calls)} calls"))
+        program = plan.program(numbers, writes, lambda: cause_of(f"a step of {len(plan.calls)} calls"))
         run = ProgramRun(program, arrays, numbers, wanted, trace.nodes)
         trace.restart()
         return run

@@ -15,6 +15,7 @@ from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
 from weft.passes.scripted.aliases import Aliases
 from weft.passes.scripted.entries import TENSOR_GETITEM, TENSOR_PUT, TENSOR_SETITEM
+from weft.passes.scripted.memory import writes_tensor
 from weft.passes.scripted.rewrite import Emitter
 from weft.types.tensor_type import TENSOR, TensorType
 
@@ -26,16 +27,12 @@ def functionalize(graph: Graph) -> Graph:
 
     Raises StateError for a write to a parameter, or to what may be seen through another value.
     """
-    if not any(_writes(n) for n in graph.walk()):
+    if not any(writes_tensor(n) for n in graph.walk()):
         return graph
     aliases = Aliases(graph)
     aliases.refuse_what_is_shared()
     walk = _Walk(aliases)
     return Graph(graph.name, walk.block(graph.block, _State(), [])[0], graph.env, graph.writes)
-
-
-def _writes(node: Node) -> bool:
-    return node.op.writes is not None or node.op is TENSOR_SETITEM
 
 
 @dataclass
@@ -110,7 +107,7 @@ class _Walk:
 
     # ---- nodes
     def _node(self, emitter: Emitter, node: Node, state: _State) -> None:
-        if _writes(node):
+        if writes_tensor(node):
             return self._write(emitter, node, state)
         if node.op is IF:
             return self._if(emitter, node, state)

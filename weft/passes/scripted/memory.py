@@ -191,7 +191,7 @@ class Memory:
         if not _is_writer(node):
             return ()
         target = node.args[0] if node.args else None
-        if isinstance(target, Value) and (_writes_tensor(node) or isinstance(target.type, (ListType, DictType))):
+        if isinstance(target, Value) and (writes_tensor(node) or isinstance(target.type, (ListType, DictType))):
             return self._own(target)
         outside = (self._outside,) if node.op in CALLS else ()
         return tuple(c for v in (*_writable(node.args), *outside) for c in self._both(v))
@@ -211,13 +211,13 @@ def _makes_new_list(node: Node) -> bool:
 
 def writes_anything(node: Node) -> bool:
     """Whether what a node does cannot be told from its arguments: a mode that is switched, gradients that are kept."""
-    if not _is_writer(node) or _writes_tensor(node):
+    if not _is_writer(node) or writes_tensor(node):
         return False
     first = node.args[0] if node.args else None
     return not _writable(node.args) or (node.op.host and isinstance(first, Value) and _is_tensor(first.type))
 
 
-def _writes_tensor(node: Node) -> bool:
+def writes_tensor(node: Node) -> bool:
     """Whether a node writes to the memory of its first argument."""
     return node.op.writes is not None or node.op is TENSOR_SETITEM
 

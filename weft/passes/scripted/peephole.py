@@ -78,12 +78,6 @@ def _enter(*operators: Packet) -> Callable[[Rule], Rule]:
 
 
 # ---- operators on tensors
-@_enter(aten.t)
-def _twice_transposed(node: Node) -> Operand:
-    made = _maker(node.args[0])
-    return made.args[0] if made is not None and made.op is node.op else _UNCHANGED
-
-
 @_enter(aten.type_as)
 def _as_it_is(node: Node) -> Operand:
     """`x.type_as(y)` of one known dtype is x itself."""
@@ -191,8 +185,9 @@ def _is_cast(node: Node) -> Operand:
     return source if isinstance(source, Value) and source.type is node.output.type else _UNCHANGED
 
 
+@_enter(aten.t)
 def _twice(node: Node) -> Operand:
-    """What is undone by doing it again: `not not a`, `-(-a)`."""
+    """What is undone by doing it again: `not not a`, `-(-a)`, `x.t().t()`."""
     made = _maker(node.args[0])
     return made.args[0] if made is not None and made.op is node.op else _UNCHANGED
 
