@@ -71,6 +71,18 @@ def test_nothing_else_is_asked():
     assert not found, "\n".join(found)
 
 
+def test_nobody_else_takes_a_capture_apart():
+    """Front ends that record blocks of their own ask weft/compile/blocks/front_ends.py."""
+    inner = ("weft.compile.capture.capture", "weft.compile.capture.recorder", "weft.compile.capture.tensors")
+    found = []
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [a.name for a in node.names] if isinstance(node, (ast.Import, ast.ImportFrom)) else []
+            if "active_capture" in names or getattr(node, "module", None) in inner or set(names) & set(inner):
+                found.append(f"{path.relative_to(ROOT.parent)}:{node.lineno}")
+    assert not found, "\n".join(found)
+
+
 def test_everything_offered_is_asked():
     """What nobody asks for is no part of the protocol."""
     inside = {f"{group}.{member}" for group, kind in GROUPS.items() for member in members(kind)}

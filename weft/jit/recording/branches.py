@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from weft.compile.blocks.branches import choose
-from weft.compile.blocks.control import record_branches
+import weft.compile.blocks.front_ends as blocks
 from weft.compile.blocks.memory import end_of
 from weft.compile.blocks.recorded import Recorded
-from weft.compile.capture.backend import active_capture
 from weft.ir.graph import Block
 from weft.jit.recording.containers import Container, OpenBlock, containers
 from weft.jit.recording.values import (
@@ -41,23 +39,21 @@ def choose_when_run(test: RunTime, arms: Arms, where: Location | None) -> list[A
     """The results of a branch whose condition is only known when the program runs; what its blocks write to lists and
     dicts around them is written. Raises NotRecorded.
     """
-    capture = active_capture()
-    assert capture is not None
     made = [_Arm(run) for run in arms]
     try:
-        blocks = record_branches(capture, [arm.record for arm in made])
+        found = blocks.record_branches([arm.record for arm in made])
     except WeftError as error:
         raise refusal("a branch", error) from error
-    joint = _Joint(made, blocks)
+    joint = _Joint(made, found)
     values = [joint.of(a, b) for a, b in zip(made[0].values, made[1].values, strict=True)]
     written = _written(made)
     contents = [(c, [joint.of(a, b) for a, b in zip(*both, strict=True)], model) for c, both, model in written]
     picks = [p for p in joint.picks if p.operands is not None]
-    branches = tuple([_with_results(blocks[i], [p.part(i) for p in picks]) for i in (0, 1)])
-    found = choose(capture, number_tensor(test), branches, [p.order for p in picks], where)  # type: ignore[arg-type]
-    for pick, tensor in zip(picks, found, strict=True):
+    branches = tuple([_with_results(found[i], [p.part(i) for p in picks]) for i in (0, 1)])
+    chosen = blocks.choose(number_tensor(test), branches, [p.order for p in picks], where)  # type: ignore[arg-type]
+    for pick, tensor in zip(picks, chosen, strict=True):
         for outer in pick.outer:
-            capture.tensors.payload_of(tensor).storage.may_be(capture.tensors.payload_of(outer).storage)
+            blocks.may_share(tensor, outer)
         pick.value = tensor if pick.kind is None else RunTime(tensor, pick.kind, pick.options)
     for container, elements, model in contents:
         containers().replace(container, remade(model, [make() for make in elements]))
@@ -141,8 +137,8 @@ def _model(value: Any) -> Any:
 class _Joint:
     """What stands for what two branches give. picks: the values of which the program chooses one."""
 
-    def __init__(self, arms: Sequence[_Arm], blocks: Sequence[Recorded]) -> None:
-        self.arms, self.blocks = arms, blocks
+    def __init__(self, arms: Sequence[_Arm], recorded: Sequence[Recorded]) -> None:
+        self.arms, self.recorded = arms, recorded
         self.picks: list[_Pick] = []
         self.made: dict[tuple[int, int], Container] = {}
 
@@ -157,7 +153,7 @@ class _Joint:
         elif not _fit(a, b):
             raise NotRecorded("the branches give different structures")
         if a.parts is None or b.parts is None:
-            pick = _pick(a, b, self.blocks)
+            pick = _pick(a, b, self.recorded)
             self.picks.append(pick)
             return lambda: pick.value
         elements = [self.of(x, y) for x, y in zip(a.parts, b.parts, strict=True)]
@@ -204,7 +200,7 @@ class _Pick:
         return self.operands[arm]
 
 
-def _pick(a: _Part, b: _Part, blocks: Sequence[Recorded]) -> _Pick:
+def _pick(a: _Part, b: _Part, arms: Sequence[Recorded]) -> _Pick:
     known = [part for part in (a, b) if part.value is not UNSET]
     kinds = [kind_of(part.value) for part in known]
     if any(k is not kinds[0] for k in kinds):
@@ -212,22 +208,15 @@ def _pick(a: _Part, b: _Part, blocks: Sequence[Recorded]) -> _Pick:
     for part in known:
         if not isinstance(part.value, Tensor) and not is_number(part.value):
             raise NotRecorded(f"a value of type {type(part.value).__name__} hangs on a branch")
-    parts = [_operand(part, known[0], block) for part, block in zip((a, b), blocks, strict=True)]
+    parts = [_operand(part, known[0], block) for part, block in zip((a, b), arms, strict=True)]
     types = [p[0].type for p in parts]
     if not same_type(*types):
         raise NotRecorded(f"the branches give {types[0]} and {types[1]}")
-    capture = active_capture()
-    assert capture is not None
-    orders = [capture.tensors.order_of(part.value) for part in (a, b)]
+    orders = [blocks.order_of(part.value) for part in (a, b)]
     order = orders[0] if orders[0] == orders[1] else None
     pick = _Pick(operands=(parts[0], parts[1]), order=order, kind=kinds[0], options=_either([p.value for p in known]))
-    pick.outer = [p.value for p in known if isinstance(p.value, Tensor) and _is_from_outside(capture, p.value)]
+    pick.outer = [p.value for p in known if isinstance(p.value, Tensor) and blocks.is_from_outside(p.value)]
     return pick
-
-
-def _is_from_outside(capture: Any, tensor: Tensor) -> bool:
-    """Whether its memory was there before the branch."""
-    return bool(capture.tensors.payload_of(tensor).storage.depth <= capture.recorder.depth)
 
 
 def _either(values: Sequence[Any]) -> tuple[Any, ...] | None:
@@ -249,12 +238,10 @@ def _operand(part: _Part, known: _Part, block: Recorded) -> tuple[Any, Any]:
     """The operand, and where its gradient flows."""
     if part.at >= 0:
         return block.results[part.at], block.ends[part.at]
-    capture = active_capture()
-    assert capture is not None
     if part.value is UNSET:
-        return capture.tensors.operand(nothing_like(known.value)), None
+        return blocks.operand(nothing_like(known.value)), None
     tensor = part.value if isinstance(part.value, Tensor) else number_tensor(part.value)
-    return capture.tensors.operand(tensor), end_of(tensor)
+    return blocks.operand(tensor), end_of(tensor)
 
 
 def _with_results(block: Recorded, parts: Sequence[tuple[Any, Any]]) -> Recorded:

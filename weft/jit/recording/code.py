@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.compile.capture.backend import active_capture
+import weft.compile.blocks.front_ends as blocks
 from weft.ir.graph import Node
 from weft.ir.structure import IF, LOOP
 from weft.jit.interpreter import Code
@@ -18,6 +18,7 @@ from weft.jit.recording.rows import settle
 from weft.jit.recording.values import UNSET, Asked, NotRecorded, RunTime, is_open
 from weft.ops.op import OPS
 from weft.support.locations import Location
+from weft.tensor.modes import modes
 from weft.types.sym import SymInt
 
 _NOTHING = OPS["prim::Uninitialized"]
@@ -60,8 +61,7 @@ class RecordingCode(Code):
         read, where = self.reader(node.args), node.where
 
         def raise_then(registers: Registers) -> None:
-            capture = active_capture()
-            if capture is None or not capture.recorder.depth:
+            if not blocks.is_in_block():
                 return step(registers)
             text, kind = read(registers)
             return raise_when_run(text, kind, where)
@@ -148,10 +148,9 @@ def at_its_line(step: Step, where: Location | None) -> Step:
         return step
 
     def run(registers: Registers) -> None:
-        capture = active_capture()
-        if capture is None:
+        if modes.capture is None:
             return step(registers)
-        with capture.recorder.at_line(where):
+        with blocks.at_line(where):
             return step(registers)
 
     return run

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from weft.compile.capture.backend import active_capture
-from weft.compile.capture.capture import Capture
 from weft.jit.recording.values import NotRecorded
+from weft.tensor.modes import modes
 
 Container = Any  # a list or dict of the program's
 _EITHER = "a list or dict is written to that may be one of two, as a branch or loop has it; write to a copy of it"
@@ -121,13 +120,12 @@ class Containers:
         return found
 
 
-_OF: WeakKeyDictionary[Capture, Containers] = WeakKeyDictionary()
+_OF: WeakKeyDictionary[Any, Containers] = WeakKeyDictionary()
 
 
 def containers() -> Containers:
     """Those of the capture that is active."""
-    capture = active_capture()
-    assert capture is not None
+    capture = modes.capture
     found = _OF.get(capture)
     if found is None:
         found = _OF[capture] = Containers()

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import weft
-from weft.compile.blocks.loops import repeat
-from weft.compile.capture.backend import active_capture
-from weft.compile.numbers.random_state import places
-from weft.ir.builder import Builder, Handle
+import weft.compile.blocks.front_ends as blocks
+from weft.ir.builder import Builder
 from weft.ir.graph import Value
 from weft.jit.recording.containers import Container, OpenBlock, containers
 from weft.jit.recording.rows import Rows
@@ -43,7 +41,6 @@ from weft.types.tensor_type import BOOL, INT
 
 LONGEST = 4096  # steps for each of which a row is kept; a longer loop counts its own
 Body = Callable[[Any, Sequence[Any]], tuple[Any, list[Any]]]  # of a step: whether to go on, and what is carried on
-Step = Callable[[Tensor, Sequence[Tensor]], tuple[Any, list[Tensor], list[Tensor]]]  # and what it stacks, as tensors
 
 
 @dataclass(eq=False)
@@ -129,25 +126,22 @@ class _Loop:
 
     # ---- the whole
     def _counted(self, trip: Any, going: Any) -> tuple[Sequence[Tensor], Sequence[Tensor], Any]:
-        capture = active_capture()
-        assert capture is not None
-        drawn = places(capture.random)
-        types = [capture.tensors.operand(t).type for t in self.begin]
+        drawn = blocks.drawn()
+        types = [blocks.operand(t).type for t in self.begin]
         is_found = isinstance(trip, Tensor)
 
         def body(inner: Builder, index: Value, carried: list[Tensor], slices: list[Tensor]) -> Any:
-            place = capture.tensors.fresh(aten.full((), Handle(index, inner), dtype=dt.int64).value)
-            following, found, rows = self.step(place, carried)
+            following, found, rows = self.step(blocks.step_number(inner, index), carried)
             for kind, tensor in zip(types, found, strict=True):
-                _check(kind, capture.tensors.operand(tensor).type)
+                _check(kind, blocks.operand(tensor).type)
             if self.grown and not is_found and following is not True:
                 raise NotRecorded("a loop that may end early puts elements at the end of a list")
             return True if following is True or is_found else _tensor(following), found, rows
 
         first = going if going is True else _tensor(going)
         steps = _not_negative(trip)
-        found = repeat(capture, steps, first, list(self.begin), (), False, body, where=self.given.where)
-        if places(capture.random) != drawn:
+        found = blocks.repeat(steps, first, list(self.begin), body, self.given.where)
+        if blocks.drawn() != drawn:
             raise NotRecorded("a loop draws random numbers, whose amount hangs on the number of steps")
         return found[: len(self.begin)], found[len(self.begin) :], steps
 
@@ -249,13 +243,11 @@ def _tried(given: WhenRun) -> _Tried:
     missing = [i for i, moves in enumerate(given.goes_round) if moves and values[i] is UNSET]
     if not missing and not given.fills:
         return _Tried(values, [], [], True)
-    capture = active_capture()
-    assert capture is not None
     found = _Tried(values, [], [], True)
     is_settled = False
     while not is_settled:  # a container that is written holds numbers that only the run knows
         known = len(found.written)
-        with capture.block() as (_, _writes), containers().block() as block:
+        with blocks.trial(), containers().block() as block:
             inside = [_opened(v) if moves else v for v, moves in zip(values, given.goes_round, strict=True)]
             for container in found.written:
                 containers().replace(container, _opened(container.copy()))

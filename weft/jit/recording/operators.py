@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import weft.compile.blocks.front_ends as blocks
 from weft.catalogue.language.entries import NATIVE, ORDERED, SIGNATURES
 from weft.catalogue.language.signatures import stands_for_any
-from weft.compile.capture.backend import active_capture
 from weft.jit.recording.containers import containers
 from weft.jit.recording.effects import show_when_run
 from weft.jit.recording.numbers import NUMBERS
@@ -126,8 +126,7 @@ def refuse_in_block(name: str) -> None:
     """What Python sees happens once for each run, not once for a capture. Raises NotRecorded within a branch or loop
     that is recorded.
     """
-    capture = active_capture()
-    if capture is not None and capture.recorder.depth:
+    if blocks.is_in_block():
         raise NotRecorded(f"{name} in a branch or a loop that hangs on values")
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 import weft
-from weft.compile.capture.backend import active_capture
 from weft.onnx.body import Body, Values
 from weft.onnx.registry import operator
 from weft.onnx.values import Either, Host, Known, as_tensor, number
 from weft.support.errors import ParseError
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 
@@ -29,7 +29,7 @@ def if_(condition: Either, *, then_branch: Body, else_branch: Body, scope: Value
     if isinstance(condition, Known) and condition.array.dtype != object:
         return tuple(_call(then_branch if condition.array.reshape(-1)[0] else else_branch, scope, []))
     chosen = as_tensor(condition)
-    if active_capture() is None:
+    if modes.capture is None:
         return tuple(_call(then_branch if bool(chosen) else else_branch, scope, []))
 
     def branch(body: Body) -> Any:
@@ -44,7 +44,7 @@ def loop(most: Host, condition: Either, *carried: Either, body: Body, scope: Val
     limit = None if most is None else number(most, "the trip count of Loop") if _is_read(most) else most
     count = len(carried)
     scans = len(body.outputs) - 1 - count
-    captured, start = active_capture() is not None, condition is None or isinstance(condition, Known)
+    captured, start = modes.capture is not None, condition is None or isinstance(condition, Known)
     short = isinstance(limit, int) and start and limit * len(body.steps) <= UNROLLED
     if captured and not scans and not short:
         return _captured(limit, condition, carried, body, scope)
@@ -73,7 +73,7 @@ def condition_of(condition: Host) -> Any:
 
 
 def _is_read(value: Host) -> bool:
-    return isinstance(value, Known) or active_capture() is None
+    return isinstance(value, Known) or modes.capture is None
 
 
 def _holds(condition: Host) -> bool:
