@@ -190,11 +190,11 @@ def _on_fresh_thread(walk: Walk) -> tuple[Any, ...]:
     """Continue deep re-entrant backward calls on another Python stack."""
     outcome: list[Any] = []
     state = (modes.grad, modes.inference, modes.capture, modes.special, _local.evaluators, _local.runners)
-    asking = overrides.state()
+    overriding = overrides.state()
 
     def body() -> None:
         modes.grad, modes.inference, modes.capture, modes.special, _local.evaluators, _local.runners = state
-        overrides.carry(asking)
+        overrides.carry(overriding)
         try:
             outcome.append((_run(walk), None))
         except BaseException as error:  # carried to the caller's thread
@@ -222,7 +222,7 @@ class Walk:
         self.buffers: dict[Node, list[Any]] = {}
         self.queue: list[tuple[int, int, Node]] = []
         self.captured: dict[Edge, Any] = {}
-        self.owned: set[Node] = set()  # leaves whose gradient nobody else has
+        self.sole_gradients: set[Node] = set()  # leaves whose gradient nobody else has
         self.evaluator = _local.evaluators[-1]
         self.is_plain = type(self.evaluator) is Evaluator  # nobody records what the walk computes
         self.tickets = count(1)
@@ -276,7 +276,7 @@ class Walk:
             return
         buffer[index] = self.evaluator.add(present, gradient)
         if type(node) is AccumulateGrad:
-            self.owned.add(node)
+            self.sole_gradients.add(node)
 
     def _step(self, node: Node) -> Node | None:
         """Run a node and hand on what it gives; the node whose turn is next, where that is known."""
@@ -313,7 +313,7 @@ class Walk:
                     buffers[target] = [gradient]
                     makes = type(target) is AccumulateGrad and node.makes_gradients and not hooked
                     if makes and is_owned(gradient, i, out, grads):  # (it may be taken: nobody else has it)
-                        self.owned.add(target)
+                        self.sole_gradients.add(target)
             if border and edge in border:
                 continue
             left = dependencies[target] = dependencies[target] - 1
@@ -342,7 +342,7 @@ class Walk:
                 node.release()
             return run_on_nothing(node, grads)
         if type(node) is AccumulateGrad and self.is_plain:
-            if node in self.owned and not node.has_hooks:
+            if node in self.sole_gradients and not node.has_hooks:
                 return node.take(grads[0])
             if nobody_else_has(grads, 0):
                 out = node.take(grads[0])

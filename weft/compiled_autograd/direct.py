@@ -28,9 +28,9 @@ def is_short(nodes: Sequence[Node]) -> bool:
     return sum(plan_of_opaque(node.op) is not None for node in nodes) <= FORMULAS and not any(n.blocks for n in nodes)
 
 
-def run_by_hand(nodes: Sequence[Node], outputs: Sequence[Value]) -> Callable[[Values], bool]:
-    """Run nodes one by one, without history: puts `outputs` among the values. False, and nothing is done, where a
-    tensor that is read is no small array."""
+def direct_function(nodes: Sequence[Node], outputs: Sequence[Value]) -> Callable[[Values], bool]:
+    """What runs nodes one by one, without history: puts `outputs` among the values. False, and nothing is done, where
+    a tensor that is read is no small array."""
     return _Direct(nodes).function(outputs)
 
 

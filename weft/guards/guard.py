@@ -73,11 +73,11 @@ class Names:
 
 
 class Guard:
-    """A fact. `tracked`: it can change only by a write that bumps the epoch."""
+    """A fact. by_epoch: it can change only by a write that bumps the epoch."""
 
     where: Location
     text: str
-    tracked: bool = False
+    by_epoch: bool = False
     holder: object = None
 
     def source(self, names: Names) -> str:
@@ -106,7 +106,7 @@ class SlotGuard(Guard):
         self.slot, self.expected, self.where, self.text = slot, expected, where, slot.text
         self.holder, self.lifted, self.equal, self.kinds = slot.holder, lifted, kinds.equal, kinds
         self.by_value = kinds.of(expected) in (Kind.SCALAR, Kind.TUPLE)
-        self.tracked = isinstance(slot, AttributeSlot) and isinstance(slot.holder, kinds.tracked)
+        self.by_epoch = isinstance(slot, AttributeSlot) and isinstance(slot.holder, kinds.by_epoch)
         self._names, self._variable = Names(), ""
 
     def source(self, names: Names) -> str:
@@ -150,7 +150,7 @@ class AbsentGuard(Guard):
 
     def __init__(self, slot: Slot, where: Location, kinds: Kinds) -> None:
         self.slot, self.where, self.text, self.holder = slot, where, slot.text, slot.holder
-        self.tracked = isinstance(slot, AttributeSlot) and isinstance(slot.holder, kinds.tracked)
+        self.by_epoch = isinstance(slot, AttributeSlot) and isinstance(slot.holder, kinds.by_epoch)
 
     def source(self, names: Names) -> str:
         place = names.bind(self.holder)
@@ -237,7 +237,7 @@ class TypeGuard(Guard):
 
     def __init__(self, obj: object, where: Location, text: str, kinds: Kinds) -> None:
         self.holder, self.cls, self.where, self.text = obj, type(obj), where, f"class of {text}"
-        self.tracked = isinstance(obj, kinds.tracked)
+        self.by_epoch = isinstance(obj, kinds.by_epoch)
 
     def source(self, names: Names) -> str:
         return f"{names.bind(self.holder)}.__class__ is {names.bind(self.cls)}"

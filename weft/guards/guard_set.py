@@ -16,8 +16,8 @@ _FAILED: Final = "(AttributeError, KeyError, IndexError, ValueError, TypeError)"
 class GuardSet:
     """The guards of one observation. `check()` is the cheap question; `first_miss()` says what changed.
 
-    epoch_source: a counter that every write to a tracked object bumps; while it stands still,
-    tracked guards are not looked at.
+    epoch_source: a counter that every write bumps on which guards `by_epoch` hang; while it stands still,
+    they are not looked at.
     """
 
     def __init__(self, guards: Iterable[Guard], epoch_source: Callable[[], int] | None = None) -> None:
@@ -58,14 +58,14 @@ class GuardSet:
     def check(self) -> Callable[[], bool]:
         """Whether all guards hold: a function generated when first asked for."""
         names = Names()
-        tracked = [g.source(names) for g in self.guards if g.tracked and self.epoch_source]
-        others = [g.source(names) for g in self.guards if not (g.tracked and self.epoch_source)]
+        by_epoch = [g.source(names) for g in self.guards if g.by_epoch and self.epoch_source]
+        others = [g.source(names) for g in self.guards if not (g.by_epoch and self.epoch_source)]
         lines = ["def check():"]
-        if tracked:
+        if by_epoch:
             lines += ["    global seen"]
         lines += ["    try:"]
-        if tracked:
-            lines += ["        now = epoch()", f"        if now != seen:\n            if not ({_all(tracked)}):"]
+        if by_epoch:
+            lines += ["        now = epoch()", f"        if now != seen:\n            if not ({_all(by_epoch)}):"]
             lines += ["                return False", "            seen = now"]
         lines += [f"        return {_all(others)}", f"    except {_FAILED}:", "        return False"]
         self.source = "\n".join(lines)

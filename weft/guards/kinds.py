@@ -108,7 +108,7 @@ class Kinds:
     leaves: identity only, never opened (Tensor, Generator); said_by_leaves: attributes of theirs that are true or not
     (requires_grad); optimizers: weft's own; modules: nn.Module; equal: compared by == (DType, Device);
     symbols: stand-ins for lifted numbers (SymInt, SymFloat), and number_of: the number of one that is from outside of
-    the call, None for the call's own; tracked: classes of which every attribute write, and every
+    the call, None for the call's own; by_epoch: classes of which every attribute write, and every
     change of a Module's own dicts (registration, a hook's removal), bumps the epoch; made: classes whose objects
     the call itself makes, through weft (the context of a custom Function), unless a chain of reads leads to them;
     is_recorded: whether a leaf is the call's own, an argument's stand-in or a result; transparent: the code of
@@ -123,7 +123,7 @@ class Kinds:
     equal: tuple[type, ...] = ()
     symbols: tuple[type, ...] = ()
     number_of: Callable[[Any], int | None] = _no_number
-    tracked: tuple[type, ...] = ()
+    by_epoch: tuple[type, ...] = ()
     made: tuple[type, ...] = ()
     is_recorded: Callable[[Any], bool] = _never
     transparent: frozenset[CodeType] = frozenset()

@@ -184,7 +184,7 @@ def _guards(reads: Reads, written: set[Key]) -> list[Guard]:
         if held.guarded:
             guard = ContainerGuard(held.container, held.before, held.where, held.text, kinds, reads.lifted)
             guard.is_module_dict = held.owner is not None
-            guard.tracked = isinstance(held.owner, kinds.tracked)
+            guard.by_epoch = isinstance(held.owner, kinds.by_epoch)
             found.append(guard)
     for held_array in reads.arrays.values():
         if id(held_array.array) not in reads.exempt:

@@ -93,10 +93,10 @@ class Reads(LeafReads):
         if id(value) in self.known:
             return True
         if id(value) not in self.fresh:
-            self._newcomers(value)[id(value)] = value
+            self._not_led_to(value)[id(value)] = value
         return False
 
-    def _newcomers(self, value: Any) -> dict[int, Any]:
+    def _not_led_to(self, value: Any) -> dict[int, Any]:
         """Where an object belongs that no chain of reads led to."""
         return self.fresh if isinstance(value, self.kinds.made) else self.tentative
 
@@ -108,7 +108,7 @@ class Reads(LeafReads):
         if kind in BORING:
             return
         if not sure and id(value) not in self.known:
-            self._newcomers(value)[id(value)] = value
+            self._not_led_to(value)[id(value)] = value
             return
         self.known[id(value)] = value
         self.tentative.pop(id(value), None)

@@ -164,7 +164,7 @@ def payload_kept(tensor: Tensor) -> Any:
     return data if type(data) is ndarray else data.kept(tensor)
 
 
-def dressed_as(data: Any, out: Tensor) -> Tensor:
+def rewrapped(data: Any, out: Tensor) -> Tensor:
     """A tensor that machinery made around the payload of another, or its alias, as users know it."""
     return out if type(data) is ndarray else data.rewrapped(out)
 

@@ -16,7 +16,7 @@ from weft.runtime.storage import Storage
 from weft.support import seams
 from weft.support.errors import ArgumentError, DTypeError, StateError
 from weft.tensor.conversions import Conversions
-from weft.tensor.dense import detached, dressed_as, lent, payload_of
+from weft.tensor.dense import detached, lent, payload_of, rewrapped
 from weft.tensor.device import backends, usable
 from weft.tensor.history import AutogradState, ViewOf
 from weft.tensor.modes import modes
@@ -293,7 +293,7 @@ class Tensor(Questions, Conversions):
         out._autograd = out._view = None
         if modes.capture is not None:
             modes.capture.outside.note_alias(out, self)
-        return dressed_as(data, out)
+        return rewrapped(data, out)
 
     # ---- copies
     def cpu(self) -> Tensor:

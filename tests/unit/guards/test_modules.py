@@ -98,7 +98,7 @@ def net(program: Any, tmp_path: Any) -> tuple[types.ModuleType, Kinds]:
             value.__module__ = library.__name__
             assert value is library.__dict__[name]
     user = program(USER, **{k: v for k, v in library.__dict__.items() if isinstance(v, type)})
-    return user, Kinds(leaves=(library.Tensor,), modules=(library.Module,), tracked=(library.Module,))
+    return user, Kinds(leaves=(library.Tensor,), modules=(library.Module,), by_epoch=(library.Module,))
 
 
 @pytest.mark.parametrize("with_epoch", [False, True])

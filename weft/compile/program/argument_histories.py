@@ -56,13 +56,13 @@ NOTHING = Before({}, {})
 class HistoryChanges:
     """Which arguments have other histories when a call has ended.
 
-    By their places: written: those whose history becomes a result of the program; asking: those that were made leaves
-    that require grad; detached: those that have no history any more. reshaped: those that transpose_() and the like
-    were called on, with the calls.
+    By their places: written: those whose history becomes a result of the program; requiring: those that were made
+    leaves that require grad; detached: those that have no history any more. reshaped: those that transpose_() and the
+    like were called on, with the calls.
     """
 
     written: list[int] = field(default_factory=list)
-    asking: list[int] = field(default_factory=list)
+    requiring: list[int] = field(default_factory=list)
     detached: list[int] = field(default_factory=list)
     reshaped: list[tuple[int, Sequence[InplaceView]]] = field(default_factory=list)
 
@@ -102,7 +102,7 @@ def changed_histories(stand_ins: Sequence[Any], leaves: Sequence[Any], outside: 
         if _has_own_history(stand_in, outside.view_nodes):
             changes.written.append(at)
         elif leaf.requires_grad is not stand_in.requires_grad:
-            (changes.detached if leaf.requires_grad else changes.asking).append(at)
+            (changes.detached if leaf.requires_grad else changes.requiring).append(at)
     return changes
 
 

@@ -48,7 +48,7 @@ def array_of(value: Any) -> Any:
     return np.asarray(value._data, order="C")  # (ascontiguousarray makes a vector of a number)
 
 
-def owned(results: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+def without_aliases(results: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
     """Results that are memory of an input or of an earlier result are copied: their readers may keep them."""
     taken = {id(x) for x in inputs}
     out = []

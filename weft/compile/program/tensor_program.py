@@ -22,7 +22,7 @@ from weft.compile.blocks.differentiate import Joint, is_differentiable, number_k
 from weft.compile.program.argument_histories import take_history
 from weft.compile.program.executable import Compiled, Interpreted, chosen, make_executable
 from weft.compile.program.inlining import Body, Inlined, Whole, body_of
-from weft.compile.program.kept import array_of, has_bytes, is_hooked, owned, packed_of, save
+from weft.compile.program.kept import array_of, has_bytes, is_hooked, packed_of, save, without_aliases
 from weft.compile.program.on_tensors import run_on_tensors
 from weft.compile.program.shape_check import shape_check
 from weft.ir.graph import Block, Graph, Operand, Value, values_in
@@ -229,7 +229,7 @@ class ProgramBackward(Node):
     def _natively(self, grads: Sequence[Any]) -> list[Tensor]:
         tangents = [self._zeros(i) if g is None else array_of(g) for i, g in enumerate(grads)]
         arrays = [*self.arrays(), *tangents]
-        return [Tensor(r) for r in owned(self.gradients.executable.run(arrays, self.symbols), arrays)]
+        return [Tensor(r) for r in without_aliases(self.gradients.executable.run(arrays, self.symbols), arrays)]
 
     def arrays(self) -> list[Any]:
         """What was saved, as the backward program takes it. Raises VersionError for what was written since."""
@@ -351,7 +351,7 @@ class _Native(_Plain):
         return [_tensor(r) for r in self._run(inputs, [array_of(x) for x in inputs], symbols)]
 
     def _run(self, inputs: list[Any], arrays: list[Any], symbols: Symbols) -> list[Any]:
-        return owned(self.executable.run(arrays, symbols), arrays)
+        return without_aliases(self.executable.run(arrays, symbols), arrays)
 
     def stages(self) -> dict[str, Any]:
         """Each stage by name."""

@@ -57,7 +57,7 @@ def returns_of(
     for i, leaf in enumerate(leaves):
         group = groups.setdefault(id(leaf), i) if isinstance(leaf, Tensor) else i
         returns.append((_return(outcome, leaf, stand_ins, positions), group))
-    for at in (*outcome.changes.written, *outcome.changes.asking):
+    for at in (*outcome.changes.written, *outcome.changes.requiring):
         if groups.setdefault(id(stand_ins[at]), len(returns)) == len(returns):
             returns.append((ReturnArgument(at, None), len(returns)))
             carriers.append(stand_ins[at])
