@@ -30,8 +30,8 @@ from weft.tensor.tensor import Tensor
 from weft.tensor.views import forget_base, view_of
 from weft.types import dtype as dt
 from weft.types import promotion
-from weft.types.found import alive, numbers_in
 from weft.types.tensor_type import TensorType
+from weft.types.unbacked import alive, numbers_in
 
 ndarray = np.ndarray
 Array = np.ndarray[Any, Any]

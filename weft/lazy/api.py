@@ -12,7 +12,7 @@ from weft.lazy.payload import LazyPayload
 from weft.support.errors import ArgumentError, NoSuchDevice
 from weft.tensor.device import Device
 from weft.tensor.tensor import Tensor
-from weft.types.found import bound_of
+from weft.types.unbacked import bound_of
 
 
 def _device(name: Any) -> LazyDevice:

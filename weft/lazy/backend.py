@@ -38,7 +38,7 @@ from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import views_of
 from weft.types import shape_env
-from weft.types.found import SizeNeeded, has_symbols, numbers_in, settled_in
+from weft.types.unbacked import SizeNeeded, has_symbols, numbers_in, settled_in
 
 _CAST = OPS["aten::_to_copy"]
 

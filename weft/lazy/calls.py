@@ -10,9 +10,9 @@ from weft.ops.op import Op
 from weft.support.errors import WeftError
 from weft.types import dims
 from weft.types.dims import Dim, Expr
-from weft.types.found import FoundSize, FoundSizes, bare_size, unknown_in
 from weft.types.sym import SymInt
 from weft.types.tensor_type import TensorType
+from weft.types.unbacked import UnbackedEnv, UnbackedSize, bare_size, unknown_in
 
 
 class NoValue(WeftError):
@@ -46,7 +46,7 @@ def decides(op: Op, i: int, a: Any) -> bool:
     return any(question(a) for position, question in op.specialized_positions if position == i)
 
 
-_ASKED = FoundSizes(runs=False)
+_ASKED = UnbackedEnv(runs=False)
 SIMPLE = frozenset((0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5))  # numbers that programs are better for knowing
 _FAR = 8  # calls
 
@@ -95,7 +95,7 @@ def result_types(op: Op, seen: tuple[Any, ...]) -> tuple[TensorType, ...]:
 
 def _can_be_found(d: Dim) -> bool:
     """Whether a size is a number, or one that somebody can be asked for."""
-    return type(d) is int or all([type(atom) is FoundSize for atom in dims.symbol_atoms(d)])
+    return type(d) is int or all([type(atom) is UnbackedSize for atom in dims.symbol_atoms(d)])
 
 
 def new_sizes(op: Op, types: tuple[TensorType, ...]) -> bool:

@@ -16,7 +16,7 @@ from weft.lazy.calls import needed_for, values_in
 from weft.lazy.closures import StepClosures
 from weft.lazy.executor import Executor, Job
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh, known
-from weft.lazy.programs import Plan, Plans, found_with
+from weft.lazy.programs import Plan, Plans, unbacked_in
 from weft.lazy.recorded import Recorded
 from weft.lazy.trace import INDEX_BITS, Trace
 from weft.lazy.values import Array, Cell, Deferred
@@ -24,7 +24,7 @@ from weft.ops.op import Op
 from weft.support.locations import user_location
 from weft.tensor.backend import Backend
 from weft.tensor.tensor import Tensor
-from weft.types.found import FoundSize, alive, unknown_in
+from weft.types.unbacked import UnbackedSize, alive, unknown_in
 
 if TYPE_CHECKING:
     from weft.lazy.rules import Rules
@@ -145,13 +145,13 @@ class LazyDevice:
         trace = self.trace
         for value in wanted:
             trace.bring(value)
-        sizes: list[FoundSize] = []
+        sizes: list[UnbackedSize] = []
         if alive[0]:
             if any([v.type_.is_symbolic for v in trace.inputs]):
                 wanted = [v for v in wanted if not _hangs_on_failure(trace, v)]
-            while alike := _others_of(found_with(wanted), trace, wanted):  # their sizes are numbers from now on
+            while alike := _others_of(unbacked_in(wanted), trace, wanted):  # their sizes are numbers from now on
                 wanted += alike
-            sizes = found_with(wanted)
+            sizes = unbacked_in(wanted)
         places = {position(value): value for value in wanted}
         order = sorted(places)
         wanted = [places[place] for place in order]
@@ -227,7 +227,7 @@ def position(value: Deferred) -> int:
     return value.node.position << INDEX_BITS | value.index
 
 
-def _place_of(size: FoundSize) -> tuple[int, int]:
+def _place_of(size: UnbackedSize) -> tuple[int, int]:
     """What has a size: a call's result, unless that was computed without success."""
     return (-1 if size.value.node is None else position(size.value)), size.axis
 
@@ -243,7 +243,7 @@ def _hangs_on_failure(trace: Trace, value: Deferred) -> bool:
     return False
 
 
-def _others_of(sizes: Sequence[FoundSize], trace: Trace, wanted: Sequence[Deferred]) -> list[Deferred]:
+def _others_of(sizes: Sequence[UnbackedSize], trace: Trace, wanted: Sequence[Deferred]) -> list[Deferred]:
     """The values that find the same sizes, where values wait for them that are not wanted now."""
     if not sizes:
         return []
@@ -254,7 +254,7 @@ def _others_of(sizes: Sequence[FoundSize], trace: Trace, wanted: Sequence[Deferr
     return [v for v in found.values() if v.type_.is_symbolic and _finds(v, sizes)]
 
 
-def _finds(value: Deferred, sizes: Sequence[FoundSize]) -> bool:
+def _finds(value: Deferred, sizes: Sequence[UnbackedSize]) -> bool:
     """Whether a call finds sizes of its result, and has them from none of its operands."""
     assert value.node is not None
     given = [size for v in values_in(value.node.args) for size in unknown_in(v.type_.shape)]

@@ -242,9 +242,9 @@ def _run(device: LazyDevice, step: _Step, args: Sequence[Tensor]) -> Any:
         value = Deferred(device.trace, kind)
         value.cell = cell
         results.append(value)
-    job = Job(program, [v.cell for v in values], numbers, list(cells), step.plan.sizes_found)  # type: ignore[misc]
+    job = Job(program, [v.cell for v in values], numbers, list(cells), step.plan.unbacked_sizes)  # type: ignore[misc]
     device.executor.submit(job)
-    if step.plan.sizes_found:  # (each run finds its own)
+    if step.plan.unbacked_sizes:  # (each run finds its own)
         for value in results:
             value.type_ = value.type_.with_dims(value.read().shape)
     for source, place in step.written:

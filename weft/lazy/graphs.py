@@ -44,7 +44,7 @@ Place = InputOf | ResultOf
 
 
 @dataclass(frozen=True)
-class NumberFound:
+class UnbackedNumber:
     """In an argument's place: a number that hangs on sizes, which v0, v1, ... stand for. places: what has these sizes,
     and in which dim.
     """
@@ -87,7 +87,7 @@ class GraphOfPlan:
             for call in plan.calls:
                 self.results.append(self._emitted(call))
             results = [builder.operand(self._argument(place)) for place in plan.wanted]
-            found = map(self._argument, plan.sizes_found)
+            found = map(self._argument, plan.unbacked_sizes)
             results += [builder.operand(aten.full((), size, dtype=dt.int64)) for size in found]
         return builder.graph(results, writes)
 
@@ -175,7 +175,7 @@ class GraphOfPlan:
             return self.results[a.call][a.index]
         if kind is NumberOf:
             return self.given[a.turn]
-        if kind is NumberFound:
+        if kind is UnbackedNumber:
             return substitute(a.expr, {f"v{i}": self._argument(p).dims[axis] for i, (p, axis) in enumerate(a.places)})
         return tuple([self._argument(v) for v in a]) if kind is tuple else a
 

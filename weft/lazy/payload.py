@@ -25,9 +25,9 @@ from weft.tensor.freed import no_bytes
 from weft.tensor.payload import Payload
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Dim
-from weft.types.found import SIZES, numbers_in, settled_in, settled_type, tell
 from weft.types.sym import wrap
 from weft.types.tensor_type import TensorType, tensor_type
+from weft.types.unbacked import SIZES, numbers_in, settled_in, settled_type, tell
 
 if TYPE_CHECKING:
     from weft.lazy.device import LazyDevice

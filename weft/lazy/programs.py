@@ -20,7 +20,7 @@ from weft.compile.program.shape_check import shape_check
 from weft.ir.graph import Graph, Value
 from weft.ir.interpreter import bind_symbols, resolve, run_node
 from weft.lazy.calls import SIMPLE, Drawn, decides, needed_for
-from weft.lazy.graphs import Call, GraphOfPlan, InputOf, NumberFound, NumberOf, Numbers, Place
+from weft.lazy.graphs import Call, GraphOfPlan, InputOf, NumberOf, Numbers, Place, UnbackedNumber
 from weft.lazy.recorded import Opened, ResultOf
 from weft.lazy.trace import Trace
 from weft.lazy.values import Array, Deferred, Node, SizeOf
@@ -31,7 +31,7 @@ from weft.support.knobs import knobs
 from weft.support.locations import located
 from weft.types.dims import Expr, symbol
 from weft.types.dtype import DType
-from weft.types.found import FoundSize, bare_size, unknown_in
+from weft.types.unbacked import UnbackedSize, bare_size, unknown_in
 
 MOST_PLANS = 1024  # then all are forgotten, and what was traced with them
 MOST_PROGRAMS = 64  # of one plan; the one that was used longest ago goes
@@ -131,7 +131,7 @@ class Plan:
     """
 
     def __init__(self, trace: Trace, wanted: Sequence[Deferred], failing: Collection[int] = ()) -> None:
-        plain, found = Opened(trace), found_with(wanted)
+        plain, found = Opened(trace), unbacked_in(wanted)
         wanted = [plain.value(v) for v in wanted]
         also = [
             Deferred(trace, node.types[0], node) for node, (entry, _) in zip(plain.nodes, plain.sources, strict=True)
@@ -156,7 +156,7 @@ class Plan:
             Call(n.op, self._places(n.op, n.args), located(n.where)) for n in map(plain.nodes.__getitem__, needed)
         ]
         self.wanted: list[Place] = [self._place(v) for v in wanted]
-        self.sizes_found = [NumberFound(_ITSELF, ((self._place(value), axis),)) for value, axis in sizes]
+        self.unbacked_sizes = [UnbackedNumber(_ITSELF, ((self._place(value), axis),)) for value, axis in sizes]
         self._turns = {}
         self.sizes = sum(rank for _, rank in self.kinds)  # how many of a call's numbers are sizes of inputs
         self.finds = any([c.op.dynamic_output_shape or c.op.unbacked_from is not None for c in self.calls])
@@ -194,7 +194,7 @@ class Plan:
         if kind is tuple:
             return tuple([self._argument(v, is_fixed) for v in a])
         if kind is SizeOf:
-            return NumberFound(a.renamed(), tuple([(self._place(value), axis) for _, value, axis in a.sources]))
+            return UnbackedNumber(a.renamed(), tuple([(self._place(value), axis) for _, value, axis in a.sources]))
         if (kind is int or kind is float or kind is Drawn) and not is_fixed:
             self._numbers += 1
             return NumberOf(self._numbers - 1, kind)
@@ -212,7 +212,7 @@ class Plan:
     def key(self) -> Any:
         """What two plans have in common that the same programs serve."""
         calls = tuple([(call.op, tuple(map(_literal, call.args))) for call in self.calls])
-        return calls, tuple(self.kinds), tuple(self.wanted), tuple(self.sizes_found)
+        return calls, tuple(self.kinds), tuple(self.wanted), tuple(self.unbacked_sizes)
 
     # ---- programs
     def program(
@@ -321,10 +321,10 @@ def _literal(a: Any) -> Any:
     """An argument, told apart from others that are equal to it: 1, 1.0 and True."""
     if type(a) is tuple:
         return tuple(map(_literal, a))
-    return a if isinstance(a, (InputOf, ResultOf, NumberOf, NumberFound)) else (type(a), repr(a))
+    return a if isinstance(a, (InputOf, ResultOf, NumberOf, UnbackedNumber)) else (type(a), repr(a))
 
 
-def _shown(size: FoundSize, trace: Trace, nodes: Iterable[Node]) -> tuple[Deferred, int] | None:
+def _shown(size: UnbackedSize, trace: Trace, nodes: Iterable[Node]) -> tuple[Deferred, int] | None:
     """A result that has a size, and in which dim."""
     for node in nodes:
         for i, kind in enumerate(node.types):
@@ -334,7 +334,7 @@ def _shown(size: FoundSize, trace: Trace, nodes: Iterable[Node]) -> tuple[Deferr
     return None
 
 
-def found_with(values: Sequence[Deferred]) -> list[FoundSize]:
+def unbacked_in(values: Sequence[Deferred]) -> list[UnbackedSize]:
     """The sizes of these values that a run finds."""
     return list(unknown_in(tuple([v.type_.shape for v in values if v.type_.is_symbolic])))
 

@@ -36,8 +36,8 @@ from weft.support.locations import user_mark
 from weft.types import shape_env
 from weft.types.dims import Dim, Expr
 from weft.types.dtype import DType
-from weft.types.found import FoundSizes, SizeNeeded, bare_size, settled, settled_type, tell, unknown_in
 from weft.types.tensor_type import TensorType
+from weft.types.unbacked import SizeNeeded, UnbackedEnv, bare_size, settled, settled_type, tell, unknown_in
 
 MOST_STATES = 1 << 18  # then all are forgotten: what comes is traced as if for the first time
 INDEX_BITS = 32  # of a call's results, in the number that names a result
@@ -62,7 +62,7 @@ class Trace:
         self.device = device
         self.compute: Callable[[Sequence[Deferred], str], Any] = _nothing  # how a device computes values
         self.bytes_of: Callable[[Deferred, str], Any] = _nothing
-        self.sizes = FoundSizes(runs=False)  # what type rules ask
+        self.sizes = UnbackedEnv(runs=False)  # what type rules ask
         self.deciders: dict[Any, Expr] = {}  # sizes by what alone decides them (Op.unbacked_from)
         self.lock = threading.RLock()
         self.root = State()

@@ -16,8 +16,8 @@ from weft.support.locations import Mark
 from weft.types import dtype as dt
 from weft.types.dims import Dim, Expr, substitute, symbol
 from weft.types.dtype import DType
-from weft.types.found import settled_type
 from weft.types.tensor_type import TensorType, tensor_type
+from weft.types.unbacked import settled_type
 
 if TYPE_CHECKING:
     from weft.lazy.trace import Trace

@@ -34,7 +34,7 @@ class CountStep:
     @property
     def symbols(self) -> frozenset[str]:
         """What the size is called."""
-        return found_symbols(self.node)
+        return bound_symbols(self.node)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ def program_items(lowered: LoweredGraph, late: frozenset[str]) -> list[Item]:
     return _Ordering(lowered, lowered.graph.block, late).items()
 
 
-def found_symbols(node: Node) -> frozenset[str]:
+def bound_symbols(node: Node) -> frozenset[str]:
     """The sizes that a node's results have and that nobody knew before: dims that are a bare `u` symbol."""
     kinds = [v.type for v in node.outputs if isinstance(v.type, TensorType)]
     names = [d.symbol_name for k in kinds for d in k.dims or () if isinstance(d, Expr)]
@@ -145,7 +145,7 @@ class _Ordering:
         if isinstance(step, BlockStep):
             return [native_block(step, self.lowered, self.late) or HostCall(step.node, step.node.needs(), step.outputs)]
         if isinstance(step, HostCall):
-            self.late = self.late - found_symbols(step.node)
+            self.late = self.late - bound_symbols(step.node)
             if self.is_inner and step.node.op is STEPS:
                 return [CountStep(step.node)]
         if isinstance(step, HostCall) and is_native_number(step.node):

@@ -14,7 +14,7 @@ from typing import Any
 
 from weft.support.errors import NoSuchDevice, StateError
 from weft.types.dims import Dim
-from weft.types.found import alive, numbers_in
+from weft.types.unbacked import alive, numbers_in
 
 _WORD = (1 << 64) - 1
 DEVICES = {"cpu"}  # types of devices whose random numbers are drawn from a generator of the CPU's

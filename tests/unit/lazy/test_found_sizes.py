@@ -266,7 +266,7 @@ def test_values_that_find_one_size_are_computed_together() -> None:
 
 
 def test_steps_with_found_sizes_leave_nothing_behind() -> None:
-    from weft.types.found import KNOWN, alive
+    from weft.types.unbacked import KNOWN, alive
 
     def step(i: int) -> None:
         x = weft.arange(float(5 + i)).to("lazy")

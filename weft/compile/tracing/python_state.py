@@ -22,8 +22,8 @@ from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dtypes
 from weft.types.dtype import DType
-from weft.types.found import FoundSizes
 from weft.types.sym import SymInt
+from weft.types.unbacked import UnbackedEnv
 
 if TYPE_CHECKING:
     from weft.compile.driver import CompiledFunction
@@ -49,7 +49,7 @@ def kinds(leaves: Iterable[Any] = ()) -> guards.Kinds:
 # ---- numbers
 def _number_from_outside(symbol: Any) -> int | None:
     """The number of a size that is of no capture that goes on: a lazy tensor's, or one that outlived its capture."""
-    return int(symbol) if type(symbol) is SymInt and (symbol.env.is_over or type(symbol.env) is FoundSizes) else None
+    return int(symbol) if type(symbol) is SymInt and (symbol.env.is_over or type(symbol.env) is UnbackedEnv) else None
 
 
 def substitution_of(

@@ -1,5 +1,5 @@
-"""Sizes that a run finds, of values that wait outside of any graph. Nothing runs for such a size until somebody asks
-for the number; from then on it is one.
+"""Unbacked sizes: those that a run finds, of values that wait outside of any graph. Nothing runs for such a size until
+somebody asks for the number; from then on it is one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ alive = [0]  # how many such sizes somebody goes by
 _numbers = count()
 
 
-class FoundSize(Atom):
+class UnbackedSize(Atom):
     """The symbol of a size. value, axis: what has it, as soon as there is such a value; at_most: what it never exceeds.
     """
 
@@ -62,7 +62,7 @@ class FoundSize(Atom):
 class SizeNeeded(Exception):
     """A rule asks for the number of a size that is not known yet."""
 
-    def __init__(self, sizes: list[FoundSize]) -> None:
+    def __init__(self, sizes: list[UnbackedSize]) -> None:
         super().__init__(", ".join(size.key for size in sizes))
         self.sizes = sizes
 
@@ -71,7 +71,7 @@ class SizeNeeded(Exception):
         find(self.sizes)
 
 
-class FoundSizes(ShapeEnv):
+class UnbackedEnv(ShapeEnv):
     """Answers about such sizes. What their bounds do not say is found by running; or else, where what is asked for is
     only being noted, SizeNeeded is raised.
     """
@@ -83,19 +83,19 @@ class FoundSizes(ShapeEnv):
     def unbacked(self, remedy: str = "", at_most: Dim | None = None) -> Expr:
         """A new size, or that which an earlier operator finds too."""
         known = self.expected.pop(0) if self.expected else None
-        return Expr({(FoundSize(at_most),): 1}) if known is None else known
+        return Expr({(UnbackedSize(at_most),): 1}) if known is None else known
 
     def _ask(self, relation: Relation) -> bool:
         proven = self._prove(relation)
         if proven is not None:
             return proven
-        if any([type(atom) is not FoundSize for atom in dims.symbol_atoms(relation.expr)]):
+        if any([type(atom) is not UnbackedSize for atom in dims.symbol_atoms(relation.expr)]):
             return super()._ask(relation)
         return (self.hint(relation.expr) == 0) if relation.op == "==" else self.hint(relation.expr) < 0
 
     def most_of(self, size: Atom) -> Dim | None:
         """What a size never exceeds."""
-        return size.at_most if isinstance(size, FoundSize) else None
+        return size.at_most if isinstance(size, UnbackedSize) else None
 
     def refuse(self, relation: Relation, error: Callable[[], Any]) -> None:
         """Raise `error()` where the relation holds. What is only noted is refused by the program."""
@@ -120,18 +120,18 @@ class FoundSizes(ShapeEnv):
     def current(self, expr: Expr) -> Dim:
         """The number, once it is known; programs that are captured take it as one."""
         env = shape_env.current_env()
-        return settled(expr) if env is None or isinstance(env, FoundSizes) else self.hint(expr)
+        return settled(expr) if env is None or isinstance(env, UnbackedEnv) else self.hint(expr)
 
     def text(self, d: Dim) -> str:
         """What Python shows: the number."""
         return str(self.hint(d))
 
 
-SIZES = FoundSizes(runs=True)
+SIZES = UnbackedEnv(runs=True)
 shape_env.answer_outside(SIZES)
 
 
-def find(sizes: Sequence[FoundSize]) -> None:
+def find(sizes: Sequence[UnbackedSize]) -> None:
     """See that the numbers are there. Raises what computing them raises."""
     if sizes:
         sizes[0].value.find([size.value for size in sizes])
@@ -167,7 +167,7 @@ def numbers_in(value: Any) -> Any:
     """An argument with the numbers of such sizes, which are found, through tuples."""
     kind = type(value)
     if kind is Expr:
-        return SIZES.hint(value) if all([type(a) is FoundSize for a in dims.symbol_atoms(value)]) else value
+        return SIZES.hint(value) if all([type(a) is UnbackedSize for a in dims.symbol_atoms(value)]) else value
     return tuple([numbers_in(v) for v in value]) if kind is tuple else value
 
 
@@ -177,12 +177,12 @@ def has_symbols(value: Any) -> bool:
     return kind is Expr or (kind is tuple and any(map(has_symbols, value)))
 
 
-def unknown_in(*values: Any) -> Iterator[FoundSize]:
+def unknown_in(*values: Any) -> Iterator[UnbackedSize]:
     """The sizes in arguments and dims that are not known yet, each once."""
     seen: set[str] = set()
     for value in values:
         for atom in _atoms_in(value):
-            if type(atom) is FoundSize and atom.key not in seen and atom.key not in KNOWN:
+            if type(atom) is UnbackedSize and atom.key not in seen and atom.key not in KNOWN:
                 seen.add(atom.key)
                 yield atom
 
@@ -195,12 +195,12 @@ def _atoms_in(value: Any) -> Iterable[Atom]:
         yield from dims.symbol_atoms(value)
 
 
-def bare_size(d: Dim | None) -> FoundSize | None:
+def bare_size(d: Dim | None) -> UnbackedSize | None:
     """The size that a dim is, if it is no more than that."""
     if type(d) is not Expr or d.symbol_name is None:
         return None
     atom = d.terms[0][0][0]
-    return atom if isinstance(atom, FoundSize) else None
+    return atom if isinstance(atom, UnbackedSize) else None
 
 
 def tell(user: Any, *values: Any) -> None:
