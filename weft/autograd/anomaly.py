@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 import traceback
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from weft.support.errors import StateError
 from weft.support.locations import is_internal, user_location
+from weft.support.warn import warn
 from weft.tensor.dense import payload_of
 from weft.tensor.tensor import Tensor
 
@@ -34,7 +34,7 @@ class detect_anomaly:
 
     def __init__(self, check_nan: bool = True) -> None:
         self.check = check_nan
-        warnings.warn(_SLOW, stacklevel=2)
+        warn(_SLOW)
 
     def __enter__(self) -> None:
         self.previous = (anomaly.enabled, anomaly.check_nan)
@@ -121,7 +121,7 @@ def _tell(text: str) -> None:
     """Warn; where warnings are errors, print instead: the failure that is being described must not be hidden
     by its description."""
     try:
-        warnings.warn(text, stacklevel=4)
+        warn(text)
     except Warning:
         sys.stderr.write(text + "\n")
 

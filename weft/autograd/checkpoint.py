@@ -8,7 +8,6 @@ The tensor arguments are saved as those of an operator are: one that was written
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -18,6 +17,7 @@ from weft.autograd.function import Function
 from weft.autograd.saved import SavedTensor, at_run_time, saved_tensors_hooks
 from weft.runtime.generator import default_generator
 from weft.support.errors import StateError, ValueProblem
+from weft.support.warn import warn
 from weft.tensor.modes import enable_grad, modes
 from weft.tensor.tensor import Tensor
 
@@ -70,7 +70,7 @@ def checkpoint(
     if determinism_check not in ("default", "none"):
         raise ValueProblem(f"determinism_check should be one of ['default', 'none'] but got: {determinism_check}")
     if use_reentrant is None:
-        warnings.warn(_EXPLICIT, stacklevel=2)
+        warn(_EXPLICIT)
         use_reentrant = False
     if use_reentrant:
         if context_fn is not None or debug:
@@ -230,7 +230,7 @@ def checkpoint_sequential(
 ) -> Any:
     """A sequence of functions cut into `segments` checkpointed parts; the last part keeps its tensors."""
     if use_reentrant is None:
-        warnings.warn(_EXPLICIT, stacklevel=2)
+        warn(_EXPLICIT)
         use_reentrant = False
     listed = list(functions.children()) if hasattr(functions, "children") else list(functions)
 

@@ -7,7 +7,6 @@ so that a walk over the graph records instead of computing. The engine never imp
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from heapq import heappop, heappush
@@ -29,6 +28,7 @@ from weft.autograd.validate import validate, wrong_count
 from weft.ops import overrides
 from weft.support import seams
 from weft.support.errors import StateError
+from weft.support.warn import warn
 from weft.tensor.modes import modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 
@@ -114,7 +114,7 @@ def run_backward(
     if retains:
         retain_inputs(inputs)
     if create_graph and accumulate and modes.capture is None:
-        warnings.warn(_CYCLE, stacklevel=3)
+        warn(_CYCLE)
     is_plain = type(_local.evaluators[-1]) is Evaluator and current_runner() is None
     if wanted is None and accumulate and not create_graph and is_plain and run_by_backend(edges, seeds, keep):
         return ()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +23,7 @@ from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
 from weft.support.locations import user_mark
 from weft.support.seams import open_function
+from weft.support.warn import warn
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes, no_grad
 from weft.tensor.tensor import Tensor
@@ -144,10 +144,10 @@ class Function:
     _backward_cls: type[FunctionNode] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        warnings.warn(
+        warn(
             f"{type(self)} should not be instantiated. Methods on autograd functions are all static, "
             "so you should invoke them on the class itself.",
-            DeprecationWarning, stacklevel=2,
+            DeprecationWarning,
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

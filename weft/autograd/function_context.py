@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd.saved import FREED, SavedTensor
 from weft.support.errors import ArgumentError, StateError
+from weft.support.warn import warn
 from weft.tensor.tensor import Tensor
 
 
@@ -98,7 +98,7 @@ class FunctionCtx:
     @property
     def saved_variables(self) -> tuple[Any, ...]:
         """The older name of saved_tensors. Warns."""
-        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+        warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning)
         return self.saved_tensors
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd.function_context import FunctionCtx
@@ -11,6 +10,7 @@ from weft.autograd.saved import SavedTensor, default_hooks, unrecorded
 from weft.autograd.views import check_inplace, rebase
 from weft.ops.packet import aten
 from weft.support.errors import StateError
+from weft.support.warn import warn
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -39,7 +39,7 @@ def attach(
             "The inputs that are modified inplace must all be outputs of the Function."
         )
     if any(not _is_among(d, args) for d in ctx._dirty):
-        warnings.warn(_NO_INPUT, stacklevel=2)
+        warn(_NO_INPUT)
     for written in ctx._dirty:  # perhaps through NumPy, which counts nothing
         written.storage().version += 1
     carry = [

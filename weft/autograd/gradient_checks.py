@@ -6,7 +6,6 @@ z, so both sides are real Jacobians. The fast mode compares one random projectio
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +24,7 @@ from weft.autograd.gradient_numbers import (
     seed_of,
 )
 from weft.support.errors import StateError, ValueProblem
+from weft.support.warn import warn
 from weft.tensor.tensor import Tensor
 
 
@@ -195,10 +195,10 @@ class _Check:
             )
         for i, tensor in enumerate(self.checked):
             if tensor.dtype.itemsize < (16 if tensor.dtype.is_complex else 8):
-                warnings.warn(
+                warn(
                     f"Input #{i} requires gradient and is not a double precision floating point or complex. "
                     "This check will likely fail if all the "
-                    "inputs are not of double precision floating point or complex.", stacklevel=4,
+                    "inputs are not of double precision floating point or complex.",
                 )
             if tensor.numel() and any(s == 0 and d > 1 for s, d in zip(tensor.stride(), tensor.shape, strict=False)):
                 raise StateError(

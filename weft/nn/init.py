@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 import numpy as np
 
 from weft.ops.packet import aten
 from weft.runtime.generator import Generator
 from weft.support.errors import ValueProblem
+from weft.support.warn import warn
 from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
 
@@ -133,7 +133,7 @@ def kaiming_normal_(
 
 def _is_empty(tensor: Tensor) -> bool:
     if 0 in tensor.dims:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+        warn("Initializing zero-element tensors is a no-op")
         return True
     return False
 

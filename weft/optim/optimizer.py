@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -21,6 +20,7 @@ from weft.optim.updates import Group
 from weft.support import registry
 from weft.support.errors import ArgumentError, StateError, ValueProblem
 from weft.support.locations import is_internal
+from weft.support.warn import warn
 from weft.tensor.capture import refuse_in_capture
 from weft.tensor.dense import payload_of
 from weft.tensor.modes import beside, enable_grad, modes, set_grad_enabled
@@ -131,9 +131,8 @@ class Optimizer:
                     "optimizer is made"
                 )
         if len({id(p) for p in params}) != len(params):
-            warnings.warn(
+            warn(
                 "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error",
-                stacklevel=4,
             )
         return params
 

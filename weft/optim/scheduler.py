@@ -3,11 +3,11 @@ so a compiled step goes on unchanged."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from weft.optim.optimizer import Optimizer
 from weft.support.errors import ArgumentError
+from weft.support.warn import warn
 from weft.tensor.capture import refuse_in_capture
 from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
@@ -92,7 +92,7 @@ class LRScheduler:
             self.last_epoch += 1
             rates: Any = self.get_lr()
         else:
-            warnings.warn(_EPOCH, stacklevel=2)
+            warn(_EPOCH)
             self._jump(epoch)
             return
         self._set(rates)
@@ -105,17 +105,17 @@ class LRScheduler:
     def _check_order(self) -> None:
         """Warn when the rate changes before the first update."""
         if self.optimizer.__dict__.get("step") is not self.__dict__.get("_own_step"):
-            warnings.warn(
+            warn(
                 "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. "
                 "Please, make sure to call `optimizer.step()` before `lr_scheduler.step()`. See more details at "
-                "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate", stacklevel=3,
+                "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",
             )
         elif not self.optimizer.__dict__.get("_opt_called", False):
-            warnings.warn(
+            warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. You should call them in the "
                 "opposite order: `optimizer.step()` before `lr_scheduler.step()`. Failure to do this will result in "
                 "PyTorch skipping the first value of the learning rate schedule. See more "
-                "details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate", stacklevel=3,
+                "details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",
             )
 
     def _set(self, rates: list[Any]) -> None:

@@ -12,13 +12,13 @@ import struct
 import sys
 import tempfile
 import time
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 from weft.runtime.trust import Distrust, check_folder, read_own_file, secret_of
 from weft.support.errors import ValueProblem
 from weft.support.knobs import knobs
+from weft.support.warn import warn
 
 MAGIC = b"weftobj2"
 HEADER = struct.Struct("<8sQ32s")  # magic, payload length, BLAKE2b of name and payload under the user's secret
@@ -220,7 +220,7 @@ def _warn_once(message: str) -> None:
     global _warned
     if not _warned:
         _warned = True
-        warnings.warn(message, RuntimeWarning, stacklevel=3)
+        warn(message, RuntimeWarning)
 
 
 def user_folder() -> Path | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from weft.support.errors import ValueProblem
+from weft.support.warn import warn
 
 _ON, _OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 
@@ -140,7 +140,7 @@ def _warn_of_unknown_variables() -> None:
                 f"weft: nothing reads the environment variable {name}{nearest(name, known)}; "
                 "`python -m weft knobs` lists the switches"
             )
-            warnings.warn(text, RuntimeWarning, stacklevel=2)
+            warn(text, RuntimeWarning)
 
 
 class _State:

@@ -9,7 +9,6 @@ and `aten::index_put`.
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,6 +18,7 @@ from weft.ops.array import Array
 from weft.ops.bind import is_routable
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, CaptureError, IndexBoundsError, Unsupported, ValueProblem
+from weft.support.warn import warn
 from weft.tensor.creation import tensor as tensor_of
 from weft.tensor.dense import is_dense, payload_of
 from weft.tensor.device import backends
@@ -163,8 +163,8 @@ def _apply(view: Any, item: Any, dim: int, axis: int) -> tuple[Any, int, int, An
     if tensor.dtype not in _INDEXERS and not (tensor.ndim == 0 and tensor.dtype.category == dt.INT):
         raise IndexBoundsError("tensors used as indices must be long, int, byte or bool tensors")
     if tensor.dtype is dt.uint8 and tensor.ndim:
-        warnings.warn(
-            "indexing with dtype weft.uint8 is now deprecated, please use a dtype weft.bool instead.", stacklevel=4
+        warn(
+            "indexing with dtype weft.uint8 is now deprecated, please use a dtype weft.bool instead."
         )
     if tensor.ndim == 0:
         return _by_number(view, tensor, dim, axis)

@@ -6,13 +6,13 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.ops.route import defaults
 from weft.support.generators import resumed_within
+from weft.support.warn import warn
 
 if TYPE_CHECKING:
     from weft.tensor.capture import ActiveCapture
@@ -119,7 +119,7 @@ class _ModeSetting:
 
     def __call__(self, function: F) -> F:
         if inspect.isclass(function):
-            warnings.warn(_CLASSES, FutureWarning, stacklevel=2)
+            warn(_CLASSES, FutureWarning)
             return self._on_init(function)  # type: ignore[return-value]
         if inspect.isgeneratorfunction(function):
             return _wrap_generator(self, function)  # type: ignore[return-value]

@@ -5,7 +5,6 @@ what is read off a value stands in facts.py and conversions.py; this file holds 
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -15,6 +14,7 @@ from weft.ops.rules import same_dims
 from weft.runtime.storage import Storage
 from weft.support import seams
 from weft.support.errors import ArgumentError, DTypeError, StateError
+from weft.support.warn import warn
 from weft.tensor.conversions import Conversions
 from weft.tensor.dense import detached, lent, payload_of, rewrapped
 from weft.tensor.device import backends, usable
@@ -174,7 +174,7 @@ class Tensor(Questions, Conversions):
         if state is None:
             return None
         if state.grad is None and state.node is not None and not state.retains_grad:
-            warnings.warn(_NOT_A_LEAF, stacklevel=2)
+            warn(_NOT_A_LEAF)
         if state.owns_grad:
             state.owns_grad = False
         return state.grad

@@ -223,6 +223,13 @@ class using:  # read as a word: `with shape_env.using(env):`
         _current.env = self._previous
 
 
+def example(d: Dim) -> int:
+    """A dim's value in the example; nothing is asked about it. Raises KeyError where no example says it."""
+    if isinstance(d, int):
+        return d
+    return dims.evaluate(d, {} if _current.env is None else _current.env.examples)
+
+
 def equal(a: Dim, b: Dim) -> bool:
     """Whether two dims are equal, asked of the current environment when it hangs on symbols."""
     if a is b:

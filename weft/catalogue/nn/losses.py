@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from weft.ops.op import Rule, define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims, dims_text, same_dims
 from weft.support.errors import DTypeError, ShapeError, ValueProblem
+from weft.support.warn import warn
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -155,20 +155,21 @@ _loss(
 
 
 def _are_seen_to_differ(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
-    """Whether two shapes differ, without asking about sizes that are symbols: in rank, or in a dim where a number
-    stands on either side."""
-    return len(a) != len(b) or any(
-        x != y and type(x) is int and (type(y) is int or x == 1)
-        for x, y in (*zip(a, b, strict=True), *zip(b, a, strict=True))
-    )
+    """Whether two shapes differ, sizes that are symbols as they are in the example: nothing is asked about them."""
+    if len(a) != len(b):
+        return True
+    try:
+        return [shape_env.example(d) for d in a] != [shape_env.example(d) for d in b]
+    except KeyError:  # a size that only a run finds
+        return False
 
 
 def _pair(input: Any, target: Any) -> tuple[Any, Any]:
     if _are_seen_to_differ(input.dims, target.dims):
-        warnings.warn(
+        warn(
             f"Using a target size ({dims_text(target.dims)}) that is different to the input size "
             f"({dims_text(input.dims)}). This will likely lead to "
-            "incorrect results due to broadcasting. Please ensure they have the same size.", stacklevel=8,
+            "incorrect results due to broadcasting. Please ensure they have the same size."
         )
     dims = broadcast_dims("loss", [tuple(input.dims), tuple(target.dims)])
     return _expanded(input, dims), _expanded(target, dims)

@@ -11,6 +11,7 @@ from weft.jit.program import Program
 from weft.jit.tracing.values import TracerWarning
 from weft.nn.modules.module import Module
 from weft.support.errors import WeftError
+from weft.support.warn import warn
 from weft.tensor.tensor import Tensor
 
 
@@ -36,10 +37,10 @@ def check_trace(
         if state is not None:
             func.load_state_dict(state)
     if not _close(expected, found, tolerance):
-        warnings.warn(
+        warn(
             "weft.jit.trace: the trace, run again on its example inputs, gives another result than the function. "
             "Does it draw random numbers, or keep state?",
-            TracerWarning, stacklevel=4,
+            TracerWarning,
         )  # fmt: skip
 
 

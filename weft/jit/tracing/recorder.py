@@ -9,7 +9,6 @@ the same call in a scripted function. Python's own branches and loops leave no t
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -36,6 +35,7 @@ from weft.ops.op import Op
 from weft.ops.route import call, run_as_usual
 from weft.overrides import DisableWeftFunction, WeftFunctionMode, resolve_name
 from weft.support.locations import Location, user_location
+from weft.support.warn import warn
 from weft.tensor.modes import is_grad_enabled
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
@@ -366,8 +366,7 @@ _REFLECTED["__rdiv__"] = _REFLECTED["__rtruediv__"]
 
 
 def _warn(text: str) -> None:
-    where = user_location(3)
-    warnings.warn(f"{where}: {text}; another input may need another one", TracerWarning, stacklevel=4)
+    warn(f"{user_location()}: {text}; another input may need another one", TracerWarning)
 
 
 _ANSWERS = frozenset(f"weft.Tensor.{n}" for n in ("numpy", "__array__", "data_ptr"))

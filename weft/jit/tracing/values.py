@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from typing import Any
 
 from weft.jit.errors import CompileError
@@ -13,6 +12,7 @@ from weft.jit.recorders import recording
 from weft.ops.op import Op
 from weft.ops.route import call
 from weft.support.locations import user_location
+from weft.support.warn import warn
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
@@ -67,7 +67,7 @@ class TracedTensor(Tensor):
         return TracedNumber.of(recorder, self.plain.numel(), made)
 
     def __len__(self) -> int:
-        _warned("The length of a tensor is asked for: the trace keeps it as a constant; `x.shape[0]` stays open", 2)
+        _warned("The length of a tensor is asked for: the trace keeps it as a constant; `x.shape[0]` stays open")
         return int(self.plain.shape[0])
 
     @property
@@ -75,7 +75,7 @@ class TracedTensor(Tensor):
         return Tensor.permute(self, *reversed(range(self.plain.ndim)))
 
     def __iter__(self) -> Any:
-        _warned("A tensor is gone over: the trace keeps the number of its elements as a constant", 2)
+        _warned("A tensor is gone over: the trace keeps the number of its elements as a constant")
         return iter(Tensor.unbind(self))
 
     def __bool__(self) -> bool:
@@ -109,14 +109,14 @@ def plain(held: Any) -> Any:
 def _told(tensor: TracedTensor, what: str) -> Tensor:
     _warned(
         f"Converting a tensor to {what} of Python's: the trace keeps it as a constant, and may be wrong for other "
-        "inputs", 3
+        "inputs"
     )
     return tensor.plain
 
 
-def _warned(text: str, depth: int) -> None:
+def _warned(text: str) -> None:
     if recording() is not None:
-        warnings.warn(f"{user_location(depth)}: {text}", TracerWarning, stacklevel=depth + 2)
+        warn(f"{user_location()}: {text}", TracerWarning)
 
 
 class TracedNumber:

@@ -3,7 +3,6 @@ Right for every operator, and slow."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.support.counters import counters
 from weft.support.errors import Unsupported
+from weft.support.warn import warn
 from weft.tensor.backend import type_of
 from weft.tensor.tensor import Tensor
 from weft.types import shape_env
@@ -46,12 +46,11 @@ def _notice(op: Op) -> None:
     counters.vmap_loops += 1
     if op not in _warned:
         _warned.add(op)
-        warnings.warn(
+        warn(
             (
                 f"There is a performance drop because the batching rule of {op.name} is not written: "
                 "vmap runs it once per example."
             ),
-            stacklevel=2,
         )
 
 

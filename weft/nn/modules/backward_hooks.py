@@ -3,7 +3,6 @@ where its gradients pass by."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from weft.nn.modules import global_hooks as everywhere
 from weft.ops.packet import aten
 from weft.support import registry
 from weft.support.errors import StateError
+from weft.support.warn import warn
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes, no_grad
 from weft.tensor.tensor import Tensor
@@ -53,12 +53,11 @@ class BackwardWatch:
         """The result, passed through a node whose gradients are grad_output."""
         is_tuple = isinstance(result, tuple)
         if not is_tuple and not isinstance(result, Tensor) and modes.capture is None:
-            warnings.warn(
+            warn(
                 (
                     "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but "
                     f"received {type(result)}"
                 ),
-                stacklevel=4,
             )
         passed, node, places = _through(result if is_tuple else (result,))
         if node is not None:
