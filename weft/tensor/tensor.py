@@ -260,8 +260,7 @@ class Tensor(Questions, Conversions):
 
     @property
     def data(self) -> Tensor:
-        """An alias without history and with a version counter of its own:
-        writes through it go unnoticed by autograd."""
+        """An alias without history and with a version counter of its own: autograd does not notice writes."""
         return self._alias(share_version=False)
 
     @data.setter
@@ -279,7 +278,9 @@ class Tensor(Questions, Conversions):
         if type(storage) is Storage and storage.version != version:
             storage = storage.silent_alias()  # what counts this tensor's writes goes on counting
             storage.version = version
-        self._data, self._storage = payload_of(value).moved_to(self), storage
+        data = payload_of(value).moved_to(self)
+        view = self._view if data is self._data else None  # writes do not go to the former base any more
+        self._data, self._storage, self._view = data, storage, view
 
     @data.deleter
     def data(self) -> None:

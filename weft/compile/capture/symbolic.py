@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from weft.compile.capture.writes import ArgumentChange
 from weft.functionalizer.other_memory import resize_base
 from weft.functionalizer.storage import Order, Storage
 from weft.functionalizer.view import View
@@ -96,9 +97,12 @@ class SymbolicStorage(Storage[Value]):
             super().grow(shown, itemsize)
 
     def resize(self, nbytes: Dim) -> None:
-        """Have so many bytes. Raises CaptureError for the memory of a tensor from outside, and within a block."""
+        """Have so many bytes. Raises CaptureError for the memory of a tensor from outside, and within a block;
+        ArgumentChange for an argument's.
+        """
         if self.param is not None or self.slot is not None:
-            raise CaptureError(
+            is_argument = self.slot is None or self.slot.own
+            raise (ArgumentChange if is_argument else CaptureError)(
                 f"{_here()}a compiled function gives the storage of a tensor that exists outside of it another size; "
                 "do so outside, or resize a clone()"
             )
