@@ -111,6 +111,7 @@ def factory(name: str) -> Make:
         _check_layout(name, layout)
         if out is not None and not any(isinstance(a, Tensor) for a in args):
             kwargs.setdefault("dtype", out.dtype)
+            device = out.device if device is None else device
         with on_device(device):
             made: Tensor = getattr(aten, name)(*args, **kwargs)
         return _finished(name, made, requires_grad, out)
@@ -173,6 +174,7 @@ def _check_layout(name: str, layout: Any) -> None:
 def _finished(name: str, made: Tensor, requires_grad: bool, out: Any) -> Tensor:
     if out is not None:
         return write_out(name, Out(), made, out)
+    made._view = None  # (the last step may have shown what another one made)
     return made.requires_grad_() if requires_grad else made
 
 

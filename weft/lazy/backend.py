@@ -29,7 +29,7 @@ from weft.lazy.values import Deferred, computed
 from weft.lazy.views import shown
 from weft.ops.op import OPS, Op
 from weft.ops.route import default_route
-from weft.support.errors import StateError
+from weft.support.errors import NoFake, StateError
 from weft.support.locations import user_mark
 from weft.tensor.backend import DEFERRED_RANK, Args, Backend, register
 from weft.tensor.dense import is_dense, payload_of
@@ -72,7 +72,7 @@ class Lazy(Backend):
         operands = self._operands(op, args)
         try:
             out = where.trace.record(op, operands)
-        except NoValue:
+        except (NoValue, NoFake):
             return self.at_once(op, args)
         orders = where.orders_of(op, args)
         if len(out) == 1 and not op.schema.returns_list:

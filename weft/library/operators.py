@@ -32,7 +32,7 @@ from weft.ops.op import NOT_DIFFERENTIABLE, Op, define, forget
 from weft.ops.packet import Overload, overload_of, renew
 from weft.ops.schema import Schema
 from weft.runtime.storage import root_of
-from weft.support.errors import StateError, Unsupported
+from weft.support.errors import NoFake, StateError, Unsupported
 from weft.tensor.backend import tensors_in
 from weft.tensor.dense import is_dense
 from weft.tensor.modes import Floor, by_itself, modes, no_grad
@@ -209,7 +209,7 @@ class UserOperator:
             return joined([args[at] for at in self.given_back if at is not None]) if self.given_back else ()
         function = self.fake or self.composite
         if function is None:
-            raise Unsupported(
+            raise NoFake(
                 f"There was no fake impl registered for {self.schema.name}. It says which dtype and sizes the results "
                 "have, which weft.compile, functionalization and meta tensors need: weft.library.register_fake"
             )
@@ -254,7 +254,10 @@ class UserOperator:
     def _as_promised(self, out: Any, given: Args) -> Any:
         """Results as arrays. Raises StateError where the fake implementation promised others: memory is laid out by
         it."""
-        promised = self.types(*[types_of(g) for g in given]) if self.schema.returns else ()
+        try:
+            promised = self.types(*[types_of(g) for g in given]) if self.schema.returns else ()
+        except NoFake:  # nothing is promised: it is computed at once
+            promised = ()
         for t, r in zip(types_in((promised,)), tensors_in((out,)), strict=False):
             if t.dtype is not r.dtype or not fits(t.shape, r.shape):
                 raise StateError(

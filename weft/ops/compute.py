@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from operator import itemgetter
 from typing import Any
@@ -18,7 +19,7 @@ from weft.ops.op import Op
 from weft.ops.rules import normalize_dims
 from weft.ops.scalar_numpy import NUMPY
 from weft.ops.sums import reducer
-from weft.support.errors import StateError, WeftError
+from weft.support.errors import NoFake, StateError, WeftError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType, tensor_type
@@ -261,7 +262,8 @@ def arg_reduce(combine: str, x: Array, dim: int | None, keepdim: bool) -> Array:
 
 def _evaluate_kernel(op: Op, args: tuple[Any, ...]) -> Any:
     if op.type is not None:
-        op.type(*(type_of(a) for a in args))
+        with suppress(NoFake):
+            op.type(*(type_of(a) for a in args))
     with np.errstate(all="ignore"):
         return op.kernel(*args)  # type: ignore[misc]
 

@@ -102,3 +102,7 @@ class ParseError(WeftError, RuntimeError, ValueError):
 
 class Unsupported(WeftError, NotImplementedError):
     """A combination that weft knows about and does not offer."""
+
+
+class NoFake(Unsupported):
+    """A user's operator does not say which types its results have."""

@@ -56,12 +56,12 @@ define(
 
 def _broadcast_tensors(tensors: Sequence[Any]) -> tuple[Any, ...]:
     dims = broadcast_dims("broadcast_tensors", [tuple(t.dims) for t in tensors])
-    return tuple(aten.expand(t, dims) for t in tensors)
+    return tuple(t if tuple(t.dims) == dims else aten.expand(t, dims) for t in tensors)
 
 
 define(
     "aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]",
-    "All tensors expanded to the dims they broadcast to.",
+    "All tensors expanded to the dims they broadcast to; those that have these dims as they are.",
     decompose=_broadcast_tensors,
     public=("weft",),
 )
