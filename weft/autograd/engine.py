@@ -288,7 +288,7 @@ class Walk:
             out = node.apply(tuple(grads), present(edges) if formula is None else formula.needs)
             if len(out) != len(edges):
                 raise wrong_count(node, out)
-            if not self.keep:
+            if not self.keep and node.inner not in dependencies:
                 node.release()
         else:
             out = self._compute(node, grads)
@@ -338,8 +338,7 @@ class Walk:
         if hooked and node.pre_hooks:
             run_pre_hooks(node, grads)
         if grads[0] is None and all([g is None for g in grads]) and not runs_on_nothing(node):
-            if not self.keep:
-                node.release()
+            self._let_go(node)
             return run_on_nothing(node, grads)
         if type(node) is AccumulateGrad and self.is_plain:
             if node in self.sole_gradients and not node.has_hooks:
@@ -359,9 +358,14 @@ class Walk:
             raise wrong_count(node, out)
         if hooked and node.post_hooks:
             out = run_post_hooks(node, out, tuple(grads))
-        if not self.keep:
-            node.release()
+        self._let_go(node)
         return out
+
+    def _let_go(self, node: Node) -> None:
+        """The node has run. What runs within its step may have a turn of its own still: second gradients flow
+        to what a write through a view has left, by the write's node."""
+        if not self.keep and node.inner not in self.dependencies:
+            node.release()
 
     def _watched(self, node: Node, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         """The node's gradients in anomaly mode."""

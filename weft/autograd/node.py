@@ -129,6 +129,7 @@ class Node:
     # whether what apply() returns was made by it, or is among the gradients that it was given: nobody else has it
     makes_gradients = False
     formula: planned.Formula | None = None  # for all of its edges, if it is an operator's with one result
+    inner: Any = None  # a node that runs within its step, and is let go of with it unless it has a turn of its own
 
     def __init__(self, edges: tuple[Edge | None, ...]) -> None:
         self.edges = edges

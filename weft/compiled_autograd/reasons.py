@@ -24,6 +24,7 @@ from weft.compiled_autograd.steps import (
     VALIDATE,
     Constant,
     Key,
+    Kind,
     Schedule,
     Step,
 )
@@ -54,12 +55,20 @@ def reason(plan: Schedule, known: Iterable[Key]) -> str:
     if at == len(steps) == len(best[0]):
         if best[1] != plan.outputs:
             return f"other gradients are given back than by an earlier backward of these steps, {_place(plan, at - 1)}"
+        if best[3] != plan.kind:
+            return f"gives {_kind(plan.kind)} where an earlier one gives {_kind(best[3])}, {_place(plan, at - 1)}"
         return f"{len(plan.tensors)} tensors are saved where an earlier one saved {best[2]}, {_place(plan, at - 1)}"
     if at == len(steps):
         return f"ends where an earlier one goes on with {_name(best[0][at])}, {_place(plan, at - 1)}"
     if at == len(best[0]):
         return f"goes on with {_name(steps[at])} where an earlier one ends, {_place(plan, at)}"
     return f"step {at} differs from every captured backward, {_place(plan, at)}: {_difference(best[0][at], steps[at])}"
+
+
+def _kind(kind: Kind) -> str:
+    """What the gradients are."""
+    made = "wrappers" if kind.has_wrappers else "plain gradients"
+    return f"{made} with a history" if kind.is_differentiable else f"{made} without a history"
 
 
 def _common(a: tuple[Step, ...], b: tuple[Step, ...]) -> int:

@@ -38,7 +38,7 @@ from weft.compiled_autograd.records import (
     record_of,
 )
 from weft.compiled_autograd.schedule import Scheduler
-from weft.compiled_autograd.steps import ADD, Key, Schedule, emptied, last_call
+from weft.compiled_autograd.steps import ADD, Key, Schedule, emptied, kind_of, last_call
 from weft.compiled_autograd.writer import Place, hooked_in, place_of, saved_in, unpacked
 
 TRIES = 4  # earlier walks that a call is compared with
@@ -58,6 +58,7 @@ class Recall:
         plan = scheduler.out
         self.origin, self.patterns, self.cut = origin, scheduler.patterns, scheduler.cut
         self.steps, self.outputs, self.key, self.owners = plan.steps, plan.outputs, plan.key, plan.owners
+        self.gives = plan.kind
         self.last_call = last_call(plan.steps)
         self.ends, self.epoch, self.tensors = plan.ends, epoch(), len(plan.tensors)
         places = {node: place for place, node in enumerate(plan.live)}
@@ -278,13 +279,15 @@ class _Match:
         distinct = set(live)
         if len(distinct) != len(live) or len(out.tensors) != recall.tensors or self.scheduler.cuts() != recall.cut:
             raise Mismatch
+        if kind_of(out.tensors, recall.gives.is_differentiable) != recall.gives:
+            raise Mismatch
         if recall.wanted is not None:
             for (node, index), (place, slot) in zip(self.walk.wanted or (), recall.wanted, strict=True):
                 if index != slot or (node in distinct if place is None else live[place] is not node):
                     raise Mismatch
         out.live, out.steps, out.outputs, out.owners = live, recall.steps, recall.outputs, recall.owners
         out.nodes = live if recall.runs is None else [live[place] for place in recall.runs]
-        out.ends, out.key, out.recall = recall.ends, recall.key, recall
+        out.ends, out.key, out.kind, out.recall = recall.ends, recall.key, recall.gives, recall
         return out
 
 
@@ -332,5 +335,6 @@ class Recollections:
 
 def _place(walk: Walk) -> tuple[Any, ...]:
     return (
-        *[type(node) for node, _ in walk.roots], walk.accumulate, None if walk.wanted is None else len(walk.wanted)
+        *[type(node) for node, _ in walk.roots], walk.accumulate, walk.create_graph,
+        None if walk.wanted is None else len(walk.wanted),
     )

@@ -43,6 +43,7 @@ from weft.compiled_autograd.steps import (
     Pattern,
     Ref,
     Schedule,
+    kind_of,
 )
 from weft.compiled_autograd.writer import Writer
 from weft.ir.opaque import opaque_op
@@ -103,6 +104,8 @@ class Scheduler(Writer):
         self.cut = self.cuts()
         for i in self.cut:
             self.steps[i] = (*self.steps[i][:2], True)
+        if not self.continues:  # (else its tensors are gone)
+            self.out.kind = kind_of(self.out.tensors, walk.create_graph)
         if walk.wanted is not None and not walk.accumulate:
             self.out.outputs = tuple([self.captured.get(edge) for edge in walk.wanted])
         return self

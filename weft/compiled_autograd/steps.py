@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from weft.autograd.saved import SavedTensor
 from weft.autograd.views import CopySlices
 from weft.compiled_autograd.live_hooks import LiveHooks
 from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import is_wrapper, wrapper_classes
 
 Step = tuple[Any, ...]  # (kind, ...)
 Ref = int
@@ -33,6 +34,22 @@ class Constant(NamedTuple):
 
     type: type
     value: Any
+
+
+class Kind(NamedTuple):
+    """What gradients are beside numbers: graphs of their own (create_graph), wrappers of other tensors."""
+
+    is_differentiable: bool
+    has_wrappers: bool
+
+
+NUMBERS = Kind(False, False)
+
+
+def kind_of(tensors: Iterable[Any], is_differentiable: bool) -> Kind:
+    """The kind of a backward call by its tensors."""
+    has_wrappers = bool(wrapper_classes) and any(map(is_wrapper, tensors))
+    return Kind(is_differentiable, has_wrappers) if has_wrappers or is_differentiable else NUMBERS
 
 
 def last_call(steps: Sequence[Step]) -> int:
@@ -85,6 +102,7 @@ class Schedule:
         self.known: dict[Node, tuple[Any, ...]] = {}  # what nodes had saved, tensors by number: they may be freed since
         self.hooks = LiveHooks()
         self.recall: Any = None  # the walk (recall.py) by which it was found
+        self.kind = NUMBERS
 
     @property
     def origins(self) -> list[Node]:
@@ -103,7 +121,7 @@ class Schedule:
     @cached_property
     def key(self) -> Key:
         """The structure, once all steps are written."""
-        return Key((tuple(self.steps), self.outputs, len(self.tensors)))
+        return Key((tuple(self.steps), self.outputs, len(self.tensors), self.kind))
 
     def remember(self, node: Node, number: int) -> None:
         """Keep what the node that ran as `number` had saved, all but its tensors."""

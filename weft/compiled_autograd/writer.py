@@ -30,7 +30,9 @@ class Writer:
     def __init__(self, patterns: Mapping[int, Pattern], earlier: Schedule | None) -> None:
         self.patterns = patterns
         self.out = Schedule()
+        self.continues = earlier is not None
         if earlier is not None:
+            self.out.kind = earlier.kind
             self.out.tensors, self.out.saved = earlier.tensors, earlier.saved
             self.out.places, self.out.known = earlier.places, earlier.known
             self.out.hooks = earlier.hooks

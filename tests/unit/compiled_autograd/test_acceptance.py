@@ -224,6 +224,7 @@ def test_s1_11_sums_are_one_kernel(rng: Rng) -> None:
 def test_t_ca_1_grad_mode(rng: Rng) -> None:
     """One structure, once for numbers and once for a graph that goes on."""
     v = rng.standard_normal(3)
+    captures = counters.captures
     for create in (False, True, False, True):
         x = weft.from_numpy(v.copy()).requires_grad_()
         with ca.enable():
@@ -232,6 +233,33 @@ def test_t_ca_1_grad_mode(rng: Rng) -> None:
             if create:
                 (g,) = weft.autograd.grad(g.sum(), x)
         np.testing.assert_allclose(g.detach().numpy(), 6 * v if create else 3 * v**2)
+    assert counters.captures - captures == 3  # first gradients of either kind, second ones
+
+
+def test_s1_13_wrappers_have_entries_of_their_own(rng: Rng) -> None:
+    class Two(weft.Tensor):
+        @staticmethod
+        def __new__(cls: Any, a: Any, b: Any) -> Any:
+            out = weft.Tensor._make_wrapper_subclass(cls, a.shape, dtype=a.dtype)
+            out.a, out.b = a, b
+            return out
+
+        @classmethod
+        def __weft_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            def on(name: str) -> Any:
+                return func(*[getattr(x, name) if isinstance(x, Two) else x for x in args], **(kwargs or {}))
+
+            return Two(on("a"), on("b"))
+
+    captures = counters.captures
+    for kind in (1, 1, 2, 2, 1, 2):
+        parts = [leaf(rng, int(rng.integers(2, 9)), 3).detach() for _ in range(kind)]
+        x = (Two(parts[0], parts[0] * 2) if kind == 2 else parts[0]).requires_grad_()
+        with ca.enable():
+            (x * x).sum().backward()
+        assert type(x.grad) is type(x)
+        np.testing.assert_allclose((x.grad.b if kind == 2 else x.grad).numpy(), 2 * kind * parts[0].detach().numpy())
+    assert counters.captures - captures == 2 and "wrappers" in ca.miss_log()[-1]
 
 
 def test_t_ca_2_scaled_losses_share(rng: Rng) -> None:

@@ -48,7 +48,7 @@ def test_nodes_are_named_after_the_overload(call: Any, name: str, rng: np.random
     form = ca.ops[name]
     seed = weft.ones_like(out)
     found = form((seed,), tuple(edge is not None for edge in node.edges), node.packed())
-    assert sum((g for g in found[1:] if g is not None), found[0]).shape == x.shape
+    assert sum(g for g in found if g is not None).shape == x.shape
     with ca.enable():
         out.sum().backward()
     assert f"autograd::{name}([" in str(ca.last_graph())

@@ -76,7 +76,8 @@ linear = define(
     type=_linear_type,
     decompose=_linear,
     out=True,
-    vjp={"input": _linear_grad_input, "weight": _linear_grad_weight, "bias": _linear_grad_bias},
+    # in the order of addmm's gradients: a bias accumulates before its weight
+    vjp={"bias": _linear_grad_bias, "input": _linear_grad_input, "weight": _linear_grad_weight},
     public=("nn.functional",),
     samples=draw(
         case(F(2, 3), F(4, 3), F(4)), case(F(2, 2, 3), F(4, 3)), case(F(3), F(4, 3), F(4)), case(F(2, 3), F(3))
