@@ -141,7 +141,7 @@ def _first(variable: Tensor, gradient: Tensor, is_owned: bool) -> Tensor:
     if modes.grad:  # of its own, though it goes on being differentiable
         row_major = is_row_major(variable)
         made = aten.empty_like(variable.detach()) if row_major else laid_out_like(variable, gradient.detach())
-        return made.copy_(gradient)  # type: ignore[no-any-return]
+        return made.copy_(gradient)
     if not payload_of(gradient).has_bytes:
         return gradient.detach()
     if is_owned and _shares_layout(variable, gradient):

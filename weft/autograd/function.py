@@ -71,6 +71,11 @@ class FunctionNode(Node):
             )
         return function.vjp if has_vjp else function.backward
 
+    @property
+    def gives_once(self) -> bool:
+        """Whether the backward was marked with @once_differentiable."""
+        return getattr(self._rule(), "gives_once", False)
+
     def _materialized(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple([self._zeros(i) if g is None and self._materializes(i) else g for i, g in enumerate(grads)])
 
@@ -318,18 +323,19 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
         with no_grad():
             outputs = fn(ctx, *args)
         many = outputs if isinstance(outputs, tuple) else (outputs,)
-        guarded = _all_guarded(args, many, modes.grad)
+        guarded = given_once(args, many, modes.grad)
         return guarded if isinstance(outputs, tuple) else guarded[0]
 
+    wrapper.gives_once = True  # type: ignore[attr-defined]
     return wrapper
 
 
-def _all_guarded(args: tuple[Any, ...], outputs: tuple[Any, ...], records: bool) -> tuple[Any, ...]:
+def given_once(args: tuple[Any, ...], outputs: tuple[Any, ...], records: bool) -> tuple[Any, ...]:
     """The outputs with a history that refuses, where an argument has one: here and below each level of a transform."""
     level: Any = modes.special[-1] if modes.special else None
     if hasattr(level, "grad_outside"):
         lower = level.lower(outputs)
-        below = level.down(_all_guarded, level.lower(args), lower, level.grad_outside)
+        below = level.down(given_once, level.lower(args), lower, level.grad_outside)
         outputs = tuple([o if a is b else level.wrap(b) for o, a, b in zip(outputs, lower, below, strict=True)])
     if not records or not any(isinstance(a, Tensor) and a.requires_grad for a in args):
         return outputs

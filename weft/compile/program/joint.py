@@ -13,6 +13,7 @@ from typing import Any
 
 from weft.autograd import engine
 from weft.autograd.accumulate import AccumulateGrad, accumulator_of
+from weft.autograd.function import FunctionNode, given_once
 from weft.autograd.node import InputMetadata, Node, OpNode
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED
@@ -23,7 +24,7 @@ from weft.compile.program.argument_histories import Before, Given, end_at_what_i
 from weft.compile.program.arguments import leaf_of
 from weft.compile.program.executable import Compiled, Interpreted, chosen
 from weft.compile.program.higher_order import input_of, version_of
-from weft.compile.program.inlining import Whole
+from weft.compile.program.inlining import Inlined, Whole
 from weft.compile.program.kept import save
 from weft.compile.program.program_io import ArgumentSource, StateSource
 from weft.compile.program.tensor_program import Gradients, ProgramBackward
@@ -35,7 +36,7 @@ from weft.support import pytree
 from weft.support.errors import StateError
 from weft.tensor.dense import dense_array
 from weft.tensor.history import AutogradState
-from weft.tensor.modes import modes
+from weft.tensor.modes import modes, no_grad
 from weft.tensor.tensor import Tensor
 
 
@@ -48,7 +49,7 @@ class JointRecord:
     part as itself (arguments that share memory have no stand-ins). returned: which result a receiver is, where the
     function made it. A leaf that it makes and keeps to itself is no receiver: nobody can see its `.grad`. reach: for
     each output the receivers that it depends on. freed_with: for each output those whose graph eager mode frees
-    together with its own.
+    together with its own. gives_once: whether a custom Function refuses a second gradient.
     """
 
     outputs: list[Tensor]
@@ -60,6 +61,7 @@ class JointRecord:
     freed_with: list[frozenset[int]]
     spec: pytree.TreeSpec  # of the gradients: a list, in which those that are wrapper subclasses are taken apart
     start: int
+    gives_once: bool
 
 
 def unfinished(capture: Capture, leaves: list[Any]) -> list[Tensor]:
@@ -130,6 +132,7 @@ def record_backward(
     primals = [p for p in _leaves_behind(outputs) if id(p) in made or not _is_made(capture, p)]
     graphs = [nodes_behind([out.grad_fn]) for out in outputs]  # taken before the run frees them
     saving = [{n for n in nodes if _saves(n)} for nodes in graphs]
+    once = any(isinstance(n, FunctionNode) and n.gives_once for nodes in graphs for n in nodes)
     builder = capture.recorder.builder
     start = len(builder.nodes)
     tangents = [builder.param(capture.tensors.payload_of(out).type, f"tangent{i}") for i, out in enumerate(outputs)]
@@ -146,7 +149,7 @@ def record_backward(
     freed_with = [frozenset(j for j, other in enumerate(saving) if mine & other) for mine in saving]
     received = [given[id(p)][1] if id(p) in given else p for p in receivers]
     places, returned = [leaf_of(p, leaves) for p in received], [made.get(id(p)) for p in received]
-    record = JointRecord(outputs, received, places, returned, len(seeds), reach, freed_with, spec, start)
+    record = JointRecord(outputs, received, places, returned, len(seeds), reach, freed_with, spec, start, once)
     return record, [capture.tensors.operand(g) for g in parts]
 
 
@@ -359,6 +362,15 @@ class CompiledFunctionBackward(ProgramBackward):
         gradients = resugar(pytree.unflatten(self.computed(grads), self.program.record.spec))
         reached = self.reached(grads)
         return tuple([g if i in reached else None for i, g in enumerate(gradients)])
+
+    def computed(self, grads: Sequence[Any]) -> list[Any]:
+        if not (modes.grad and self.program.record.gives_once):
+            return super().computed(grads)
+        with no_grad():
+            return list(given_once((*grads, *self.primals()), tuple(super().computed(grads)), True))
+
+    def inlined(self, grads: Sequence[Any], needs: Sequence[bool]) -> Inlined | None:
+        return None if modes.grad and self.program.record.gives_once else super().inlined(grads, needs)
 
     def gives(self, edges: Sequence[int]) -> tuple[dict[int, int | Whole], tuple[int, ...]]:
         first = list(accumulate([0, *(c.size for c in self.program.record.spec.children)]))
