@@ -362,8 +362,7 @@ class Walk:
         return out
 
     def _let_go(self, node: Node) -> None:
-        """The node has run. What runs within its step may have a turn of its own still: second gradients flow
-        to what a write through a view has left, by the write's node."""
+        """The node has run. (A write's node that CopySlices ran may have a turn of its own still, at order two.)"""
         if not self.keep and node.inner not in self.dependencies:
             node.release()
 
@@ -391,13 +390,10 @@ class Walk:
     def _capture(self, node: Node, grads: list[Any]) -> None:
         assert self.wanted is not None
         for edge in self.wanted:
-            if edge[0] is not node:
-                continue
-            gradient = grads[edge[1]] if edge[1] < len(grads) else None
-            self.captured[edge] = gradient
+            if edge[0] is node:
+                self.captured[edge] = grads[edge[1]] if edge[1] < len(grads) else None
 
     def is_wanted(self, node: Node) -> bool:
-        """Whether an input's own node runs: backward() accumulates into leaves,
-        and into others by their retain_grad."""
+        """Whether an input's own node runs: backward() accumulates into leaves, others have retain_grad."""
         assert self.wanted is not None
         return any(e[0] is node for e in self.wanted)

@@ -79,6 +79,7 @@ define(
     "aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor",
     "The lower triangular L with L L^H = A (or its adjoint): A [..., n, n], Hermitian and positive definite. "
     "Raises LinAlgError.",
+    node="LinalgCholeskyExBackward0.checked",
     type=_cholesky_type,
     kernel=_cholesky,
     lies=lambda self, *rest: (column_major(self.ndim),),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.families import Vjp, alias, conjugate, dtype_of, pointwise
-from weft.ops.op import Op
+from weft.ops.op import NodeBy, Op
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise, is_real
 from weft.support.errors import DTypeError
@@ -119,6 +119,7 @@ def _hypot(s: Any, x: Any, y: Any) -> Any:
 copysign = pointwise(
     "aten::copysign.Tensor(Tensor self, Tensor other) -> Tensor",
     "The magnitude of self with the sign of other.",
+    node=NodeBy("other", "CopysignBackward1", "CopysignBackward0"),
     scalar=lambda s, x, y: s.copysign(x, y),
     compute="real_float",
     vjp={
@@ -216,6 +217,7 @@ pow_scalar = pointwise(
 float_power = pointwise(
     "aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
     "self to the power of exponent, computed in float64 (complex128 for complex operands).",
+    node=NodeBy("exponent", "PowBackward0.float_power", "PowBackward1.float_power"),
     scalar=lambda s, x, e: s.pow(x, e),
     compute=lambda d: dt.complex128 if d.is_complex else dt.float64,
     number_first=True,

@@ -237,6 +237,7 @@ for _schema in (
         _schema,
         "The pieces of a dim, of these sizes.",
         _split_with_sizes,
+        node="SplitWithSizesBackward0.split" if "split_size," in _schema else "",
         vjp={
             "self": (lambda gs, self_dims, split_size, dim: _cat_back(gs, self_dims, split_size, dim))
             if "split_size," in _schema

@@ -97,6 +97,7 @@ def _rfft_back(g: Any, self_dims: Any, n: Dim | None, dim: int, norm: str | None
 define(
     "aten::fft_rfft(Tensor self, int? n=None, int dim=-1, str? norm=None) -> Tensor",
     "The Fourier transform of a real signal along dim: the n // 2 + 1 frequencies from 0 on.",
+    node="FftR2CBackward0",
     type=_rfft_type,
     kernel=_rfft,
     lies=_lies,
@@ -142,6 +143,7 @@ def _irfft_back(g: Any, self_dims: Any, n: Dim | None, dim: int, norm: str | Non
 define(
     "aten::fft_irfft(Tensor self, int? n=None, int dim=-1, str? norm=None) -> Tensor",
     "The real signal of n samples whose rfft is given.",
+    node="FftC2RBackward0",
     type=_irfft_type,
     kernel=_irfft,
     lies=_lies,
@@ -172,6 +174,7 @@ def _define_fft(name: str, words: str, inverse: bool) -> None:
     define(
         f"aten::{name}(Tensor self, int? n=None, int dim=-1, str? norm=None) -> Tensor",
         f"The {words} of a signal along dim, cut or padded to n.",
+        node=f"FftC2CBackward0.{name}",
         type=lambda self, n, dim, norm: _fft_type(name, self, n, dim, norm),
         kernel=lambda x, n, dim, norm: _transformed(x, n, dim, norm, inverse),
         lies=_lies,

@@ -224,6 +224,7 @@ for _schema, _places in (
     define(
         _schema,
         "The n-th derivative of digamma.",
+        node="" if _schema is _POLYGAMMA else "PolygammaBackward0.special",
         type=Pointwise(_schema, over=("self",), compute="real_float"),
         scalar=_polygamma,
         vjp={"self": lambda g, n, self: g * aten.polygamma(n + 1, self)},
