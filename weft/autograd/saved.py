@@ -216,13 +216,15 @@ class SavedTensor:
         if self.storage is not None and self.storage.version != self.version:
             return self.unpack(node)
         origin = self.origin
-        if origin is not None and (origin._autograd is None or origin._autograd.node is None):
+        if origin is not None and (
+            origin._autograd is None or origin._autograd.node is None or origin._data is not payload
+        ):
             return self.unpack(node)
         return payload
 
     def _original(self, tensor: Tensor, node: Any) -> Tensor:
-        """The tensor that was saved itself, while it still has the history and the bytes that it had.
-        Raises StateError once it was detached."""
+        """The tensor that was saved itself, with the bytes that `.data` may have given it since, while it still has
+        the history that it had. Raises StateError once it was detached."""
         if self.history is not None:
             state = tensor._autograd
             if state is None or state.node is None:
@@ -230,7 +232,7 @@ class SavedTensor:
                     "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(). "
                     "This is not supported, please use out-of-place `.detach()` instead"
                 )
-            if state.node is not self.history[0] or state.index != self.history[1] or tensor._data is not self.payload:
+            if state.node is not self.history[0] or state.index != self.history[1]:
                 return self._with_history(self.payload, self.storage, node)
         return tensor
 
