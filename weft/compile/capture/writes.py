@@ -5,7 +5,7 @@ undo.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,9 +17,9 @@ from weft.tensor.tensor import Tensor
 
 
 class ArgumentChange(CaptureError):
-    """The function changes an argument as its caller sees it, in a way that no program repeats: its memory, its
-    strides, or the history of one of several that share memory (each has another one then, and so has their base, which
-    need not be an argument). Such a call runs as it is written."""
+    """The function changes an argument as its caller sees it, in a way that no program repeats (its memory, its
+    strides), or gives a tensor from outside a history: one of several arguments that share memory, or a tensor of
+    Python's state. Such a call runs as it is written."""
 
 
 def _is_older(tensor: Tensor) -> bool:
@@ -94,15 +94,13 @@ class Writes:
             found[id(storage)] = (storage, found.get(id(storage), (storage, 0))[1] + 1)
         return found
 
-    def refuse_histories(self, given: Container[int]) -> None:
-        """A tensor from outside must not come out of the call with a history: the program keeps none. Raises
-        CaptureError; ArgumentChange if it is one of `given` (ids): arguments that share memory, and their bases.
-        """
+    def refuse_histories(self) -> None:
+        """A tensor from outside must not come out of a program's call with a history, which it does not keep. Raises
+        ArgumentChange."""
         for tensor, before, where in self._histories:
             node = None if tensor._autograd is None else tensor._autograd.node
             if node is not (None if before is None else before.node):
-                kind = ArgumentChange if id(tensor) in given else CaptureError
-                raise kind(
+                raise ArgumentChange(
                     f"{where}: a compiled function writes a value that requires grad into a tensor of shape "
                     f"{list(tensor.shape)} that exists outside of it; the tensor would keep the history of this call. "
                     "Write value.detach(), or write within weft.no_grad()."

@@ -101,7 +101,7 @@ def _run(owner: CompiledFunction, outcome: Outcome, spec: pytree.TreeSpec) -> No
             result = desugar(result) if has_wrappers else result
             _take_guards(owner, outcome, seen, bound)
             outcome.assigned = assignments(seen.writes, owner, (args, kwargs), bound)
-            outcome.capture.writes.refuse_histories(_taking_part(outcome))
+            outcome.capture.writes.refuse_histories()
             outcome.capture.outside.refuse_hooks()
             if outcome.bound.places:
                 outcome.capture.calls.refuse_behind("tensors of Python's state are inputs")
@@ -115,15 +115,6 @@ def _run(owner: CompiledFunction, outcome: Outcome, spec: pytree.TreeSpec) -> No
     if seen.names_of_leaves:
         pairs = zip(outcome.facts, outcome.leaves, strict=True)
         outcome.facts = [with_given(f, v, seen.names_of_leaves) if type(f) is TensorFacts else f for f, v in pairs]
-
-
-def _taking_part(outcome: Outcome) -> set[int]:
-    """The ids of arguments that take part as themselves, since they share memory, and of what they are views of."""
-    found: set[int] = set()
-    for stand_in, leaf in zip(outcome.stand_ins, outcome.leaves, strict=False):
-        if isinstance(leaf, Tensor) and stand_in is leaf and not leaf._is_param:
-            found |= {id(leaf)} if leaf._view is None else {id(leaf), id(leaf._view.base)}
-    return found
 
 
 def _take_guards(owner: CompiledFunction, outcome: Outcome, seen: guards.Observation, bound: Bound) -> None:
