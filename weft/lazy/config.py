@@ -15,7 +15,8 @@ def set_force_fallback(op: str) -> None:
     global forced
     known = {f"{o.schema.namespace}::{o.base}" for o in OPS.values()}
     given = [name.strip() for name in op.split(",") if name.strip()]
-    names = frozenset([name if name in known else name.removesuffix("_") for name in given])
+    # scripts enter in-place forms beside what they write
+    names = frozenset([form if (form := name.removesuffix("_")) in known else name for name in given])
     for name in names - known:
         raise ArgumentError(f"set_force_fallback: there is no operator {name!r}; names look like 'aten::sub'")
     forced = names
