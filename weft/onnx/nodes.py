@@ -215,6 +215,10 @@ class Nodes:
             found = n * found
         return found
 
+    def steps(self, count: Any) -> Output:
+        """0, 1, ... below a number."""
+        return self.one("Range", self.numbers(0, weft.int64), self.number(count), self.numbers(1, weft.int64))
+
     def filled(self, shape: Output, value: Any, dtype: DType | None = None) -> Output:
         """A tensor of one number."""
         dtype = self.result_dtype() if dtype is None else dtype

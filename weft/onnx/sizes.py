@@ -12,18 +12,35 @@ from typing import Any
 from weft.onnx.dependency import defs, helper, shape_inference
 from weft.onnx.dtypes import element_of
 from weft.onnx.outputs import Output
+from weft.support.errors import Unsupported
 from weft.types import dims as dm
 from weft.types.dims import Dim, Expr
+from weft.types.relation import Relation
 from weft.types.shape_env import ShapeEnv
 
 Unknown = Sequence["Dim | None"]
+
+
+class _Questions(ShapeEnv):
+    """Answers by the example, save where a dynamic axis happens to be 0 or 1 in it; numbers it gives to nobody."""
+
+    def _ask(self, relation: Relation) -> bool:
+        names = relation.expr.symbols()
+        if relation.op == "==" and len(names) == 1 and self.examples[next(iter(names))] < 2:
+            return bool(self._prove(relation))
+        return super()._ask(relation)
+
+    def hint(self, d: Dim) -> int:
+        if isinstance(d, int):
+            return d
+        raise Unsupported(f"Python asks for the number that {d} is, a size that differs from call to call")
 
 
 class Sizes:
     """The symbols of one model, and where each is found."""
 
     def __init__(self, scopes: list[Any]) -> None:
-        self.env = ShapeEnv()
+        self.env: ShapeEnv = _Questions()
         self._scopes = scopes
         self._sources: dict[str, tuple[Output, int, Any]] = {}  # of a symbol: the value, the axis, the graph it is in
         self._by_text: dict[str, Dim] = {}  # what a name of ONNX's inference stands for

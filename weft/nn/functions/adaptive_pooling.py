@@ -60,14 +60,18 @@ def _spread_out_max(rank: int, input: Tensor, output_size: Any) -> tuple[Tensor,
     if input.ndim not in (rank + 1, rank + 2):
         kind = ValueProblem if rank == 2 and input.ndim < 3 else ShapeError
         raise kind(f"{name}: Expected {rank + 1}D or {rank + 2}D input, but got {input.ndim}D")
-    spatial = [int(size) for size in input.shape[input.ndim - rank :]]
     if any(size == 0 for size in input.shape[input.ndim - rank - 1 :]):
         raise ShapeError(
             f"{name}: Expected input to have non-zero size for non-batch dimensions, but got {list(input.shape)}"
         )
+    lead = input.ndim - rank
+    if output_size == 1 or output_size in ((1,) * rank, [1] * rank):  # one window, whatever the sizes
+        values, picked = aten.max(aten.flatten(input, lead, -1), -1)
+        shape = (*input.shape[:lead], *(1,) * rank)
+        return aten.reshape(values, shape), aten.reshape(picked, shape)
+    spatial = [int(size) for size in input.shape[lead:]]
     wanted = _wanted(name, output_size, spatial)
     widths = [_width(size, count) for size, count in zip(spatial, wanted, strict=True)]
-    lead = input.ndim - rank
     x = input
     for i, (size, count, width) in enumerate(zip(spatial, wanted, widths, strict=True)):
         dim = lead + 2 * i

@@ -39,6 +39,9 @@ from weft.onnx.operators import (
     normalization as normalization,
 )
 from weft.onnx.operators import (
+    ordering as ordering,
+)
+from weft.onnx.operators import (
     packing as packing,
 )
 from weft.onnx.operators import (

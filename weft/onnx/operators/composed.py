@@ -131,26 +131,43 @@ def write_copy(g: Any, x: Any, source: Any, *others: Any) -> Any:
 
 @symbolic("aten::diagonal")
 def write_diagonal(g: Any, x: Any, offset: Any, first: Any, second: Any) -> Any:
+    """The elements of every matrix in a row, of which each rows + 1st is on the diagonal."""
     a, b, k = g.axis(first, x), g.axis(second, x), g.known(offset)
-    g.require(x.static, "the diagonal of dynamic sizes")
-    rows, columns = g.extent(x, a), g.extent(x, b)
-    count = max(min(rows + min(k, 0), columns - max(k, 0)), 0)
-    order = [a, b, *(i for i in range(g.ndim(x)) if i not in (a, b))]
-    places = g.constant([[i - min(k, 0), i + max(k, 0)] for i in range(count)], weft.int64)
-    if not count:
-        places = g.op("Reshape", places, g.ints([0, 2]), allowzero=1)
-    found = g.op("GatherND", g.op("Transpose", x, perm=order), places)
-    return g.op("Transpose", found, perm=[*range(1, g.ndim(x) - 1), 0])
+    rows, columns = g.size(x, a), g.size(x, b)
+    down, right = max(-k, 0), max(k, 0)
+    count = g.arithmetic("max", g.arithmetic("min", rows - down, columns - right), 0)
+    others = [i for i in range(g.ndim(x)) if i not in (a, b)]
+    flat = g.op("Transpose", x, perm=[*others, a, b])
+    flat = g.op("Reshape", flat, g.shape([*(g.size(x, i) for i in others), rows * columns]))
+    steps = g.op("Mul", g.steps(count), g.number(columns + 1))
+    return g.op("Gather", flat, g.op("Add", steps, g.number(columns * down + right)), axis=len(others))
 
 
 @symbolic("aten::unfold")
 def write_unfold(g: Any, x: Any, dim: Any, size: Any, step: Any) -> Any:
-    g.require(x.static, "unfold of dynamic sizes")
-    at, width = g.axis(dim, x), g.known(size)
-    starts = range(0, g.extent(x, at) - width + 1, g.known(step))
-    places = g.constant([[s + i for i in range(width)] for s in starts], weft.int64)
+    at, width, by = g.axis(dim, x), g.known(size), g.known(step)
+    count = g.arithmetic("floordiv", g.size(x, at) - width, by) + 1
+    starts = g.op("Mul", g.steps(count), g.numbers(by, weft.int64))
+    places = g.op("Add", g.op("Unsqueeze", starts, g.ints([1])), g.steps(width))
     found = g.op("Gather", x, places, axis=at)
     return g.op("Transpose", found, perm=[i for i in range(g.ndim(x) + 1) if i != at + 1] + [at + 1])
+
+
+@symbolic("aten::diag")
+def write_diag(g: Any, x: Any, diagonal: Any) -> Any:
+    if g.ndim(x) == 2:
+        return write_diagonal(g, x, diagonal, 0, 1)
+    g.require(g.known(diagonal) == 0, "a vector beside the diagonal")
+    steps = g.steps(g.size(x, 0))
+    on = g.op("Equal", g.op("Unsqueeze", steps, g.ints([1])), steps)
+    return g.op("Where", on, x, g.like(x, 0))
+
+
+@symbolic("aten::copysign.Tensor")
+def write_copysign(g: Any, x: Any, y: Any) -> Any:
+    x, y = g.promoted((x, y))
+    negative = g.op("Less", g.op("Where", g.op("Equal", y, g.like(y, 0)), g.op("Reciprocal", y), y), g.like(y, 0))
+    return g.op("Where", negative, g.op("Neg", g.op("Abs", x)), g.op("Abs", x))
 
 
 @symbolic("aten::scatter_reduce.two")
@@ -165,7 +182,7 @@ def write_scatter_reduce(g: Any, x: Any, dim: Any, index: Any, source: Any, redu
 @symbolic("aten::index_fill.int_Scalar")
 def write_index_fill(g: Any, x: Any, dim: Any, index: Any, value: Any) -> Any:
     at = g.axis(dim, x)
-    steps = g.op("Range", g.numbers(0, weft.int64), g.number(g.size(x, at)), g.numbers(1, weft.int64))
+    steps = g.steps(g.size(x, at))
     hit = g.op("Equal", g.op("Unsqueeze", steps, g.ints([1])), g.op("Unsqueeze", index, g.ints([0])))
     hit = g.cast(hit, weft.int32)
     axes = {"keepdims": 0, **({} if g.opset >= 18 else {"axes": [1]})}

@@ -10,14 +10,10 @@ from weft.onnx.outputs import Output
 from weft.onnx.registry import function_symbolic
 
 
-def _range(g: Any, count: Any) -> Output:
-    return g.op("Range", g.numbers(0, weft.int64), g.number(count), g.numbers(1, weft.int64))  # type: ignore[no-any-return]
-
-
 def _inside(g: Any, steps: Any, lengths: Output) -> Output:
     """Whether step t is one of sequence b, [steps, batch]."""
     return g.op(  # type: ignore[no-any-return]
-        "Less", g.op("Unsqueeze", _range(g, steps), g.ints([1])), g.op("Unsqueeze", lengths, g.ints([0]))
+        "Less", g.op("Unsqueeze", g.steps(steps), g.ints([1])), g.op("Unsqueeze", lengths, g.ints([0]))
     )
 
 

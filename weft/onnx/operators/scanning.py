@@ -11,6 +11,7 @@ from weft.onnx.nodes import value_info
 from weft.onnx.outputs import Output
 from weft.onnx.registry import function_symbolic
 from weft.support.errors import Unsupported
+from weft.tensor.tensor import Tensor
 
 States = tuple[Any, ...]
 
@@ -21,7 +22,7 @@ def write_scan(
 ) -> tuple[States, Output]:
     """`state, out = step(t, rows[t], state)` for each t, from the end on with reverse. Gives the last state, and what
     came out, stacked."""
-    counter = g.op("Range", g.numbers(0, weft.int64), g.number(g.size(rows, 0)), g.numbers(1, weft.int64))
+    counter = g.steps(g.size(rows, 0))
     scanned = [_turned(g, x) if reverse else x for x in (counter, rows)]
     params = [Output(g, g.name("carried"), s.example, s.sizes) for s in state]
     given = [Output(g, g.name("row"), x.example[0], x.sizes[1:]) for x in scanned]
@@ -35,10 +36,24 @@ def write_scan(
     )
     names = [g.name("scan") for _ in ends]
     g.append(helper.make_node("Scan", [s.name for s in (*state, *scanned)], names, body=graph, num_scan_inputs=2))
-    last = tuple(Output(g, n, end.example, s.sizes) for n, s, end in zip(names, state, ends, strict=False))
-    stacked = weft.stack([ends[-1].example] * rows.example.shape[0])
+    *states, stacked = _examples(g, step, ends, scanned)
+    last = tuple(Output(g, n, e, s.sizes) for n, s, e in zip(names, state, states, strict=False))
     found = Output(g, names[-1], stacked, [rows.sizes[0], *ends[-1].sizes])
     return last, _turned(g, found) if reverse else found
+
+
+def _examples(g: Any, step: Any, first: list[Output], scanned: list[Output]) -> list[Tensor]:
+    """What the example gives: the rows behind the first go through the step as well, and what that
+    writes is dropped."""
+    state, out = [end.example for end in first[:-1]], [first[-1].example]
+    for i in range(1, int(scanned[0].example.shape[0])):
+        rows = [Output(g, g.name("row"), x.example[i], x.sizes[1:]) for x in scanned]
+        given = tuple(Output(g, g.name("carried"), e, f.sizes) for e, f in zip(state, first, strict=False))
+        with g.apart():
+            after, found = step(g.as_number(rows[0]), rows[1], given)
+        state = [a.example.to(e.dtype) for a, e in zip(after, state, strict=True)]
+        out.append(found.example)
+    return [*state, weft.stack(out)]
 
 
 def _turned(g: Any, x: Output) -> Output:
