@@ -7,8 +7,9 @@ import re
 from typing import Any
 
 from weft.ir.builder import Builder
-from weft.ir.graph import Block, Graph, Operand, Value
+from weft.ir.graph import Block, Graph, Node, Operand, Value
 from weft.ir.opaque import find_opaque
+from weft.ir.verifier import first_fault
 from weft.ir.writing import find_writing
 from weft.ops.op import OPS, PACKETS, Op
 from weft.ops.schema import Argument
@@ -33,6 +34,18 @@ def parse_graph(text: str) -> Graph:
     return graph
 
 
+def parse_verified(text: str) -> Graph:
+    """The graph that a text describes, which keeps every rule. Raises ParseError at the node that breaks one."""
+    parser = _Parser(text)
+    graph = parser.whole_graph()
+    parser.scanner.expect_end()
+    fault = first_fault(graph)
+    if fault is not None:
+        problem, node = fault
+        parser.scanner.fail(problem, parser.begin if node is None else parser.starts[node])
+    return graph
+
+
 def parse_graphs(text: str) -> list[Graph]:
     """All graphs of a text, one after another."""
     parser = _Parser(text)
@@ -51,6 +64,8 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.scanner = Scanner(text)
         self.env = ShapeEnv()
+        self.begin = self.scanner.next
+        self.starts: dict[Node, Token] = {}  # where each node stands
 
     # ---- graphs
     def whole_graph(self) -> Graph:
@@ -164,7 +179,7 @@ class _Parser:
             self._node(builder, scope)
 
     def _node(self, builder: Builder, scope: Scope) -> None:
-        scanner = self.scanner
+        scanner, start = self.scanner, self.scanner.next
         outputs: list[tuple[Token, Type]] = []
         while scanner.next.kind == "value":
             outputs.append(self._declaration())
@@ -179,6 +194,7 @@ class _Parser:
         while scanner.sees("{") or scanner.sees("(") or (blocks and scanner.take("else")):
             blocks.append(self._block(builder, scope))
         node = builder.emit_raw(op, args, tuple(t for _, t in outputs), tuple(blocks), where)
+        self.starts[node] = start
         for (token, _), value in zip(outputs, node.outputs, strict=True):
             value.name = _user_name(token)
             self._bind(scope, token, value)

@@ -50,13 +50,20 @@ from weft.types.tensor_type import (
 def verify(graph: Graph, when: str = "") -> Graph:
     """The graph itself if it keeps every rule. Raises VerifyError;
     `when` says in it at which point the graph was looked at."""
-    checker = _Verifier(graph)
-    try:
-        checker.graph_rules()
-    except _Broken as broken:
+    fault = first_fault(graph)
+    if fault is not None:
         moment = f" ({when})" if when else ""
-        raise VerifyError(f"graph @{graph.name}{moment}: {broken}\n{print_around(graph, broken.node)}") from None
+        raise VerifyError(f"graph @{graph.name}{moment}: {fault[0]}\n{print_around(graph, fault[1])}")
     return graph
+
+
+def first_fault(graph: Graph) -> tuple[str, Node | None] | None:
+    """What rule a graph breaks first, and at which node (None: at its border); None if it keeps them all."""
+    try:
+        _Verifier(graph).graph_rules()
+    except _Broken as broken:
+        return str(broken), broken.node
+    return None
 
 
 class _Broken(Exception):

@@ -17,7 +17,7 @@ from weft.jit.graph import Graph
 from weft.jit.program import Program
 from weft.jit.recorders import recording
 from weft.jit.running import run
-from weft.jit.source import text_source
+from weft.jit.source import by_use, text_source
 
 
 class Scripted:
@@ -166,17 +166,16 @@ class CompilationUnit:
             self.define(source)
 
     def define(self, source: str) -> None:
-        """Compile the functions of a text. They can call those defined before, and each other in order. Raises
-        CompileError.
-        """
+        """Compile the functions of a text. They can call those defined before, and each other. Raises CompileError."""
         definitions, text = text_source(source)
-        for definition in definitions:
+        made: dict[str, ScriptFunction] = {}
+        for definition in by_use(definitions):
             program = Program(definition.name)
-            names = names_in(
-                {name: f.__weft_program__ for name, f in self._functions.items()}, *self._names, text_names()
-            )
+            functions = {**self._functions, **made}
+            names = names_in({n: f.__weft_program__ for n, f in functions.items()}, *self._names, text_names())
             compile_definition(definition, text, Linker(program, names, compile_python))
-            self._functions[definition.name] = ScriptFunction(program)
+            made[definition.name] = ScriptFunction(program)
+        self._functions.update({d.name: made[d.name] for d in definitions})
 
     def __getattr__(self, name: str) -> ScriptFunction:
         try:

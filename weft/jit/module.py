@@ -22,7 +22,7 @@ from weft.jit.graph import Graph
 from weft.jit.marks import Attribute
 from weft.jit.program import MISSING, Program, accepted
 from weft.jit.running import run
-from weft.jit.source import text_source
+from weft.jit.source import by_use, text_source
 from weft.nn.modules.module import Module
 from weft.support.errors import ArgumentError, StateError
 from weft.types.tensor_type import class_of
@@ -212,10 +212,10 @@ class ScriptModule(Module, metaclass=_Compiling):
         return made
 
     def define(self, source: str) -> None:
-        """Compile methods from text: functions whose first parameter is the Module."""
+        """Compile methods from text: functions whose first parameter is the Module. They can call each other."""
         frame = sys._getframe(1)
         definitions, text = text_source(source)
-        for definition in definitions:
+        for definition in by_use(definitions):
             program = Program(f"{self._script_name}.{definition.name}")
             names = names_in(frame.f_locals, frame.f_globals, default_names())
             linker = ModuleLinker(program, names, compile_python)

@@ -12,6 +12,7 @@ from weft.ir.opaque import plan_of_opaque
 from weft.jit.gradients import backward_of, formulas_of
 from weft.layers.factories import on_device
 from weft.layers.walk import inplace
+from weft.ops.call_signatures import shortest_route
 from weft.ops.op import OPS, Op
 from weft.ops.route import call
 from weft.support.locations import Location
@@ -66,7 +67,8 @@ def _bound(positions: tuple[int, ...], args: tuple[Any, ...]) -> tuple[Any, ...]
 
 
 def _run(op: Op, positions: tuple[int, ...], *args: Any) -> Any:
-    return call(op, _bound(positions, args))
+    args = _bound(positions, args)
+    return shortest_route(op, args)(op, args)
 
 
 def _make(op: Op, positions: tuple[int, ...], device: int, *args: Any) -> Any:
@@ -76,7 +78,7 @@ def _make(op: Op, positions: tuple[int, ...], device: int, *args: Any) -> Any:
 
 
 def _run_listing(op: Op, positions: tuple[int, ...], *args: Any) -> Any:
-    return list(call(op, _bound(positions, args)))
+    return list(_run(op, positions, *args))
 
 
 def _in_place(op: Op, positions: tuple[int, ...], *args: Any) -> Any:

@@ -99,6 +99,27 @@ def text_source(text: str, file: str = "<string>") -> tuple[list[ast.FunctionDef
     return functions, source
 
 
+def by_use(definitions: Sequence[ast.FunctionDef]) -> list[ast.FunctionDef]:
+    """The functions of a text, those that another one names in front of it."""
+    known = {d.name: d for d in definitions}
+    order: dict[int, ast.FunctionDef] = {}
+    seen: set[int] = set()
+
+    def put(definition: ast.FunctionDef) -> None:
+        if id(definition) in seen:
+            return
+        seen.add(id(definition))
+        for node in ast.walk(definition):
+            name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+            if name in known:
+                put(known[name])
+        order[id(definition)] = definition
+
+    for definition in definitions:
+        put(definition)
+    return list(order.values())
+
+
 def _check(source: Source) -> None:
     """What Python's own compiler finds wrong in a text that can be parsed: `break` outside of a loop."""
     tree = ast.Module(_parsed(source), [])

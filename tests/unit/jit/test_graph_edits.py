@@ -52,7 +52,9 @@ def test_inputs_results_and_uses(graph) -> None:
 
 def test_attributes_have_kinds(graph) -> None:
     node = graph.create("aten::flip", [graph.inputs()[0], [0, 1]])
-    assert node.attributeNames() == ["dims"] and node.hasAttribute("dims") and not node.hasAttribute("self")
+    assert node.attributeNames() == [] and not node.hasAttribute("dims")  # it is an input, as a prim::Constant
+    held = node.inputsAt(1).node()
+    assert held.attributeNames() == ["value"] and held.hasAttribute("value") and held.kindOf("value") == "is"
     assert node.kindOf("dims") == "is"
     assert graph.create("aten::add", [graph.inputs()[0], 1.5]).kindOf("other") == "f"
 

@@ -17,6 +17,7 @@ from weft.ir.graph import Block, Graph, Node, Value
 from weft.ir.structure import GROUPS, IF, LOOP
 from weft.jit.native.kinds import is_native
 from weft.ops.op import OPS, Op
+from weft.passes.scripted.memory import Memory
 from weft.types.tensor_type import ListType, TensorType, TupleType, Type
 
 DIFFERENTIABLE, COMPILED, FUSED = GROUPS
@@ -246,6 +247,29 @@ def _can_sink(nodes: Sequence[Node], made: set[Value], outside: Collection[Node]
     return not (any(map(is_seen, nodes)) and any(map(is_seen, outside)))
 
 
+def written_behind(graph: Graph) -> set[Node]:
+    """The groups that read memory which the program writes when they have run: their gradients, as a function of what
+    they read, can be asked for no more, where those of single operators can.
+    """
+    memory = Memory(graph)
+    found: set[Node] = set()
+
+    def look(block: Block, written: set[Value]) -> None:
+        for node in reversed(block.nodes):
+            mine = memory.tensors_written(node)
+            if node.op in GROUPS:
+                if any(memory.is_one_of(v, written) for v in node.blocks[0].free_values()):
+                    found.add(node)
+            else:
+                for inner in node.blocks:
+                    look(inner, written | mine if node.op is LOOP else written)
+            written = written | mine
+
+    if any(n.op in GROUPS for n in graph.walk()) and any(memory.tensors_written(n) for n in graph.block.nodes):
+        look(graph.block, set())
+    return found
+
+
 class _Grouping(Copy):
     """A copy with a node for each group; inner blocks of what is in no group are grouped by themselves."""
 
@@ -258,7 +282,7 @@ class _Grouping(Copy):
         sequence: list[_Group | Node] = []
         for item in _order(block, self.fits):
             # a node of a group that came to nothing may stand in front of the slices that it reads
-            is_one = isinstance(item, Node) or work(item.nodes) >= self.least
+            is_one = isinstance(item, Node) or work(item.nodes) >= self.least or has_loop(item.nodes)
             sequence += [item] if is_one else _with_slices(item.nodes)  # type: ignore[union-attr]
         read: set[Value] = set()
         for item in sequence:
@@ -283,7 +307,10 @@ class _Grouping(Copy):
         body = tuple(map(copy.node, _with_slices(group.nodes)))
         results = [v for n in group.nodes for v in n.outputs if v in read]
         block = Block((), body, tuple(map(copy.operand, results)))
-        made = Node(self.op, (), tuple([v.type for v in results]), (block,), group.nodes[0].where)
+        is_constant = self.op is DIFFERENTIABLE and not any(isinstance(v.type, TensorType) or _is_list(v.type)
+                                                            for v in block.free_values())
+        op = COMPILED if is_constant else self.op  # what reads no tensor has no gradient
+        made = Node(op, (), tuple([v.type for v in results]), (block,), group.nodes[0].where)
         stand_for(results, made.outputs, self.values)
         return made
 

@@ -34,8 +34,9 @@ class NativeGroup:
     `counters.fusion_fallbacks`; if such calls come again, they get a program too.
     """
 
-    def __init__(self, node: Node, name: str, code_of: Any) -> None:
+    def __init__(self, node: Node, name: str, code_of: Any, is_written_behind: bool = False) -> None:
         graph, self.inputs = body_of(node, name)
+        self.is_written_behind = is_written_behind
         self.nodes = node.blocks[0].nodes
         self.is_worthwhile = work(self.nodes) >= LEAST_WORK or has_loop(self.nodes)
         self.program = Program(
@@ -59,12 +60,18 @@ class NativeGroup:
         ):
             return None
         leaves, spec = pytree.flatten((tuple(args), {}))
-        if any(v is None for v in leaves) or (modes.grad and _share_memory_with_gradients(leaves)):
+        if any(v is None for v in leaves) or (modes.grad and self._needs_steps(leaves)):
             return None
         found = self._fitting(leaves, spec, args)
         if found is None:
             return None
         return tuple(found) if self._many else (found,)
+
+    def _needs_steps(self, leaves: list[Any]) -> bool:
+        """Whether gradients are those of single operators."""
+        if self.is_written_behind and any([isinstance(v, Tensor) and v.requires_grad for v in leaves]):
+            return True
+        return _share_memory_with_gradients(leaves)
 
     def _fitting(self, leaves: list[Any], spec: pytree.TreeSpec, args: Sequence[Any]) -> Any:
         known = self.compiled.entries

@@ -17,6 +17,7 @@ from weft.jit.executor.grouping import (
     fused_within,
     grouped,
     is_tensor_work,
+    written_behind,
 )
 from weft.jit.executor.groups import NativeGroup
 from weft.jit.executor.spec import Spec, has_tensors, spec_of, wants_gradients
@@ -37,11 +38,17 @@ _LOCK = threading.RLock()
 class PlanCode(Code):
     """The steps of a plan: those of the interpreter, with groups that become native programs."""
 
+    def __init__(self, program: Program) -> None:
+        assert program.graph is not None
+        self.written_behind = written_behind(program.graph)
+        super().__init__(program)
+
     def _step(self, node: Node) -> Step:
         step = super()._step(node)
         if node.op not in (DIFFERENTIABLE, COMPILED):
             return step
-        group = NativeGroup(node, f"{self.program.name.rpartition('.')[2]}_{len(self.template)}", code_of)
+        name = f"{self.program.name.rpartition('.')[2]}_{len(self.template)}"
+        group = NativeGroup(node, name, code_of, node in self.written_behind)
         places = [self._place(v) for v in group.inputs]
         outputs = [self._place(v) for v in node.outputs]
 

@@ -106,7 +106,9 @@ def enumerated(ctx: Context, node: ast.AST, inner: Iterable, start: Simple) -> I
 
 
 def zipped(ctx: Context, node: ast.AST, parts: Sequence[Iterable]) -> Iterable:
-    """`zip(a, b)`: as long as the shortest."""
+    """`zip(a, b)`: as long as the shortest, which the run finds out where it is not known of each."""
+    if any(p.items is None for p in parts):
+        parts = [_listed(ctx, node, p) for p in parts]
     known = [p for p in parts if p.items is not None]
     if known:
         count = min(len(p.items or ()) for p in known)
@@ -114,12 +116,37 @@ def zipped(ctx: Context, node: ast.AST, parts: Sequence[Iterable]) -> Iterable:
             TupleValue([p.items[i] if p.items is not None else p.element(ctx, node, constant(i, INT)) for p in parts])
             for i in range(count)
         ]
+        for part in parts:
+            if part.items is None and part.length is not None:
+                _expect(ctx, node, part.length, count)
         return Iterable(constant(count, INT), _never, rows)
     length = parts[0].length
     for part in parts[1:]:
         assert length is not None and part.length is not None
         length = ctx.prim("min", node, length, part.length)
     return Iterable(length, lambda c, n, i: TupleValue([p.element(c, n, i) for p in parts]))
+
+
+def _listed(ctx: Context, node: ast.AST, part: Iterable) -> Iterable:
+    """Items that are known one by one as a list of the run, where they are values of one type."""
+    items = part.items
+    if not items or not all(isinstance(i, Simple) for i in items):
+        return part
+    if len({i.type for i in items if isinstance(i, Simple)}) > 1:
+        return part
+    return iterated(ctx, node, ctx.tables.new_list(ctx, node, items, None))
+
+
+def _expect(ctx: Context, node: ast.AST, length: Simple, count: int) -> None:
+    """Raise where the run finds fewer elements than there are items that the program is unrolled for."""
+    with ctx.block() as inner:
+        text = f"zip: {count} values are unrolled here, and what goes with them has fewer elements; give it as many"
+        ctx.prim("RaiseException", node, constant(text, STR))
+        short = inner.block(())
+    with ctx.block() as inner:
+        long_enough = inner.block(())
+    is_short = ctx.prim("lt", node, length, constant(count, INT))
+    ctx.append(ctx.op("prim::If"), (is_short.operand,), (), node, (short, long_enough))
 
 
 def loop_over(ctx: Context, node: ast.AST, over: Iterable, body: Callable[[SugaredValue], None]) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from weft.ir.parser import parse_graph
-from weft.ir.verifier import verify
+from weft.ir.parser import parse_verified
 from weft.jit.functions import ScriptFunction
 from weft.jit.graph import Graph
 from weft.jit.graphs.stored_graphs import read_stored_graph
@@ -15,13 +14,13 @@ def parse_ir(text: str) -> Graph:
     """The graph of a text in weft's notation (`graph @name(%x: Tensor) { ... }`) or TorchScript's (`graph(%x :
     Tensor): ...`).
 
-    Raises ParseError with line and column, VerifyError for a graph that breaks a rule.
+    Raises ParseError with line and column, also for a graph that breaks a rule.
     """
     if text.lstrip().startswith("graph("):
         program = read_stored_graph(text)
         assert program.graph is not None
-        return Graph(verify(program.graph), program)
-    return Graph(verify(parse_graph(text)))
+        return Graph(program.graph, program)
+    return Graph(parse_verified(text))
 
 
 def create_function_from_graph(name: str, graph: Graph) -> ScriptFunction:

@@ -200,22 +200,24 @@ class Node(Changes):
         return str(self._shown.op.schema)
 
     def attributes(self) -> dict[str, Any]:
-        """Names and values of the arguments that are known while compiling. There is nothing hidden besides."""
-        names = [a.name for a in self._shown.op.schema.arguments]
-        pairs = zip(names, self._shown.args, strict=False)
-        return {n: constant_of(a) for n, a in pairs if next(core.values_in(a), None) is None}
+        """What a node holds besides its inputs: the value of a prim::Constant. What is known of other nodes while
+        compiling stands among their inputs; `get` has it by name.
+        """
+        return {}
 
     def attributeNames(self) -> list[str]:
         """The names of `attributes()`."""
         return list(self.attributes())
 
     def hasAttribute(self, name: str) -> bool:
-        """Whether an argument of this name is known while compiling."""
+        """Whether `attributes()` has this name."""
         return name in self.attributes()
 
     def kindOf(self, name: str) -> str:
-        """What an attribute is: "i", "f", "s", "is", "fs", "ss", or "ival" for anything else."""
-        value = self.attributes()[name]
+        """What an attribute, or an argument that is known while compiling, is: "i", "f", "s", "is", "fs", "ss", or
+        "ival" for anything else.
+        """
+        value = self.attributes()[name] if name in self.attributes() else self.get(name)
         parts = {_KIND_LETTERS.get(type(v), "") for v in value} if isinstance(value, list) else set()
         letter = parts.pop() + "s" if len(parts) == 1 else _KIND_LETTERS.get(type(value), "")
         return letter if letter not in ("", "s") or isinstance(value, str) else "ival"

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.ir.graph import Block, Operand, Value
+from weft.ir.verifier import first_fault
 from weft.jit.errors import CompileError
 from weft.jit.frontend.compile import Linker, compile_python, names_in
 from weft.jit.frontend.context import Context
@@ -48,9 +49,15 @@ def read_stored_graph(text: str) -> Program:
     )
     ctx.folds = False
     try:
-        return _Reader(source, ctx).whole(program)
-    except CompileError as problem:
-        raise ParseError(str(problem)) from None
+        program = _Reader(source, ctx).whole(program)
+    except CompileError as refused:
+        raise ParseError(str(refused)) from None
+    assert program.graph is not None
+    fault = first_fault(program.graph)
+    if fault is not None:
+        problem, node = fault
+        source.fail(problem, node.where.line if node is not None and node.where is not None else None)
+    return program
 
 
 class _Reader:

@@ -51,9 +51,11 @@ class Text:
         self.lines = [(n, line) for n, line in self.lines if line.strip() and not line.strip().startswith("#")]
         self.at = 0
 
-    def fail(self, problem: str) -> NoReturn:
-        """Raises ParseError at the line that was read last."""
-        number, line = self.lines[min(max(self.at - 1, 0), len(self.lines) - 1)] if self.lines else (1, "")
+    def fail(self, problem: str, at: int | None = None) -> NoReturn:
+        """Raises ParseError at the line with this number, or at the one that was read last."""
+        found = [(n, line) for n, line in self.lines if n == at]
+        last = self.lines[min(max(self.at - 1, 0), len(self.lines) - 1)] if self.lines else (1, "")
+        number, line = found[0] if found else last
         column = len(line) - len(line.lstrip()) + 1
         raise ParseError(f"line {number}, column {column}: {problem}\n    {line}\n    {' ' * (column - 1)}^")
 

@@ -117,6 +117,16 @@ class Memory:
             found.update(self._written_by(one))
         return found
 
+    def tensors_written(self, node: Node) -> set[Value]:
+        """What stands for the memory of tensors that a node, and what is in its blocks, writes itself."""
+        classes = self._classes[TENSORS]
+        targets = (n.args[0] for n in _within(node) if writes_tensor(n))
+        return {classes.of(t) for t in targets if isinstance(t, Value)}
+
+    def is_one_of(self, value: Value, written: set[Value]) -> bool:
+        """Whether a value may be, or hold, a tensor over memory that `tensors_written` names."""
+        return can_be_written(value.type) and self._classes[TENSORS].of(value) in written
+
     def may_merge(self, kept: Value, dropped: Value, is_view: bool = False) -> bool:
         """Whether one value may stand for another that equals it: nobody can tell that they are one."""
         if not can_be_written(kept.type) and not can_be_written(dropped.type):
