@@ -88,15 +88,15 @@ def _called_on(frame: FrameType) -> Any:
 
 
 def runs_as_written(error: BaseException, users: list[Any]) -> bool:
-    """Whether a capture was refused for what a custom Function or a hook does, or for what it did to an argument that a
-    program cannot repeat (ArgumentChange). users: the hooks and rules that backward calls of the capture ran,
-    whose code is looked at where an error only names a line."""
+    """Whether a capture was refused for what a custom Function, a hook or a scripted program does, or for what it did
+    to an argument that a program cannot repeat (ArgumentChange). users: the hooks and rules that backward calls of the
+    capture ran, whose code is looked at where an error only names a line."""
     refused = _refusal_in(error)
     if refused is None:
         return False
     if isinstance(refused, ArgumentChange):
         return True
-    passed = any(_is_caller(f) for f in (*_frames(refused), *_frames(error)))
+    passed = any(_is_caller(f) or f.f_code in registry.script_callers for f in (*_frames(refused), *_frames(error)))
     return passed or isinstance(refused, NotCallable) or _is_in(str(refused), users)
 
 

@@ -17,6 +17,7 @@ from weft.jit.recording.operators import is_symbolic, recorded, refuse_in_block,
 from weft.jit.recording.rows import settle
 from weft.jit.recording.values import UNSET, Asked, NotRecorded, RunTime, is_open
 from weft.ops.op import OPS
+from weft.support import registry
 from weft.support.locations import Location
 from weft.tensor.modes import modes
 from weft.types.sym import SymInt
@@ -172,3 +173,6 @@ def _once(step: Step, name: str) -> Step:
         step(registers)
 
     return only_outside
+
+
+registry.script_callers.add(RecordingCode.from_python.__code__)

@@ -148,6 +148,8 @@ def _item(a: Tensor) -> RunTime:
 def _as_index(value: Any) -> Any:
     if type(value) is RunTime:
         return value.tensor
+    if isinstance(value, list) and any(map(_is_run_time, value)):
+        return aten.stack(tuple(map(number_tensor, value)))
     return tuple(map(_as_index, value)) if isinstance(value, tuple) else value
 
 
