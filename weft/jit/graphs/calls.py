@@ -8,9 +8,11 @@ from typing import Any
 from weft.jit.errors import CompileError
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.matching import call_any
-from weft.jit.frontend.values import Simple, SugaredValue, TupleValue
-from weft.ops.op import OPS, PACKETS
+from weft.jit.frontend.values import Simple, SugaredValue, TupleValue, constant
+from weft.ops.op import OPS, PACKETS, Op
+from weft.ops.schema import Argument
 from weft.support.errors import ArgumentError
+from weft.types import dtype as dt
 from weft.types import tensor_type as tt
 from weft.types.tensor_type import TensorType
 
@@ -25,6 +27,10 @@ _NAMES = {
     "aten::__and__": "bitwise_and", "aten::__or__": "bitwise_or", "aten::__xor__": "bitwise_xor",
     "aten::__range_length": "range_length",
 }  # fmt: skip
+_DTYPES = dict(enumerate((
+    dt.uint8, dt.int8, dt.int16, dt.int32, dt.int64, dt.float16, dt.float32, dt.float64,
+))) | {9: dt.complex64, 10: dt.complex128, 11: dt.bool_, 15: dt.bfloat16}
+_ROW_MAJOR = (0, 1)  # contiguous_format, preserve_format
 _ON_TENSORS = {
     "aten::__and__": "aten::bitwise_and",
     "aten::__or__": "aten::bitwise_or",
@@ -41,6 +47,8 @@ def call_by_name(ctx: Context, at: ast.AST, kind: str, args: list[Simple]) -> li
     base = name.partition("::")[2]
     if name not in _ON_TENSORS if on_tensors and name not in PACKETS else not on_tensors:
         own = f"prim::{_NAMES.get(name, base)}"
+        if len(args) == 1 and f"{own}_of" in OPS:  # `max(items)`
+            own = f"{own}_of"
         found = _language(ctx, at, own, args) if own in OPS else None
         if found is not None:
             return found
@@ -51,16 +59,55 @@ def call_by_name(ctx: Context, at: ast.AST, kind: str, args: list[Simple]) -> li
         raise ArgumentError(f"no operator {kind}")
     problem = ""
     for op in _ordered(candidates, args):
-        if len(args) > len(op.schema.arguments):
+        found = _fitted(op, args)
+        if found is None:
             problem = problem or f"{base}() takes {len(op.schema.arguments)} arguments, not {len(args)}: {op.schema}"
             continue
-        limit = sum(not a.keyword_only for a in op.schema.arguments)
-        named = {a.name: v for a, v in zip(op.schema.arguments[limit:], args[limit:], strict=False)}
         try:
-            return spread(ctx, at, call_any(ctx, at, base, [op], args[:limit], named, in_place))
+            return spread(ctx, at, call_any(ctx, at, base, [op], *found, in_place))
         except CompileError as error:
             problem = problem or str(error).split("\n  File")[0]
     raise ArgumentError(problem)
+
+
+def _fitted(op: Op, args: list[Simple]) -> tuple[list[Simple], dict[str, Simple]] | None:
+    """The arguments that stand in order and those with names. TorchScript gives a layout and whether memory is pinned
+    too, and a memory format at the end.
+    """
+    arguments = op.schema.arguments
+    limit = sum(not a.keyword_only for a in arguments)
+    names = [a.name for a in arguments[limit:]]
+    count, rest = min(limit, len(args)), args[limit:]
+    if names[:2] == ["dtype", "device"]:
+        required = sum(not a.has_default for a in arguments[:limit])
+        at = next((n for n in range(limit, required - 1, -1) if len(args) - n == len(names) + 2), None)
+        if at is not None:
+            dtype, _, device, _, *more = args[at:]
+            count, rest = at, [dtype, device, *more]
+    elif len(args) == len(arguments) + 1 and args[-1].operand in (None, *_ROW_MAJOR):
+        rest = rest[:-1]
+    if len(rest) > len(names):
+        return None
+    placed = [_with_dtype(a, v) for a, v in zip(arguments, args[:count], strict=False)]
+    named = zip(arguments[limit:], rest, strict=False)
+    return placed, {a.name: _with_dtype(a, v) for a, v in named}
+
+
+def _with_dtype(argument: Argument, value: Simple) -> Simple:
+    """A dtype that TorchScript writes as a number."""
+    if argument.kind != "ScalarType" or type(value.operand) is not int or value.operand not in _DTYPES:
+        return value
+    return constant(_DTYPES[value.operand], tt.DTYPE)
+
+
+def make_tensor(ctx: Context, at: ast.AST, args: list[Simple]) -> Simple:
+    """`aten::tensor(data, dtype, device, requires_grad)`."""
+    data, dtype, _, requires_grad = args
+    named = {"dtype": _DTYPES.get(dtype.operand) if type(dtype.operand) is int else dtype.operand}
+    named["requires_grad"] = requires_grad.operand
+    given = {n: v for n, v in named.items() if v is not None and v is not False}
+    operands = ("weft.tensor", (data.operand, *given.values()), tuple(given), str(tt.TENSOR))
+    return ctx.emit(ctx.op("prim::CallBuiltin"), operands, at, (tt.TENSOR,))
 
 
 def _language(ctx: Context, at: ast.AST, own: str, args: list[Simple]) -> list[Simple] | None:

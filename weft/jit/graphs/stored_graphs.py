@@ -28,7 +28,7 @@ from weft.jit.frontend.context import Context
 from weft.jit.frontend.definitions import finished_graph
 from weft.jit.frontend.matching import call_any
 from weft.jit.frontend.values import Simple, TupleValue, constant
-from weft.jit.graphs.calls import call_by_name, spread
+from weft.jit.graphs.calls import call_by_name, make_tensor, spread
 from weft.jit.graphs.stored_text import Line, Text
 from weft.jit.program import Program
 from weft.jit.source import Source
@@ -116,6 +116,8 @@ class _Reader:
                 results = call_by_name(self.ctx, self.at, line.kind, args)
             except ArgumentError as problem:
                 self.text.fail(str(problem))
+        if not results and len(line.outputs) == 1:  # there, what writes to a list gives it back
+            results = args[:1]
         if len(results) != len(line.outputs):
             self.text.fail(f"{line.kind} has {len(results)} results, not {len(line.outputs)}")
         for (name, kind), value in zip(line.outputs, results, strict=True):
@@ -126,6 +128,7 @@ class _Reader:
         if isinstance(value.operand, Value) and not value.operand.name:
             value.operand.name = _user_name(name)
         agree = value.type.is_subtype_of(kind) or kind.is_subtype_of(value.type) or kind is tt.NUMBER
+        agree = agree or (kind is tt.INT and value.type is tt.DTYPE)  # there, dtypes are numbers
         if not agree and not (isinstance(kind, TensorType) and isinstance(value.type, TensorType)):
             self.text.fail(f"%{name} is said to be of type {kind}, and is of type {value.type}")
 
@@ -239,6 +242,17 @@ def _uninitialized(reader: _Reader, line: Line, args: list[Simple], scope: Scope
     return [Simple(made.operand, kind)]
 
 
+def _tensor(reader: _Reader, line: Line, args: list[Simple], scope: Scope, indent: int) -> list[Simple]:
+    if len(args) != 4:
+        reader.text.fail("aten::tensor takes 4 arguments: data, dtype, device and requires_grad")
+    return [make_tensor(reader.ctx, reader.at, args)]
+
+
+def _warn(reader: _Reader, line: Line, args: list[Simple], scope: Scope, indent: int) -> list[Simple]:
+    reader.ctx.prim("warn", reader.at, args[0])
+    return []
+
+
 def _to_tensor(reader: _Reader, line: Line, args: list[Simple], scope: Scope, indent: int) -> list[Simple]:
     return spread(
         reader.ctx,
@@ -254,5 +268,5 @@ _SPECIAL: dict[str, Callable[..., list[Simple]]] = {
     _unpack, "prim::ListUnpack": _unpack,
     "prim::Print": _print, "prim::RaiseException": _raise, "prim::unchecked_cast": _cast, "prim::Uninitialized":
     _uninitialized,
-    "prim::NumToTensor": _to_tensor,
+    "prim::NumToTensor": _to_tensor, "aten::tensor": _tensor, "aten::warn": _warn,
 }  # fmt: skip

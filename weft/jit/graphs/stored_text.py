@@ -26,7 +26,7 @@ _TENSORS = {
 }  # fmt: skip
 _PLAIN: dict[str, Type] = {
     "Tensor": tt.TENSOR, "int": tt.INT, "float": tt.FLOAT, "bool": tt.BOOL, "str": tt.STR, "complex": tt.COMPLEX,
-    "NoneType": tt.NONE, "None": tt.NONE,
+    "NoneType": tt.NONE, "None": tt.NONE, "Function": tt.ANY,
     "number": tt.NUMBER, "Scalar": tt.NUMBER, "Device": tt.DEVICE, "Any": tt.ANY,
 }  # fmt: skip
 
@@ -47,7 +47,7 @@ class Text:
     """The lines one by one, comments taken off."""
 
     def __init__(self, text: str) -> None:
-        self.lines = [(i + 1, re.sub(r"\s+#.*\Z", "", line)) for i, line in enumerate(text.split("\n"))]
+        self.lines = [(i + 1, _without_comment(line)) for i, line in enumerate(text.split("\n"))]
         self.lines = [(n, line) for n, line in self.lines if line.strip() and not line.strip().startswith("#")]
         self.at = 0
 
@@ -182,6 +182,11 @@ class Text:
             except (ValueError, SyntaxError):
                 found[name.strip()] = value.strip()
         return found
+
+
+def _without_comment(line: str) -> str:
+    """A line without its comment; nodes without results begin with `=`, one to the right of the others."""
+    return re.sub(r"\A(\s*) = (?=\S)", r"\1", re.sub(r"\s+#.*\Z", "", line))
 
 
 def split(text: str) -> list[str]:
