@@ -90,6 +90,12 @@ def test_a_newer_version_is_refused(tmp_path) -> None:
     weft.save({"weft.jit": 99, "root": {}}, tmp_path / "new")
     with pytest.raises(NotImplementedError, match="version 99"):
         weft.jit.load(tmp_path / "new")
+    weft.jit.CompilationUnit("def f(x):\n    return x\n").f.save(tmp_path / "mine")
+    stored_parts = weft.load(tmp_path / "mine")
+    assert stored_parts["version"] == 1
+    weft.save({**stored_parts, "version": 99}, tmp_path / "mine")
+    with pytest.raises(NotImplementedError, match="version 99"):
+        weft.jit.load(tmp_path / "mine")
     weft.save({"x": weft.ones(1)}, tmp_path / "other")
     with pytest.raises(ParseError, match="holds no program"):
         weft.jit.load(tmp_path / "other")

@@ -31,7 +31,7 @@ def load(f: Any, map_location: Any = None, _extra_files: dict[str, Any] | None =
     content = files.load(f, map_location)
     if not isinstance(content, dict) or KEY not in content:
         raise ParseError("weft.jit.load: the file holds no program of weft.jit (weft.load reads tensors)")
-    version = content[KEY]
+    version = content.get("version", content[KEY])  # (files of earlier versions have the second alone)
     if type(version) is not int or version > VERSION:
         raise Unsupported(
             f"weft.jit.load: the file has version {version!r}, this weft reads up to {VERSION}; install a newer weft"

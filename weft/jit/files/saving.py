@@ -40,7 +40,8 @@ def save(m: Any, f: streams.Target, _extra_files: Mapping[str, str | bytes] | No
         raise ArgumentError(f"weft.jit.save: a scripted function or Module can be saved, not a {type(m).__name__}")
     classes = writer.classes.stored
     content = {"root": root, "programs": writer.programs, "modules": writer.modules, "tensors": writer.tensors}
-    files.save({KEY: VERSION if classes else 1, **content, "classes": classes, "extra": _as_bytes(_extra_files)}, f)
+    version = VERSION if classes else 1
+    files.save({KEY: version, "version": version, **content, "classes": classes, "extra": _as_bytes(_extra_files)}, f)
 
 
 def save_to_buffer(m: Any, _extra_files: Mapping[str, str | bytes] | None = None) -> bytes:

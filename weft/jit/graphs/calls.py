@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from weft.ir.graph import Operand
 from weft.jit.errors import CompileError
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.matching import call_any
@@ -59,12 +60,12 @@ def call_by_name(ctx: Context, at: ast.AST, kind: str, args: list[Simple]) -> li
         raise ArgumentError(f"no operator {kind}")
     problem = ""
     for op in _ordered(candidates, args):
-        found = _fitted(op, args)
-        if found is None:
+        fitted = _fitted(op, args)
+        if fitted is None:
             problem = problem or f"{base}() takes {len(op.schema.arguments)} arguments, not {len(args)}: {op.schema}"
             continue
         try:
-            return spread(ctx, at, call_any(ctx, at, base, [op], *found, in_place))
+            return spread(ctx, at, call_any(ctx, at, base, [op], fitted[0], fitted[1], in_place))
         except CompileError as error:
             problem = problem or str(error).split("\n  File")[0]
     raise ArgumentError(problem)
@@ -103,7 +104,7 @@ def _with_dtype(argument: Argument, value: Simple) -> Simple:
 def make_tensor(ctx: Context, at: ast.AST, args: list[Simple]) -> Simple:
     """`aten::tensor(data, dtype, device, requires_grad)`."""
     data, dtype, _, requires_grad = args
-    named = {"dtype": _DTYPES.get(dtype.operand) if type(dtype.operand) is int else dtype.operand}
+    named: dict[str, Operand] = {"dtype": _DTYPES.get(dtype.operand) if type(dtype.operand) is int else dtype.operand}
     named["requires_grad"] = requires_grad.operand
     given = {n: v for n, v in named.items() if v is not None and v is not False}
     operands = ("weft.tensor", (data.operand, *given.values()), tuple(given), str(tt.TENSOR))
