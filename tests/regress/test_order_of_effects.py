@@ -11,17 +11,10 @@ import numpy as np
 import pytest
 
 import weft
-from weft.ops.op import OPS, PACKETS, define
-from weft.ops.packet import namespace_of
+from tests.noted import noted, noted_operators
 
 BACKENDS = ("interpret", "numpy", "llvm")
 LOG: list[str] = []
-noted = namespace_of("noted")
-
-
-def _note(x: Any, text: str) -> Any:
-    LOG.append(text)
-    return x.copy()
 
 
 @pytest.fixture(autouse=True)
@@ -31,17 +24,8 @@ def _empty_log() -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def _operators() -> Iterator[None]:
-    """noted::io and noted::python write their text into the log when they run."""
-    for effect in ("io", "python"):
-        define(
-            f"noted::{effect}(Tensor self, str text) -> Tensor", "The tensor itself, once the text is in the log.",
-            type=lambda self, text: self, kernel=_note, vjp={"self": lambda g, text: noted.io(g, text + " back")},
-            effect=effect, public=(),
-        )  # fmt: skip
-    yield
-    for effect in ("io", "python"):
-        del OPS[f"noted::{effect}"], PACKETS[f"noted::{effect}"]
-        vars(noted).pop(effect, None)
+    with noted_operators(LOG):
+        yield
 
 
 def run(function: Callable[..., Any], *args: Any) -> tuple[Any, list[str]]:
