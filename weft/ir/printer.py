@@ -44,8 +44,11 @@ def print_graph(graph: Graph, locations: bool = True, symbols: bool = True) -> s
     return "\n".join(_Printer(graph, locations).lines(symbols))
 
 
-def print_around(graph: Graph, node: Node | None, count: int = 10) -> str:
-    """About `count` numbered lines of a graph's text, those around a node, which is marked with `>`
+_AROUND = 10  # lines
+
+
+def print_around(graph: Graph, node: Node | None) -> str:
+    """Some ten numbered lines of a graph's text, those around a node, which is marked with `>`
     (no node: the first lines)."""
     printer = _Printer(graph, True)
     lines: list[str] = []
@@ -54,8 +57,8 @@ def print_around(graph: Graph, node: Node | None, count: int = 10) -> str:
         if printer.current is node and node is not None and at is None:
             at = len(lines)
         lines.append(line)
-    start = max(0, min((at or 0) - count // 2, len(lines) - count))
-    shown = range(start, min(start + count, len(lines)))
+    start = max(0, min((at or 0) - _AROUND // 2, len(lines) - _AROUND))
+    shown = range(start, min(start + _AROUND, len(lines)))
     return "\n".join(f"{'>' if i == at else ' '} {i + 1:4} | {lines[i]}" for i in shown)
 
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from weft.autograd.record import gradient_edge
 from weft.autograd.views import INFERENCE_WRITE, check_inplace, storage_order
 from weft.layers.backends import backend_for
@@ -25,7 +23,6 @@ from weft.tensor.history import AutogradState, ViewOf
 from weft.tensor.modes import modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 
-ndarray = np.ndarray
 NAMES = ("transpose", "t", "squeeze", "unsqueeze", "swapaxes", "swapdims", "as_strided")
 
 

@@ -137,14 +137,14 @@ def _row(values: np.ndarray[Any, Any], indent: int, cut: bool, formatter: Any) -
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
 
 
-def tensor_text(tensor: Tensor, prefix: str = "tensor(") -> str:
+def tensor_text(tensor: Tensor) -> str:
     """`tensor([[1., 2.]], requires_grad=True)`; a subclass has its own name in front."""
     if takes_over(type(tensor)):
         with OverrideLevel(WITHOUT_CLASSES):
             text = _plain_text(tensor, f"{type(tensor).__name__}(")
         return f"Parameter({text})" if tensor._is_param else text
     start = "Parameter containing:\n" if tensor._is_param else ""
-    return start + _plain_text(tensor, prefix)
+    return start + _plain_text(tensor, "tensor(")
 
 
 def _plain_text(tensor: Tensor, prefix: str) -> str:

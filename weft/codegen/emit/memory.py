@@ -51,26 +51,22 @@ class MemoryOps(VectorOps):
         text = f"store {'volatile ' if volatile else ''}{value.type.text} {value.text}, ptr {pointer.text}, "
         self._do(f"{text}align {align or value.type.elem.bytes}{', ' + meta if meta else ''}")
 
-    def masked_load(
-        self, type: LType, pointer: Value, mask: Value, other: Value | None = None, align: int = 0, name: str = "load"
-    ) -> Value:
-        """Lanes read where `mask` is true, `other` (default: zero) elsewhere;
-        memory under false lanes is not touched."""
+    def masked_load(self, type: LType, pointer: Value, mask: Value) -> Value:
+        """Lanes read where `mask` is true, zero elsewhere; memory under false lanes is not touched."""
         _need_mask("masked_load", type, mask)
         if mask.const:
-            return self.load(type, pointer, align, name)
-        rest = const(type, 0) if other is None else other
-        args = (pointer, const(I32, align or type.elem.bytes), mask, rest)
-        return self.intrinsic("masked.load", *args, result=type, overloads=[type, PTR], hint=name)
+            return self.load(type, pointer)
+        args = (pointer, const(I32, type.elem.bytes), mask, const(type, 0))
+        return self.intrinsic("masked.load", *args, result=type, overloads=[type, PTR], hint="load")
 
-    def masked_store(self, value: Value, pointer: Value, mask: Value, align: int = 0) -> None:
+    def masked_store(self, value: Value, pointer: Value, mask: Value) -> None:
         """Lanes written where `mask` is true."""
         type = value.type
         _need_mask("masked_store", type, mask)
         if mask.const:
-            self.store(value, pointer, align)
+            self.store(value, pointer)
             return
-        args = (value, pointer, const(I32, align or type.elem.bytes), mask)
+        args = (value, pointer, const(I32, type.elem.bytes), mask)
         self.intrinsic("masked.store", *args, result=VOID, overloads=[type, PTR])
 
     def gather(
@@ -116,9 +112,9 @@ class MemoryOps(VectorOps):
         value = byte if isinstance(byte, Value) else const(I8, byte)
         self.intrinsic("memset", target, value, size, const(I1, 0), result=VOID, overloads=[PTR, I64])
 
-    def prefetch(self, pointer: Value, write: bool = False, locality: int = 3) -> None:
-        """Ask for the cache line at `pointer`; locality 3 keeps it in every cache."""
-        args = (pointer, const(I32, write), const(I32, locality), const(I32, 1))
+    def prefetch(self, pointer: Value, write: bool = False) -> None:
+        """Ask for the cache line at `pointer`, to be kept in every cache."""
+        args = (pointer, const(I32, write), const(I32, 3), const(I32, 1))
         self.intrinsic("prefetch", *args, result=VOID, overloads=[PTR])
 
 

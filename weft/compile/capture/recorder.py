@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from weft.compile.blocks.memory import OpenBlock
 from weft.compile.capture.histories import Histories
@@ -23,7 +23,6 @@ from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.shape_env import ShapeEnv
 
-R = TypeVar("R")
 _LIBRARY = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python\d[\d.]*)[/\\]|^<frozen")
 
 

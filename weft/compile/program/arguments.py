@@ -16,7 +16,6 @@ from weft.tensor.dense import is_dense
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Expr
 
-ndarray = np.ndarray
 NO_HOOKS: tuple[tuple[int, ...], ...] = ((),) * 4
 
 

@@ -44,13 +44,11 @@ class NoMatch(Exception):
     """Arguments that do not fit a schema, with the reason."""
 
 
-def call_operator(
-    ctx: Context, node: ast.AST, name: str, args: Sequence[SugaredValue], kwargs: Kwargs | None = None
-) -> SugaredValue:
+def call_operator(ctx: Context, node: ast.AST, name: str, args: Sequence[SugaredValue]) -> SugaredValue:
     """Call the overload of an operator (`aten::add`) that the arguments fit. Raises CompileError that lists the
     candidates.
     """
-    return call_any(ctx, node, name.partition("::")[2], PACKETS[name], args, kwargs or {})
+    return call_any(ctx, node, name.partition("::")[2], PACKETS[name], args, {})
 
 
 def call_any(
