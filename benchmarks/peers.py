@@ -44,7 +44,7 @@ class PeerProcess:
             [python, "-m", "benchmarks.peer", name], cwd=ROOT, env=settings, text=True, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             preexec_fn=_outrank if os.environ.get(REAL_TIME) else None,
-        )  # fmt: skip
+        )
         self.import_seconds: float = self._reply()["import_seconds"]
 
     def ask(self, do: str, **request: Any) -> dict[str, Any]:

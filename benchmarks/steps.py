@@ -75,7 +75,7 @@ def row(workload: str, found: dict[str, float | str]) -> str:
     cells = [f"{t:>10.3f}" if isinstance(t, float) else f"{'-':>10}" for t in times]
     torch = times[2]
     ratios = [f"{t / torch:>{width}.2f}" if isinstance(t, float) and isinstance(torch, float) else f"{'-':>{width}}"
-              for t, width in zip(times, (11, 12), strict=False)]  # fmt: skip
+              for t, width in zip(times, (11, 12), strict=False)]
     problems = [f"\n      {name}: {t[:200]}" for name, t in found.items() if isinstance(t, str)]
     return f"{workload:<5} {' '.join(cells)} {' '.join(ratios)}{''.join(problems)}"
 

@@ -86,7 +86,7 @@ def _bias_gelu(xp: Any, compile: Compile, rows: int, columns: int) -> Step:
     p = leaves(xp, {
         "x": normal(random, rows, columns), "residual": normal(random, rows, columns),
         "bias": normal(random, columns), "scale": 1 + normal(random, columns, scale=0.1),
-    })  # fmt: skip
+    })
 
     def loss(weight: Any) -> Any:
         return ((p["residual"] + p["scale"] * xp.nn.functional.gelu(p["x"] + p["bias"])) * weight).mean()
@@ -120,7 +120,7 @@ def norm_and_loss(xp: Any, compile: Compile) -> Step:
     p = leaves(xp, {
         "x": normal(random, rows, columns), "scale": 1 + normal(random, columns, scale=0.1),
         "shift": normal(random, columns, scale=0.1),
-    })  # fmt: skip
+    })
 
     def loss(targets: Any) -> Any:
         return functional.cross_entropy(functional.layer_norm(p["x"], (columns,), p["scale"], p["shift"]), targets)
@@ -149,7 +149,7 @@ def small_chain(xp: Any, compile: Compile) -> Step:
     p = leaves(xp, {
         "x": normal(random, 64), "w": (1 + 0.1 * random.uniform(-1, 1, 64)).astype(numpy.float32),
         "b": normal(random, 64, scale=0.1), "v": normal(random, 64),
-    })  # fmt: skip
+    })
 
     def loss() -> Any:
         x, w, b, v = p["x"], p["w"], p["b"], p["v"]
@@ -243,7 +243,7 @@ def recurrent(xp: Any, compile: Compile) -> Step:
         "hidden": normal(random, 4 * hidden, hidden, scale=scale),
         "output": normal(random, vocabulary, hidden, scale=scale),
         "output_bias": normal(random, vocabulary, scale=scale),
-    })  # fmt: skip
+    })
 
     def loss(tokens: Any, targets: Any) -> Any:
         x = functional.embedding(tokens, p["table"])
@@ -303,7 +303,7 @@ def convolutional(xp: Any, compile: Compile) -> Step:
         "second.weight": normal(random, 32, 16, 3, 3, scale=0.1), "second.bias": normal(random, 32, scale=0.1),
         "last.weight": random.uniform(-bound, bound, (10, 32 * 49)).astype(numpy.float32),
         "last.bias": random.uniform(-bound, bound, 10).astype(numpy.float32),
-    })  # fmt: skip
+    })
     batches = batches_of(xp, [(normal(random, 64, 1, 28, 28), random.integers(0, 10, 64)) for _ in range(4)])
     optimizer = xp.optim.SGD(network.parameters(), lr=1e-2, momentum=0.9)
     return training(optimizer, lambda x, t: functional.cross_entropy(network(x), t), batches, compile)
@@ -379,7 +379,7 @@ def _orbits(xp: Any, compile: Compile, in_place: bool) -> Step:
     p = leaves(xp, {
         "w1": normal(random, width, 2, scale=0.7), "b1": normal(random, width, scale=0.1),
         "w2": normal(random, 2, width, scale=0.2), "b2": normal(random, 2, scale=0.1),
-    })  # fmt: skip
+    })
     linear = xp.nn.functional.linear
 
     def field(y: Any) -> Any:

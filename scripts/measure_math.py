@@ -91,7 +91,7 @@ TRUTH: dict[str, Callable[..., Array]] = {
     "erfc": _each(math.erfc), "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh,
     "acosh": np.arccosh, "atanh": np.arctanh, "atan2": np.arctan2, "pow": np.power, "floordiv": _floordiv,
     "truncdiv": lambda x, y: np.trunc(x / y), "erfinv": _each(_erfinv_one),
-}  # fmt: skip
+}
 UNIT = ("asin", "acos", "atanh", "erfinv")
 EXACT = ("fmod", "remainder", "floordiv", "truncdiv")
 

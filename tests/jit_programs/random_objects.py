@@ -194,7 +194,7 @@ def write_program(seed: int) -> str:
     writer = Writer(np.random.default_rng(seed))
     writer.lines = [f"def f({PARAMETERS}):", *(INDENT + line for line in (
         "l = [n, m, 3]", "d = {'a': n, s: m}", "b0 = Box(n)", "b1 = Box(m, s)", "boxes = [b0, b1]",
-    ))]  # fmt: skip
+    ))]
     scope: Scope = {"int": ["n", "m"], "str": ["s"], "box": ["b0", "b1"]}
     for _ in range(int(writer.rng.integers(3, 9))):
         writer.statement(scope, 1, False)

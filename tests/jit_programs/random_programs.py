@@ -112,7 +112,7 @@ class Writer:
                 f"{name}.append({self.integer(scope)})", f"{name} = {name} + [{self.integer(scope)}]",
                 f"{name}.reverse()",
                 f"if len({name}) > 2:\n{indent}{INDENT}{name}[{self.pick(['0', '-1', '1'])}] = {self.integer(scope)}",
-            ])  # fmt: skip
+            ])
             self.lines.append(indent + step)
             return
         make = {"int": self.integer, "float": self.number, "tensor": self.tensor}[kind]

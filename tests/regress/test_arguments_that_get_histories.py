@@ -60,12 +60,12 @@ def _asking(x: Tensor, y: Tensor) -> Tensor:
 
 _FUNCTIONS = [
     _scaled, _alone, _through_slice, _through_view, _seen_by_view, _twice, _replaced, _detached, _asking,
-]  # fmt: skip
+]
 _ARGUMENTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "computed": lambda a, plain: a * 1.3, "part": lambda a, plain: weft.cat([a, a * 2])[2:5].view(3),
     "plain": lambda a, plain: plain, "plain_part": lambda a, plain: plain[:],
     "columns": lambda a, plain: (a.view(3, 1) * weft.tensor([1.0, 2.0], dtype=weft.float64))[:, 1],
-}  # fmt: skip
+}
 
 
 def _outcome(function: Callable[..., Any], make: Callable[[Tensor, Tensor], Tensor], data: np.ndarray) -> list[Any]:

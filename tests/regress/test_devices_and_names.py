@@ -163,7 +163,7 @@ def test_annotations_of_types() -> None:
     (weft.nn, "SyncBatchNorm", "one process"), (weft.optim, "SparseAdam", "sparse"),
     (weft.nn, "DataParallel", "one process"), (weft.Tensor, "to_sparse", "sparse"),
     (weft.ones(2), "coalesce", "sparse"), (weft.ones(2), "dequantize", "quantized"),
-])  # fmt: skip
+])
 def test_what_is_not_there_says_so(owner: Any, name: str, text: str) -> None:
     with pytest.raises(AttributeError, match=rf"no attribute '{name}': .*{text}.*docs/differences\.md"):
         getattr(owner, name)
@@ -184,7 +184,7 @@ def test_a_misspelled_name_is_only_that() -> None:
     ("WEFT_DEBUG", "gaurds", "WEFT_DEBUG=gaurds: .*did you mean guards"), ("WEFT_NAN", "maybe", "neither on"),
     ("WEFT_CHECK", "3", "not one of 0, 1, 2"),
     ("WEFT_FUEL", "much", "no whole number"), ("WEFT_BACKEND", "llm", r"did you mean llvm\?"),
-])  # fmt: skip
+])
 def test_switches_that_are_not_there_say_so(variable: str, value: str, text: str) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WEFT_")}
     done = subprocess.run(

@@ -62,7 +62,7 @@ def test_a_refused_write_changes_nothing(rng: np.random.Generator) -> None:
         lambda: x.fill_(weft.ones(2)), lambda: x.copy_(weft.ones(1, 3, 4)), lambda: x[0].copy_(weft.ones(3)),
         lambda: x.index_put_((weft.tensor([0, 3]),), weft.ones(4)), lambda: x.index_put_((i,), weft.ones(3)),
         lambda: x.index_put_((i,), weft.ones(4, dtype=weft.float64)), lambda: x.scatter_(0, weft.tensor([[0, 7]]), 1.0),
-    ):  # fmt: skip
+    ):
         with pytest.raises((RuntimeError, IndexError)):
             write()
     np.testing.assert_array_equal(x.numpy(), before)

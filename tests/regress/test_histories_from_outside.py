@@ -14,7 +14,7 @@ from weft.jit.hot import compiled_after
 PARTS = {
     "a tensor and its row": lambda y: (y, y[0]), "rows": lambda y: (y[0], y[1], y[2]), "unbound": lambda y: y.unbind(0),
     "transposed": lambda y: (y, y.t()), "all": lambda y: (y, y[0], y[1:], y.t()),
-}  # fmt: skip
+}
 
 
 def weighed(*parts):

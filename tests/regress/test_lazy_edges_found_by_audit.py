@@ -61,7 +61,7 @@ def test_what_would_be_the_same_at_each_call_is_no_extracted_step(name: str) -> 
 @pytest.mark.parametrize("use", [
     lambda v: v.add_(1), lambda v: v.clone(), lambda v: v.normal_(), lambda v: v.tolist(), lambda v: v[0].zero_(),
     lambda v: v.copy_(weft.ones(2, 3)),
-])  # fmt: skip
+])
 def test_views_of_a_storage_that_was_made_smaller(device: str, use: Callable[[weft.Tensor], Any]) -> None:
     x = weft.arange(6.0).to(device)
     view = x.view(2, 3)
@@ -77,7 +77,7 @@ def test_hashes_tell_dims_apart_and_no_sizes(rng: np.random.Generator) -> None:
     steps: list[Callable[[Any], Any]] = [
         lambda x: x.sum(0), lambda x: x.sum(1), lambda x: x.sum((0, 2)), lambda x: x.softmax(1), lambda x: x.softmax(2),
         lambda x: x.cumsum(2), lambda x: x * 2, lambda x: x * 2.0, lambda x: x.amax(2), lambda x: x.amax(1),
-    ]  # fmt: skip
+    ]
     hashes = [[get_graph_hash([step(lazily(rng.random((n, n, n))))]) for step in steps] for n in (3, 4)]
     assert len(set(hashes[0])) == len(steps) and hashes[0] == hashes[1]
 
@@ -110,7 +110,7 @@ def test_what_waits_for_nothing_has_a_hash_and_a_dump(rng: np.random.Generator) 
     lambda x: weft.full_like(x, 1 + 2j), lambda x: x.new_full((2,), 3j), lambda x: x.clone().fill_(2j),
     lambda x: weft.full((2,), 1j, dtype=weft.float32, device=x.device),
     lambda x: x.index_fill(0, weft.tensor([0], device=x.device), 1 + 2j),
-])  # fmt: skip
+])
 def test_numbers_that_a_dtype_cannot_hold_are_refused_where_they_are_given(
     device: str, fill: Callable[[weft.Tensor], Any]
 ) -> None:

@@ -148,7 +148,7 @@ STEPS: dict[str, Callable[..., Any]] = {
     "scale": lambda a, b, _: a * 0.5 + 1, "sum": lambda a, b, _: a * 0.25 + b.sum(0),
     "mm": lambda a, b, _: (a @ b) * 0.1, "row": lambda a, b, _: a[(b[0, :1] * 0).long()] + b,
     "io": lambda a, b, i: noted.io(a, f"io {i}"), "python": lambda a, b, i: noted.python(a, f"python {i}"),
-}  # fmt: skip
+}
 
 
 def drawn(seed: int) -> Callable[..., Any]:

@@ -23,7 +23,7 @@ def numbers(*dims: int, start: float = 0.0) -> weft.Tensor:
 def scope() -> Scope:
     base = numbers(6)
     return {"o": numbers(4), "x": numbers(4, start=3.0), "y": numbers(4, start=10.0), "z": numbers(6, start=20.0),
-            "base": base, "view": base[1:4]}  # fmt: skip
+            "base": base, "view": base[1:4]}
 
 
 def reads_argument(s: Scope) -> Any:

@@ -53,7 +53,7 @@ def test_what_is_wrong_is_said_and_nothing_is_written() -> None:
         ((0, 3), 1.0, "out of bounds"), ((0, 0, 0), 1.0, "too many indices"),
         (weft.tensor([2]), weft.ones(3), "out of bounds"), (weft.tensor([0, 1]), weft.ones(4), "shape mismatch"),
         (weft.tensor([0]), weft.ones(3).double(), "dtypes match"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(Exception, match=words):
             x[index] = value
     assert not x.numpy().any()

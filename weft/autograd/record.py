@@ -92,7 +92,7 @@ class _Recipe:
             "sequence_numbers": sequence_numbers, "user_mark": user_mark, "anomaly": anomaly,
             "remember_forward": remember_forward, "described": described, "AutogradState": AutogradState,
             "save_results": save_results,
-        }  # fmt: skip
+        }
         shape = (len(op.schema.arguments), self.positions, tuple(names), len(self.nodes) > 1, self.plan.saves_results)
         self.prepare: Callable[[tuple[Any, ...]], OpNode | None] = _written(*shape, False)(*names.values())
         self.record: Callable[[tuple[Any, ...], Any], None] = _written(*shape, True)(*names.values())
@@ -148,7 +148,7 @@ _FINISH = (  # what finish() does, for the commonest result
     "    s = out._autograd = new(AutogradState)",
     "    s.node, s.index = node, 0",
     "    if storage is not None and storage.version: s.version = storage.version",
-)  # fmt: skip
+)
 _FINISH_SAVED = (*_FINISH, "save_results(node, (out,))")
 
 
@@ -186,7 +186,7 @@ def _written(
         f"node = new(kind{'(args)' if is_chosen else ''})",  # (what its __init__ does)
         f"node.edges, node.sequence, node.saved_values = ({edges}), next(sequence_numbers), pack(args)",
         "node.argument_counts, node.formula = counts, formula", *done,
-    ]  # fmt: skip
+    ]
     return written("record", names, "record(args, out)" if records else "prepare(args)", lines)
 
 

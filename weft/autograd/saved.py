@@ -108,7 +108,7 @@ class SavedTensor:
     __slots__ = (
         "__weakref__", "history", "index", "is_output", "leaf", "origin", "packed", "payload", "storage", "unpack_hook",
         "version",
-    )  # fmt: skip
+    )
 
     def __init__(self, tensor: Tensor, is_output: bool = False, index: int = 0) -> None:
         view = tensor._view

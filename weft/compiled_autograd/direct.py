@@ -100,7 +100,7 @@ class _Direct:
             f"out = {formula}.run(({self._operands((*grads, *packed))}))",
             f"if out is NOT_PLANNED: {otherwise}",
             "else:", *[f"    {r} = out[{i}]" for r, i in zip(results, places, strict=True)],
-        ]  # fmt: skip
+        ]
         if absent:  # (what is done otherwise says so)
             self.lines.append(f"    if {' or '.join(f'{r} is None' for r in absent)}: {otherwise}")
 

@@ -49,7 +49,7 @@ def turns_of(
                 reader(node.args), calling(node), node.outputs, tuple([v.type is not NONE for v in node.outputs]),
                 runs_user_code(node) and node.op is not CHECK_GRADIENT, steps_of(i), steps_of(i + 1), node in lasts,
                 tuple(ends.get(node, ())), gradient if type(gradient) is Value else None,
-            )  # fmt: skip
+            )
     return turns
 
 

@@ -111,12 +111,12 @@ _INPLACE = (
     "if local.special is not None or local.capture is not None: return walk(op, args)",
     "if type(d) is not ndarray or not d.flags.c_contiguous and 0 in d.strides: return walk(op, args)",
     "if storage is not None and storage.is_inference: return walk(op, args)",
-)  # fmt: skip
+)
 _WRITTEN = (
     "if storage is None: storage = x0.storage()", "storage.version += 1",
     "storage.written = (storage.version, user_mark(3) if node is None else node.mark)",
     "if node is not None: put_behind(node, x0)", "return x0",
-)  # fmt: skip
+)
 
 
 def inplace_entry_of(op: Op, args: tuple[Any, ...]) -> Entry | None:
@@ -208,7 +208,7 @@ _SYNTAX = {
     "add": "__add__", "sub": "__sub__", "mul": "__mul__", "div": "__truediv__", "pow": "__pow__",
     "matmul": "__matmul__", "eq": "__eq__", "ne": "__ne__",
     "lt": "__lt__", "le": "__le__", "gt": "__gt__", "ge": "__ge__", "bitwise_and": "__and__", "bitwise_or": "__or__",
-}  # fmt: skip
+}
 
 
 def install() -> None:

@@ -284,7 +284,7 @@ def _lookup(
         f"    found = missing(key, ({''.join(b + ', ' for b in bares)}))",
         f"    if found is NOT_PLANNED: {otherwise}", "    plan, out = found",
         f"else: out = plan.run({', '.join(given)})",
-    ]  # fmt: skip
+    ]
     if gate or not is_pointwise:  # (of other pointwise calls the caller wants to know what is wrong)
         # The walk says what is wrong, outside of the handler: its error is no consequence of this one.
         find = ["try:", *[f"    {line}" for line in find], "except Exception: plan = None"]

@@ -19,7 +19,7 @@ _RECORDS: dict[str, type] = {
         seg.TensorSlot, seg.NumberSlot, seg.ObjectSlot, seg.Bind, seg.Count, seg.HostSegment, seg.NativeSegment,
         seg.Result, seg.Commit, seg.Constant, seg.Check, seg.Layout,
     )
-}  # fmt: skip
+}
 
 _HOLDERS = (seg.Layout, seg.Count, seg.HostSegment, seg.NativeSegment, seg.Result)  # whose fields hold slots
 _TYPES: dict[type, dict[str, Any]] = {}

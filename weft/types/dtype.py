@@ -21,7 +21,7 @@ class DType:
     __slots__ = (
         "bits", "category", "is_complex", "is_differentiable", "is_floating_point", "is_signed", "itemsize", "name",
         "numpy", "short",
-    )  # fmt: skip
+    )
     numpy: np.dtype[Any]
 
     def __init__(self, name: str, short: str, category: int, itemsize: int, is_signed: bool = True) -> None:

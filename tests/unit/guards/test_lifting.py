@@ -57,7 +57,7 @@ PLACES = {
         ),
         "c.__dict__['v'] = new",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", PLACES)

@@ -63,7 +63,7 @@ NUMBER_WRITES = {
     "through setattr": (
         "class C: pass\nc = C(); c.n = 3\ndef f(x):\n    setattr(c, 'n', c.n + 1)\n    return x  # here", "c.n", "c.n"
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", NUMBER_WRITES)
@@ -164,7 +164,7 @@ WRITTEN = {
     "swallowed": (
         "L = []\ndef f(x):\n    try:\n        L.append(x)  # here\n    except Exception:\n        pass\n    return x"
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -259,7 +259,7 @@ REFUSED = {
     "urandom": ("import os\ndef f(x):\n    return x * os.urandom(1)[0]  # here", "random bytes"),
     "uuid": ("import uuid\ndef f(x):\n    return (x, uuid.uuid4())  # here", "random identifier"),
     "input": ("def f(x):\n    return x * float(input())  # here", "reads the user's input"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -389,4 +389,4 @@ def test_an_exception_of_the_function_leaves_no_trace(program: Any) -> None:
     assert caught.value.args == (4.5,)
     assert (module.m.n, module.m.t, hasattr(module.m, "new"), module.d, module.g, module.L, module.get()) == (
         1, "a", False, {"k": 1.5, "l": [1, 2]}, 7, [1, 2, 3], 2,
-    )  # fmt: skip
+    )

@@ -25,7 +25,7 @@ CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "smooth": lambda x, w, y: F.smooth_l1_loss(x, w) + F.kl_div(x, w.softmax(0), reduction="batchmean"),
     "norms": lambda x, w, y: F.normalize(x) @ F.cosine_similarity(x, w, 0),
     "two": lambda x, w, y: sum(t.sum() * (i + 2) for i, t in enumerate(weft.var_mean(x * w, 1))),
-}  # fmt: skip
+}
 
 
 def _names(node: Any) -> list[Any]:

@@ -171,7 +171,7 @@ SCRIPTED: list[tuple[Any, tuple[str, ...], Any]] = [
     (collatz, ("x",), None), (newton, ("x",), {"x": [0, 1]}), (nested_loops, ("x",), {"x": [0, 1]}),
     (break_and_continue, ("x", "n"), None), (listed, ("x",), None), (growing, ("x",), None),
     (early_return, ("x",), None), (loop_writes, ("x",), None), (views, ("x",), None), (asserted, ("x",), None),
-]  # fmt: skip
+]
 
 
 # ---- traced
@@ -225,7 +225,7 @@ MODULES: list[tuple[Any, tuple[int, ...]]] = [
     (lambda: nn.MultiheadAttention(8, 2, batch_first=True), SEQUENCE), (lambda: nn.LSTM(8, 3), SEQUENCE),
     (lambda: nn.GRU(8, 3, batch_first=True), SEQUENCE), (lambda: nn.RNN(8, 3, bidirectional=True), SEQUENCE),
     (lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), SEQUENCE),
-]  # fmt: skip
+]
 
 
 def traced_functions() -> dict[str, Any]:

@@ -55,7 +55,7 @@ def test_one_program_for_every_size(rng):
          node("Concat", "m rest", "t", axis=0), node("Reshape", "x t", "y")],
         [("x", F32, 2)], [("y", F32, 2)],
         constants=[("zero", np.array([0])), ("two", np.array([2])), ("rest", np.array([-1]))],
-    ))  # fmt: skip
+    ))
     compiled = weft.compile(model)
     weft.counters.reset()
     for n in rng.integers(2, 30, 4):
@@ -92,12 +92,12 @@ def test_a_function_of_the_model_is_called_with_its_attributes():
     function = helper.make_function(
         "mine", "Scaled", ["a"], ["b"],
         [helper.make_node("Constant", [], ["k"]), node("Mul", "a k", "b")], [helper.make_opsetid("", 18)], ["factor"],
-    )  # fmt: skip
+    )
     reference = onnx.AttributeProto()
     reference.name, reference.ref_attr_name, reference.type = "value_float", "factor", onnx.AttributeProto.FLOAT
     function.node[0].attribute.append(reference)
     model = model_of([node("Scaled", "x", "y", domain="mine", factor=3.0)], [("x", F32, 1)], [("y", F32, 1)],
-                     functions=[function])  # fmt: skip
+                     functions=[function])
     assert weft.onnx.load(model)(weft.ones(2)).tolist() == [3, 3]
 
 
@@ -108,7 +108,7 @@ def test_a_function_of_the_model_is_called_with_its_attributes():
     (11, node("ReduceSum", "x", "y", axes=[1], keepdims=0), [0, 5]),
     (11, node("Softmax", "x", "y", axis=0), None), (9, node("Flatten", "x", "y", axis=0), [[-1, 1, 2, 3]]),
     (2, node("Pad", "x", "y", pads=[0, 1, 0, 0], value=5.0), [[5, -1, 1], [5, 2, 3]]),
-])  # fmt: skip
+])
 def test_older_versions(opset, made, expected):
     model = weft.onnx.load(model_of([made], [("x", F32, 2)], [("y", F32, 2)], opset))
     found = model(weft.tensor([[-1.0, 1.0], [2.0, 3.0]]))

@@ -40,12 +40,12 @@ CALLS: list[tuple[str, list[tuple[tuple[Any, ...], dict[str, Any]]]]] = [
     ("var", [((X, 0), {}), ((X, True), {}), ((X, False), {}), ((X, [0]), {}), ((X, 1), {"unbiased": False})]),
     ("select", [((X, 0, 1), {}), ((X, 1, N), {})]),
     ("repeat", [((X, 2, 1), {}), ((X, (1, 1)), {}), ((X, 1, 2, 3), {})]),
-]  # fmt: skip
+]
 WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("sum", (X, "a"), {}), ("sum", (X, (0, "a")), {}), ("view", (X, 2.5), {}), ("add", (X,), {}),
     ("zeros", ((2, None),), {}),
     ("add", (X, X), {"beta": 1}), ("add", (X, X), {"other": X}), ("cat", ([X, 1],), {}), ("permute", (X, 1, 0.5), {}),
-]  # fmt: skip
+]
 
 
 def same(a: Any, b: Any) -> bool:

@@ -19,7 +19,7 @@ def _layout(tensors=2, written=(), symbols=()):
     words = HEADER + tensors + 3 + len(symbols) + 8
     start = HEADER + tensors + 3
     params = (*(TensorSlot(i, "float32") for i in range(tensors)), NumberSlot(start + len(symbols), "float"),
-              NumberSlot(start + len(symbols) + 1, "int"), NumberSlot(start + len(symbols) + 2, "bool"))  # fmt: skip
+              NumberSlot(start + len(symbols) + 1, "int"), NumberSlot(start + len(symbols) + 2, "bool"))
     return Layout(
         params, (), (), tensors + 3, words, symbols=symbols, given=len(symbols), symbol_word=start, written=written
     )

@@ -57,7 +57,7 @@ def test_other_text_is_refused(text):
     {"segments": (seg.NativeSegment(3),)}, {"parallel": 1},
     {"params": (seg.TensorSlot(0, "float32", -2),)}, {"params": (seg.TensorSlot(0, "float32", 98, 2),)},
     {"params": (seg.TensorSlot(-1, "float32"),)},
-])  # fmt: skip
+])
 def test_records_of_other_types_and_places_are_refused(change):
     with pytest.raises(ParseError, match="stored program"):
         decode(encode(dataclasses.replace(_layout(1), **change)))

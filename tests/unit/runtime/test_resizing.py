@@ -54,7 +54,7 @@ def test_a_tensor_without_bytes_is_refused_and_comes_back() -> None:
         lambda: view.clone(), lambda: x[1, 1].item(), lambda: x.to("lazy"), lambda: weft.compile(lambda t: t + 1)(x),
         lambda: weft.compile(lambda: x + 1)(), lambda: functionalize(lambda t: t + 1)(x),
         lambda: weft.vmap(lambda t: t + 1)(x), lambda: weft.compile(lambda t: t + 1, split=True)(x),
-    ]  # fmt: skip
+    ]
     for use in uses:
         with pytest.raises(weft.WeftError, match="unallocated storage"):
             use()
@@ -104,7 +104,7 @@ def test_objects_that_the_collector_does_not_see_are_not_left_behind() -> None:
 def test_a_captured_function_leaves_storages_from_outside_alone() -> None:
     outer = weft.ones(2)
     for step in (lambda x: x.untyped_storage().resize_(0), lambda x: outer.resize_(9),
-                 lambda x: outer.untyped_storage().resize_(0), lambda x: x.untyped_storage().nbytes() * x):  # fmt: skip
+                 lambda x: outer.untyped_storage().resize_(0), lambda x: x.untyped_storage().nbytes() * x):
         with pytest.raises(weft.WeftError, match="outside"):
             weft.compile(step)(weft.ones(3))
     assert outer.tolist() == [1, 1]

@@ -108,7 +108,7 @@ def test_views_of_one_shape_and_other_strides() -> None:
                 lambda t: t.unsqueeze(1), lambda t: t.unflatten(1, (2, 3)), lambda t: t.squeeze(0),
                 lambda t: t.expand(3, 2, 6), lambda t: t.diagonal(), lambda t: t.reshape(12),
                 lambda t: t.unsqueeze(True),
-            ):  # fmt: skip
+            ):
                 assert outcome(lambda: call(x)) == outcome(lambda: call(x.contiguous()))  # noqa: B023
             assert (outcome(lambda: x.view(12))[0] is weft.float32) == (x.stride(0) == 6 * x.stride(1))  # noqa: B023
             assert x.unsqueeze(0)._base is not None

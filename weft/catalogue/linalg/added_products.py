@@ -90,7 +90,7 @@ _added(
         "mat1": lambda g, mat2, alpha: _scaled(aten.mm(g, conjugate(aten.t(mat2))), alpha),
         "mat2": lambda g, mat1, alpha: _scaled(aten.mm(conjugate(aten.t(mat1)), g), alpha),
     },
-)  # fmt: skip
+)
 _added(
     "addmv", "Tensor self, Tensor mat, Tensor vec", "beta * self + alpha * mat @ vec.",
     lambda a, b: aten.mv(a, b), mv_type,
@@ -98,7 +98,7 @@ _added(
         "mat": lambda g, vec, alpha: _scaled(aten.unsqueeze(g, 1) * conjugate(vec), alpha),
         "vec": lambda g, mat, alpha: _scaled(aten.mv(conjugate(aten.t(mat)), g), alpha),
     },
-)  # fmt: skip
+)
 _added(
     "baddbmm", "Tensor self, Tensor batch1, Tensor batch2", "beta * self + alpha * batch1 @ batch2, in batches.",
     lambda a, b: aten.bmm(a, b), bmm_type,
@@ -106,7 +106,7 @@ _added(
         "batch1": lambda g, batch2, alpha: _scaled(_bmm_left(g, batch2), alpha),
         "batch2": lambda g, batch1, alpha: _scaled(_bmm_right(g, batch1), alpha),
     },
-)  # fmt: skip
+)
 _added(
     "addr", "Tensor self, Tensor vec1, Tensor vec2", "beta * self + alpha * the outer product of vec1 and vec2.",
     lambda a, b: aten.outer(a, b), _outer_type,
@@ -114,7 +114,7 @@ _added(
         "vec1": lambda g, vec2, alpha: _scaled(aten.mv(g, conjugate(vec2)), alpha),
         "vec2": lambda g, vec1, alpha: _scaled(aten.mv(aten.t(g), conjugate(vec1)), alpha),
     },
-)  # fmt: skip
+)
 _added(
     "addbmm", "Tensor self, Tensor batch1, Tensor batch2",
     "beta * self + alpha * the sum of batch1 @ batch2 over the batch.",
@@ -127,4 +127,4 @@ _added(
             _bmm_right(aten.expand(g, (batch1.dims[0], *g.dims)), batch1), alpha
         ),
     },
-)  # fmt: skip
+)

@@ -100,7 +100,7 @@ _loss(
     },
     draw(case(*_PAIR), case(*_PAIR, reduction="none"), case(F(3, 4), F(4), reduction="sum")),
     lambda x, y: (x - y) ** 2,
-)  # fmt: skip
+)
 
 
 def _unless(condition: Any, x: Any) -> Any:
@@ -134,7 +134,7 @@ _loss(
     },
     draw(case(*_PAIR), case(*_PAIR, 0.3, reduction="none"), case(F(3, 4), F(4), 0.5, reduction="sum")),
     lambda x, y, beta: np.where(abs(x - y) >= beta, abs(x - y) - beta / 2, (x - y) ** 2 / 2 / beta),
-)  # fmt: skip
+)
 
 
 def _huber(self: Any, target: Any, delta: float) -> Any:
@@ -160,7 +160,7 @@ _loss(
     },
     draw(case(*_PAIR), case(*_PAIR, 0.3, reduction="none"), case(F(3, 4), F(4), 0.5, reduction="sum")),
     lambda x, y, delta: np.where(abs(x - y) > delta, (abs(x - y) - delta / 2) * delta, (x - y) ** 2 / 2),
-)  # fmt: skip
+)
 
 # ---- two classes
 
@@ -205,7 +205,7 @@ _loss(
     {"self": _of_bce, "target": _of_bce_target},
     draw(case(*_PROBABILITIES), case(*_PROBABILITIES, reduction="none"), case(*_PROBABILITIES, reduction="sum")),
     lambda x, t: -(t * np.log(x) + (1 - t) * np.log1p(-x)),
-)  # fmt: skip
+)
 _loss(
     "binary_cross_entropy_with_logits", "", "Binary cross entropy of sigmoid(self), exact for large |self|.",
     lambda self, target: (1 - target) * self - aten.log_sigmoid(self),
@@ -215,7 +215,7 @@ _loss(
     },
     draw(case(F(3, 4), P(3, 4)), case(F(3, 4), P(3, 4), reduction="sum")),
     lambda x, t: (1 - t) * x + np.log1p(np.exp(-x)),
-)  # fmt: skip
+)
 _loss(
     "soft_margin_loss", "", "log(1 + exp(-target * self)).",
     lambda self, target: -aten.log_sigmoid(target * self),
@@ -229,7 +229,7 @@ _loss(
     },
     draw(case(*_PAIR), case(*_PAIR, reduction="none")),
     lambda x, t: np.log1p(np.exp(-t * x)),
-)  # fmt: skip
+)
 
 # ---- many classes
 

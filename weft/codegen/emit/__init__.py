@@ -48,4 +48,4 @@ __all__ = [
     "BF16", "F16", "F32", "F64", "I1", "I8", "I16", "I32", "I64", "NULL", "PTR", "VOID", "Branches", "EmitError",
     "Function", "LType", "Loop", "Module", "Phi", "Signature", "Value", "WhileLoop", "const", "const_vector", "iota",
     "like", "poison", "round_to", "vec",
-]  # fmt: skip
+]

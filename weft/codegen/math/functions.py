@@ -33,10 +33,10 @@ UNARY: dict[str, Unary] = {
     "sin": trigonometry.sin, "cos": trigonometry.cos, "tan": trigonometry.tan,
     "asin": trigonometry.asin, "acos": trigonometry.acos, "atan": trigonometry.atan,
     "erf": error_function.erf, "erfc": error_function.erfc, "erfinv": error_function.erfinv,
-}  # fmt: skip
+}
 
 BINARY: dict[str, Binary] = {
     "pow": logarithm.pow, "atan2": trigonometry.atan2, "copysign": FloatMath.copysign, "fmod": rounding.fmod,
     "remainder": rounding.remainder, "floordiv": rounding.floordiv, "truncdiv": rounding.truncdiv,
     "maximum": rounding.maximum, "minimum": rounding.minimum, "hypot": rounding.hypot,
-}  # fmt: skip
+}

@@ -150,7 +150,7 @@ def _emit_launch(module: Module) -> Signature:
     for word, value in (
         (_FUNCTION, function), (_BUFFERS, buffers), (_INTS, ints), (_NUMBERS, numbers), (_SCRATCH, scratch),
         (_STRIDE, stride),
-                        (_EXTENT, extent), (_STATUS, const(I64, -1))):  # fmt: skip
+                        (_EXTENT, extent), (_STATUS, const(I64, -1))):
         f.store(value, at(f, job, word), align=8)
     pool, parallel = (f.load(PTR, at(f, frame, word), align=8) for word in (POOL, PARALLEL))
     f.call_pointer(parallel, VOID, [pool, part, job, chunks])

@@ -18,7 +18,7 @@ from weft.types.dtype import DType
 _TYPES: dict[DType, LType] = {
     dt.bool_: I1, dt.uint8: I8, dt.int8: I8, dt.int16: I16, dt.int32: I32, dt.int64: I64,
     dt.float16: F16, dt.bfloat16: BF16, dt.float32: F32, dt.float64: F64, dt.complex64: F32, dt.complex128: F64,
-}  # fmt: skip
+}
 _HALVES = (dt.float16, dt.bfloat16)
 
 

@@ -44,11 +44,13 @@ class NoMatch(Exception):
     """Arguments that do not fit a schema, with the reason."""
 
 
-def call_operator(ctx: Context, node: ast.AST, name: str, args: Sequence[SugaredValue]) -> SugaredValue:
+def call_operator(
+    ctx: Context, node: ast.AST, name: str, args: Sequence[SugaredValue], kwargs: Kwargs | None = None
+) -> SugaredValue:
     """Call the overload of an operator (`aten::add`) that the arguments fit. Raises CompileError that lists the
     candidates.
     """
-    return call_any(ctx, node, name.partition("::")[2], PACKETS[name], args, {})
+    return call_any(ctx, node, name.partition("::")[2], PACKETS[name], args, kwargs or {})
 
 
 def call_any(

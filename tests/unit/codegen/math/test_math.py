@@ -30,7 +30,7 @@ LIMITS = {
     "sqrt": (0.5, 0.5), "hypot": (0.51, 4), "pow": (0.51, 1.01),
     **dict.fromkeys(("floor", "ceil", "trunc", "round", "copysign", "maximum", "minimum"), (0, 0)),
     **dict.fromkeys(("fmod", "remainder", "floordiv", "truncdiv"), (0, 0)),
-}  # fmt: skip
+}
 
 
 def load_measure() -> ModuleType:

@@ -84,7 +84,7 @@ def test_if(builder, backend):
     x, y = _tensor(builder, n), _tensor(builder, n)
     z = aten.tanh(x * y)  # used only inside
     p, q = _if(builder, flag, lambda b: (_inside(z, b) + _inside(x, b), _inside(x, b)),
-               lambda b: (_inside(z, b) * _inside(y, b), _inside(y, b) * 2.0))  # fmt: skip
+               lambda b: (_inside(z, b) * _inside(y, b), _inside(y, b) * 2.0))
     program = _compile(builder, [p * q, p, q], backend=backend)
     for size in random.sample(range(1, 50), 3):
         for condition in (True, False, True):

@@ -38,7 +38,7 @@ def _random_dim(depth):
         b = random.choice([-7, -2, 2, 3, 5]) if random.random() < 0.7 else dm.maximum(S1, 1)
         return dm.floordiv(a, b) if kind == "floordiv" else dm.mod(a, b)
     return {"add": lambda: a + b, "sub": lambda: a - b, "mul": lambda: a * b, "max": lambda: dm.maximum(a, b),
-            "min": lambda: dm.minimum(a, b)}[kind]()  # fmt: skip
+            "min": lambda: dm.minimum(a, b)}[kind]()
 
 
 def _planned(dims, slots=None, target=None):

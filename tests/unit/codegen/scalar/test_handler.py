@@ -78,7 +78,7 @@ LEGAL: dict[str, tuple[int, tuple[DType, ...]]] = {
     **{name: (2, (*BITS, *FLOATS, *COMPLEX)) for name in ("eq", "ne")},
     **{name: (2, (*BITS, *FLOATS)) for name in ("lt", "le", "gt", "ge")},
     **{name: (1, FLOATS + (COMPLEX if name in COMPLEX_UNARY else ())) for name in FLOAT_UNARY},
-}  # fmt: skip
+}
 ELSEWHERE = {"const", "cast", "dtype", "from_bits", "where", "complex"}  # have tests of their own below
 # NumPy's own single precision functions are up to 4 ulp off; halves round once, or once more where both
 # handlers disagree by one
