@@ -9,7 +9,7 @@ from weft.loops.nest import FULL, ROW, Access, Instr, Nest, Ref, Store
 from weft.loops.phases import settle_phases
 from weft.passes.alias import dtype_of
 from weft.types import dtype as dt
-from weft.types.dims import Dim
+from weft.types.dims import Dim, is_one
 from weft.types.dtype import DType
 
 
@@ -38,7 +38,7 @@ def combining_nest(parts: Value, result: Value, combine: str, chunks: Dim, width
     """result[j] = the parts[i, j] combined over i, in order."""
     dtype, target = dtype_of(parts), dtype_of(result)
     assert dtype is not None and target is not None
-    is_scalar = isinstance(width, int) and width == 1
+    is_scalar = is_one(width)
     outer = () if is_scalar else (width,)
     nest = Nest("rows" if is_scalar else "columns", outer, (chunks,), [parts], [result], nodes=(node,))
     load = Access(0, dtype, (1,) if is_scalar else (1, width))

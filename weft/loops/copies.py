@@ -16,7 +16,7 @@ from weft.passes.alias import Aliases, dims_of, dtype_of
 from weft.passes.group import Group
 from weft.types import dims as dm
 from weft.types import dtype as dt
-from weft.types.dims import Dim
+from weft.types.dims import Dim, is_one
 
 
 def copy_nest(
@@ -27,7 +27,7 @@ def copy_nest(
     place = place or contiguous(tuple(dims))
     if root in aliases.splats:
         return _splat_copy(target, dims, root, node, place, aliases)
-    axes = [i for i, d in enumerate(dims) if not (isinstance(d, int) and d == 1)]
+    axes = [i for i, d in enumerate(dims) if not is_one(d)]
     strides = [
         tuple(
             0 if is_broadcast(g, d) else walked(s, d)
@@ -57,7 +57,7 @@ def _splat_copy(target: Value, dims: Sequence[Dim], root: Value, node: Node, pla
     dtype, result = dtype_of(root), dtype_of(target)
     assert dtype is not None and result is not None
     value = builder.splat(root, dtype)
-    axes = [i for i, d in enumerate(dims) if not (isinstance(d, int) and d == 1)]
+    axes = [i for i, d in enumerate(dims) if not is_one(d)]
     sizes, joined = coalesce(axes, dims, [place.strides])
     nest = Nest(
         "flat" if len(sizes) == 1 else "rows", tuple(sizes[:-1]), tuple(sizes[-1:]), list(builder.roots), [target],

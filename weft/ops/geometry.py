@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from weft.support.errors import ShapeError
 from weft.types import shape_env
-from weft.types.dims import Dim
+from weft.types.dims import Dim, is_one
 
 Dims = tuple[Dim, ...]
 
@@ -75,7 +75,7 @@ def is_contiguous(g: Geometry) -> bool:
     """Whether elements lie row-major without gaps (dims of size 1 may have any stride)."""
     expected: Dim = 1
     for size, stride in zip(reversed(g.dims), reversed(g.strides), strict=True):
-        if isinstance(size, int) and size == 1:
+        if is_one(size):
             continue
         if not (stride == expected or shape_env.equal(size, 1) or shape_env.equal(stride, expected)):
             return any(isinstance(d, int) and d == 0 for d in g.dims)
@@ -90,7 +90,7 @@ def merge_strides(g: Geometry, dims: Dims) -> Dims | None:
     """
     if any(isinstance(d, int) and d == 0 for d in g.dims):
         return g.strides if g.dims == dims else contiguous_strides(dims)
-    if g.dims == dims and not any(_is_one(d) for d in dims):
+    if g.dims == dims and not any(is_one(d) for d in dims):
         return g.strides
     if not g.dims or g.strides == contiguous_strides(g.dims):
         return contiguous_strides(dims)
@@ -103,7 +103,7 @@ def _runs(g: Geometry) -> list[tuple[Dim, Dim]]:
     runs: list[tuple[Dim, Dim]] = []
     size, base = g.dims[-1], g.strides[-1]
     for d, stride in zip(reversed(g.dims[:-1]), reversed(g.strides[:-1]), strict=True):
-        if _is_one(d) or _same(stride, size * base):
+        if is_one(d) or _same(stride, size * base):
             size = size * d
         else:
             runs.append((size, base))
@@ -119,7 +119,7 @@ def _split_runs(runs: list[tuple[Dim, Dim]], dims: Dims) -> Dims | None:
     for size, base in runs[:-1]:
         taken: Dim = 1
         is_certain = _is_reached(size, dims, at)  # then no question about sizes is needed on the way
-        while at >= 0 and (_is_one(dims[at]) or not (taken == size if is_certain else _same(taken, size))):
+        while at >= 0 and (is_one(dims[at]) or not (taken == size if is_certain else _same(taken, size))):
             strides[at] = base * taken
             taken = taken * dims[at]
             at -= 1
@@ -139,10 +139,6 @@ def _is_reached(size: Dim, dims: Dims, at: int) -> bool:
         taken = taken * dims[at]
         at -= 1
     return taken == size
-
-
-def _is_one(d: Dim) -> bool:
-    return isinstance(d, int) and d == 1
 
 
 def _same(a: Dim, b: Dim) -> bool:

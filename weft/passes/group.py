@@ -19,7 +19,7 @@ from weft.ops.rules import normalize_dims
 from weft.passes.alias import dims_of, dtype_of
 from weft.passes.effects import KEPT
 from weft.types import shape_env
-from weft.types.dims import Dim, Expr
+from weft.types.dims import Dim, Expr, is_one
 
 AxisMap = tuple[int, ...]
 _ARG_REDUCTIONS = ("argmax", "argmin")
@@ -53,7 +53,7 @@ class Group:
     axes: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
-        self.axes = frozenset(i for i, d in enumerate(self.space) if not _is_one(d))
+        self.axes = frozenset(i for i, d in enumerate(self.space) if not is_one(d))
 
     @property
     def rows(self) -> frozenset[int]:
@@ -120,7 +120,7 @@ class Group:
         used = {a for a in axis_map if a >= 0}
         shift = len(self.space) - len(dims)
         for i, axis in enumerate(axis_map):
-            if axis >= 0 or _is_one(dims[i]):
+            if axis >= 0 or is_one(dims[i]):
                 continue
             axis = i + shift
             if axis < 0 or axis in used or not _same(dims[i], self.space[axis]):
@@ -138,7 +138,7 @@ class Group:
         if axis_map is None or self.is_cross_row(source):
             return False
         over = normalize_dims(node.op.base, dim, len(axis_map)) if axis_map else ()
-        if any(axis < 0 and not _is_one(size) for axis, size in zip(axis_map, dims_of(source), strict=True)):
+        if any(axis < 0 and not is_one(size) for axis, size in zip(axis_map, dims_of(source), strict=True)):
             return False  # repeated along a dim: the group holds one copy of it
         is_row = keepdim or len(over) < len(axis_map)  # one row only: its readers will want the result in the same pass
         crosses = self._role(node, frozenset(axis_map) - {-1}, frozenset(axis_map[i] for i in over) - {-1}, is_row)
@@ -178,10 +178,6 @@ class Group:
 Item = Group | StandaloneKernel
 
 
-def _is_one(d: Dim) -> bool:
-    return isinstance(d, int) and d == 1
-
-
 def _same(a: Dim, b: Dim) -> bool:
     return a == b or shape_env.equal(a, b)
 
@@ -197,12 +193,12 @@ def _rename(op: Op, axis_map: AxisMap, old: Sequence[Dim], new: Sequence[Dim]) -
         )
     if not op.view.keeps_order:
         return None
-    kept = [(d, a) for d, a in zip(old, axis_map, strict=False) if not _is_one(d)]
-    wanted = [d for d in new if not _is_one(d)]
+    kept = [(d, a) for d, a in zip(old, axis_map, strict=False) if not is_one(d)]
+    wanted = [d for d in new if not is_one(d)]
     if [d for d, _ in kept] != wanted:
         return None
     axes = iter(a for _, a in kept)
-    return tuple(-1 if _is_one(d) else next(axes) for d in new)
+    return tuple(-1 if is_one(d) else next(axes) for d in new)
 
 
 def is_fill(node: Node) -> bool:

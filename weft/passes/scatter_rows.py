@@ -20,7 +20,7 @@ from weft.passes.gather_as_mask import numbers_along
 from weft.passes.rebuild import Rewrites, results_of
 from weft.support.errors import UnknownSize
 from weft.types import dtype as dt
-from weft.types.dims import Dim, Expr, product
+from weft.types.dims import Dim, Expr, is_one, product
 from weft.types.relation import Relation
 from weft.types.shape_env import ShapeEnv
 
@@ -102,7 +102,7 @@ def _index_put(base: Any, indices: Sequence[Any], values: Any, accumulate: bool)
     at = [i for i, t in enumerate(indices) if t is not None]
     if (
         len(at) == 1 and indices[at[0]].dtype is dt.bool_ and not accumulate
-        and all(isinstance(d, int) and d == 1 for d in values.dims)
+        and all(map(is_one, values.dims))
     ):
         mask = indices[at[0]]
         behind = base.ndim - at[0] - mask.ndim

@@ -205,6 +205,11 @@ def _exact_quotient(a: Expr, b: Dim) -> Dim | None:
     return _normal(out)
 
 
+def is_one(d: object) -> bool:
+    """Whether a dim is the number 1: nothing is asked about symbols."""
+    return isinstance(d, int) and d == 1
+
+
 def floordiv(a: Dim, b: Dim) -> Dim:
     """Floor division. A symbolic divisor is taken to be non-zero."""
     if isinstance(a, int) and isinstance(b, int):

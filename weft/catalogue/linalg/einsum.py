@@ -13,7 +13,7 @@ from weft.ops.packet import aten
 from weft.support.errors import ShapeError
 from weft.types import dims as dm
 from weft.types import shape_env
-from weft.types.dims import Dim
+from weft.types.dims import Dim, is_one
 
 Labels = list[Any]  # a letter, or ("...", k) for the k-th dim (from the right) that an ellipsis covers
 
@@ -136,9 +136,9 @@ def _sizes(operands: Sequence[tuple[Any, Labels]]) -> dict[Any, Dim]:
     for tensor, labels in operands:
         for label, size in zip(labels, tensor.dims, strict=True):
             known = sizes.get(label, 1)
-            if _is_one(known):
+            if is_one(known):
                 sizes[label] = size
-            elif _is_one(size) or shape_env.equal(known, size) or shape_env.equal(size, 1):
+            elif is_one(size) or shape_env.equal(known, size) or shape_env.equal(size, 1):
                 continue
             elif shape_env.equal(known, 1):
                 sizes[label] = size
@@ -148,10 +148,6 @@ def _sizes(operands: Sequence[tuple[Any, Labels]]) -> dict[Any, Dim]:
                     f"which does not broadcast with previously seen size {known}"
                 )
     return sizes
-
-
-def _is_one(size: Dim) -> bool:
-    return isinstance(size, int) and size == 1
 
 
 def _expanded(tensor: Any, labels: Labels, sizes: dict[Any, Dim]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,13 +47,19 @@ def _fft_type(name: str, self: TensorType, n: Dim | None, dim: int, norm: str | 
     dtype = _float(self.dtype)
     if dtype is dt.float16 or dtype is dt.bfloat16:
         raise DTypeError(f"Unsupported dtype {dtype}")
-    target = None if dtype is None else dtype.to_complex()
+    return _along(name, self, dim, norm, None if dtype is None else dtype.to_complex(), lambda d: d if n is None else n)
+
+
+def _along(
+    name: str, self: TensorType, dim: int, norm: str | None, target: DType | None, length_of: Callable[[Dim], Dim]
+) -> TensorType:
+    """The type of a transform along a dim. length_of: the size of the dim -> how long the result is there."""
     if not self.is_complete:
         return tensor_type(target, None)
     if self.ndim == 0:
         raise IndexBoundsError("Dimension specified as -1 but tensor has no dimensions")
     at = normalize_dim(name, dim, self.ndim)
-    length = self.shape[at] if n is None else n
+    length = length_of(self.shape[at])
     _check(length, norm)
     return tensor_type(target, (*self.shape[:at], length, *self.shape[at + 1 :]), self.device)
 
@@ -109,21 +115,14 @@ define(
 )
 
 
-def _irfft_length(dims: Any, n: Dim | None, at: int) -> Dim:
-    return (dims[at] - 1) * 2 if n is None else n
+def _irfft_length(size: Dim, n: Dim | None) -> Dim:
+    return (size - 1) * 2 if n is None else n
 
 
 def _irfft_type(self: TensorType, n: Dim | None, dim: int, norm: str | None) -> TensorType:
     dtype = _float(self.dtype)
     target = None if dtype is None else dtype.to_real()
-    if not self.is_complete:
-        return tensor_type(target, None)
-    if self.ndim == 0:
-        raise IndexBoundsError("Dimension specified as -1 but tensor has no dimensions")
-    at = normalize_dim("fft_irfft", dim, self.ndim)
-    length = _irfft_length(self.shape, n, at)
-    _check(length, norm)
-    return tensor_type(target, (*self.shape[:at], length, *self.shape[at + 1 :]), self.device)
+    return _along("fft_irfft", self, dim, norm, target, lambda d: _irfft_length(d, n))
 
 
 def _irfft(x: Array, n: int | None, dim: int, norm: Any) -> Array:
@@ -134,7 +133,7 @@ def _irfft(x: Array, n: int | None, dim: int, norm: Any) -> Array:
 
 def _irfft_back(g: Any, self_dims: Any, n: Dim | None, dim: int, norm: str | None) -> Any:
     at = normalize_dim("fft_irfft", dim, len(self_dims))
-    length = _irfft_length(self_dims, n, at)
+    length = _irfft_length(self_dims[at], n)
     forward = aten.fft_rfft(g, length, at, _ADJOINT[norm])
     half = dm.floordiv(length, 2) + 1
     return _resized(forward * _weights(forward, at, half, length, 2.0), at, half, self_dims[at])
