@@ -4,6 +4,7 @@ control.py     weft.cond and weft.while_loop
 recorded.py    a block with the autograd graph that was made in it; branches.py and loops.py put blocks into prim::If
                and prim::Loop, with histories
 memory.py      outer tensors that a block writes
+front_ends.py  what front ends that record blocks of their own ask of the active capture
 differentiate.py   the gradients of a graph that is given as text
 Start reading at recorded.py.
 """

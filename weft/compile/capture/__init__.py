@@ -8,4 +8,5 @@ writes.py     what is taken back: versions, histories               gradients.py
 wrappers
 evaluator.py  backward as opaque calls                              wrappers.py   subclasses at the border of a program
 backend.py    the back end that tensors name                        state.py      one storage as an input
+types_only.py what a function gives for types
 """
