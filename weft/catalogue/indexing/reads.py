@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,18 +38,26 @@ def check_gather(name: str, self: TensorType, dim: int, index: TensorType) -> No
     if not (self.is_complete and index.is_complete):
         return
     at = normalize_dim(name, dim, self.ndim)
+    for i in larger_dims(index, self, "input", at):
+        raise ShapeError(
+            f"Size does not match at dimension {i} expected index {dims_text(index.shape)} to be no larger than "
+            f"self {dims_text(self.shape)} apart from dimension {at}"
+        )
+
+
+def larger_dims(index: TensorType, of: TensorType, role: str, at: int | None = None) -> Iterator[int]:
+    """The dims other than `at` in which an index that is not empty is larger than the tensor that it is for. Raises
+    ShapeError if their ranks differ.
+    """
     if any(isinstance(d, int) and d == 0 for d in index.shape):
         return
-    if max(self.ndim, 1) != max(index.ndim, 1):
+    if max(of.ndim, 1) != max(index.ndim, 1):
         if any(map(shape_env.is_zero, index.shape)):
             return
-        raise ShapeError("Index tensor must have the same number of dimensions as input tensor")
-    for i, (a, b) in enumerate(zip(self.shape, index.shape, strict=False)):
-        if i != at and not (a == b) and shape_env.less(a, b) and not any(map(shape_env.is_zero, index.shape)):
-            raise ShapeError(
-                f"Size does not match at dimension {i} expected index {dims_text(index.shape)} to be no larger than "
-                f"self {dims_text(self.shape)} apart from dimension {at}"
-            )
+        raise ShapeError(f"Index tensor must have the same number of dimensions as {role} tensor")
+    for i, (a, b) in enumerate(zip(of.shape, index.shape, strict=False)):
+        if i != at and a != b and shape_env.less(a, b) and not any(map(shape_env.is_zero, index.shape)):
+            yield i
 
 
 def _gather_type(self: TensorType, dim: int, index: TensorType, sparse_grad: bool) -> TensorType:

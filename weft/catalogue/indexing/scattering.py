@@ -8,7 +8,7 @@ import numpy as np
 
 from weft.catalogue.families import dtype_of
 from weft.catalogue.indexing.checks import check_bounds
-from weft.catalogue.indexing.reads import check_gather
+from weft.catalogue.indexing.reads import check_gather, larger_dims
 from weft.catalogue.samples import F, I, P, case, draw
 from weft.ops.op import define, joint, writing
 from weft.ops.packet import aten
@@ -16,7 +16,6 @@ from weft.ops.rules import check_fits, dims_text
 from weft.ops.scalar_numpy import NUMPY
 from weft.support.errors import DTypeError, ShapeError
 from weft.types import dtype as dt
-from weft.types import shape_env
 from weft.types.tensor_type import TensorType
 
 Array = Any
@@ -28,24 +27,13 @@ def _scatter_type(self: TensorType, dim: int, index: TensorType, src: Any, *rest
         if self.dtype is not None and src.dtype is not None and self.dtype is not src.dtype:
             raise DTypeError("scatter(): Expected self.dtype to be equal to src.dtype")
         if src.is_complete and index.is_complete:
-            _check_source(index, src)
+            for i in larger_dims(index, src, "src"):
+                raise ShapeError(
+                    f"Expected index {dims_text(index.shape)} to be no larger than src {dims_text(src.shape)} in all "
+                    f"dimensions (dim {i})"
+                )
     check_fits(src, self.dtype)
     return self
-
-
-def _check_source(index: TensorType, src: TensorType) -> None:
-    if any(isinstance(d, int) and d == 0 for d in index.shape):
-        return
-    if max(index.ndim, 1) != max(src.ndim, 1):
-        if any(map(shape_env.is_zero, index.shape)):
-            return
-        raise ShapeError("Index tensor must have the same number of dimensions as src tensor")
-    for i, (a, b) in enumerate(zip(src.shape, index.shape, strict=False)):
-        if not a == b and shape_env.less(a, b) and not any(map(shape_env.is_zero, index.shape)):
-            raise ShapeError(
-                f"Expected index {dims_text(index.shape)} to be no larger than src {dims_text(src.shape)} in all "
-                f"dimensions (dim {i})"
-            )
 
 
 def _places(x: Array, dim: int, index: Array, src: Any) -> tuple[Array, tuple[Any, ...], Any]:
