@@ -98,6 +98,9 @@ def _read(file: str) -> list[Graph]:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         if text.lstrip().startswith("graph("):
             return [parse_ir(text).ir]
-        return [verify(g) for g in parse_graphs(text)]
+        found = [verify(g) for g in parse_graphs(text)]
     except (ParseError, VerifyError, UnicodeDecodeError) as error:
         raise CommandError(f"{file}: {error}") from None
+    if not found:
+        raise CommandError(f"{file}: there is no graph in it")
+    return found

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     except (WeftError, ImportError) as problem:
         raise CommandError(f"{options.module}: {problem}") from None
     try:
-        inputs = _in_order(arrays, names, options.input)
+        inputs = _numbers(program, _in_order(arrays, names, options.input))
         call = program if options.eager else weft.compile(program)
         result = None
         for _ in range(options.times):
@@ -112,6 +112,22 @@ def _in_order(arrays: dict[str, Any], names: list[str], path: Path) -> list[Any]
     else:
         found = list(arrays.values())
     return [weft.from_numpy(np.ascontiguousarray(a).reshape(a.shape)) for a in found]
+
+
+def _numbers(program: Any, inputs: list[Any]) -> list[Any]:
+    """The arguments, with numbers for the parameters that are such."""
+    from weft.types.tensor_type import BOOL, FLOAT, INT
+
+    source: Any = getattr(program, "forward", program)
+    stored = getattr(source, "__weft_program__", None)
+    if stored is None:
+        return inputs
+    kinds = [p.type for p in stored.parameters][source is not program :]
+    makers = {INT: int, FLOAT: float, BOOL: bool}
+    return [
+        makers[kind](value.item()) if kind in makers and value.numel() == 1 else value
+        for value, kind in zip(inputs, kinds, strict=False)
+    ]
 
 
 def _named(result: Any, names: Any) -> dict[str, Any]:

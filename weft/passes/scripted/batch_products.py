@@ -11,6 +11,7 @@ from weft.ir.copies import Values, fitted, fitted_block
 from weft.ir.graph import Block, Graph, Node, Value, map_operand, values_in
 from weft.ops.packet import aten
 from weft.passes.scripted.memory import Memory, writes_anything
+from weft.passes.scripted.product_trees import fold_product_trees
 from weft.passes.scripted.rewrite import Emitter
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType, tensor_type
@@ -49,9 +50,10 @@ class _Group:
 
 
 def batch_products(graph: Graph) -> Graph:
-    """The graph with groups of equal small products in one batched product, where that gains; the same object where it
-    does not.
+    """The graph with sums of products as one product, and groups of equal small products in one batched product, where
+    that gains; the same object where it does not.
     """
+    graph = fold_product_trees(graph, _CALL, _MOVE)
     block = _block(graph.block, {}, Memory(graph))
     return graph if block is graph.block else Graph(graph.name, block, graph.env, graph.writes)
 

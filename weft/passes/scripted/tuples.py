@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from weft.ir.copies import Copy
 from weft.ir.graph import Block, Graph, Node, Operand, Value
 from weft.ir.structure import IF, LOOP
+from weft.passes.dce import dce
 from weft.passes.scripted.entries import BLANK, TUPLE, TUPLE_INDEX, TUPLE_UNPACK
 from weft.passes.scripted.rewrite import Emitter, rewrite
 from weft.types.tensor_type import TupleType, Type
@@ -14,12 +15,13 @@ from weft.types.tensor_type import TupleType, Type
 
 def lower_tuples(graph: Graph) -> Graph:
     """The graph with the elements of its own tuples in place of their uses. Tuples that come from outside or go there
-    stay.
+    stay; what nobody reads then is left out.
     """
+    before = graph
     while True:
         after = rewrite(graph, _lower)
         if after is graph:
-            return graph
+            return graph if graph is before else dce(graph)
         graph = after
 
 
