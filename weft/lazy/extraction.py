@@ -90,7 +90,7 @@ def extract_compiled_graph(function: Callable[..., Any], args: Sequence[Tensor])
     def run(*given: Tensor) -> Any:
         return _run(device, step_of(given), given)
 
-    step_of(args)
+    _program(device, step_of(args), args)
     return run
 
 
@@ -230,12 +230,17 @@ def _cuts() -> tuple[int, ...]:
     ])
 
 
-def _run(device: LazyDevice, step: _Step, args: Sequence[Tensor]) -> Any:
+def _program(device: LazyDevice, step: _Step, args: Sequence[Tensor]) -> tuple[Any, list[Deferred], list[Any]]:
+    """The program for a call, what it reads, and its numbers."""
     given = [source.value(args) for source in step.sources]
     values = [given[source] if isinstance(source, int) else source for source in step.inputs]
     device.compute([v for v in values if v.cell is None], "a step that was extracted")
     numbers = [*[d for v in values for d in v.dims], *step.numbers]
-    program = step.plan.program(numbers, (), lambda: "a step that was extracted")
+    return step.plan.program(numbers, (), lambda: "a step that was extracted"), values, numbers
+
+
+def _run(device: LazyDevice, step: _Step, args: Sequence[Tensor]) -> Any:
+    program, values, numbers = _program(device, step, args)
     cells = [Cell() for _ in step.plan.wanted]
     results = []
     for cell, kind in zip(cells, step.types, strict=True):

@@ -130,7 +130,7 @@ def as_dtype(value: Any) -> DType:
     """A DType from a DType, a Python type (as wide as Python's: float means float64) or a NumPy dtype."""
     if isinstance(value, DType):
         return value
-    if value in _PYTHON:
+    if isinstance(value, type) and value in _PYTHON:
         return _PYTHON[value]
     if isinstance(value, (np.dtype, type)):
         return from_numpy(np.dtype(value))

@@ -226,6 +226,9 @@ def test_extraction(rng):
 
     x, y = lazily(rng.random(3)), lazily(rng.random(3))
     run = lazy.extract_compiled_graph(step, (x, y))
+    lazy.metrics.reset()
+    run(lazily(rng.random(3)), lazily(rng.random(3)))
+    assert not lazy.metrics.counter_value("UncachedCompile")  # the program was there
     for size in (3, 3, 5, 1, 5):
         a, b = rng.random(size).astype(np.float32), rng.random(size).astype(np.float32)
         p, q = lazily(a), lazily(b)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft.catalogue.nn.activations  # noqa: F401  (the operators that this file shows)
+from weft.catalogue.nn.im2col import rearranged
 from weft.catalogue.nn.row_norms import limit_rows
 from weft.ops.op import define
 from weft.ops.packet import aten
@@ -236,8 +237,7 @@ def _pixel_shuffle(self: Any, upscale_factor: int) -> Any:
     kept = dm.floordiv(channels, r * r)
     parts = aten.reshape(self, (*lead, kept, r, r, height, width))
     order = [*range(n), n, n + 3, n + 1, n + 4, n + 2]
-    out = aten.reshape(aten.permute(parts, order), (*lead, kept, height * r, width * r))
-    return aten.clone(out) if r == 1 else out  # a factor of 1 moves nothing: the reshape would be a view
+    return rearranged(parts, order, (*lead, kept, height * r, width * r))
 
 
 def _pixel_unshuffle(self: Any, downscale_factor: int) -> Any:
@@ -259,8 +259,7 @@ def _pixel_unshuffle(self: Any, downscale_factor: int) -> Any:
     h, w = dm.floordiv(height, r), dm.floordiv(width, r)
     parts = aten.reshape(self, (*lead, channels, h, r, w, r))
     order = [*range(n), n, n + 2, n + 4, n + 1, n + 3]
-    out = aten.reshape(aten.permute(parts, order), (*lead, channels * r * r, h, w))
-    return aten.clone(out) if r == 1 else out
+    return rearranged(parts, order, (*lead, channels * r * r, h, w))
 
 
 define(

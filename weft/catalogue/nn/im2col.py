@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from weft.catalogue.nn.pooling import in_frame, per_dim, pooled_size, windows_of
@@ -10,6 +11,13 @@ from weft.ops.packet import aten
 from weft.ops.rules import dims_text
 from weft.support.errors import ShapeError
 from weft.types import shape_env
+
+
+def rearranged(x: Any, order: Sequence[int], dims: Sequence[Any]) -> Any:
+    """A tensor's dims in another order, then merged, in memory of their own: reshape would show the tensor's where only
+    dims of size 1 move.
+    """
+    return aten.reshape(aten._contiguous_copy(aten.permute(x, order)), dims)
 
 
 def _im2col(input: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
@@ -33,7 +41,7 @@ def _im2col(input: Any, kernel_size: Any, dilation: Any, padding: Any, stride: A
         )
     shown = windows_of(in_frame(x, kernel, steps, pads, spread, sizes, 0), kernel, steps, spread, sizes)
     count = kernel[0] * kernel[1]
-    out = aten.reshape(aten.permute(shown, (0, 1, 4, 2, 3)), (batch, channels * count, sizes[0] * sizes[1]))
+    out = rearranged(shown, (0, 1, 4, 2, 3), (batch, channels * count, sizes[0] * sizes[1]))
     return out if input.ndim == 4 else aten.squeeze(out, 0)
 
 

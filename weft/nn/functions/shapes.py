@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.catalogue.nn.im2col import rearranged
 from weft.layers.factories import on_device
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError
@@ -16,7 +17,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Channels of [n, c, ...] in another order: those of the groups take turns."""
     batch, channels, *rest = input.dims
     parts = aten.reshape(input, (batch, groups, channels // groups, *rest))
-    return aten.reshape(aten.transpose(parts, 1, 2), (batch, channels, *rest))
+    return rearranged(parts, (0, 2, 1, *range(3, parts.ndim)), (batch, channels, *rest))
 
 
 def upsample(
