@@ -139,7 +139,7 @@ _LAZY_NAMES = {
         "BFloat16Tensor", "FloatTensor", "DoubleTensor",
     )},
     **{name: ("weft.layers.settings", name) for name in (
-        "typename", "detach", "get_default_device", "set_default_device", "set_default_tensor_type",
+        "typename", "clone", "detach", "get_default_device", "set_default_device", "set_default_tensor_type",
         "use_deterministic_algorithms", "are_deterministic_algorithms_enabled", "set_float32_matmul_precision",
         "get_float32_matmul_precision",
     )},

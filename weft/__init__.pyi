@@ -93,6 +93,7 @@ from weft.tensor.legacy import BFloat16Tensor as BFloat16Tensor
 from weft.tensor.legacy import FloatTensor as FloatTensor
 from weft.tensor.legacy import DoubleTensor as DoubleTensor
 from weft.layers.settings import typename as typename
+from weft.layers.settings import clone as clone
 from weft.layers.settings import detach as detach
 from weft.layers.settings import get_default_device as get_default_device
 from weft.layers.settings import set_default_device as set_default_device
@@ -325,7 +326,6 @@ def clamp_min(input: Tensor, min: Tensor | _Number, *, out: Tensor | None = ...)
 def clip(input: Tensor, min: Tensor | None = ..., max: Tensor | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
 @overload
 def clip(input: Tensor, min: _Number | None = ..., max: _Number | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
-def clone(input: Tensor, *, memory_format: _str | None = ...) -> Tensor: ...
 @overload
 def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = ...) -> Tensor: ...
 @overload

@@ -25,6 +25,11 @@ def detach(input: Tensor) -> Tensor:
     return input.detach()
 
 
+def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+    """A copy with memory of its own, laid out as the tensor is, or as the memory format says."""
+    return input.clone(memory_format=memory_format)
+
+
 def get_default_device() -> Device:
     """The device that factories use where they are given none: the CPU unless another one was set."""
     return chosen.device or Device("cpu")
