@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.autograd.node import InputMetadata, Node
 from weft.ops.packet import aten
+from weft.ops.rules import is_expandable, refuse_unfit
 from weft.support.errors import StateError
 from weft.tensor.tensor import Tensor
 from weft.types import shape_env
@@ -32,11 +33,7 @@ def _fit(name: str, index: int, gradient: Tensor, metadata: InputMetadata) -> Te
         return aten.sum_to_size(gradient, metadata.dims)  # type: ignore[no-any-return]
     if _same(gradient.dims, metadata.dims):
         return gradient
-    if not _expandable(metadata.dims, gradient.dims):
-        raise StateError(
-            f"Function {name} returned an invalid gradient at index {index} - got {list(gradient.dims)} but expected "
-            f"shape compatible with {list(metadata.dims)}"
-        )
+    refuse_unfit(f"Function {name} returned an invalid gradient at index {index}", gradient.dims, metadata.dims)
     return aten.sum_to_size(gradient, metadata.dims)  # type: ignore[no-any-return]
 
 
@@ -44,18 +41,11 @@ def _fit(name: str, index: int, gradient: Tensor, metadata: InputMetadata) -> Te
 def _is_sum(small: tuple[Dim, ...], large: tuple[Dim, ...]) -> bool:
     """Whether both are numbers, and repeating the one gives the other (of symbols the guards have to know
     that they were asked)."""
-    return all([type(d) is int for d in (*small, *large)]) and _expandable(small, large)
+    return all([type(d) is int for d in (*small, *large)]) and is_expandable(small, large)
 
 
 def _same(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
     return len(a) == len(b) and all(map(shape_env.same_when_summed, a, b))
-
-
-def _expandable(small: tuple[Dim, ...], large: tuple[Dim, ...]) -> bool:
-    if len(small) > len(large):
-        return False
-    tail = large[len(large) - len(small) :]
-    return all(s == d or shape_env.equal(s, 1) or shape_env.equal(s, d) for s, d in zip(small, tail, strict=False))
 
 
 def _cast(gradient: Tensor, metadata: InputMetadata) -> Tensor:

@@ -13,6 +13,7 @@ from weft.ops.backward import Plan, flat_gradients, plans_of
 from weft.ops.op import NOT_DIFFERENTIABLE, OPS, Op, define
 from weft.ops.packet import aten
 from weft.ops.route import default_route
+from weft.ops.rules import refuse_unfit
 from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.dtype import DType
@@ -81,6 +82,7 @@ def _fit(g: Any, dims: tuple[Dim, ...], dtype: DType) -> Any:
     if g is None:
         return aten.zeros(dims, dtype=dtype)
     if not (len(g.dims) == len(dims) and all(map(shape_env.same_when_summed, g.dims, dims))):
+        refuse_unfit("A function returned an invalid gradient", g.dims, dims)
         g = aten.sum_to_size(g, dims)
     if g.dtype is not dtype:
         g = aten._to_copy(aten.real(g) if g.dtype.is_complex and not dtype.is_complex else g, dtype)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.ops.schema import Schema
-from weft.support.errors import DTypeError, IndexBoundsError, NotForDType, ShapeError
+from weft.support.errors import DTypeError, IndexBoundsError, NotForDType, ShapeError, StateError
 from weft.types import dtype as dt
 from weft.types import promotion, shape_env
 from weft.types.dims import Dim
@@ -54,6 +54,20 @@ def broadcast_dims(name: str, all_dims: Sequence[Dims]) -> Dims:
         if dims != out:
             out = _broadcast_two(name, out, dims)
     return out
+
+
+def is_expandable(small: Dims, large: Dims) -> bool:
+    """Whether repeating what has the one shape gives the other."""
+    if len(small) > len(large):
+        return False
+    tail = large[len(large) - len(small) :]
+    return all(s == d or shape_env.equal(s, 1) or shape_env.equal(s, d) for s, d in zip(small, tail, strict=False))
+
+
+def refuse_unfit(what: str, got: Dims, expected: Dims) -> None:
+    """Raises StateError for a gradient whose sum is not that of the tensor it belongs to. what: whose it is."""
+    if not is_expandable(expected, got):
+        raise StateError(f"{what} - got {list(got)} but expected shape compatible with {list(expected)}")
 
 
 def _broadcast_two(name: str, a: Dims, b: Dims) -> Dims:
