@@ -4,6 +4,9 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+
+import weft
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -23,3 +26,15 @@ def test_tests_draw_from_the_seed_of_the_run() -> None:
             drawing = [n for n in calls if ast.unparse(n.func).endswith(("random.default_rng", "random.Random"))]
             unseeded += [f"{path.relative_to(ROOT)}:{n.lineno}" for n in drawing]
     assert not unseeded
+
+
+def test_packages_behind_functions_are_imported_from() -> None:
+    """`import weft.compile.x as y` reads an attribute of the function weft.compile, once weft has been imported."""
+    hidden = []
+    for path in (ROOT / "weft").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for name in node.names if isinstance(node, ast.Import) else ():
+                owner, *rest = name.name.split(".")
+                if owner == "weft" and rest and not isinstance(getattr(weft, rest[0], weft), ModuleType):
+                    hidden.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert not hidden

@@ -8,9 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-import weft.compile.blocks.branches as branches
-import weft.compile.blocks.control as control
-import weft.compile.blocks.loops as loops
+from weft.compile.blocks import branches, control, loops
 from weft.compile.blocks.recorded import Recorded
 from weft.compile.capture.backend import active_capture
 from weft.compile.numbers.random_state import places

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import weft.compile.blocks.front_ends as blocks
+from weft.compile.blocks import front_ends as blocks
 from weft.compile.blocks.memory import end_of
 from weft.compile.blocks.recorded import Recorded
 from weft.ir.graph import Block

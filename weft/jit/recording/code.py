@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import weft.compile.blocks.front_ends as blocks
+from weft.compile.blocks import front_ends as blocks
 from weft.ir.graph import Node
 from weft.ir.structure import IF, LOOP
 from weft.jit.interpreter import Code

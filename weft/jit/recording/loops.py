@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import weft
-import weft.compile.blocks.front_ends as blocks
+from weft.compile.blocks import front_ends as blocks
 from weft.ir.builder import Builder
 from weft.ir.graph import Value
 from weft.jit.recording.containers import Container, OpenBlock, containers

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import weft.compile.blocks.front_ends as blocks
 from weft.catalogue.language.entries import NATIVE, ORDERED, SIGNATURES
 from weft.catalogue.language.signatures import stands_for_any
+from weft.compile.blocks import front_ends as blocks
 from weft.jit.recording.containers import containers
 from weft.jit.recording.effects import show_when_run
 from weft.jit.recording.numbers import NUMBERS
