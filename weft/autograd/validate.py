@@ -39,9 +39,8 @@ def _fit(name: str, index: int, gradient: Tensor, metadata: InputMetadata) -> Te
 
 @lru_cache(maxsize=4096)
 def _is_sum(small: tuple[Dim, ...], large: tuple[Dim, ...]) -> bool:
-    """Whether both are numbers, and repeating the one gives the other (of symbols the guards have to know
-    that they were asked)."""
-    return all([type(d) is int for d in (*small, *large)]) and is_expandable(small, large)
+    """Whether both are numbers, and repeating the one gives the other."""
+    return all([type(d) is int for d in (*small, *large)]) and is_expandable(small, large)  # type: ignore[arg-type]
 
 
 def _same(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:

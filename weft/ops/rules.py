@@ -56,18 +56,22 @@ def broadcast_dims(name: str, all_dims: Sequence[Dims]) -> Dims:
     return out
 
 
-def is_expandable(small: Dims, large: Dims) -> bool:
+def is_expandable(small: Sequence[int], large: Sequence[int]) -> bool:
     """Whether repeating what has the one shape gives the other."""
     if len(small) > len(large):
         return False
-    tail = large[len(large) - len(small) :]
-    return all(s == d or shape_env.equal(s, 1) or shape_env.equal(s, d) for s, d in zip(small, tail, strict=False))
+    return all(s in (1, d) for s, d in zip(small, large[len(large) - len(small) :], strict=True))
 
 
 def refuse_unfit(what: str, got: Dims, expected: Dims) -> None:
-    """Raises StateError for a gradient whose sum is not that of the tensor it belongs to. what: whose it is."""
-    if not is_expandable(expected, got):
-        raise StateError(f"{what} - got {list(got)} but expected shape compatible with {list(expected)}")
+    """Raises StateError for a gradient that does not sum to the shape of the tensor it belongs to. Sizes that are
+    symbols are taken as in the example: nothing is asked about them. what: whose it is."""
+    try:
+        sizes, wanted = [[shape_env.example(d) for d in dims] for dims in (got, expected)]
+    except KeyError:  # a size that only a run finds
+        return
+    if not is_expandable(wanted, sizes):
+        raise StateError(f"{what} - got {sizes} but expected shape compatible with {wanted}")
 
 
 def _broadcast_two(name: str, a: Dims, b: Dims) -> Dims:
