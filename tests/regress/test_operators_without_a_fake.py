@@ -8,6 +8,7 @@ from weft.func import functionalize
 
 @weft.library.custom_op("fakeless::first_raised", mutates_args=())
 def first_raised(x: weft.Tensor) -> weft.Tensor:
+    """A copy with its first row raised by one."""
     y = x.clone()
     y[0].add_(1)
     return y
@@ -15,6 +16,7 @@ def first_raised(x: weft.Tensor) -> weft.Tensor:
 
 @weft.library.custom_op("fakeless::raised_and_doubled", mutates_args=("x",))
 def raised_and_doubled(x: weft.Tensor) -> weft.Tensor:
+    """Raises its argument by one, and gives twice of it."""
     x.add_(1)
     return x * 2
 

@@ -202,18 +202,9 @@ def ignored(x: Tensor) -> Tensor:
     return x
 
 
-def fills_a_list(x: Tensor):
-    rows = []
-    while bool(x.sum() > 0):
-        rows.append(x)
-        x = x - 1
-    return weft.stack(rows)
-
-
 @pytest.mark.parametrize(("model", "text"), [
     (lambda: weft.jit.script(Counting()), "the model writes its own 'calls'"),
     (lambda: weft.jit.script(calls_python), "which is Python's"),
-    (lambda: weft.jit.script(fills_a_list), "a loop whose number of steps the model finds: a list"),
 ])
 def test_what_cannot_be_written_says_why(model, text):
     with pytest.raises(weft.WeftError, match=text):
