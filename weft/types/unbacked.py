@@ -54,9 +54,9 @@ class UnbackedSize(Atom):
     def __repr__(self) -> str:
         return str(KNOWN.get(self.key, self.key))
 
-    def __del__(self) -> None:
-        alive[0] -= 1
-        KNOWN.pop(self.key, None)
+    def __del__(self, counted: list[int] = alive, known: dict[str, int] = KNOWN) -> None:
+        counted[0] -= 1  # (at exit the module's names may be gone)
+        known.pop(self.key, None)
 
 
 class SizeNeeded(Exception):
