@@ -25,6 +25,9 @@ SEED = int(os.environ.setdefault("WEFT_TEST_SEED", FIXED))  # the processes of o
 # Set before weft is imported, so that a run neither reads nor fills the user's own cache.
 _cache = tempfile.TemporaryDirectory(prefix="weft-test-cache-", ignore_cleanup_errors=True)
 os.environ.setdefault("WEFT_CACHE", _cache.name)
+# Many tests start processes of their own: they share what Python compiles of weft's files.
+os.environ.setdefault("PYTHONPYCACHEPREFIX", os.path.join(os.environ["WEFT_CACHE"], "bytecode"))
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 settings.register_profile(
     "weft", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True, derandomize=int(FIXED) == SEED
