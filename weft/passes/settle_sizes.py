@@ -10,7 +10,7 @@ from __future__ import annotations
 from weft.ir.graph import Graph
 from weft.passes.resized import Resized
 from weft.passes.unbacked import mentioned
-from weft.types.settled import SettledSizes
+from weft.types.settled import settled_sizes
 
 
 def settle_sizes(graph: Graph) -> Graph:
@@ -18,7 +18,7 @@ def settle_sizes(graph: Graph) -> Graph:
     has 1 takes the same arrays as before: the guards are checked before every call."""
     if not any(g.answer and g.relation.op == "==" for g in graph.env.guards.values()):
         return graph
-    sizes = SettledSizes(graph.env)
+    sizes = settled_sizes(graph.env)
     if sizes.symbols.isdisjoint(mentioned(graph.block)):
         return graph
     resized = Resized(sizes.settle)

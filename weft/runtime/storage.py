@@ -11,7 +11,7 @@ from weakref import ref
 import numpy as np
 
 from weft.runtime.address import address_of
-from weft.runtime.moving import NOT_RESIZABLE, Move, everything, holders
+from weft.runtime.moving import NOT_RESIZABLE, Move, everything_of, holders
 from weft.support.errors import ArgumentError, OutOfBounds, StateError, too_large
 
 Array = np.ndarray[Any, Any]
@@ -139,7 +139,8 @@ class Storage:
             return
         self.refuse_fixed()
         root = root_of(before)
-        storages = [x for x in everything() if issubclass(type(x), Storage) and x.is_over(root)]  # `.data` has its own
+        kinds: list[type] = [Storage, *Storage.__subclasses__()]
+        storages = [x for x in everything_of(frozenset(kinds)) if x.is_over(root)]  # `.data` has its own
         users = [x for x in holders(*storages) if hasattr(type(x), "_follow")]
         for user in users:
             user._may_follow()

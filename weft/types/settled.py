@@ -30,7 +30,7 @@ class SettledSizes:
         self.whole: dict[Expr, int] = {}
         equal, least = _facts(env)
         while self._learn(equal) or self._learn(self._pinned(least)):
-            pass
+            equal = [fact for fact in map(self.replaced, equal) if isinstance(fact, Expr)]  # the others are settled
         for fact in equal:
             self._note_whole(self.replaced(fact))
         told = [*map(_atom, self.values), *self.whole]
@@ -93,9 +93,18 @@ class SettledSizes:
             self.whole[reduced] = -constant // common
 
 
+def settled_sizes(env: ShapeEnv) -> SettledSizes:
+    """What the guards that an environment has by now say."""
+    guards = list(env.guards.values())
+    if env._settled is None or env._settled[0] != guards:
+        env._settled = guards, SettledSizes(env)
+    found: SettledSizes = env._settled[1]
+    return found
+
+
 def settled_guards(env: ShapeEnv) -> dict[Relation, ShapeGuard]:
     """The guards in settled symbols, those that say nothing any more left out."""
-    sizes = SettledSizes(env)
+    sizes = settled_sizes(env)
     found: dict[Relation, ShapeGuard] = {}
     for guard in env.guards.values():
         expr = sizes.replaced(guard.relation.expr)

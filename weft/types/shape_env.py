@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from weft.support.errors import UnknownSize, WeftError
 from weft.support.locations import Location, user_location
@@ -35,6 +36,8 @@ class ShapeEnv:
     _asked: dict[tuple[Dim, Dim], tuple[bool, Relation | None]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+    # what these guards say of symbols (types/settled.py): a program's passes ask again and again
+    _settled: tuple[list[ShapeGuard], Any] | None = field(default=None, init=False, repr=False, compare=False)
 
     def fresh(self, kind: str, example: int | None = None) -> Expr:
         """A new symbol of kind "s", "i" or "u"."""
