@@ -36,7 +36,7 @@ def _asks(node: ast.AST) -> bool:
 
 def array_tests(source: str) -> Iterator[int]:
     """Lines that ask whether something is an ndarray by its very type, as payloads are asked."""
-    return (node.lineno for node in ast.walk(ast.parse(source)) if _asks(node))
+    return (node.lineno for node in ast.walk(ast.parse(source if "ndarray" in source else "")) if _asks(node))
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.imports import imports_of
+
 ROOT = Path(__file__).parent.parent / "weft"
 FLOORS = {
     "support": (0, ""), "types": (1, ""), "guards": (1, ""), "ops": (2, "left"), "runtime": (2, "right"), "ir": (3, ""),
@@ -29,16 +31,9 @@ OVER: dict[str, int] = {}
 
 
 def imported(path: Path) -> Iterator[tuple[int, str]]:
-    """(line, package below weft) of every import of a file; `TYPE_CHECKING` blocks do not run and do not count."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    skipped = {
-        id(n) for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-        for n in ast.walk(node)
-    }
-    for node in ast.walk(tree):
-        if id(node) in skipped:
-            continue
-        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+    """(line, package below weft) of every import of a file."""
+    for node in imports_of(path):
+        names = [a.name for a in node.names]
         if isinstance(node, ast.ImportFrom):
             assert node.level < 2, f"{path}:{node.lineno}: a relative import that leaves the package"
             if node.level:

@@ -7,26 +7,21 @@ import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tests.imports import imports_of
+
 ROOT = Path(__file__).parent.parent / "weft"
 LARGEST = 3
 
 
-def _is_for_types(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-
-
-def _imports(tree: ast.AST, package: str) -> Iterator[str]:
+def _imports(path: Path, package: str) -> Iterator[str]:
     """The dotted names that a module imports, inside of functions too; what only a type checker sees does not count."""
-    for node in ast.iter_child_nodes(tree):
-        if _is_for_types(node):
-            continue
+    for node in imports_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             base = ".".join(filter(None, (package if node.level else "", node.module)))
             yield base  # of a package too: `from weft.nn import functional` asks whatever the package has by that name
             yield from (f"{base}.{alias.name}" for alias in node.names)
-        yield from _imports(node, package)
 
 
 def _import_graph() -> dict[str, set[str]]:
@@ -38,7 +33,7 @@ def _import_graph() -> dict[str, set[str]]:
     graph = {}
     for name, path in files.items():
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        graph[name] = set(_imports(ast.parse(path.read_text(encoding="utf-8")), package)) & files.keys() - {name}
+        graph[name] = set(_imports(path, package)) & files.keys() - {name}
     return graph
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import weft
-from tests.cli.command import SMALL, weft_command
+from tests.cli.command import SMALL, weft_command, weft_process
 
 COMMANDS = ("train", "generate", "explain", "run", "knobs")
 
 
 def test_alone_it_says_what_there_is() -> None:
-    done = weft_command()
+    done = weft_process()
     assert done.returncode == 0 and done.stdout == weft_command("--help").stdout
     assert all(f"\n    {name} " in done.stdout for name in COMMANDS)
 
@@ -51,7 +51,7 @@ def test_knobs_are_all_listed_with_their_values(monkeypatch: pytest.MonkeyPatch)
     import weft
 
     monkeypatch.setenv("WEFT_FUEL", "12")
-    done = weft_command("knobs")
+    done = weft_process("knobs")
     assert done.returncode == 0
     assert all(f"{variable} = " in done.stdout for variable, *_ in weft.knobs.describe())
     assert "WEFT_FUEL = 12   (default: -1)" in done.stdout

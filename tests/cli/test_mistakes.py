@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.cli.command import SMALL, command_line, environment, weft_command
+from tests.cli.command import SMALL, Done, command_line, environment, weft_command, weft_process
 from weft.cli.checkpoint import load_checkpoint
 
 
-def refused(*arguments: object, cwd: Path | None = None) -> str:
+def refused(*arguments: object, cwd: Path | None = None, run: Callable[..., Done] = weft_command) -> str:
     """The one line on standard error of a command that must be refused."""
-    done = weft_command(*arguments, cwd=cwd)
+    done = run(*arguments, cwd=cwd)
     assert done.returncode == 2, done.stdout + done.stderr
     assert "Traceback" not in done.stderr and done.stderr.count("\n") == 1 and not done.stdout
     return done.stderr
@@ -42,7 +43,7 @@ def test_a_data_file_that_cannot_be_trained_on(tmp_path: Path, content: bytes | 
 
 def test_an_output_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert str(tmp_path / "file") in refused("train", "--out", tmp_path / "file" / "out")
+    assert str(tmp_path / "file") in refused("train", "--out", tmp_path / "file" / "out", run=weft_process)
     assert os.listdir(tmp_path) == ["file"]
 
 
@@ -114,7 +115,7 @@ def test_a_knob_that_this_machine_cannot_follow(
     (tmp_path / "file").touch()
     monkeypatch.setenv(variable, value)
     monkeypatch.setenv("WEFT_CACHE", "off")
-    assert value in refused("explain", cwd=tmp_path)
+    assert value in refused("explain", cwd=tmp_path, run=weft_process)
 
 
 def test_training_that_diverges_says_so_and_keeps_the_checkpoint(tmp_path: Path) -> None:

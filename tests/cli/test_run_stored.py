@@ -10,7 +10,7 @@ import pytest
 import weft
 import weft.jit
 import weft.onnx
-from tests.cli.command import weft_command
+from tests.cli.command import weft_process
 from weft import Tensor
 from weft.cli.main import main
 from weft.nn import functional as F
@@ -54,7 +54,7 @@ def test_a_stored_step_trains_and_a_fresh_process_compiles_nothing(tmp_path: Pat
     assert main(command) == 0
     assert " compiled)" in capsys.readouterr().out
     np.testing.assert_allclose(np.load("o.npz")["output_0"], expected[3], rtol=1e-4)
-    done = weft_command(*command, "--save", "after.weft", cwd=tmp_path)
+    done = weft_process(*command, "--save", "after.weft", cwd=tmp_path)
     assert done.returncode == 0 and "found on disk" in done.stdout, done.stderr
     np.testing.assert_allclose(np.load("o.npz")["output_0"], expected[3], rtol=1e-4)
     after = weft.jit.load(tmp_path / "after.weft")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import SMALL, command_line, environment, weft_command
+from tests.cli.command import SMALL, command_line, environment, weft_command, weft_process
 from weft.cli.checkpoint import load_checkpoint
 from weft.cli.plot import can_plot
 
@@ -26,7 +26,8 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("mode", ["compiled", "eager", "interpret"])
 def test_a_run_prints_and_writes_what_it_promises(tmp_path: Path, text: Path, mode: str) -> None:
-    done = weft_command("train", *SMALL, "--data", text, "--steps", 60, "--mode", mode, "--out", tmp_path / "out")
+    command = weft_process if mode == "compiled" else weft_command
+    done = command("train", *SMALL, "--data", text, "--steps", 60, "--mode", mode, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     for words in (
         (f"{mode} mode", "rhyme.txt: 3,", "parameters", "first step", "step 60/60", "bigram", "trigram", "continues")
@@ -52,9 +53,10 @@ def test_modes_train_alike(tmp_path: Path, text: Path) -> None:
 @pytest.mark.parametrize("mode", ["compiled", "eager", "interpret"])
 def test_a_resumed_run_is_the_same_run(tmp_path: Path, text: Path, mode: str) -> None:
     options = ("--data", text, "--mode", mode, "--dropout", 0.2, "--seed", 5, *SMALL)
+    command = weft_process if mode == "compiled" else weft_command
     assert weft_command("train", *options, "--steps", STEPS, "--out", tmp_path / "whole").returncode == 0
-    assert weft_command("train", *options, "--steps", 3, "--out", tmp_path / "halves").returncode == 0
-    done = weft_command("train", "--resume", tmp_path / "halves", "--steps", STEPS, "--mode", mode)
+    assert command("train", *options, "--steps", 3, "--out", tmp_path / "halves").returncode == 0
+    done = command("train", "--resume", tmp_path / "halves", "--steps", STEPS, "--mode", mode)
     assert done.returncode == 0 and "going on after step 3" in done.stdout, done.stderr
     whole, halves = (tmp_path / name / "checkpoint.safetensors" for name in ("whole", "halves"))
     assert whole.read_bytes() == halves.read_bytes()

@@ -7,8 +7,10 @@ import ast
 import builtins
 import cProfile
 import math
+import re
 import sys
 import threading
+import time
 from functools import partial
 from math import sqrt
 from pathlib import Path
@@ -121,6 +123,7 @@ def test_python_is_as_ever_for_other_threads() -> None:
         while not going.is_set():
             is_right = math.cos is _COS and builtins.len is _LEN and scale(0.25) == _SCALED
             seen["right" if is_right else "wrong"] += 1
+            time.sleep(0)  # looks often, and does not keep the interpreter's lock
 
     thread = threading.Thread(target=look)
     thread.start()
@@ -184,5 +187,7 @@ def _exchanged(tree: ast.AST) -> list[str]:
 def test_nothing_of_pythons_is_assigned_to() -> None:
     assert _exchanged(ast.parse("math.cos = f\nsetattr(builtins, 'len', g)\nbuiltins.len += 1")) != []
     root = Path(weft.__file__).parent
-    found = {p.name: _exchanged(ast.parse(p.read_text(encoding="utf-8"))) for p in root.rglob("*.py")}
+    texts = {p.name: p.read_text(encoding="utf-8") for p in root.rglob("*.py")}
+    able = re.compile(r"\b(math|builtins)(\.\w+|\))|(set|del)attr\((math|builtins)")
+    found = {name: _exchanged(ast.parse(text)) for name, text in texts.items() if able.search(text)}
     assert not {name: lines for name, lines in found.items() if lines}

@@ -1,0 +1,24 @@
+"""The imports of weft's own files, for the tests that measure who imports whom."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+
+@functools.cache
+def imports_of(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    """Every import statement of a file, inside of functions too, in order; `TYPE_CHECKING` blocks do not run and do
+    not count."""
+    return list(_imports(ast.parse(path.read_text(encoding="utf-8")).body))
+
+
+def _imports(statements: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
+    for node in statements:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield node
+        elif not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)):
+            for block in ("body", "orelse", "finalbody", "handlers", "cases"):  # statements stand nowhere else
+                yield from _imports(getattr(node, block, []))
