@@ -4,8 +4,6 @@ than one or two small formulas do."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Any
 
 from numpy import ndarray
 
@@ -16,7 +14,7 @@ from weft.ir.graph import Node, Operand, Value, values_in
 from weft.ir.opaque import VALIDATE, plan_of_opaque
 from weft.ops.backward import Plan
 from weft.ops.planned import NOT_PLANNED
-from weft.support.written import written
+from weft.support.written import Code
 from weft.types.tensor_type import NONE, TENSOR
 
 FORMULAS = 2  # in a short part
@@ -39,13 +37,15 @@ class _Direct:
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
-        self.free: list[Any] = []
         self.names: dict[Value, str] = {}
-        self.lines: list[str] = []
+        self.code = Code(
+            "short part", "run(v)", ndarray=ndarray, SMALL=SMALL, NOT_PLANNED=NOT_PLANNED, evaluate=evaluate_as
+        )
+        self.lines = self.code.lines
         made = {v for node in nodes for v in node.outputs}
         for value in dict.fromkeys(v for node in nodes for v in node.needs() if v not in made):
             name = self.names[value] = f"i{len(self.names)}"
-            self.lines.append(f"{name} = v[{self._name(value)}]")
+            self.lines.append(f"{name} = v[{self.code.name(value)}]")
             if value.type is TENSOR:
                 self.lines += [
                     f"data = {name}._data", "if type(data) is not ndarray or data.size > SMALL: return False"
@@ -54,12 +54,8 @@ class _Direct:
     def function(self, outputs: Sequence[Value]) -> Callable[[Values], bool]:
         for node in self.nodes:
             self._add(node)
-        self.lines += [f"v[{self._name(v)}] = {self.names[v]}" for v in outputs]
-        return _written("\n".join([*self.lines, "return True"]), len(self.free))(*self.free)  # type: ignore[no-any-return]
-
-    def _name(self, constant: Any) -> str:
-        self.free.append(constant)
-        return f"x{len(self.free) - 1}"
+        self.lines += [*[f"v[{self.code.name(v)}] = {self.names[v]}" for v in outputs], "return True"]
+        return self.code.function()
 
     def _operands(self, operands: Sequence[Operand]) -> str:
         return "".join([self._operand(o) + ", " for o in operands])
@@ -69,18 +65,18 @@ class _Direct:
             return self.names[operand]
         if type(operand) is tuple and any(values_in(operand)):
             return f"({self._operands(operand)})"
-        return self._name(operand)
+        return self.code.name(operand)
 
     def _add(self, node: Node) -> None:
         plan = plan_of_opaque(node.op)
-        generic = f"evaluate({self._name(node)}, ({self._operands(node.args)}))"
+        generic = f"evaluate({self.code.name(node)}, ({self._operands(node.args)}))"
         for value in node.outputs:
             self.names[value] = f"o{len(self.names)}"
         results = [self.names[v] for v in node.outputs]
         take = f"({''.join(r + ', ' for r in results)}) = "
         if node.op is VALIDATE:
             gradient, dims, dtype = node.args
-            given, expected = self._operand(gradient), self._name(dtype.numpy)
+            given, expected = self._operand(gradient), self.code.name(dtype.numpy)
             self.lines += [  # (no other payload has NumPy's dtypes)
                 f"data = {given}._data",
                 f"if data.dtype is {expected} and data.shape == ({self._operands(dims)}): {results[0]} = {given}",
@@ -93,7 +89,7 @@ class _Direct:
 
     def _formula(self, node: Node, plan: Plan, results: Sequence[str], otherwise: str) -> None:
         grads, needs, packed = node.args
-        formula = self._name(formula_of(plan, needs, len(grads)))
+        formula = self.code.name(formula_of(plan, needs, len(grads)))
         places = [i for i, is_wanted in enumerate(needs) if is_wanted]
         absent = [r for r, v in zip(results, node.outputs, strict=True) if v.type is not NONE]
         self.lines += [
@@ -103,9 +99,3 @@ class _Direct:
         ]
         if absent:  # (what is done otherwise says so)
             self.lines.append(f"    if {' or '.join(f'{r} is None' for r in absent)}: {otherwise}")
-
-
-@lru_cache(maxsize=1024)
-def _written(text: str, free: int) -> Callable[..., Any]:
-    scope = {"ndarray": ndarray, "SMALL": SMALL, "NOT_PLANNED": NOT_PLANNED, "evaluate": evaluate_as}
-    return written("short part", [f"x{i}" for i in range(free)], "run(v)", text.split("\n"), scope)

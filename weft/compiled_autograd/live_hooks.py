@@ -19,7 +19,8 @@ class LiveHooks:
     """What a schedule was written with: for each stage of a node that had hooks, which, and the number of its step."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Node, Stage], tuple[int, tuple[Any, ...]]] = {}
+        # those of a stage, with the number of the step that it begins with
+        self.known: dict[tuple[Node, Stage], tuple[int, tuple[Any, ...]]] = {}
         self._changes = RemovableHandle.changes
         self.done = 0  # steps that have been run: what hooks they were written with is settled
 
@@ -27,12 +28,12 @@ class LiveHooks:
         """The hooks of a stage that begins with a step."""
         key = (node, stage)
         if step < self.done:
-            return self._known.get(key, (0, ()))[1]
+            return self.known.get(key, (0, ()))[1]
         found = tuple(live)
         if found:
-            self._known[key] = (step, found)
+            self.known[key] = (step, found)
         else:
-            self._known.pop(key, None)
+            self.known.pop(key, None)
         return found
 
     def have_changed(self) -> bool:
@@ -46,7 +47,7 @@ class LiveHooks:
         """Whether nodes have other hooks than they had, at stages that begin behind so many steps."""
         for node in nodes:
             for stage, live in _stages(node):
-                step, known = self._known.get((node, stage), (done, ()))
+                step, known = self.known.get((node, stage), (done, ()))
                 if step >= done and known != tuple(live):
                     return True
         return False

@@ -15,28 +15,13 @@ from typing import Any
 
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.engine import Walk
-from weft.autograd.function import FunctionNode
 from weft.autograd.node import Node
 from weft.autograd.saved import SavedTensor
 from weft.compiled_autograd.evaluate import epoch
 from weft.compiled_autograd.live_hooks import LEAF as A_LEAF
 from weft.compiled_autograd.live_hooks import calls_hooks
-from weft.compiled_autograd.records import (
-    A_FLOAT,
-    A_SIZE,
-    ABSENT,
-    ANEW,
-    CALLED,
-    DIMS,
-    FORMULA,
-    LEAF,
-    PASSED,
-    SAME,
-    TENSOR,
-    UNREAD,
-    Record,
-    record_of,
-)
+from weft.compiled_autograd.matched import Mismatch, meeting
+from weft.compiled_autograd.records import ANEW, FORMULA, TENSOR, Record, record_of
 from weft.compiled_autograd.schedule import Scheduler
 from weft.compiled_autograd.steps import ADD, Key, Schedule, emptied, kind_of, last_call
 from weft.compiled_autograd.writer import Place, hooked_in, place_of, saved_in, unpacked
@@ -44,10 +29,6 @@ from weft.compiled_autograd.writer import Place, hooked_in, place_of, saved_in, 
 TRIES = 4  # earlier walks that a call is compared with
 KEPT = 8  # for each place where they are looked for
 PLACES = 1024
-
-
-class Mismatch(Exception):
-    """A live graph is of another structure."""
 
 
 class Recall:
@@ -73,6 +54,7 @@ class Recall:
             record_of(node, visit, last, scheduler, places)
             for node, visit, last in zip(plan.live, scheduler.visits, ends, strict=True)
         ]
+        self.meets = [meeting(record, place) for place, record in enumerate(self.records)]
 
         # of which nodes, by place, something is kept though they let go of it
         self.rememberable = {i for i, record in enumerate(self.records) if record.kind in (FORMULA, ANEW)}
@@ -105,70 +87,14 @@ class _Match:
         self.recall, self.walk = recall, walk
         self.scheduler = Scheduler(walk, recall.patterns)
         self.out = self.scheduler.out
+        self.hooks = self.out.hooks.known
 
     def run(self) -> Schedule:
         """Walk. Raises Mismatch."""
         live = self._roots()
-        latest: int = 1 << 64
-        node: Any
-        sizes, objects = self.out.sizes, self.out.objects
-        for place, record in enumerate(self.recall.records):
-            node = live[place]
-            kind = record.kind
-            if len(node.metadata_of_inputs) != record.inputs:
-                raise Mismatch
-            if kind != ANEW:
-                if type(node) is not record.type and kind != CALLED:
-                    raise Mismatch
-                tables = node.hook_tables
-                if tables is not None and (len(tables) != 1 or "tensor_hooks" not in tables) and (
-                    node.retain_hooks or node.pre_hooks or node.post_hooks
-                ):
-                    raise Mismatch
-                if record.hooks or (tables is not None and node.tensor_hooks):
-                    self._hooks(node, record)
-            if kind == LEAF:
-                self._leaf(node, record)
-                continue
-            if type(node) is not AccumulateGrad:
-                if node.sequence >= latest:
-                    raise Mismatch
-                latest = node.sequence
-            elif kind == PASSED and calls_hooks(node):
-                raise Mismatch
-            if kind == FORMULA:
-                self._formula(node, record)
-            elif kind == CALLED:
-                if not isinstance(node, FunctionNode):
-                    raise Mismatch
-                objects.append(node)
-            elif kind == ANEW:
-                self._anew(node, record)
-            edges, expects = node.edges, record.edges
-            if len(edges) != len(expects):
-                raise Mismatch
-            for i, edge in enumerate(edges):
-                expected = expects[i]
-                if edge is None or expected is None:
-                    if edge is not expected:
-                        raise Mismatch
-                    continue
-                target, slot = edge
-                at, expected_slot, rank, dtype = expected
-                if live[at] is not target:
-                    if live[at] is not None:
-                        raise Mismatch
-                    live[at] = target
-                if slot != expected_slot:
-                    raise Mismatch
-                if rank >= 0 and kind != ANEW:
-                    metadata = target.metadata_of_inputs[slot]
-                    if metadata is None or metadata.dtype is not dtype or len(metadata.dims) != rank:
-                        raise Mismatch
-                    sizes += metadata.dims
-                    if kind == CALLED:
-                        objects.append(node)
-                        self.out.ints.append(i)
+        latest = 1 << 64
+        for meet in self.recall.meets:
+            latest = meet(self, live, latest)
         return self._finished(live)
 
     def _roots(self) -> list[Any]:
@@ -184,41 +110,7 @@ class _Match:
                 raise Mismatch
         return live
 
-    def _formula(self, node: Any, record: Record) -> None:
-        saved, out = node.saved_values, self.out
-        if saved is None or node.argument_counts != record.counts:
-            raise Mismatch
-        for kind, i, expected in record.slots:
-            value = saved[i]
-            if kind == TENSOR:
-                if type(value) is not SavedTensor or value.unpack_hook is not None:
-                    raise Mismatch
-                self._tensor(value, node, expected)
-            elif kind == DIMS:
-                if type(value) is not tuple or len(value) != expected:
-                    raise Mismatch
-                out.sizes += value
-            elif kind == SAME:
-                if type(value) is not type(expected) or value != expected:
-                    raise Mismatch
-            elif kind == ABSENT:
-                if value is not None:
-                    raise Mismatch
-            elif kind == UNREAD:
-                if hooked_in(value):
-                    raise Mismatch
-                for unread in saved_in(value):
-                    unpacked(unread, node)
-            elif kind == A_FLOAT:
-                if type(value) is not float or (expected is not None and expected(value)):
-                    raise Mismatch
-                out.floats.append(value)
-            elif type(value) is not int or (expected is not None and expected(value)):
-                raise Mismatch
-            else:
-                (out.sizes if kind == A_SIZE else out.ints).append(value)
-
-    def _tensor(self, value: SavedTensor, node: Any, expected: int) -> None:
+    def tensor(self, value: SavedTensor, node: Any, expected: int) -> None:
         """A saved tensor: a new one where a new one is expected, else the same as earlier in the walk."""
         out = self.out
         tensor = unpacked(value, node)
@@ -233,22 +125,31 @@ class _Match:
         tensors.append(tensor)
         out.saved.append((value, node))
 
-    def _hooks(self, node: Node, record: Record) -> None:
-        """Hooks on the tensors that a node made, as many as there were."""
-        registered, walk = node.tensor_hooks or {}, self.walk
-        has_turn = walk.needed is None or walk.has_turn(node)
-        if len(registered) != len(record.hooks) or has_turn is not record.has_turn:
+    def unread(self, value: Any, node: Any) -> None:
+        """A saved value that no formula reads: it is looked at."""
+        if hooked_in(value):
             raise Mismatch
-        step, out = record.visit.first, self.out
-        for place, (index, live) in enumerate(registered.items()):
-            count = len(live)
-            if record.hooks[place] != (index, count):
-                raise Mismatch
-            if has_turn:
-                out.objects += out.hooks.at(node, index, live.values(), step)
-                step += count
+        for saved in saved_in(value):
+            unpacked(saved, node)
 
-    def _leaf(self, node: Any, record: Record) -> None:
+    def without_hooks(self, node: Node) -> None:
+        """A node that has no hooks (any more)."""
+        if node.tensor_hooks:
+            raise Mismatch
+        self.only_on_tensors(node)
+
+    def only_on_tensors(self, node: Node) -> None:
+        """A node that has no hooks but those on tensors."""
+        if node.retain_hooks or node.pre_hooks or node.post_hooks:
+            raise Mismatch
+
+    def without_calls(self, node: AccumulateGrad) -> None:
+        """A leaf behind whose gradient nothing is called."""
+        if calls_hooks(node):
+            raise Mismatch
+
+    def leaf(self, node: Any, record: Record) -> None:
+        """A leaf that takes a gradient."""
         calls = calls_hooks(node)
         if node.edges or calls is not record.slots[0][2]:
             raise Mismatch
@@ -257,7 +158,7 @@ class _Match:
         self.out.objects.append(node)
         self.scheduler.note_gradient(node, record.visit.first)
 
-    def _anew(self, node: Node, record: Record) -> None:
+    def anew(self, node: Node, record: Record) -> None:
         """Write down a node's steps, and compare."""
         scheduler, visit = self.scheduler, record.visit
         scheduler.restart(visit)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from weft.compiled_autograd.evaluate import Results
 from weft.ir.backward_calls import ACCUMULATE_LEAF, CHECK_GRADIENT, POST_HOOK_CALL
 from weft.ir.graph import Graph, Node, Operand, Value, values_in
-from weft.support.written import written
+from weft.support.written import Code
 from weft.types.tensor_type import NONE, TENSOR
 
 Values = dict[Value, Any]
@@ -83,18 +82,14 @@ def _last_reads(graph: Graph) -> tuple[set[Node], dict[Node, list[Value]]]:
 
 def reader(operands: Sequence[Operand]) -> Callable[[Values], tuple[Any, ...]]:
     """What looks operands up in the values of a run."""
-    free: list[Any] = []
-    text = "".join([_text(operand, free) + ", " for operand in operands])
-    return _written_reader(text, len(free))(*free)  # type: ignore[no-any-return]
+    code = Code("operands", "operands(v)")
+    code.lines.append(f"return {text_of(tuple(operands), code)}")
+    return code.function()
 
 
-def _text(operand: Operand, free: list[Any]) -> str:
+def text_of(operand: Operand, code: Code) -> str:
+    """An operand in the lines of a function that has the values of a run as `v`."""
     if type(operand) is tuple and any(values_in(operand)):
-        return f"({''.join([_text(part, free) + ', ' for part in operand])})"
-    free.append(operand)
-    return f"v[x{len(free) - 1}]" if type(operand) is Value else f"x{len(free) - 1}"
-
-
-@lru_cache(maxsize=4096)
-def _written_reader(text: str, free: int) -> Callable[..., Any]:
-    return written("operands", [f"x{i}" for i in range(free)], "operands(v)", [f"return ({text})"])
+        return f"({''.join([text_of(part, code) + ', ' for part in operand])})"
+    name = code.name(operand)
+    return f"v[{name}]" if type(operand) is Value else name
