@@ -73,6 +73,7 @@ class CompiledFunction(FunctionWrapper):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if knobs.eager or modes.capture is not None or _is_watched():
             return self.function(*args, **kwargs)
+        called = (args, kwargs)
         # whether any tensor might be of a class with a will of its own
         special = bool(wrapper_classes or override_classes)
         if special:
@@ -88,14 +89,15 @@ class CompiledFunction(FunctionWrapper):
             if type(call) is not Miss:
                 return resugar(entry.run(leaves, call)) if special else entry.run(leaves, call)
             misses.append(call)
-        return self._capture_and_run(args, kwargs, leaves, spec, misses)
+        return self._capture_and_run(called, (args, kwargs), leaves, spec, misses)
 
     def _capture_and_run(
-        self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, misses: list[Miss]
+        self, called: Any, desugared: Any, leaves: list[Any], spec: pytree.TreeSpec, misses: list[Miss]
     ) -> Any:
+        """called: the arguments as they were given."""
+        args, kwargs = called
         if any([isinstance(leaf, Tensor) and not is_dense(leaf) for leaf in leaves]):
             # types alone, or values that wait: another back end takes the operators as they come
-            args, kwargs = resugar((args, kwargs))
             return self.function(*args, **kwargs)
         with self.lock:
             fitting = self._made_meanwhile(leaves, spec, len(misses))
@@ -103,10 +105,9 @@ class CompiledFunction(FunctionWrapper):
                 return resugar(fitting[0].run(leaves, fitting[1]))
             known = next((s for s in self.stepwise if s.spec == spec), None)
             is_program = known is None or known.is_due()
-            entry = self._captured(args, kwargs, leaves, spec, misses) if is_program else None
+            entry = self._captured(*desugared, leaves, spec, misses) if is_program else None
             if entry is not None:
                 return resugar(self._run_first(entry, leaves, spec))
-        args, kwargs = resugar((args, kwargs))
         if any(s.waits for s in self.stepwise if s.spec == spec):
             return self.function(*args, **kwargs)
         result, forwards = run_stepwise(self.function, args, kwargs)
@@ -163,7 +164,7 @@ class CompiledFunction(FunctionWrapper):
         """Run calls like those of a program as they are written from now on."""
         spec = entry.guards.spec
         self.entries = [e for e in self.entries if e.guards.spec != spec]
-        self.stepwise.append(Stepwise(spec))
+        self.stepwise.append(Stepwise(spec, self.misses[-1] if self.misses else ""))
 
     def _captured(
         self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, misses: list[Miss]
@@ -173,19 +174,24 @@ class CompiledFunction(FunctionWrapper):
             self._note(misses, spec)
         try:
             return self.capture(args, kwargs, leaves, spec)
-        except ValuesThatWait as error:
-            self.stepwise = [*[s for s in self.stepwise if s.spec != spec], Stepwise(spec, True)]
-            self._say(f"{error} ({self.name} now runs as it is written, its operators traced)")
-            return None
         except Exception as error:
-            if not runs_as_written(error, [*self.hooks, *self.rules]):
+            why, waits = self.why_as_written(error), isinstance(error, ValuesThatWait)
+            if why is None:
                 raise
-            if all(s.spec != spec for s in self.stepwise):
-                self.stepwise.append(Stepwise(spec))
-            self._say(f"{error} ({self.name} now runs as it is written, its backward calls by compiled autograd)")
+            if waits or all(s.spec != spec for s in self.stepwise):
+                self.stepwise = [*[s for s in self.stepwise if s.spec != spec], Stepwise(spec, why, waits)]
+            self._say(why)
             return None
-        finally:
-            self.hooks, self.rules = [], []
+
+    def why_as_written(self, error: Exception) -> str | None:
+        """Why calls run as they are written of which a capture has failed so; None where the error is the caller's."""
+        users = [*self.hooks, *self.rules]
+        self.hooks, self.rules = [], []
+        if isinstance(error, ValuesThatWait):
+            return f"{error} ({self.name} now runs as it is written, its operators traced)"
+        if not runs_as_written(error, users):
+            return None
+        return f"{error} ({self.name} now runs as it is written, its backward calls by compiled autograd)"
 
     def _made_meanwhile(self, leaves: list[Any], spec: pytree.TreeSpec, tried: int) -> tuple[Entry, Any] | None:
         """The program for a call that another thread captured while this one waited, and its symbols."""

@@ -49,7 +49,11 @@ class ProgramFacts:
 
 @dataclass
 class Explanation:
-    """What `weft.explain` found; `print` it, or read its fields."""
+    """What `weft.explain` found; `print` it, or read its fields.
+
+    as_written: why calls run as they are written, with the line, for each structure of arguments that does; where the
+    explained call is such a one, there are no programs.
+    """
 
     name: str
     seconds: float
@@ -61,6 +65,7 @@ class Explanation:
     numbers: list[str]
     state: list[str]
     misses: list[str] = field(default_factory=list)
+    as_written: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
@@ -74,16 +79,33 @@ def explain_function(function: Any, *args: Any, **kwargs: Any) -> Explanation:
     ArgumentError if it never was.
     """
     owner = _owner(function)
-    if _lacks_arguments(owner.function, args, kwargs):
-        if not owner.entries:
-            raise ArgumentError(
-                f"explain: {owner.name} takes arguments and was not called yet; name some, "
-                f"as in weft.explain({owner.name}, x)"
-            )
-        entry, call = owner.entries[-1], None
-    else:
+    lacking = _lacks_arguments(owner.function, args, kwargs)
+    if lacking and not owner.entries and not owner.stepwise:
+        raise ArgumentError(
+            f"explain: {owner.name} takes arguments and was not called yet; name some, "
+            f"as in weft.explain({owner.name}, x)"
+        )
+    if lacking:
+        return _of_entry(owner, owner.entries[0], None) if owner.entries else _of_none(owner)
+    try:
         entry, call = owner.entry_for(args, kwargs)
-    symbols = None if isinstance(call, Miss) else call
+    except Exception as error:
+        why = owner.why_as_written(error)
+        if why is None:
+            raise
+        return _of_none(owner, why)
+    return _of_entry(owner, entry, None if isinstance(call, Miss) else call)
+
+
+def _of_none(owner: CompiledFunction, *reasons: str) -> Explanation:
+    """Of calls that run as they are written."""
+    known = [s.why for s in owner.stepwise]
+    return Explanation(
+        str(owner.name), 0.0, 0.0, [], [], [], [], [], [], list(owner.misses), list(dict.fromkeys([*reasons, *known]))
+    )
+
+
+def _of_entry(owner: CompiledFunction, entry: Entry, symbols: dict[str, int] | None) -> Explanation:
     programs = [_program(title, graph, executable, symbols) for title, graph, executable in entry.programs]
     if entry.joint is not None:
         programs[0].title = "forward"
@@ -128,7 +150,7 @@ def _explanation(owner: CompiledFunction, entry: Entry, programs: list[ProgramFa
         ],
         [n.name for n in capture.python_state.numbers],
         list(_state(entry)),
-        list(owner.misses),
+        list(owner.misses), [s.why for s in owner.stepwise],
     )
 
 
@@ -166,6 +188,10 @@ def _count(graph: Graph) -> int:
 
 # ---- as text
 def _lines(found: Explanation) -> Iterator[str]:
+    if not found.programs:
+        yield f"{found.name}: no program, runs as it is written"
+        yield from _section("why", found.as_written)
+        return
     yield (
         f"{found.name}: captured and compiled in {found.seconds * 1e3:.0f} ms, "
         f"of that {found.seconds_compile * 1e3:.0f} ms in the compiler"
@@ -180,6 +206,7 @@ def _lines(found: Explanation) -> Iterator[str]:
     yield from _section("guards on numbers", found.number_guards)
     yield from _section("numbers read at each call", found.numbers)
     yield from _section("guards that missed so far", found.misses)
+    yield from _section("other calls that run as they are written", found.as_written)
 
 
 def _section(title: str, entries: list[str]) -> Iterator[str]:

@@ -45,9 +45,10 @@ _FIRST_RETRY = 8
 
 @dataclass
 class Stepwise:
-    """A structure of arguments for which a function is no program, and how many calls there were since."""
+    """A structure of arguments for which a function is no program, why, and how many calls there were since."""
 
     spec: TreeSpec
+    why: str
     waits: bool = False  # since it meets tensors whose values wait: its backward calls wait as well
     calls: int = 0
 

@@ -112,3 +112,22 @@ def test_without_arguments_the_last_program_is_explained() -> None:
     step(weft.ones(3), weft.ones(3))
     weft.counters.reset()
     assert weft.explain(step).programs[0].kernels and weft.counters.captures == 0
+
+
+def test_a_call_that_runs_as_written_is_told_with_its_line(rng):
+    w, kept = weft.tensor(rng.standard_normal(3), requires_grad=True), weft.zeros(3, dtype=weft.float64)
+
+    @weft.compile
+    def keeps(x):
+        kept.copy_(x * w)
+        return x * 2
+
+    x = weft.tensor(rng.standard_normal(3))
+    found = weft.explain(keeps, x)
+    (why,) = found.as_written
+    assert found.programs == [] and why.startswith("test_explanation.py:") and "keep the history" in why
+    keeps(x)
+    assert str(weft.explain(keeps)).splitlines() == [
+        "keeps: no program, runs as it is written", "why: 1", f"  {why}",
+    ]
+    assert kept.grad_fn is not None

@@ -242,11 +242,12 @@ class GuardedState:
 
     def refuse_hooks(self) -> None:
         """Raises CaptureError for a hook that the function leaves on a tensor from outside: later calls would not
-        register it.
+        register it. On an argument, which may be another one at each call, it is what the call is for.
         """
         for tensor, before, where in self._hooked.values():
             if hooks_on(tensor) != before:
-                raise LastingHook(
+                kind = ArgumentChange if id(tensor) in self.stand_ins else LastingHook
+                raise kind(
                     f"{where}: a compiled function registers a hook on a tensor of shape {list(tensor.shape)} that "
                     "exists outside of it; later calls would not register it again. Register it outside, "
                     "or remove it before the function ends."

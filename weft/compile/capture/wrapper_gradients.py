@@ -9,7 +9,8 @@ from typing import Any
 from weft.autograd.accumulate import AccumulateGrad
 from weft.compile.capture.gradients import LeafGradients
 from weft.compile.capture.outside import GuardedState
-from weft.support.errors import CaptureError
+from weft.compile.capture.recorder import refusal
+from weft.compile.capture.writes import ArgumentChange
 from weft.tensor.flattening import inner_tensors, is_traceable_wrapper_subclass, put_together
 from weft.tensor.history import AutogradState
 from weft.tensor.tensor import Tensor
@@ -143,9 +144,9 @@ class WrapperGradients:
             present = _own_grad(variable)
             variable._state().grad = gradient.detach() if present is None else present + gradient
         elif is_wrapper(gradient):
-            raise CaptureError(
-                "backward() inside of a compiled function: the gradient of a plain tensor of shape "
-                f"{list(variable.dims)} is a {type(gradient).__name__}; what a program adds to .grad is plain"
+            raise refusal(
+                f"the gradient of a plain tensor of shape {list(variable.dims)} is a {type(gradient).__name__}; what a "
+                "program adds to .grad is plain", kind=ArgumentChange,
             )
         else:
             self.leaves.accumulate(variable, gradient)
@@ -157,9 +158,9 @@ def _own_grad(tensor: Tensor) -> Tensor | None:
 
 def _inner(wrapper: Tensor, gradient: Tensor, name: str) -> Tensor:
     if not isinstance(gradient, type(wrapper)):
-        raise CaptureError(
+        raise refusal(
             f"the gradient of a {type(wrapper).__name__} is a {type(gradient).__name__}, which has no inner tensor "
-            f"{name!r} to keep"
+            f"{name!r} to keep", kind=ArgumentChange,
         )
     found: Tensor = getattr(gradient, name)
     return found

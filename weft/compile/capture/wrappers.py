@@ -15,6 +15,7 @@ from weft.autograd.node import InputMetadata, Node
 from weft.autograd.record import gradient_edge
 from weft.compile.capture.backend import active_capture
 from weft.compile.capture.wrapper_gradients import part_of
+from weft.compile.capture.writes import ArgumentChange
 from weft.ops.packet import aten
 from weft.support import pytree
 from weft.support.errors import CaptureError
@@ -169,7 +170,7 @@ class WrapBackward(Node):
         if gradient is None:
             return (None,) * len(self.edges)
         if not isinstance(gradient, self.kind):
-            raise CaptureError(
+            raise ArgumentChange(
                 f"the gradient of a {self.kind.__name__} that a compiled function takes or gives is a "
                 f"{type(gradient).__name__}; its inner tensors' gradients are those of a gradient of its own class"
             )

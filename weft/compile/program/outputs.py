@@ -46,8 +46,9 @@ class Outputs:
 
     returns: for each leaf what it is, and the first leaf that is the same tensor. settings: modes as the function
     leaves them. assigned: places that get what the function assigned to them. spent: assigned tensors through which the
-    function ran backward. made_leaves: results that are leaves of the function's own making. late: symbols that the
-    program's run binds, and the results that hold them. changes: of the histories of arguments.
+    function ran backward. made_leaves: results that are leaves of the function's own making; retained: others whose
+    gradients are kept. late: symbols that the program's run binds, and the results that hold them. changes: of the
+    histories of arguments.
     """
 
     returns: list[tuple[Return, int]]
@@ -57,6 +58,7 @@ class Outputs:
     spent: Sequence[int]
     late: Sequence[tuple[str, int]]
     made_leaves: Sequence[int]
+    retained: Sequence[int]
     changes: HistoryChanges
     joint: JointProgram | None
     capture: Capture
@@ -114,6 +116,8 @@ class Outputs:
             self.joint.attach(self.capture, self.sources, leaves, inputs, results, symbols, made, before)
         for tensor, view in shown:
             tensor._view, tensor._state().version = view, tensor._version
+        for i in self.retained if modes.grad else ():
+            made[i].retain_grad()
         if self.views:
             self._follow(self.views, made, symbols)
         if not self.assigned:

@@ -48,7 +48,7 @@ def assemble(owner: CompiledFunction, outcome: Outcome, spec: pytree.TreeSpec, b
     )
     outputs = Outputs(
         outcome.returns, outcome.spec, outcome.settings, outcome.assigned, outcome.spent, outcome.late,
-        outcome.made_leaves, outcome.changes, joint, capture, sources,
+        outcome.made_leaves, outcome.retained, outcome.changes, joint, capture, sources,
     )
     state = StateGuards(owner, capture, sources, memory, inputs, outputs, leaves)
     guards = CallGuards(  # made last: passes may ask about sizes

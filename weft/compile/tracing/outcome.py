@@ -50,6 +50,7 @@ class Outcome:
     spent: list[int] = field(default_factory=list)
     raised: dict[int, tuple[Any, int]] = field(default_factory=dict)
     made_leaves: list[int] = field(default_factory=list)
+    retained: list[int] = field(default_factory=list)
     changes: HistoryChanges = field(default_factory=HistoryChanges)
     checks: Any = None
     behind: list[tuple[Any, Callable[[], bool]]] = field(default_factory=list)  # the same behind each call of Python

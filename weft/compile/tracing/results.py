@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import Any
 
-from weft.autograd.function import FunctionNode
+from weft.autograd.accumulate import AccumulateGrad
+from weft.autograd.node import OpNode
 from weft.compile.capture.capture import Capture
 from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
 from weft.compile.capture.tracer_leaks import held_symbol
 from weft.compile.numbers.run_time import RunTimeNumber
 from weft.compile.numbers.sym_float import SymFloat, is_live
+from weft.compile.program.argument_histories import Given
 from weft.compile.program.joint import JointRecord, history_of, wants_own_grad
 from weft.compile.program.program_io import (
     NumberWrite,
@@ -70,7 +72,7 @@ def returns_of(
             returns.append((_return(outcome, base, stand_ins, positions), root))
             carriers.append(base)
         creation = leaf._view.creation
-        if creation in ("function", "multi") and _is_of_function(leaf):
+        if _has_more_than_views(leaf):
             returns[i] = ReturnView(root, path, False, creation), returns[i][1]
         else:
             is_recorded = creation not in ("no_grad", "inference")
@@ -78,12 +80,12 @@ def returns_of(
     return returns, carriers, spec
 
 
-def _is_of_function(view: Tensor) -> bool:
-    """Whether a custom Function stands between a view and its base, so that view operators are not its whole history.
-    """
+def _has_more_than_views(view: Tensor) -> bool:
+    """Whether view operators are not the whole history of a view from its base on: a custom Function, a module's
+    backward hooks or hooks of nodes stand between."""
     node, last = history_of(view), history_of(view._view.base)  # type: ignore[union-attr]
-    while node is not None and node is not last:
-        if isinstance(node, FunctionNode):
+    while node is not None and node is not last and not isinstance(node, (AccumulateGrad, Given)):
+        if not isinstance(node, OpNode) or node.hook_tables is not None:
             return True
         node = node.edges[0][0] if node.edges and node.edges[0] is not None else None
     return False
