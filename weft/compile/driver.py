@@ -105,7 +105,7 @@ class CompiledFunction(FunctionWrapper):
                 return resugar(fitting[0].run(leaves, fitting[1]))
             known = next((s for s in self.stepwise if s.spec == spec), None)
             is_program = known is None or known.is_due()
-            entry = self._captured(*desugared, leaves, spec, misses) if is_program else None
+            entry = self._captured(desugared[0], desugared[1], leaves, spec, misses) if is_program else None
             if entry is not None:
                 return resugar(self._run_first(entry, leaves, spec))
         if any(s.waits for s in self.stepwise if s.spec == spec):

@@ -160,7 +160,9 @@ def _joint(outcome: Outcome, carriers: list[Any]) -> tuple[JointRecord, int, lis
     None when there are none.
     """
     outputs = unfinished(outcome.capture, carriers)
-    outcome.retained = [i for i, carrier in enumerate(carriers) if any(carrier is o and o.retains_grad for o in outputs)]
+    outcome.retained = [
+        i for i, carrier in enumerate(carriers) if any([carrier is o and o.retains_grad for o in outputs])
+    ]
     if not outputs:
         return None
     outcome.capture.calls.refuse_behind("a result has a history")
