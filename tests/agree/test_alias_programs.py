@@ -17,6 +17,7 @@ from weft.support.knobs import knobs
 
 TIMES = int(os.environ.get("WEFT_AGREE", "1"))  # 40 makes 20,000 programs
 IN_A_TEST = 25
+WRITERS = 3  # aliases that are written at the end
 MODES: dict[str, Callable[[Any], Any]] = {
     "eager": lambda f: f,
     "functionalize": functionalize,
@@ -49,6 +50,9 @@ def _between(program: Program, mode: str) -> Callable[[int], str]:
     ends = np.random.default_rng(program.seed).random(1000) < 0.3
     end = "weft.lazy.mark_step()" if mode.startswith("lazy") else "weft.ones(()).item()"
     return lambda step: end if ends[step] else ""
+
+
+drawn = functools.cache(draw)  # every mode has the same programs
 
 
 def _numpy(program: Program) -> tuple[Any, dict[str, Any]]:
@@ -100,8 +104,10 @@ def _arguments(program: Program, mode: str, arrays: dict[str, Any]) -> tuple[dic
 
 
 def _after(program: Program, made: list[Any], aliases: list[Any]) -> str | None:
-    """Whether what came out still shares memory as NumPy's does."""
-    for name, a, b in zip(program.names(), made, aliases, strict=True):
+    """Whether what came out still shares memory as NumPy's does: written through a few, read through all."""
+    writers = list(zip(program.names(), made, aliases, strict=True))
+    for at in np.random.default_rng(program.seed).permutation(len(writers))[:WRITERS]:
+        name, a, b = writers[at]
         a.fill_(1)
         b[...] = 1
         for other, c, d in zip(program.names(), made, aliases, strict=True):
@@ -112,9 +118,9 @@ def _after(program: Program, made: list[Any], aliases: list[Any]) -> str | None:
 
 def _same(a: Any, b: Any) -> bool:
     found = a.numpy()
-    return found.shape == b.shape and found.dtype == b.dtype and bool(np.allclose(
-        found, b, rtol=1e-5, atol=1e-6, equal_nan=True
-    ))
+    if found.shape != b.shape or found.dtype != b.dtype:
+        return False
+    return bool((found == b).all() or np.allclose(found, b, rtol=1e-5, atol=1e-6, equal_nan=True))
 
 
 def _outcome(program: Program, mode: str) -> str | None:
@@ -163,9 +169,10 @@ def backend(mode: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize("first", range(0, 500 * TIMES, IN_A_TEST))
 def test_all_aliases_hold_what_numpy_holds(mode: str, first: int) -> None:
     for seed in range(first, first + IN_A_TEST):
-        if mode in RARELY and seed % 10:  # compiling takes long; steps that never end are among those that do
+        # compiling takes long; steps that never end are among those that do
+        if seed % (20 if mode.endswith("_native") else 10 if mode in RARELY else 1):
             continue
-        program = draw(seed)
+        program = drawn(seed)
         if _outcome(program, mode) is not None:
             smallest, text = shrunk(program, mode)
             pytest.fail(f"program {seed}: {text}\n{smallest.bases} {smallest.arguments}\n{smallest.source('weft')}")
