@@ -46,9 +46,13 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
 
 
 @pytest.fixture(autouse=True)
-def _python_draws(request: pytest.FixtureRequest) -> None:
-    """The numbers of Python's `random` are this test's and this run's too."""
+def _other_draws(request: pytest.FixtureRequest) -> None:
+    """The numbers of Python's `random` and of weft's generator (weights of modules) are this test's and this run's too,
+    whatever ran before it in its process."""
+    from weft import manual_seed  # after the settings above
+
     random.seed(f"{SEED} {request.node.nodeid}")
+    manual_seed(zlib.crc32(f"{SEED} {request.node.nodeid}".encode()))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ PAGE = ROOT / "docs/adding-an-op.md"
 GENERATED = """
 import sys, pytest
 import tests.docs.new_operator
-chosen = "softcap or sumsq or aten::every or every_operator"
+chosen = "softcap or sumsq or every"
 sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "--assert=plain", "tests/ops", "-k", chosen]))
 """
 

@@ -17,7 +17,6 @@ from weft.support.knobs import knobs
 
 TIMES = int(os.environ.get("WEFT_AGREE", "1"))  # 40 makes 20,000 programs
 IN_A_TEST = 25
-WRITERS = 3  # aliases that are written at the end
 MODES: dict[str, Callable[[Any], Any]] = {
     "eager": lambda f: f,
     "functionalize": functionalize,
@@ -52,7 +51,7 @@ def _between(program: Program, mode: str) -> Callable[[int], str]:
     return lambda step: end if ends[step] else ""
 
 
-drawn = functools.cache(draw)  # every mode has the same programs
+drawn = functools.lru_cache(maxsize=1000)(draw)  # every mode has the same programs
 
 
 def _numpy(program: Program) -> tuple[Any, dict[str, Any]]:
@@ -104,10 +103,8 @@ def _arguments(program: Program, mode: str, arrays: dict[str, Any]) -> tuple[dic
 
 
 def _after(program: Program, made: list[Any], aliases: list[Any]) -> str | None:
-    """Whether what came out still shares memory as NumPy's does: written through a few, read through all."""
-    writers = list(zip(program.names(), made, aliases, strict=True))
-    for at in np.random.default_rng(program.seed).permutation(len(writers))[:WRITERS]:
-        name, a, b = writers[at]
+    """Whether what came out still shares memory as NumPy's does."""
+    for name, a, b in zip(program.names(), made, aliases, strict=True):
         a.fill_(1)
         b[...] = 1
         for other, c, d in zip(program.names(), made, aliases, strict=True):
@@ -169,8 +166,7 @@ def backend(mode: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize("first", range(0, 500 * TIMES, IN_A_TEST))
 def test_all_aliases_hold_what_numpy_holds(mode: str, first: int) -> None:
     for seed in range(first, first + IN_A_TEST):
-        # compiling takes long; steps that never end are among those that do
-        if seed % (20 if mode.endswith("_native") else 10 if mode in RARELY else 1):
+        if mode in RARELY and seed % 10:  # compiling takes long; steps that never end are among those that do
             continue
         program = drawn(seed)
         if _outcome(program, mode) is not None:

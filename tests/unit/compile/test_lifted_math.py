@@ -7,7 +7,6 @@ import ast
 import builtins
 import cProfile
 import math
-import re
 import sys
 import threading
 import time
@@ -187,7 +186,8 @@ def _exchanged(tree: ast.AST) -> list[str]:
 def test_nothing_of_pythons_is_assigned_to() -> None:
     assert _exchanged(ast.parse("math.cos = f\nsetattr(builtins, 'len', g)\nbuiltins.len += 1")) != []
     root = Path(weft.__file__).parent
-    texts = {p.name: p.read_text(encoding="utf-8") for p in root.rglob("*.py")}
-    able = re.compile(r"\b(math|builtins)(\.\w+|\))|(set|del)attr\((math|builtins)")
-    found = {name: _exchanged(ast.parse(text)) for name, text in texts.items() if able.search(text)}
-    assert not {name: lines for name, lines in found.items() if lines}
+    texts = {path: path.read_text(encoding="utf-8") for path in root.rglob("*.py")}
+    found = {
+        path: _exchanged(ast.parse(text)) for path, text in texts.items() if "math" in text or "builtins" in text
+    }
+    assert not {path: lines for path, lines in found.items() if lines}

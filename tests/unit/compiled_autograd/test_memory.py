@@ -17,7 +17,7 @@ Made = tuple[weft.Tensor, list[weft.Tensor]]
 
 @pytest.fixture(autouse=True)
 def _stop_counting() -> Iterator[None]:
-    gc.collect(1)  # what the test before left in cycles is not of ours
+    gc.collect()  # what earlier tests left in cycles is not of ours
     yield
     weft.memory.stop()
 
