@@ -72,7 +72,7 @@ def measure(
         leaves, spec = pytree.flatten((arguments, {}))
         gc.collect()
         start = time.perf_counter()
-        entry = compiled.capture(arguments, {}, leaves, spec)
+        entry = compiled.capture(leaves, spec)
         found = {"capture": time.perf_counter() - start}
         run = Run()
         graph = optimize(entry.graph, run)

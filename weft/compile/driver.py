@@ -73,29 +73,28 @@ class CompiledFunction(FunctionWrapper):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if knobs.eager or modes.capture is not None or _is_watched():
             return self.function(*args, **kwargs)
-        called = (args, kwargs)
+        taken, named = args, kwargs
         # whether any tensor might be of a class with a will of its own
         special = bool(wrapper_classes or override_classes)
         if special:
             if current_modes():
                 return self.function(*args, **kwargs)
-            args, kwargs = desugar((args, kwargs))
-        if len(kwargs) > 1 and self.is_order_free:
-            kwargs = dict(sorted(kwargs.items()))
-        leaves, spec = _flatten(args, kwargs)
+            taken, named = desugar((args, kwargs))
+        if len(named) > 1 and self.is_order_free:
+            named = dict(sorted(named.items()))
+        leaves, spec = _flatten(taken, named)
         misses: list[Miss] = []
         for entry in self.entries:
             call = entry.match(leaves, spec)
             if type(call) is not Miss:
                 return resugar(entry.run(leaves, call)) if special else entry.run(leaves, call)
             misses.append(call)
-        return self._capture_and_run(called, (args, kwargs), leaves, spec, misses)
+        return self._capture_and_run(args, kwargs, leaves, spec, misses)
 
     def _capture_and_run(
-        self, called: Any, desugared: Any, leaves: list[Any], spec: pytree.TreeSpec, misses: list[Miss]
+        self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, misses: list[Miss]
     ) -> Any:
-        """called: the arguments as they were given."""
-        args, kwargs = called
+        """args, kwargs: as they were given; leaves: with wrappers taken apart."""
         if any([isinstance(leaf, Tensor) and not is_dense(leaf) for leaf in leaves]):
             # types alone, or values that wait: another back end takes the operators as they come
             return self.function(*args, **kwargs)
@@ -105,7 +104,7 @@ class CompiledFunction(FunctionWrapper):
                 return resugar(fitting[0].run(leaves, fitting[1]))
             known = next((s for s in self.stepwise if s.spec == spec), None)
             is_program = known is None or known.is_due()
-            entry = self._captured(desugared[0], desugared[1], leaves, spec, misses) if is_program else None
+            entry = self._captured(leaves, spec, misses) if is_program else None
             if entry is not None:
                 return resugar(self._run_first(entry, leaves, spec))
         if any(s.waits for s in self.stepwise if s.spec == spec):
@@ -153,27 +152,25 @@ class CompiledFunction(FunctionWrapper):
         counters.guard_misses += 1
         self.switches = switches
         try:
-            return self.capture((), {}, leaves[: entry.guards.spec.size], entry.guards.spec)
+            return self.capture(leaves[: entry.guards.spec.size], entry.guards.spec)
         except Exception as error:
             self._say(str(error))
             return None
         finally:
             self.switches = ()
 
-    def give_up(self, entry: Entry) -> None:
+    def give_up(self, entry: Entry, why: str) -> None:
         """Run calls like those of a program as they are written from now on."""
         spec = entry.guards.spec
         self.entries = [e for e in self.entries if e.guards.spec != spec]
-        self.stepwise.append(Stepwise(spec, self.misses[-1] if self.misses else ""))
+        self.stepwise.append(Stepwise(spec, why))
 
-    def _captured(
-        self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, misses: list[Miss]
-    ) -> Entry | None:
+    def _captured(self, leaves: list[Any], spec: pytree.TreeSpec, misses: list[Miss]) -> Entry | None:
         """A new program; None where a custom Function or a hook does what no program can repeat, now and later."""
         if misses:
             self._note(misses, spec)
         try:
-            return self.capture(args, kwargs, leaves, spec)
+            return self.capture(leaves, spec)
         except Exception as error:
             why, waits = self.why_as_written(error), isinstance(error, ValuesThatWait)
             if why is None:
@@ -182,16 +179,20 @@ class CompiledFunction(FunctionWrapper):
                 self.stepwise = [*[s for s in self.stepwise if s.spec != spec], Stepwise(spec, why, waits)]
             self._say(why)
             return None
+        finally:
+            self.forget_users()
 
     def why_as_written(self, error: Exception) -> str | None:
         """Why calls run as they are written of which a capture has failed so; None where the error is the caller's."""
-        users = [*self.hooks, *self.rules]
-        self.hooks, self.rules = [], []
         if isinstance(error, ValuesThatWait):
             return f"{error} ({self.name} now runs as it is written, its operators traced)"
-        if not runs_as_written(error, users):
+        if not runs_as_written(error, [*self.hooks, *self.rules]):
             return None
         return f"{error} ({self.name} now runs as it is written, its backward calls by compiled autograd)"
+
+    def forget_users(self) -> None:
+        """Let go of the hooks and rules that the latest capture called: what was wrong with it has been said."""
+        self.hooks, self.rules = [], []
 
     def _made_meanwhile(self, leaves: list[Any], spec: pytree.TreeSpec, tried: int) -> tuple[Entry, Any] | None:
         """The program for a call that another thread captured while this one waited, and its symbols."""
@@ -219,9 +220,7 @@ class CompiledFunction(FunctionWrapper):
         if "guards" in knobs.debug:
             print(f"{self.name}: guard missed: {why}", file=sys.stderr)
 
-    def capture(
-        self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None = None
-    ) -> Entry:
+    def capture(self, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None = None) -> Entry:
         """Capture one program for these arguments, without running it."""
         start = time.perf_counter()
         with collection_held(), progress_shown(self.name):
@@ -306,7 +305,7 @@ class CompiledFunction(FunctionWrapper):
             call = entry.match(leaves, spec)
             if type(call) is not Miss:
                 return entry, call
-        entry = self.capture(args, kwargs, leaves, spec)
+        entry = self.capture(leaves, spec)
         return entry, entry.match(leaves, spec)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

@@ -94,6 +94,8 @@ def explain_function(function: Any, *args: Any, **kwargs: Any) -> Explanation:
         if why is None:
             raise
         return _of_none(owner, why)
+    finally:
+        owner.forget_users()
     return _of_entry(owner, entry, None if isinstance(call, Miss) else call)
 
 

@@ -269,8 +269,8 @@ class NativePart:
         if isinstance(executable, Compiled):
             executable.program.let_go(arena=self.part.is_piece)  # what was saved is for one call
         check, asked = shape_check(env)
-        place_of = {name: i for i, name in reversed(list(enumerate(names)))}
-        places = [place_of[name] for name in asked]
+        by_name = {name: i for i, name in enumerate(names)}  # (each stands once; None, for integers, is never asked)
+        places = [by_name[name] for name in asked]
         checked = None if not places else itemgetter(*places) if len(places) > 1 else lambda n: (n[places[0]],)
         fixed = tuple([(i, numbers[i]) for i in self._integer_places(numbers) if names[i] is None])
         return Specialization(executable, tuple(names), fixed, check, checked, _owned(results, builder))

@@ -83,13 +83,13 @@ def _last_reads(graph: Graph) -> tuple[set[Node], dict[Node, list[Value]]]:
 def reader(operands: Sequence[Operand]) -> Callable[[Values], tuple[Any, ...]]:
     """What looks operands up in the values of a run."""
     code = Code("operands", "operands(v)")
-    code.lines.append(f"return {text_of(tuple(operands), code)}")
+    code.lines.append(f"return {_text(tuple(operands), code)}")
     return code.function()
 
 
-def text_of(operand: Operand, code: Code) -> str:
+def _text(operand: Operand, code: Code) -> str:
     """An operand in the lines of a function that has the values of a run as `v`."""
     if type(operand) is tuple and any(values_in(operand)):
-        return f"({''.join([text_of(part, code) + ', ' for part in operand])})"
+        return f"({''.join([_text(part, code) + ', ' for part in operand])})"
     name = code.name(operand)
     return f"v[{name}]" if type(operand) is Value else name

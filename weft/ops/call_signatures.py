@@ -8,7 +8,6 @@ every call is bound anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import weft.ops.bind as binding
@@ -17,7 +16,7 @@ from weft.ops.bind import Mismatch
 from weft.ops.op import Op
 from weft.ops.route import Route, call, route_of
 from weft.ops.schema import Argument
-from weft.support.written import written
+from weft.support.written import Code
 
 Convert = Callable[[Any], Any]
 Plain = tuple[Op, tuple[Any, ...], Any]  # overload, defaults at the end, route (None: that of all in-place operators)
@@ -87,14 +86,9 @@ def _binder(
     if named:
         lines.append(f"({''.join(f'n{i}, ' for i, _ in named)}) = kwargs.values()")
     lines.append(f"return ({''.join(v + ', ' for v in values)})")
-    return _written(tuple(scope), tuple(lines))(*scope.values())  # type: ignore[no-any-return]
-
-
-@lru_cache(maxsize=4096)
-def _written(free: tuple[str, ...], lines: tuple[str, ...]) -> Callable[..., Any]:
-    """What makes the `bind` of a signature from its conversions and defaults;
-    signatures of many operators share a text."""
-    return written("signature", free, "bind(args, kwargs)", lines)
+    code = Code("signature", "bind(args, kwargs)", **scope)
+    code.lines += lines
+    return code.function()
 
 
 class Calls:

@@ -21,7 +21,7 @@ import numpy as np
 
 from weft.ops.quiet import SILENT, reset, set_silent
 from weft.ops.scalar_numpy import BLOCK, NUMPY, copied_order, run_body
-from weft.support.written import written
+from weft.support.written import Code, written
 from weft.types.dtype import DType
 
 ndarray = np.ndarray
@@ -206,23 +206,15 @@ class Calls:
         )
         functions = [f for f, _, _ in self.steps]
         given_names = [names[i] for i in self.constants] + [f"f{i}" for i in range(len(functions))]
-        make = _written(given, ("large", "otherwise", *given_names), tuple(lines), is_silent)
-        return make(large, otherwise, *self.constants.values(), *functions)  # type: ignore[no-any-return]
+        constants = dict(zip(given_names, [*self.constants.values(), *functions], strict=True))
+        code = Code("plan", f"plan({given})", large=large, otherwise=otherwise, **constants, **_SCOPE)
+        code.lines += lines if is_silent else [
+            "token = set_silent(SILENT)", "try:", *[f"    {line}" for line in lines], "finally:", "    reset(token)",
+        ]
+        return code.function()
 
 
-@lru_cache(maxsize=4096)
-def _written(given: str, free: tuple[str, ...], lines: tuple[str, ...], is_silent: bool) -> Function:
-    """What makes the function of a plan from its constants and its steps' functions.
-    Most plans share their text with others."""
-    body = (
-        lines
-        if is_silent
-        else ("token = set_silent(SILENT)", "try:", *[f"    {line}" for line in lines], "finally:", "    reset(token)")
-    )
-    return written("plan", free, f"plan({given})", body, _SCOPE)
-
-
-_SCOPE = {"set_silent": set_silent, "reset": reset, "SILENT": SILENT}
+_SCOPE: dict[str, Any] = {"set_silent": set_silent, "reset": reset, "SILENT": SILENT}
 
 
 # ---- pointwise bodies

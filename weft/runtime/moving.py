@@ -18,12 +18,19 @@ Array = np.ndarray[Any, Any]
 NOT_RESIZABLE = "Trying to resize storage that is not resizable"
 
 
-def everything_of(kinds: frozenset[type]) -> Iterator[Any]:
-    """All objects of these classes that the garbage collector knows. Raises StateError where it does not see some."""
+def everything_of(kind: type) -> Iterator[Any]:
+    """All objects of a class that the garbage collector knows. Raises StateError where it does not see some."""
     if gc.get_freeze_count():
         raise StateError(f"{NOT_RESIZABLE}: gc.freeze() hides who shows it; call gc.unfreeze() first")
-    known = gc.get_objects()
+    known, kinds = gc.get_objects(), frozenset(_with_subclasses(kind))
     return compress(known, map(kinds.__contains__, map(type, known)))  # a million are looked at: none by Python's loops
+
+
+def _with_subclasses(kind: type) -> Iterator[type]:
+    below_it: list[type] = kind.__subclasses__()
+    yield kind
+    for below in below_it:
+        yield from _with_subclasses(below)
 
 
 def holders(*held: object) -> list[Any]:

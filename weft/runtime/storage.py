@@ -139,8 +139,7 @@ class Storage:
             return
         self.refuse_fixed()
         root = root_of(before)
-        kinds: list[type] = [Storage, *Storage.__subclasses__()]
-        storages = [x for x in everything_of(frozenset(kinds)) if x.is_over(root)]  # `.data` has its own
+        storages = [x for x in everything_of(Storage) if x.is_over(root)]  # `.data` has its own
         users = [x for x in holders(*storages) if hasattr(type(x), "_follow")]
         for user in users:
             user._may_follow()

@@ -288,13 +288,14 @@ class CallingEntry(Entry):
                     return entry
             switches = self._switches(number, running)
             made = None if switches is None else owner.capture_within(self, running.leaves, switches)
+            why = _CHANGED.format(where=self.calls[number].call.where)
             if isinstance(made, CallingEntry) and made._takes_over(self, number, running):
                 owner.keep(made)
                 if len(found) >= _MOST_ALIKE:
-                    owner.give_up(made)
+                    owner.give_up(made, why)
                 return made
-            owner.give_up(self)
-            raise NotCallable(_CHANGED.format(where=self.calls[number].call.where))
+            owner.give_up(self, why)
+            raise NotCallable(why)
 
     def _learn(self, number: int, running: Running) -> None:
         forward = self.calls[number].call.forward

@@ -160,9 +160,8 @@ def _joint(outcome: Outcome, carriers: list[Any]) -> tuple[JointRecord, int, lis
     None when there are none.
     """
     outputs = unfinished(outcome.capture, carriers)
-    outcome.retained = [
-        i for i, carrier in enumerate(carriers) if any([carrier is o and o.retains_grad for o in outputs])
-    ]
+    retained = {id(out) for out in outputs if out.retains_grad}
+    outcome.retained = [i for i, carrier in enumerate(carriers) if id(carrier) in retained]
     if not outputs:
         return None
     outcome.capture.calls.refuse_behind("a result has a history")

@@ -83,7 +83,7 @@ class NativeGroup:
                 if self.fallbacks % 2 or len(known) >= MOST_PROGRAMS:
                     return None
             with self._lock:
-                found = self._matching(leaves, spec) or self._captured(leaves, spec, args)
+                found = self._matching(leaves, spec) or self._captured(leaves, spec)
         if found is None:
             return None
         entry, call = found
@@ -99,13 +99,13 @@ class NativeGroup:
                 return entry, call
         return None
 
-    def _captured(self, leaves: list[Any], spec: pytree.TreeSpec, args: Sequence[Any]) -> tuple[Any, Any] | None:
+    def _captured(self, leaves: list[Any], spec: pytree.TreeSpec) -> tuple[Any, Any] | None:
         """A new program, and what it makes of the arguments; None where there can be none."""
         for i, leaf in enumerate(leaves):
             if type(leaf) in (int, float):
                 self.compiled.lifted.setdefault(("leaf", i), None)
         try:
-            entry = self.compiled.capture(tuple(args), {}, leaves, spec)
+            entry = self.compiled.capture(leaves, spec)
             call = entry.match(leaves, spec)
         except Exception:  # whatever it is: the interpreter finds it too, or it is no fault of the program
             self.failures += 1
