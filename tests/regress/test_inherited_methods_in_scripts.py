@@ -1,11 +1,10 @@
-"""Programs call the methods of the classes that a class is derived from, of Modules and of plain classes, and parts of a
-Sequential; a loop that ends by its condition alone leaves what that says.
+"""Programs call the methods of the classes that a class is derived from, of Modules and of plain classes, and parts of
+a Sequential; a loop that ends by its condition alone leaves what that says.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Optional
 
 import weft
 import weft.jit
@@ -121,7 +120,7 @@ def test_parts_of_containers() -> None:
 
 def test_what_the_end_of_a_loop_says() -> None:
     @weft.jit.script
-    def found(x: Optional[int]) -> int:
+    def found(x: int | None) -> int:
         while x is None:
             x = 3
         return x + 1
@@ -133,8 +132,8 @@ def test_an_empty_list_beside_another() -> None:
     @weft.jit.script
     def joined(n: int) -> tuple[list[int], list[int], bool, bool]:
         a = [n]
-        b = a + []
+        b = a + []  # noqa: RUF005
         b.append(9)
-        return b, [] + a, a == [], [] != b
+        return b, [] + a, a == [], b != []  # noqa: RUF005
 
     assert joined(1) == ([1, 9], [1], False, True)
