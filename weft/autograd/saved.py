@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from weft.guards.watching import watched
 from weft.ops.packet import aten
 from weft.runtime.moving import Move
 from weft.runtime.storage import Storage
@@ -175,7 +176,7 @@ class SavedTensor:
             kept = self.leaf
         kept = rewrapped(kept)
         with no_grad():
-            self.packed = pack(kept)
+            self.packed = pack(kept) if modes.capture is None else watched(pack, kept)
         if kept._version != before:
             raise StateError(
                 "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "

@@ -130,6 +130,10 @@ class CopySlices(Node):
         is_zero = isinstance(self.inner, OpNode) and self.inner.plan.op.is_splat  # of what a number took the place of
         return write_path(g, self.path, into_self, is_zero)
 
+    @property
+    def is_freed(self) -> bool:
+        return self.inner.is_freed  # type: ignore[no-any-return]
+
     def release(self) -> None:
         self.inner.release()
 

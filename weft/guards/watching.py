@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import sys
+import threading
 from typing import Any, Final
 
 _NOT_OURS: Final = object()
+
+
+class _TakenOff(threading.local):
+    """The hook that this thread's innermost `unwatched` has taken off."""
+
+    hook: Any = None
+
+
+_taken_off = _TakenOff()
 
 
 def unwatched(function: Any, *args: Any) -> Any:
@@ -15,7 +25,24 @@ def unwatched(function: Any, *args: Any) -> Any:
     if beneath is _NOT_OURS:
         return function(*args)
     sys.setprofile(beneath)
+    _taken_off.hook = hook
     try:
         return function(*args)
     finally:
+        _taken_off.hook = None
         sys.setprofile(hook)
+
+
+def watched(function: Any, *args: Any) -> Any:
+    """Call what the user wrote from within `unwatched`: a capture sees what it reads and does."""
+    hook = _taken_off.hook
+    if hook is None:
+        return function(*args)
+    beneath = sys.getprofile()
+    _taken_off.hook = None
+    sys.setprofile(hook)
+    try:
+        return function(*args)
+    finally:
+        sys.setprofile(beneath)
+        _taken_off.hook = hook

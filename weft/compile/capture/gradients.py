@@ -154,7 +154,7 @@ class LeafGradients:
             state.grad = gradient.detach() if state.grad is None else state.grad + gradient
             return
         slot = self._grad_slot(variable)
-        if slot.current is UNREAD and self.knows_gradients:
+        if slot.current is UNREAD and (self.knows_gradients or modes.grad):  # what has a history is no run's choice
             self._read(slot)
         if slot.current is UNREAD:
             self._accumulate_optional(slot, gradient)

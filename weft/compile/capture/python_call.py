@@ -26,6 +26,10 @@ class NotCallable(CaptureError):
     """A hook that the program cannot call either: the function has to run as it is written."""
 
 
+class FailsLater(NotCallable):
+    """A backward that callers may run, or not, raises: whoever runs it is to meet the error, not who calls forward."""
+
+
 @dataclass(eq=False)
 class PythonCall:
     """One call. caller: what calls the hook; table, place: where the hook is found at each call (None: it is `hook`).

@@ -9,7 +9,9 @@ from typing import Any
 
 from weft import guards
 from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
+from weft.compile.capture.writes import ArgumentChange
 from weft.compile.numbers.sym_float import SymFloat, is_live, operand_of
+from weft.compile.program.joint import unfinished
 from weft.compile.program.program_io import (
     ArgumentSource,
     GradBuffer,
@@ -77,6 +79,11 @@ def gradient_effects(outcome: Outcome) -> list[GradEffect]:
         if is_dense(current):
             effects.append(GradEffect(slot, real, current, None, leaf))
             continue
+        if unfinished(capture, [current]):
+            raise ArgumentChange(
+                f"backward(create_graph=True) leaves a gradient with a history in .grad of a tensor of shape "
+                f"{list(real.shape)}; a program keeps none. Set .grad to None or to its detach() before the end."
+            )
         param = capture.leaf_gradients.buffer_of(slot)
         outcome.writes.append((outcome.result(current._data.read()), param))
         effects.append(GradEffect(slot, real, None, param, leaf))

@@ -10,6 +10,7 @@ from weft import guards
 from weft.autograd.saved import only_captured_hooks
 from weft.compile.caches import empty_caches
 from weft.compile.capture.capture import Capture
+from weft.compile.capture.python_call import FailsLater
 from weft.compile.capture.wrappers import desugar, resugar
 from weft.compile.numbers.lifted_math import lifted_in
 from weft.compile.numbers.random_state import symbolic_generators
@@ -18,6 +19,7 @@ from weft.compile.program.arguments import TensorFacts, with_given
 from weft.compile.program.bound_state import BoundState
 from weft.compile.program.entry import Entry
 from weft.compile.program.joint import JointRecord, is_spent, made_leaves, record_backward, unfinished
+from weft.compile.restart import Restart
 from weft.compile.tracing.assemble import assemble
 from weft.compile.tracing.assignments import assigned_values, assignments, containers_in
 from weft.compile.tracing.effects import fill_sources, gradient_effects, number_writes_of, state_writes
@@ -34,6 +36,7 @@ from weft.compile.tracing.stand_ins import restart_for_sharing, stand_ins_of, te
 from weft.guards import switches
 from weft.ops.overrides import override_classes
 from weft.support import pytree
+from weft.support.errors import CaptureError, Unsupported
 from weft.support.handlers import outermost
 from weft.support.interrupts import to_the_end
 from weft.support.progress import progress
@@ -167,7 +170,7 @@ def _joint(outcome: Outcome, carriers: list[Any]) -> tuple[JointRecord, int, lis
     outcome.capture.calls.refuse_behind("a result has a history")
     fixed = len(outcome.results)
     (record, gradients), seen = guards.observe(
-        lambda: record_backward(outcome.capture, outputs, outcome.leaves, carriers), kinds=kinds(outcome.leaves)
+        lambda: _recorded(outcome, outputs, carriers), kinds=kinds(outcome.leaves)
     )
     if seen.writes:
         _refuse_writes(seen)
@@ -178,6 +181,17 @@ def _joint(outcome: Outcome, carriers: list[Any]) -> tuple[JointRecord, int, lis
         fixed += bind_sizes(outcome, fixed, record)
     positions = [next(i for i, carrier in enumerate(carriers) if carrier is out) for out in outputs]
     return record, fixed, positions
+
+
+def _recorded(outcome: Outcome, outputs: list[Tensor], carriers: list[Any]) -> Any:
+    """What `record_backward` gives. Raises FailsLater where a hook or a custom Function raises, or a saved tensor was
+    written since."""
+    try:
+        return record_backward(outcome.capture, outputs, outcome.leaves, carriers)
+    except (CaptureError, Unsupported, Restart):
+        raise
+    except Exception as error:
+        raise FailsLater(f"a backward through what is returned raises {type(error).__name__}: {error}") from error
 
 
 def _refuse_writes(seen: guards.Observation) -> None:
