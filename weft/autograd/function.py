@@ -49,8 +49,8 @@ class FunctionNode(Node):
         ctx._node = weakref.ref(self)
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
-        rule = self._rule()
-        ctx = self.ctx
+        function, ctx = self.function, self.ctx
+        rule = function.backward if function.vjp is Function.vjp else self._rule()
         for gradient in grads:
             if gradient is None and ctx._materialize:
                 grads = self._materialized(grads)
@@ -88,6 +88,8 @@ class FunctionNode(Node):
 
     def per_edge(self, out: tuple[Any, ...]) -> tuple[Any, ...]:
         """One gradient per tensor argument. Surplus Nones are forgiven."""
+        if len(out) == 1 and type(out[0]) is Tensor and self._count == 1 == len(self._positions):
+            return out
         if len(out) > self._count and all(g is None for g in out[self._count :]):
             out = out[: self._count]
         if len(out) != self._count:
@@ -116,8 +118,9 @@ class FunctionNode(Node):
         return self.ctx._saved is None
 
     def release(self) -> None:
-        if self.ctx._saved:
-            self.ctx._saved = None
+        ctx = self.ctx
+        if ctx._saved:
+            ctx._saved = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         """An attribute of the node's own, or else of the context, where backward finds it."""

@@ -27,6 +27,18 @@ define(
 )
 
 
+define(
+    "aten::_with_history_of(Tensor self, Tensor history) -> Tensor",
+    "A copy of self whose gradient flows into another tensor: what a tensor is behind a write that is not recorded.",
+    type=lambda self, history: self,
+    kernel=lambda x, history: np.array(x, order="C"),
+    vjp={"history": lambda g: g},
+    public=(),
+    samples=draw(case(F(2, 3), F(2, 3))),
+    reference=lambda x, history: np.array(x),
+)
+
+
 def _unsafe_view_type(self: TensorType, size: Sequence[Any]) -> TensorType:
     return self.with_dims(infer_size(size, self.shape)) if self.is_complete else self.with_dims(None)  # type: ignore[arg-type]
 

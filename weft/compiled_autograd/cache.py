@@ -13,11 +13,12 @@ from weft.autograd.anomaly import anomaly
 from weft.autograd.engine import Walk
 from weft.compiled_autograd.captured import CapturedGraph
 from weft.compiled_autograd.graph import build
-from weft.compiled_autograd.program import Diverged, Program, Progress
+from weft.compiled_autograd.program import Diverged, Program
 from weft.compiled_autograd.reasons import reason
 from weft.compiled_autograd.recall import Recall, Recollections
 from weft.compiled_autograd.schedule import Scheduler, schedule
 from weft.compiled_autograd.steps import Key, Pattern, Schedule
+from weft.compiled_autograd.turns import Progress
 from weft.compiled_autograd.watched import Watched
 from weft.compiled_autograd.writer import unpacked
 from weft.support.counters import counters
@@ -27,6 +28,7 @@ from weft.tensor.modes import modes
 Compiler = Callable[[CapturedGraph], Callable[..., Any]]
 LIMIT = 1024  # captured graphs; the one that was not used for the longest time goes first
 MOST_NODES = 1_000_000  # of all captured graphs: the same where they are long
+NEVER = float("inf")
 LONG = 50_000  # nodes: of a longer walk nothing is kept but its graph
 
 
@@ -181,6 +183,7 @@ def run(walk: Walk, compiler: Compiler, is_verbose: bool = False) -> tuple[Any, 
             else:
                 outputs = captured.run(compiler, call.take(plan), call, resumed)
         except Diverged as error:
+            error.__traceback__ = error.__context__ = None  # nothing of the run is kept that the error does not name
             if error.pattern is not None:
                 patterns = {**{n: p for n, p in patterns.items() if n < error.step}, error.step: error.pattern}
                 cache.learn(key, patterns)
@@ -219,13 +222,16 @@ class _Call:
     """What one backward call lets go of while it runs, and looks at again."""
 
     def __init__(self, plan: Schedule, keep: bool) -> None:
-        self.plan, self.keep = plan, keep
+        self.plan, self.hooks = plan, plan.hooks
         self.released = 0
         self.certain = 0  # behind so many steps and one the run is sure to go on in this graph
+        self.due = NEVER if keep or not plan.ends else plan.ends[0]  # the steps of the next node that lets go
 
     def take(self, plan: Schedule) -> list[Any]:
         """The inputs of a schedule's graph. The schedule keeps no tensor."""
-        self.plan = plan
+        self.plan, self.hooks = plan, plan.hooks
+        if self.due is not NEVER:
+            self.due = plan.ends[self.released] if self.released < len(plan.ends) else NEVER
         inputs = plan.inputs()
         plan.tensors[:] = [None] * len(plan.tensors)
         plan.objects.clear()
@@ -235,23 +241,39 @@ class _Call:
     def before(self, done: int, tensors: tuple[int, ...]) -> None:
         """So many steps are done, and what follows reads these tensors: nodes that have run let go of what they saved,
         and what is read must be as it was saved, for code of the user's may have run meanwhile. Raises VersionError."""
-        plan = self.plan
+        saved_tensors = self.plan.saved
         for i in tensors:
-            saved = plan.saved[i]
+            saved = saved_tensors[i]
             if saved is not None:
                 if done:
                     packed, node = saved
                     unpacked(packed, node)
-                plan.saved[i] = None
-        if self.keep:
-            return
-        at, ends = self.released, plan.ends
-        while at < len(ends) and ends[at] <= done:
-            node = plan.nodes[at]
-            if done <= self.certain:
-                plan.remember(node, at)
-            node.release()
+                saved_tensors[i] = None
+        if self.due <= done:
+            self.let_go(done)
+
+    def let_go(self, done: int) -> None:
+        """Nodes whose steps are done let go of what they saved."""
+        plan = self.plan
+        at, ends, nodes = self.released, plan.ends, plan.nodes
+        remembers = done <= self.certain
+        holds_numbers = plan.holds_numbers
+        while ends[at] <= done:
+            node: Any = nodes[at]
+            if at in holds_numbers:
+                if remembers:
+                    plan.known[node] = node.saved_values
+                node.saved_values = None
+            else:
+                if remembers:
+                    plan.remember(node, at)
+                node.release()
             at += 1
+            if at == len(ends):
+                self.due = NEVER
+                break
+        else:
+            self.due = ends[at]
         self.released = at
 
     def hooks_differ(self, done: int) -> bool:

@@ -9,7 +9,7 @@ from numpy import ndarray
 
 from weft.autograd.node import formula_of
 from weft.compiled_autograd.evaluate import evaluate_as
-from weft.compiled_autograd.turns import Values
+from weft.compiled_autograd.parts import Values
 from weft.ir.graph import Node, Operand, Value, values_in
 from weft.ir.opaque import VALIDATE, plan_of_opaque
 from weft.ops.backward import Plan
@@ -17,19 +17,22 @@ from weft.ops.planned import NOT_PLANNED
 from weft.support.written import Code
 from weft.types.tensor_type import NONE, TENSOR
 
-FORMULAS = 2  # in a short part
 SMALL = 1 << 14  # elements of a tensor
-
-
-def is_short(nodes: Sequence[Node]) -> bool:
-    """Whether a part has so few formulas, and nothing but what is done around them."""
-    return sum(plan_of_opaque(node.op) is not None for node in nodes) <= FORMULAS and not any(n.blocks for n in nodes)
 
 
 def direct_function(nodes: Sequence[Node], outputs: Sequence[Value]) -> Callable[[Values], bool]:
     """What runs nodes one by one, without history: puts `outputs` among the values. False, and nothing is done, where
     a tensor that is read is no small array."""
     return _Direct(nodes).function(outputs)
+
+
+def fitting(gradient: str, dtype: str, dims: str, result: str, otherwise: str) -> list[str]:
+    """The lines that take a gradient which is as it should be, and do something else with any other."""
+    return [  # (no other payload has NumPy's dtypes)
+        f"data = {gradient}._data",
+        f"if data.dtype is {dtype} and data.shape == ({dims}): {result} = {gradient}",
+        f"else: {otherwise}",
+    ]
 
 
 class _Direct:
@@ -77,11 +80,7 @@ class _Direct:
         if node.op is VALIDATE:
             gradient, dims, dtype = node.args
             given, expected = self._operand(gradient), self.code.name(dtype.numpy)
-            self.lines += [  # (no other payload has NumPy's dtypes)
-                f"data = {given}._data",
-                f"if data.dtype is {expected} and data.shape == ({self._operands(dims)}): {results[0]} = {given}",
-                f"else: {take}{generic}",
-            ]
+            self.lines += fitting(given, expected, self._operands(dims), results[0], take + generic)
         elif plan is None or plan.op.tensor_list_positions:
             self.lines.append(take + generic)
         else:

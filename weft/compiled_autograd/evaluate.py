@@ -47,9 +47,12 @@ def evaluate(op: Op, args: tuple[Any, ...]) -> Results:
     return evaluate_op(op, args) if found is None else found(*args)
 
 
-def calling(op: Op) -> Callable[..., Results]:
-    """evaluate() of one operator, on its operands."""
-    return _CALLS.get(op) or (lambda *args: evaluate_op(op, args))
+def calling(op: Op) -> tuple[Callable[..., Any], bool]:
+    """evaluate() of one operator, on its operands; and whether it gives the one result that there is, not a tuple."""
+    found = _ONE_RESULT.get(op)
+    if found is not None:
+        return found, True
+    return _CALLS.get(op) or (lambda *args: evaluate_op(op, args)), False
 
 
 # Formulas that give no gradient where one is wanted, because those that they read are not there: which ones,
@@ -121,10 +124,10 @@ def _call_backward(node: Node, grads: tuple[Any, ...], needs: tuple[bool, ...]) 
     return out
 
 
-def _check(node: Node, index: int, grad: Any, dims: tuple[int, ...], dtype: Any) -> Results:
+def _check(node: Node, index: int, grad: Any, dims: tuple[int, ...], dtype: Any) -> Any:
     if type(grad) is Tensor and grad._data.dtype is dtype.numpy and grad._data.shape == dims:
-        return (grad,)  # (no other payload has NumPy's dtypes)
-    return (validate(node.name(), index, grad, InputMetadata(dims, dtype)),)
+        return grad  # (no other payload has NumPy's dtypes)
+    return validate(node.name(), index, grad, InputMetadata(dims, dtype))
 
 
 def _accumulate(node: Node, grad: Any, calls_hooks: bool) -> Results:
@@ -137,23 +140,28 @@ def _retain(hook: Callable[[Any], Any], grad: Any) -> Results:
     return ()
 
 
-def _unpack(saved: SavedTensor, node: Node) -> Results:
-    return (saved.unpack(node),)
+def _unpack(saved: SavedTensor, node: Node) -> Any:
+    return saved.unpack(node)
 
 
+def _in_tuple(run: Callable[..., Any]) -> Callable[..., Results]:
+    return lambda *args: (run(*args),)
+
+
+_ONE_RESULT: dict[Op, Callable[..., Any]] = {
+    TENSOR_HOOK_CALL: call_tensor_hook, CHECK_GRADIENT: _check, UNPACK_HOOK: _unpack,
+}
 _CALLS: dict[Op, Callable[..., Results]] = {
     PROLOGUE: _prologue,
     EPILOGUE: _epilogue,
     PROGRAM_PROLOGUE: _program_prologue,
     SIZE_OF: _size_of,
     CALL_BACKWARD: _call_backward,
-    CHECK_GRADIENT: _check,
     MAKE_SUBCLASS_CALL: lambda node, inner: node.apply(inner, (True,)),
     INNER_TENSORS_CALL: _call_backward,
-    TENSOR_HOOK_CALL: lambda hook, grad: (call_tensor_hook(hook, grad),),
     RETAIN_GRAD: _retain,
     PRE_HOOK_CALL: lambda hook, grads: call_pre_hook(hook, grads),
     POST_HOOK_CALL: lambda hook, gradients, grads: call_post_hook(hook, gradients, grads),
     ACCUMULATE_LEAF: _accumulate,
-    UNPACK_HOOK: _unpack,
+    **{op: _in_tuple(run) for op, run in _ONE_RESULT.items()},
 }

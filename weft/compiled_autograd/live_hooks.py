@@ -21,7 +21,7 @@ class LiveHooks:
     def __init__(self) -> None:
         # those of a stage, with the number of the step that it begins with
         self.known: dict[tuple[Node, Stage], tuple[int, tuple[Any, ...]]] = {}
-        self._changes = RemovableHandle.changes
+        self.changes = RemovableHandle.changes  # that have been looked at
         self.done = 0  # steps that have been run: what hooks they were written with is settled
 
     def at(self, node: Node, stage: Stage, live: Collection[Any], step: int) -> tuple[Any, ...]:
@@ -38,9 +38,9 @@ class LiveHooks:
 
     def have_changed(self) -> bool:
         """Whether any hook anywhere was added or removed since this was last asked."""
-        if self._changes == RemovableHandle.changes:
+        if self.changes == RemovableHandle.changes:
             return False
-        self._changes = RemovableHandle.changes
+        self.changes = RemovableHandle.changes
         return True
 
     def differ(self, nodes: Iterable[Node], done: int) -> bool:

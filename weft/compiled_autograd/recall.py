@@ -21,7 +21,7 @@ from weft.compiled_autograd.evaluate import epoch
 from weft.compiled_autograd.live_hooks import LEAF as A_LEAF
 from weft.compiled_autograd.live_hooks import calls_hooks
 from weft.compiled_autograd.matched import Mismatch, meeting
-from weft.compiled_autograd.records import ANEW, FORMULA, TENSOR, Record, record_of
+from weft.compiled_autograd.records import ANEW, FORMULA, TENSOR, UNREAD, Record, holds_numbers, record_of
 from weft.compiled_autograd.schedule import Scheduler
 from weft.compiled_autograd.steps import ADD, Key, Schedule, emptied, kind_of, last_call
 from weft.compiled_autograd.writer import Place, hooked_in, place_of, saved_in, unpacked
@@ -58,6 +58,10 @@ class Recall:
 
         # of which nodes, by place, something is kept though they let go of it
         self.rememberable = {i for i, record in enumerate(self.records) if record.kind in (FORMULA, ANEW)}
+        runs = range(self.count) if self.runs is None else self.runs
+        self.holds_numbers = frozenset([
+            number for number, place in enumerate(runs) if holds_numbers(plan.live[place], self.records[place])
+        ])
 
     def match(self, walk: Walk) -> Schedule | None:
         """The schedule of a walk of this structure; None if it is of another one."""
@@ -76,8 +80,13 @@ class Recall:
         values: tuple[Any, ...] = node.raw_values()
         if not record.holds_tensors:
             return values
-        numbers = {i: Place(expected) for kind, i, expected in record.slots if kind == TENSOR}
-        return emptied(tuple([numbers.get(i, value) for i, value in enumerate(values)]))
+        kept = list(values)
+        for kind, i, expected in record.slots:
+            if kind == TENSOR:
+                kept[i] = Place(expected)
+            elif kind == UNREAD:
+                kept[i : i + 1] = emptied((values[i],))
+        return tuple(kept)
 
 
 class _Match:
@@ -189,6 +198,7 @@ class _Match:
         out.live, out.steps, out.outputs, out.owners = live, recall.steps, recall.outputs, recall.owners
         out.nodes = live if recall.runs is None else [live[place] for place in recall.runs]
         out.ends, out.key, out.kind, out.recall = recall.ends, recall.key, recall.gives, recall
+        out.holds_numbers = recall.holds_numbers
         return out
 
 

@@ -70,6 +70,15 @@ def record_of(node: Node, visit: Visit, last: int, scheduler: Scheduler, places:
     )
 
 
+def holds_numbers(node: Node, record: Record) -> bool:
+    """Whether a node of this record is sure to let go of what it saved, and that is no tensor."""
+    if record.kind != FORMULA or record.holds_tensors or not isinstance(node, OpNode):
+        return False
+    plan = node.plan
+    there = {i for kind, i, _ in record.slots if kind != ABSENT and i != plan.number_slot}
+    return plan.may_save_tensors and not there.isdisjoint(plan.operands)
+
+
 def _kind(node: Node, visit: Visit, last: int, scheduler: Scheduler) -> tuple[int, tuple[Slot, ...], tuple[int, ...]]:
     anew: tuple[int, tuple[Slot, ...], tuple[int, ...]] = (ANEW, (), ())
     if node.retain_hooks or node.pre_hooks or node.post_hooks:

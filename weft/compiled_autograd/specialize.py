@@ -24,8 +24,7 @@ from weft.compile.program.tensor_program import TensorProgram
 from weft.compiled_autograd.blocks import TypedBlocks
 from weft.compiled_autograd.direct import direct_function
 from weft.compiled_autograd.evaluate import evaluate_as
-from weft.compiled_autograd.program import Part, Run, interpret_part
-from weft.compiled_autograd.turns import Values
+from weft.compiled_autograd.parts import Part, Run, Values, interpret_part
 from weft.ir.builder import Builder, memo_key
 from weft.ir.graph import Value
 from weft.ops.packet import aten
@@ -123,13 +122,13 @@ class NativePart:
         self.tensors = [v for v in read if v.type is TENSOR]
         self.floats = [v for v in read if v.type is FLOAT]
         self.integers = [v for v in read if v.type is not TENSOR and v.type is not FLOAT]
-        self._direct = direct_function(part.nodes, part.outputs) if part.is_short else None
+        self.direct = direct_function(part.nodes, part.outputs) if part.is_short else None
         self._interpret: Run | None = None
 
     def __call__(self, values: Values) -> bool:
         """Compute the part's results: natively (True where each has memory of its own), or node by node where there are
         tensors that hold no array."""
-        if self._direct is not None and not modes.grad and modes.special is None and self._direct(values):
+        if self.direct is not None and not modes.grad and modes.special is None and self.direct(values):
             return False
         tensors = [values[v] for v in self.tensors]
         wants_history = modes.grad and any([t.requires_grad for t in tensors])

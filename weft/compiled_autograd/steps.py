@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -98,6 +98,7 @@ class Schedule:
         self.owners: Sequence[int] = []  # beside `steps`: whose they are, by place in `live`
         self.nodes: list[Node] = []  # those that run, in order
         self.ends: Sequence[int] = []  # beside `nodes`: how many steps are done when it has run
+        self.holds_numbers: Collection[int] = ()  # of `nodes`, by place: formulas that have saved numbers alone
         self.places: dict[tuple[Any, ...], Ref] = {}  # of tensors, by payload and history
         self.known: dict[Node, tuple[Any, ...]] = {}  # what nodes had saved, tensors by number: they may be freed since
         self.hooks = LiveHooks()

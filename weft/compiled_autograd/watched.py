@@ -12,8 +12,10 @@ from weft.autograd.views import CopySlices
 from weft.compile.program.tensor_program import ProgramBackward
 from weft.compiled_autograd.captured import CapturedGraph
 from weft.compiled_autograd.evaluate import Results, Undefined, evaluate, evaluate_as
-from weft.compiled_autograd.program import Diverged, Program, Progress, interpret_part
+from weft.compiled_autograd.parts import interpret_part
+from weft.compiled_autograd.program import Diverged, Program
 from weft.compiled_autograd.steps import Schedule
+from weft.compiled_autograd.turns import Progress
 from weft.ir.backward_calls import ACCUMULATE_LEAF, CALL_BACKWARD, EPILOGUE, PROLOGUE
 from weft.ir.opaque import VALIDATE, plan_of_opaque
 from weft.ops.op import Op
@@ -55,12 +57,11 @@ class Watched(Program):
             check_nan(origin, (*[None] * self._edges[node], args[0]))
         return _in_the_name_of(origin, node, args, evaluate_as)
 
-    def _calling(self, call: ir.Node) -> Callable[..., Results]:
+    def called(self, call: ir.Node) -> tuple[Callable[..., Any], bool]:
         """What gives the results of a call of Python, in the name of its node unless it is a hook."""
-        run = super()._calling(call)
         if call.op not in _OF_NODES:
-            return run
-        return lambda *args: self._watched(call, args, _evaluate_called)
+            return super().called(call)
+        return lambda *args: self._watched(call, args, _evaluate_called), False
 
     def _watched(
         self, node: ir.Node, args: tuple[Any, ...], run: Callable[[ir.Node, tuple[Any, ...]], Results]

@@ -6,7 +6,7 @@ Blocks are run again in the backward, from the values outside that they read; a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 
 from weft.ir.copies import Copy
 from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand, values_in
@@ -15,7 +15,7 @@ from weft.ir.structure import GRADIENTS_OF, IF, LOOP
 from weft.jit.regions import REGION, holds_tensors, silent
 from weft.ops.backward import ARG, DIMS, RESULT, Source, needed_slots, plan_of
 from weft.ops.op import OPS, Op
-from weft.passes.scripted.entries import LIST, PRINT
+from weft.passes.scripted.entries import CAST, LIST, PRINT, SET_GRAD
 from weft.passes.scripted.rewrite import Emitter
 from weft.support.errors import StateError
 from weft.types import tensor_type as tt
@@ -66,20 +66,24 @@ def gradient_type(kind: Type) -> Type:
     return GRAD
 
 
-def find_active(nodes: Sequence[Node], active: set[Value]) -> None:
-    """Add to `active` what hangs on what is in it, and carries gradients."""
+def find_active(nodes: Sequence[Node], active: set[Value], unrecorded: Set[Node]) -> None:
+    """Add to `active` what hangs on what is in it, and carries gradients: nothing that is computed while no history is
+    recorded.
+    """
     for node in nodes:
         if node.op is LOOP:
-            _active_in_loop(node, active)
+            _active_in_loop(node, active, unrecorded)
         elif node.op is IF:
             for block in node.blocks:
-                find_active(block.nodes, active)
+                find_active(block.nodes, active, unrecorded)
             for i, value in enumerate(node.outputs):
                 if any(v in active for b in node.blocks for v in values_in(b.results[i])):
                     active.add(value)
         elif node.op is REGION:
             if any(v in active for v in node.needs()):
                 active.update(v for v in node.outputs if carries_gradient(v.type))
+        elif node in unrecorded and node.op is not CAST:
+            continue
         elif any(v in active for v in node.inputs()) and _flows(node):
             active.update(v for v in node.outputs if carries_gradient(v.type))
 
@@ -91,7 +95,7 @@ def _flows(node: Node) -> bool:
         carries_gradient(v.type) for v in node.outputs))
 
 
-def _active_in_loop(node: Node, active: set[Value]) -> None:
+def _active_in_loop(node: Node, active: set[Value], unrecorded: Set[Node]) -> None:
     _, _, carried, _, _ = node.args
     (block,) = node.blocks
     before = -1
@@ -101,7 +105,7 @@ def _active_in_loop(node: Node, active: set[Value]) -> None:
             reaches = any(v in active for v in (*values_in(operand), *values_in(block.results[1 + i])))
             if reaches and carries_gradient(node.outputs[i].type):
                 active.update((block.params[1 + i], node.outputs[i]))
-        find_active(block.nodes, active)
+        find_active(block.nodes, active, unrecorded)
 
 
 def draws(node: Node) -> bool:
@@ -382,7 +386,7 @@ def _have_one_type(a: Value, b: Value) -> bool:
 def _refuse_effects(node: Node) -> None:
     for one in (node, *(n for b in node.blocks for n in b.walk())):
         op = one.op
-        if op.effect in ("io", "python") and not op.observes and op not in (PRINT, RANDOM_STATE):
+        if op.effect in ("io", "python") and not op.observes and op not in (PRINT, RANDOM_STATE, SET_GRAD):
             raise StateError(
                 f"differentiate: {op.name} within a branch or loop is not run again for the backward{_line(one)}; "
                 "move it out"

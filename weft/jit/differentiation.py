@@ -25,6 +25,7 @@ from weft.passes.scripted.constants import propagate_constants
 from weft.passes.scripted.cse import eliminate_common_subexpressions
 from weft.passes.scripted.entries import BLANK, CAST, LIST_UNPACK, TUPLE
 from weft.passes.scripted.functionalize import functionalize
+from weft.passes.scripted.grad_modes import unrecorded
 from weft.passes.scripted.lists import lower_lists
 from weft.passes.scripted.rewrite import Emitter, readers, rewrite
 from weft.passes.scripted.tuples import lower_tuples
@@ -121,7 +122,7 @@ class _Making:
     def __init__(self, graph: core.Graph) -> None:
         self.graph = graph
         self.active = {p for p in graph.params if carries_gradient(p.type)}
-        find_active(graph.nodes, self.active)
+        find_active(graph.nodes, self.active, unrecorded(graph))
         self.states = _states_of(graph.block)
         self.more: dict[tuple[object, ...], Node] = {}  # facts that the forward program keeps for the backward
         self.outputs: list[Operand] = []

@@ -15,6 +15,7 @@ from weft.jit.frontend.outside import path_of
 from weft.jit.functions import ScriptFunction, text_names
 from weft.jit.program import Program
 from weft.jit.source import text_source
+from weft.ops.op import Op
 from weft.ops.schema import Argument
 from weft.types import tensor_type as tt
 from weft.types.tensor_type import Type, list_of, union_of
@@ -34,7 +35,7 @@ def own_function(function: Callable[..., Any]) -> ScriptFunction | None:
     if path is None:
         return None
     packet = getattr(function, "packet", None)
-    taken = list(_of_schema(packet.overloads[0].schema.arguments) if packet else _of_signature(function))
+    taken = list(_of_schema(packet.overloads[0]) if packet else _of_signature(function))
     name = path.rpartition(".")[2]
     definition, source = text_source(f"def {name}({_declared(taken)}):\n    return {path}({_passed(taken)})\n", path)
     program = Program(name)
@@ -43,11 +44,11 @@ def own_function(function: Callable[..., Any]) -> ScriptFunction | None:
     return ScriptFunction(program)
 
 
-def _of_schema(arguments: tuple[Argument, ...]) -> Iterator[_Taken]:
+def _of_schema(op: Op) -> Iterator[_Taken]:
     """What an operator takes and a program can give; what changes the kind of the result stays as it is."""
-    for argument in arguments:
+    for argument in op.schema.arguments:
         kind = _TYPES.get(argument.kind)
-        if kind is None or argument.name == "return_indices" or keyword.iskeyword(argument.name):
+        if kind is None or argument.name in op.more or keyword.iskeyword(argument.name):
             continue
         default = repr(argument.default) if argument.has_default else ""
         yield argument.name, _annotation(argument, kind), default, argument.keyword_only

@@ -8,7 +8,8 @@ from __future__ import annotations
 from weft.ir.copies import Copy, stand_for
 from weft.ir.graph import Block, Graph, Node, Value, values_in
 from weft.ir.structure import GRADIENTS_OF, GROUPS
-from weft.passes.scripted.entries import PRINT
+from weft.passes.scripted.entries import PRINT, SET_GRAD
+from weft.passes.scripted.grad_modes import unrecorded
 from weft.passes.scripted.memory import Memory
 from weft.passes.scripted.rewrite import rewrite, spliced
 from weft.support.errors import StateError
@@ -41,9 +42,11 @@ def with_region(graph: Graph) -> Graph:
         return graph
     memory = Memory(graph)
     _refuse_writes_outside(graph, memory)
-    marked = [i for i, n in enumerate(nodes) if _is_marked(n) or _touches_what_is_written(n, memory)]
-    first, last = marked[0], marked[-1]
-    inside = {i for i in range(first, last + 1) if i in marked or not _is_free(nodes[i])}
+    marked = [
+        i for i, n in enumerate(nodes) if _is_marked(n) or n.op is SET_GRAD or _touches_what_is_written(n, memory)
+    ]
+    first, last, apart = marked[0], marked[-1], unrecorded(graph)
+    inside = {i for i in range(first, last + 1) if i in marked or nodes[i] in apart or not _is_free(nodes[i])}
     behind = _behind(nodes, first, last, inside)  # what hangs on the region
     inside |= behind & _before(nodes, first, last, inside)
     outer = [i for i in range(first, last + 1) if i not in inside]

@@ -176,6 +176,7 @@ class Op:
         padding: what may stand behind the end of an example that is padded to the size of a longer one, so that the
             result is right up to the example's own end: a number, "lowest" or "highest" of the dtype, or a rule of
             the arguments that gives one of them, or None. Follows for scalar and reduce.
+        more: flags of which each that is set gives one more result: a tuple of them then. Programs must know them.
         by_rank: whether what is computed hangs on the ranks of the operands, as in a product of matrices.
         jvp: the tangents of the results, `rule(op, values, tangents, results)`. Follows from the vjp,
             for pointwise entries directly.
@@ -204,6 +205,7 @@ class Op:
     batch: Rule | None = None
     jvp: Rule | None = None
     padding: Any = None
+    more: tuple[str, ...] = ()
     by_rank: bool = False
     unbacked_from: Rule | None = None
     fill: Rule | None = None

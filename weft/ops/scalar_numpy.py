@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from weft.ops import special
-from weft.support.errors import StateError
+from weft.support.errors import DTypeError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
@@ -24,12 +24,12 @@ class NumpyScalar:
 
     def const(self, value: Any, dtype: DType) -> Array:
         if isinstance(value, complex) and not dtype.is_complex and dtype is not dt.bool_:
-            raise StateError(f"value {value} cannot be converted to {dtype} without overflow")
+            raise DTypeError(f"value {value} cannot be converted to type {dtype} without overflow")
         if dtype.category == dt.INT and isinstance(value, (int, float)) and not isinstance(value, bool):
             try:
                 value, bits = int(value), dtype.bits
             except (OverflowError, ValueError):
-                raise StateError(f"value {value} cannot be converted to {dtype} without overflow") from None
+                raise DTypeError(f"value {value} cannot be converted to type {dtype} without overflow") from None
             value &= (1 << bits) - 1
             if dtype.is_signed and value >= 1 << (bits - 1):
                 value -= 1 << bits

@@ -60,7 +60,7 @@ def _calls(operator: Callable[[weft.Tensor], weft.Tensor], count: int) -> int:
     return found
 
 
-@pytest.mark.parametrize(("operator", "most"), [(lambda y: y * 1.01, 10), (_hooked, 25), (Double.apply, 16)])
+@pytest.mark.parametrize(("operator", "most"), [(lambda y: y * 1.01, 4), (_hooked, 13), (Double.apply, 10)])
 def test_calls_per_node(operator: Any, most: int) -> None:
     more = 20
     assert _calls(operator, 10 + more) - _calls(operator, 10) <= most * more

@@ -210,4 +210,4 @@ def test_parts_of_one_structure_have_one_program(rng: Rng) -> None:
 
 def _parts() -> list[NativePart]:
     programs = [p for captured in cache._found.values() for p in captured.compiled.values()]
-    return [run for p in programs for run in getattr(p, "_runs", ()) if isinstance(run, NativePart)]
+    return [run for p in programs for run in getattr(p, "runs", ()) if isinstance(run, NativePart)]

@@ -235,6 +235,7 @@ def _define_max_pool(rank: int) -> None:
         f"{size} dilation=1, bool ceil_mode=False, bool return_indices=False) -> Tensor",
         doc + "; with return_indices also where it is.",
         decompose=functional,
+        more=("return_indices",),
         public=_PLACE,
     )
 

@@ -271,4 +271,5 @@ define(
     "The first of each run of equal elements (or slices along dim); with return_inverse and return_counts a tuple "
     "that has those too.",
     decompose=_unique_consecutive,
+    more=("return_inverse", "return_counts"),
 )

@@ -300,4 +300,5 @@ define(
     "The distinct elements (or slices along `dim`) in order; with return_inverse and return_counts a tuple that "
     "has those too.",
     decompose=_unique,
+    more=("return_inverse", "return_counts"),
 )

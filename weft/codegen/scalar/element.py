@@ -11,7 +11,7 @@ from weft.codegen.math import casts
 from weft.codegen.math.core import FloatMath
 from weft.codegen.math.functions import BINARY, UNARY
 from weft.codegen.target import Target
-from weft.support.errors import DTypeError, StateError
+from weft.support.errors import DTypeError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
@@ -87,11 +87,11 @@ class ScalarValues:
         if dtype is dt.bool_:
             return Element(dtype, const(type, int(value != 0)))
         if isinstance(value, complex):
-            raise StateError(f"value {value} cannot be converted to {dtype} without overflow")
+            raise DTypeError(f"value {value} cannot be converted to type {dtype} without overflow")
         if dtype.category != dt.INT:
             return Element(dtype, const(type, float(value)))
         if not math.isfinite(value):
-            raise StateError(f"value {value} cannot be converted to {dtype} without overflow")
+            raise DTypeError(f"value {value} cannot be converted to type {dtype} without overflow")
         return Element(dtype, const(type, int(value)))
 
     def dtype(self, x: Element) -> DType:

@@ -162,7 +162,8 @@ def _results(capture: Capture, node: Node, args: tuple[Any, ...], env: Env) -> S
         return called_function(partial(_run_graph, capture), outputs, *args[1:])
     has_formulas = node.op.is_differentiable or node.op.opens_above_autograd
     if modes.grad and has_formulas and any(_wants_grad(a) for a in args):
-        out = call(node.op, args)
+        with capture.recorder.builder.keeping_sizes(node):  # other nodes go by the sizes that it finds
+            out = call(node.op, args)
         return out if isinstance(out, (tuple, list)) else (out,)
     made = capture.recorder.builder.emit_raw(
         node.op, capture.tensors.operand(args), tuple([v.type for v in node.outputs])

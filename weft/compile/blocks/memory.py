@@ -52,10 +52,8 @@ class Memory:
 
 
 def end_of(result: Any) -> Edge | None:
-    """Where the gradient of a result flows, if it has a history."""
-    return (
-        gradient_edge(result) if modes.grad and isinstance(result, Tensor) and result.dtype.is_differentiable else None
-    )
+    """Where the gradient of a result flows, if it has a history: under no_grad what was there before keeps its own."""
+    return gradient_edge(result) if isinstance(result, Tensor) and result.dtype.is_differentiable else None
 
 
 def _state_of(storage: SymbolicStorage) -> tuple[Any, Any, int]:

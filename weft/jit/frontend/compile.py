@@ -16,17 +16,19 @@ from weakref import WeakKeyDictionary
 from weft.jit.annotations import ENUMERATIONS, is_named_tuple, type_of_named_tuple
 from weft.jit.errors import CompileError
 from weft.jit.frontend.classes.from_python import Member, class_of_python
+from weft.jit.frontend.classes.inherited import key_of, super_of
 from weft.jit.frontend.classes.interfaces import check_implements, extends, interface_member, interface_of, methods_of
 from weft.jit.frontend.classes.script_classes import (
     SETTER,
     Description,
+    ObjectMethod,
     description_of_value,
     object_member,
     set_object_member,
 )
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.definitions import compile_definition, parameters_of, returned_type
-from weft.jit.frontend.functions import Entry, Operators, PythonFunction, Scripted, overloads
+from weft.jit.frontend.functions import Entry, Operators, PythonFunction, Scripted, TypedBuiltin, overloads
 from weft.jit.frontend.outside import path_of, python_constant
 from weft.jit.frontend.outside_values import Names, note
 from weft.jit.frontend.python.builtins import ANNOTATE, builtin
@@ -91,6 +93,8 @@ class Linker:
 
     def resolve(self, ctx: Context, name: str, node: ast.AST) -> SugaredValue | None:
         """What a name that is no variable stands for. Raises CompileError for an object that programs cannot use."""
+        if name == "super":
+            return TypedBuiltin(super_of)
         known = self.around.find(name) if self.around is not None else None
         if isinstance(known, Simple) and not known.is_constant:
             ctx.fail(node, f"{name} is a variable of the function around {ctx.name}; pass it as an argument")
@@ -288,6 +292,19 @@ class Linker:
             check_implements(ctx, node, interface, name, self.method_of_class(ctx, node, owner, name))
         return True
 
+    def class_of_value(self, ctx: Context, node: ast.AST, value: Simple) -> type | None:
+        """The class of an object of the user's; None for what is no such object."""
+        owner = description_of_value(value)
+        return None if owner is None else owner.cls
+
+    def method_of_base(self, ctx: Context, node: ast.AST, value: Simple, base: type, name: str) -> SugaredValue:
+        """The method of a class that an object's class is derived from."""
+        owner = description_of_value(value)
+        assert owner is not None
+        key = key_of(owner.cls, base, name)
+        owner.inherited[key] = vars(base)[name]
+        return ObjectMethod(owner, value, key)
+
     def is_module(self, value: Simple) -> bool:
         """Whether a value is a Module."""
         return False
@@ -358,7 +375,7 @@ def method_of_class(owner: Description, name: str) -> Program:
         definition, source, function, names = owner.definition(name)
         program = Program(f"{owner.name}.{name}", document=getattr(function, "__doc__", "") or "")
         linker = Linker(program, _first_of(names_in(names), names_of(function)), compile_python)
-        linker.defines = owner if name == "__init__" else None
+        linker.defines = owner if function is not None and getattr(function, "__name__", "") == "__init__" else None
         UNDERWAY.append((owner, name))
         try:
             self_type = None if isinstance(owner.raw(name), classmethod) else owner.type

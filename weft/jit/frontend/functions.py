@@ -114,8 +114,9 @@ class Operators(SugaredValue):
 
     def call(self, ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs, binders: int) -> SugaredValue:
         given = self._with_object(args)
-        if "return_indices" in self._names():
-            return self._dispatched(ctx, node, given, kwargs)
+        flags = self._flags()
+        if flags:
+            return self._dispatched(ctx, node, flags, given, kwargs)
         if self.candidates and (self.python is None or self._fits(ctx, node, given, kwargs)):
             return call_any(ctx, node, self.path.rpartition(".")[2], self.candidates, given, kwargs, self.in_place)
         return call_builtin(ctx, node, self.path, self.python, given, kwargs)
@@ -126,16 +127,26 @@ class Operators(SugaredValue):
             return [a.name for a in self.candidates[0].schema.arguments]
         return [] if self.python is None else list(inspect.signature(self.python).parameters)
 
-    def _dispatched(self, ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
-        """A call of what gives one tensor or two: `F.max_pool2d(x, 2, return_indices=True)`."""
-        at = self._names().index("return_indices")
-        flag = args[at] if at < len(args) else kwargs.get("return_indices", constant(False, BOOL))
-        value = flag.as_value(ctx, node)
-        if not value.is_constant:
-            ctx.fail(node, f"{self.path}: return_indices must be known while compiling")
-        if self.candidates and not value.operand:
+    def _flags(self) -> tuple[str, ...]:
+        """The arguments of which each that is set gives one more tensor."""
+        if self.candidates:
+            return self.candidates[0].more
+        return tuple(name for name in self._names() if name == "return_indices")
+
+    def _dispatched(
+        self, ctx: Context, node: ast.AST, flags: Sequence[str], args: Args, kwargs: Kwargs
+    ) -> SugaredValue:
+        """A call of what gives one tensor or several: `F.max_pool2d(x, 2, return_indices=True)`."""
+        names, count = self._names(), 1
+        for flag in flags:
+            at = names.index(flag)
+            value = (args[at] if at < len(args) else kwargs.get(flag, constant(False, BOOL))).as_value(ctx, node)
+            if not value.is_constant:
+                ctx.fail(node, f"{self.path}: {flag} must be known while compiling")
+            count += bool(value.operand)
+        if self.candidates and count == 1:
             return call_any(ctx, node, self.path.rpartition(".")[2], self.candidates, args, kwargs)
-        kind = tuple_of(TENSOR, TENSOR) if value.operand else TENSOR
+        kind = TENSOR if count == 1 else tuple_of(*(TENSOR,) * count)
         return call_builtin(ctx, node, self.path, self.python, args, kwargs, kind)
 
     def _with_object(self, args: Args) -> list[SugaredValue]:

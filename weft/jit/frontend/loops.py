@@ -66,6 +66,8 @@ def while_loop(ctx: Context, node: ast.While) -> None:
         lambda index: refine(ctx, first.holds),
         node.test,
     )
+    if not leaves_with(node.body, ast.Break):
+        refine(ctx, first.fails)
 
 
 def _start_condition(ctx: Context, node: ast.While) -> Condition:

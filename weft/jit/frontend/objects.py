@@ -14,12 +14,13 @@ from weft.ir.builder import Builder
 from weft.jit.annotations import CLASSES, ENUMERATIONS, UnknownType, type_of_annotation
 from weft.jit.errors import CompileError
 from weft.jit.frontend.attributes import is_constant, is_weft_own, type_of_attribute
+from weft.jit.frontend.classes.inherited import key_of
 from weft.jit.frontend.classes.interfaces import check_implements, interface_of, methods_of
 from weft.jit.frontend.classes.script_classes import SETTER
 from weft.jit.frontend.compile import UNDERWAY, Linker, compile_python, names_in, names_of, parameters_of_function
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.definitions import compile_definition
-from weft.jit.frontend.functions import Builtin, PythonFunction, TypedBuiltin, bound_operands, spread
+from weft.jit.frontend.functions import Builtin, PythonFunction, bound_operands, spread
 from weft.jit.frontend.module_hooks import compile_call, has_hooks
 from weft.jit.frontend.submodules import WALKS, Element, Submodules, read_member, view_of, walked
 from weft.jit.frontend.types import python_value
@@ -68,9 +69,6 @@ class ModuleLinker(Linker):
             ctx.fail(node, f"Module '{cls.__name__}' has no attribute '{name}'{_why(owner, name)}")
         return wrapped
 
-    def resolve(self, ctx: Context, name: str, node: ast.AST) -> SugaredValue | None:
-        return TypedBuiltin(_super) if name == "super" else super().resolve(ctx, name, node)
-
     def implements(self, ctx: Context, node: ast.AST, value: Simple, kind: ClassType) -> bool:
         interface = interface_of(kind)
         if interface is None or not isinstance(value.type, ClassType) or not _is_module(value):
@@ -82,6 +80,20 @@ class ModuleLinker(Linker):
                 ctx.fail(node, f"'{owner.original_name}' has no method {wanted}")
             check_implements(ctx, node, interface, name, Method(owner, value, name)._program(ctx, node))
         return True
+
+    def class_of_value(self, ctx: Context, node: ast.AST, value: Simple) -> type | None:
+        if not _is_module(value):
+            return super().class_of_value(ctx, node, value)
+        return self._object(ctx, node, value)._original_class()  # type: ignore[no-any-return]
+
+    def method_of_base(self, ctx: Context, node: ast.AST, value: Simple, base: type, name: str) -> SugaredValue:
+        if not _is_module(value):
+            return super().method_of_base(ctx, node, value, base, name)
+        owner = self._object(ctx, node, value)
+        key = key_of(owner._original_class(), base, name)
+        if key not in owner._programs:
+            compile_method(owner, key, vars(base)[name], loose=is_weft_own(base))
+        return Method(owner, value, key)
 
     def is_module(self, value: Simple) -> bool:
         return _is_module(value)
@@ -258,36 +270,6 @@ class Method(SugaredValue):
         if None in found or bound.kwargs:
             ctx.fail(node, f"{self.name}() cannot be called in this way; give its arguments by position")
         return found
-
-
-class Super(SugaredValue):
-    """`super()` in a method of a Module: the methods of the classes behind the one that the method stands in."""
-
-    kind = "super()"
-
-    def __init__(self, owner: Any, value: Simple, behind: Sequence[type]) -> None:
-        self.owner, self.value, self.behind = owner, value, behind
-
-    def attribute(self, ctx: Context, node: ast.AST, name: str) -> SugaredValue:
-        base = next((c for c in self.behind if name in vars(c)), None)
-        if base is None or not inspect.isfunction(vars(base)[name]):
-            ctx.fail(node, f"no class behind this one has a method {name!r}")
-        key = f"{name}__{base.__name__}"
-        if key not in self.owner._programs:
-            compile_method(self.owner, key, vars(base)[name], loose=is_weft_own(base))
-        return Method(self.owner, self.value, key)
-
-
-def _super(ctx: Context, node: ast.Call, expected: Type | None) -> SugaredValue:
-    found = ctx.program.python_object("__class__")  # Python has it for functions that name super
-    me = ctx.top.params[0] if ctx.top.params else None
-    kind = None if me is None else me.type
-    if found is None or me is None or not isinstance(kind, ClassType) or not _is_module(Simple(me, kind)):
-        ctx.fail(node, "super() is for methods of Modules; call the function that is meant by its name")
-    value = Simple(me, kind)
-    owner = ctx.program._object(ctx, node, value)
-    order = owner._original_class().__mro__
-    return Super(owner, value, order[order.index(found[0]) + 1 :])
 
 
 class OverloadedMethod(SugaredValue):

@@ -73,7 +73,7 @@ def compute(
     if found is not None:
         return found
     _refuse_object(ctx, node, left, METHODS[operation])
-    a, b = left.as_value(ctx, node), right.as_value(ctx, node)
+    a, b = _beside_each_other(ctx, node, left, right)
     if is_tensor(a) or is_tensor(b):
         if isinstance(a.type, (ListType, DictType, TupleType)) or isinstance(b.type, (ListType, DictType, TupleType)):
             ctx.fail(node, f"no operation {name} of {a.type} and {b.type}")
@@ -87,6 +87,17 @@ def compute(
     if operation is ast.Pow and a.type in (INT, BOOL) and b.type in (INT, BOOL) and b.is_constant and b.operand >= 0:
         name = "int_pow"
     return ctx.prim(name, node, a, b)
+
+
+def _beside_each_other(
+    ctx: Context, node: ast.AST, left: SugaredValue, right: SugaredValue
+) -> tuple[Simple, Simple]:
+    """Both operands; an empty list that is written out is one of what the other one holds."""
+    if type(left) is ListValue and not left.items:
+        b = right.as_value(ctx, node)
+        return left.as_value(ctx, node, b.type), b
+    a = left.as_value(ctx, node)
+    return a, right.as_value(ctx, node, a.type if type(right) is ListValue and not right.items else None)
 
 
 def _number_first(
@@ -170,7 +181,7 @@ def compare(ctx: Context, node: ast.AST, operation: ast.cmpop, left: SugaredValu
     found = _compared_objects(ctx, node, operation, left, right)
     if found is not None:
         return found
-    a, b = left.as_value(ctx, node), right.as_value(ctx, node)
+    a, b = _beside_each_other(ctx, node, left, right)
     name = COMPARE[type(operation)]
     if is_tensor(a) and _is_operand(b):
         return call_operator(ctx, node, f"aten::{name}", [a, b])

@@ -11,6 +11,7 @@ from weft.jit.frontend.conditions import Condition
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.functions import Builtin
 from weft.jit.frontend.values import Simple, SugaredValue, TupleValue, constant
+from weft.nn.modules.containers import Sequential
 from weft.types import tensor_type as tt
 from weft.types.tensor_type import Type, class_of
 
@@ -73,6 +74,33 @@ def _missing(ctx: Context, node: ast.AST, at: Simple, kind: Type, error: str) ->
     text = ctx.prim("str", node, at)
     ctx.prim("RaiseException", node, text, constant(error, tt.STR))
     return ctx.emit(ctx.op("prim::Uninitialized"), (str(kind),), node)
+
+
+class PartOfSequential(TupleValue):
+    """Elements of a Sequential, which are called one after the other: `self.layers[1:](x)`."""
+
+    kind = "part of a Sequential"
+
+    def call(
+        self, ctx: Context, node: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue], binders: int
+    ) -> SugaredValue:
+        if len(args) != 1 or kwargs:
+            self.refuse(ctx, node, f"takes one argument, {len(args) + len(kwargs)} were given")
+        (found,) = args
+        for module in self.items:
+            found = module.call(ctx, node, [found], {}, binders)
+        return found
+
+    def sliced(self, items: Sequence[SugaredValue]) -> TupleValue:
+        return PartOfSequential(items)
+
+
+def part_of_container(
+    ctx: Context, node: ast.AST, container: Simple, elements: Sequence[SugaredValue]
+) -> TupleValue:
+    """Some elements of a container of Modules."""
+    cls = ctx.program.class_of_value(ctx, node, container)
+    return PartOfSequential(elements) if cls is not None and issubclass(cls, Sequential) else TupleValue(elements)
 
 
 class Submodules(SugaredValue):

@@ -10,8 +10,8 @@ from weft.ir.graph import Operand
 from weft.jit.frontend.classes.interfaces import interface_of
 from weft.jit.frontend.classes.script_classes import description_of_value, magic, magic_or_refuse
 from weft.jit.frontend.context import TABLES, Context, translates
-from weft.jit.frontend.submodules import submodule_at
-from weft.jit.frontend.values import NOTHING, ListValue, Simple, SugaredValue, TupleValue, constant
+from weft.jit.frontend.submodules import part_of_container, submodule_at
+from weft.jit.frontend.values import NOTHING, Simple, SugaredValue, TupleValue, constant
 from weft.types.tensor_type import (
     ANY,
     BOOL,
@@ -134,8 +134,10 @@ def _sliced(ctx: Context, node: ast.AST, owner: SugaredValue, parts: Sequence[Si
         items = owner.elements(ctx, node)
         if not all(p.is_constant for p in parts):
             ctx.fail(node, "the bounds of a tuple's slice must be integers that are written in the program")
-        kind = ListValue if type(owner) is ListValue else TupleValue
-        return kind(items[slice(*(p.operand for p in parts))])
+        found = items[slice(*(p.operand for p in parts))]
+        if isinstance(owner, Simple) and isinstance(owner.type, ClassType):
+            return part_of_container(ctx, node, owner, found)
+        return owner.sliced(found) if isinstance(owner, TupleValue) else TupleValue(found)
     return ctx.prim("slice", node, owner, *parts)
 
 

@@ -127,6 +127,10 @@ class TupleValue(SugaredValue):
     def elements(self, ctx: Context, node: ast.AST, count: int | None = None) -> Sequence[SugaredValue]:
         return self.items
 
+    def sliced(self, items: Sequence[SugaredValue]) -> TupleValue:
+        """What a slice of it is, of these elements."""
+        return TupleValue(items)
+
     def item(self, ctx: Context, node: ast.AST, index: SugaredValue) -> SugaredValue:
         at = index.operand if isinstance(index, Simple) and index.is_constant else None
         if type(at) is not int:
@@ -145,6 +149,9 @@ class ListValue(TupleValue):
 
     def as_value(self, ctx: Context, node: ast.AST, expected: Type | None = None) -> Simple:
         return ctx.tables.new_list(ctx, node, self.items, expected)
+
+    def sliced(self, items: Sequence[SugaredValue]) -> TupleValue:
+        return ListValue(items)
 
     def item(self, ctx: Context, node: ast.AST, index: SugaredValue) -> SugaredValue:
         return self.as_value(ctx, node).item(ctx, node, index)

@@ -14,6 +14,7 @@ NEW_LISTS = frozenset(OPS[f"prim::{name}"] for name in ("slice", "add", "mul", "
 TUPLE, TUPLE_INDEX, TUPLE_UNPACK = (OPS[f"prim::Tuple{name}"] for name in ("Construct", "Index", "Unpack"))
 CAST: Op = OPS["prim::unchecked_cast"]
 BLANK: Op = OPS["prim::Uninitialized"]  # stands where no value will be read
+SET_GRAD: Op = OPS["prim::set_grad_enabled"]
 PRINT, SLICE = OPS["prim::Print"], OPS["prim::make_slice"]
 TENSOR_GETITEM, TENSOR_SETITEM = OPS["prim::tensor_getitem"], OPS["prim::tensor_setitem"]
 TENSOR_PUT: Op = OPS["prim::tensor_put"]  # setitem as a function

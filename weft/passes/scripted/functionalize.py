@@ -14,10 +14,11 @@ from weft.ir.structure import IF, LOOP
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
 from weft.passes.scripted.aliases import Aliases
-from weft.passes.scripted.entries import TENSOR_GETITEM, TENSOR_PUT, TENSOR_SETITEM
+from weft.passes.scripted.entries import SET_GRAD, TENSOR_GETITEM, TENSOR_PUT, TENSOR_SETITEM
+from weft.passes.scripted.grad_modes import unrecorded
 from weft.passes.scripted.memory import writes_tensor
 from weft.passes.scripted.rewrite import Emitter
-from weft.types.tensor_type import TENSOR, TensorType
+from weft.types.tensor_type import BOOL, TENSOR, TensorType
 
 _SCATTERS: dict[Op, Op] = {}
 
@@ -49,7 +50,7 @@ class _State:
 
 class _Walk:
     def __init__(self, aliases: Aliases) -> None:
-        self.aliases = aliases
+        self.aliases, self.unrecorded = aliases, unrecorded(aliases.graph)
 
     def block(self, block: Block, state: _State, extra: list[Value]) -> tuple[Block, _State]:
         """A block's copy, with the values of these written tensors behind its results."""
@@ -133,7 +134,11 @@ class _Walk:
             new = emitter.emit(node.op.writes, (before, *args), TENSOR).output
             if any(isinstance(a, Value) and isinstance(a.type, TensorType) for a in args):
                 new = emitter.emit(aten.type_as.overloads[0], (new, before), TENSOR).output  # it keeps its dtype
+        root = self.aliases.root(target)
+        whole = self._read(emitter, root, state)
         self._assign(emitter, target, new, state)
+        if node in self.unrecorded:
+            state.current[root] = _with_history_of(emitter, state.current[root], whole)
 
     def _if(self, emitter: Emitter, node: Node, state: _State) -> None:
         written = self.aliases.written_roots(node)
@@ -165,6 +170,14 @@ def _stand_for(node: Node, made: Node, state: _State) -> None:
     for old, new in zip(node.outputs, made.outputs, strict=False):
         new.name = old.name
         state.values[old] = new
+
+
+def _with_history_of(emitter: Emitter, value: Value, before: Operand) -> Value:
+    """What a tensor is behind a write under `no_grad`: its history is what it was."""
+    mode = emitter.emit(SET_GRAD, (True,), BOOL).output
+    made = emitter.emit(aten._with_history_of.overloads[0], (value, before), TENSOR).output
+    emitter.emit(SET_GRAD, (mode,), BOOL)
+    return made
 
 
 def _scatter_of(view: Op) -> Op:

@@ -8,10 +8,12 @@ import inspect
 from collections.abc import Sequence
 
 from weft.jit.annotations import enumeration_type, is_plain_class
+from weft.jit.frontend.classes.inherited import UnboundMethod
 from weft.jit.frontend.classes.script_classes import ClassMethod, description_of, make_object
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.functions import PythonFunction
 from weft.jit.frontend.values import Simple, SugaredValue, constant
+from weft.nn.modules.module import Module
 from weft.types.tensor_type import STR, Type
 
 
@@ -29,8 +31,8 @@ class PythonClass(SugaredValue):
             return PythonFunction(raw.__func__, f"{self.cls.__name__}.{name}")
         if isinstance(raw, classmethod) and is_plain_class(self.cls):
             return ClassMethod(description_of(self.cls), name)
-        if inspect.isfunction(raw) and is_plain_class(self.cls):
-            return UnboundMethod(name)
+        if inspect.isfunction(raw) and (is_plain_class(self.cls) or issubclass(self.cls, Module)):
+            return UnboundMethod(self.cls, name)
         found = None if raw is None or callable(raw) else ctx.program.wrap(ctx, raw, f"{self.cls.__name__}.{name}")
         if found is None:
             self.refuse(ctx, node, f"{self.cls.__name__} has no constant or static method {name!r}")
@@ -42,22 +44,6 @@ class PythonClass(SugaredValue):
         if not is_plain_class(self.cls):
             self.refuse(ctx, node, f"{self.cls.__name__} cannot be called: programs make objects of plain classes only")
         return make_object(ctx, node, description_of(self.cls), args, kwargs)
-
-
-class UnboundMethod(SugaredValue):
-    """`Class.method`, whose first argument is the object."""
-
-    kind = "method"
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def call(
-        self, ctx: Context, node: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue], binders: int
-    ) -> SugaredValue:
-        if not args:
-            self.refuse(ctx, node, f"{self.name} needs its object as the first argument")
-        return args[0].attribute(ctx, node, self.name).call(ctx, node, args[1:], kwargs, binders)
 
 
 class Enumeration(SugaredValue):

@@ -35,6 +35,7 @@ class Description:
     def __init__(self, cls: type) -> None:
         self.cls, self.type = cls, class_type(cls)
         self.programs: dict[str, Program] = {}
+        self.inherited: dict[str, Any] = {}  # methods of classes behind it that its own methods call, by their keys
         self.attributes: dict[str, Type] = dict(_annotated(cls))
 
     @property
@@ -45,6 +46,8 @@ class Description:
 
     def raw(self, name: str) -> Any:
         """What the class, or one that it is derived from, has under a name; None for what only `object` has."""
+        if name in self.inherited:
+            return self.inherited[name]
         found = inspect.getattr_static(self.cls, name, None)
         return None if found is inspect.getattr_static(object, name, None) else found
 
