@@ -50,3 +50,17 @@ def test_data_assigned_from_itself_stays_a_view() -> None:
     v.mul_(3)
     base.sum().backward()
     assert w.grad.tolist() == [1, 3, 3, 1]
+
+
+def test_data_of_a_detached_value_of_the_function() -> None:
+    def program(x: weft.Tensor, y: weft.Tensor) -> weft.Tensor:
+        v = (x * 1).detach()
+        v.data = y
+        return v.add_(1)
+
+    step = weft.compile(program, backend="interpret")
+    before = weft.counters.captures
+    for start in range(3):
+        x = weft.full((2,), float(start))
+        assert step(x, x.detach()).tolist() == x.tolist() == [start + 1.0] * 2
+    assert weft.counters.captures == before + 1

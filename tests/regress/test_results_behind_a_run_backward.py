@@ -27,3 +27,16 @@ def test_what_is_made_of_the_loss_is_returned(result: str, rng: np.random.Genera
         return [float(t) for o in out for t in (o if isinstance(o, tuple) else (o,))]
 
     np.testing.assert_allclose(losses(weft.compile), losses(None), rtol=1e-12)
+
+
+def test_what_was_written_through_a_view_is_returned() -> None:
+    def step(x: weft.Tensor) -> weft.Tensor:
+        v = x.flip(0)
+        v.view(-1)[:1].mul_(2)
+        (v * v).sum().backward()
+        return v
+
+    for run in (step, weft.compile(step, backend="interpret")):
+        x = weft.ones(3, requires_grad=True)
+        assert run(x).tolist() == [2, 1, 1]
+        assert x.grad is not None and x.grad.tolist() == [2, 2, 8]

@@ -9,7 +9,7 @@ from weft.ops.geometry import Geometry
 from weft.ops.op import Op
 from weft.support.errors import ShapeError
 from weft.types import shape_env
-from weft.types.dims import Expr
+from weft.types.dims import Dim, Expr
 from weft.types.shape_env import ShapeEnv
 
 CANNOT_VIEW = (
@@ -24,19 +24,26 @@ def after(op: Op, g: Geometry, rest: tuple[Any, ...], env: ShapeEnv | None) -> A
     try:
         shapes = op.view.geometry(g, *rest)
     except ShapeError:
-        known = g if env is None or not op.view.keeps_order else with_ones(g, env)
+        known = g if env is None or not op.view.keeps_order else with_known_sizes(g, env)
         if known is g or known == g:
             raise
         return op.view.geometry(known, *rest)
     if shapes is None and env is not None:
-        shapes = op.view.geometry(with_ones(g, env), *rest)
+        shapes = op.view.geometry(with_known_sizes(g, env), *rest)
     if shapes is None:
         raise ShapeError(CANNOT_VIEW)
     return shapes
 
 
-def with_ones(g: Geometry, env: ShapeEnv) -> Geometry:
-    """The geometry with 1 for every symbolic size that is 1 in the example: the stride of such a dim is no obstacle."""
-    known = env.examples.keys()
-    is_one = [type(d) is Expr and known >= d.symbols() and env.hint(d) == 1 and shape_env.equal(d, 1) for d in g.dims]
-    return replace(g, dims=tuple(1 if one else d for d, one in zip(g.dims, is_one, strict=True)))
+def with_known_sizes(g: Geometry, env: ShapeEnv) -> Geometry:
+    """The geometry with 0 and 1 for every symbolic size that is so in the example: strides of a dim of one element, and
+    those of a tensor without elements, are no obstacle.
+    """
+    return replace(g, dims=tuple([_known_size(d, env) for d in g.dims]))
+
+
+def _known_size(d: Dim, env: ShapeEnv) -> Dim:
+    if type(d) is not Expr or not env.examples.keys() >= d.symbols():
+        return d
+    size = env.hint(d)
+    return size if size in (0, 1) and shape_env.equal(d, size) else d

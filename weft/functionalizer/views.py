@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from weft.functionalizer.operators import AS_STRIDED, PERMUTE, RESHAPE, VIEW
-from weft.functionalizer.steps import after, with_ones
+from weft.functionalizer.steps import after, with_known_sizes
 from weft.functionalizer.storage import Storage
 from weft.functionalizer.view import View
 from weft.functionalizer.writes import Path, memory_as
@@ -85,7 +85,7 @@ def _or_copy(
     known = dict(env.guards)
     shape = op.view.geometry(source.geometry(), *rest)
     if shape is None:
-        shape = op.view.geometry(with_ones(source.geometry(), env), *rest)
+        shape = op.view.geometry(with_known_sizes(source.geometry(), env), *rest)
     for relation, guard in list(env.guards.items()):
         if relation not in known:
             questions.append(guard)
@@ -135,5 +135,5 @@ def refuse_repeated(shown: Geometry, is_given: bool = False) -> None:
         return
     for dim, stride in zip(shown.dims, shown.strides, strict=True):
         is_zero = shape_env.equal(stride, 0) if is_given else type(stride) is int and stride == 0
-        if is_zero and not shape_env.equal(dim, 1):
+        if is_zero and not shape_env.equal(dim, 1) and not any(shape_env.is_zero(d) for d in shown.dims):
             raise StateError(REPEATED)

@@ -114,12 +114,12 @@ def _write_elements(recorder: Recorder[V], base: V, path: Path, new: V, is_splat
     for op, args, index in path:
         geometry = after(op, geometry, args, current_env())
         geometry = geometry[index] if type(geometry) is tuple else geometry
-    if any(type(d) is int and d == 0 for d in geometry.dims):
+    kept = [i for i, stride in enumerate(geometry.strides) if type(stride) is not int or stride != 0]
+    if any(shape_env.is_zero(d) if i not in kept else d == 0 for i, d in enumerate(geometry.dims)):
         return base
     assert kind.dtype is not None and target.dtype is not None
     steps = memory_as(kind.dtype, target.dtype, dm.product(kind.shape))
     memory = replay(recorder, base, steps)
-    kept = [i for i, stride in enumerate(geometry.strides) if type(stride) is not int or stride != 0]
     for i in reversed(range(geometry.ndim)):
         if i not in kept:  # what may be written to elements shown several times is the same for all of them
             new = recorder.emit(SELECT, (new, i, 0))[0]

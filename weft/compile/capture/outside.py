@@ -210,6 +210,9 @@ class GuardedState:
         Raises CaptureError if it would have other memory.
         """
         if not is_dense(tensor) and id(tensor) not in self.stand_ins:
+            self._sources.pop(id(tensor), None)  # what it was made of does not lie there any more
+            if is_dense(value):
+                self.note_alias(tensor, value)
             return False
         mine, other = self.payload_of(tensor), self.payload_of(value)
         if other.storage is not mine.storage or other.path != mine.path:

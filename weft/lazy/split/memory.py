@@ -16,6 +16,7 @@ from weft.functionalizer.views import path_in_memory
 from weft.functionalizer.writes import Path
 from weft.lazy.split.payload import Family, SplitPayload
 from weft.lazy.values import Array, Deferred, computed
+from weft.ops.compute import element_strides
 from weft.ops.geometry import Geometry
 from weft.runtime.address import address_of
 from weft.runtime.storage import Storage, root_of
@@ -77,7 +78,7 @@ class Home:
             order = order_in(data, self.root)
             family = self.family or self._begin(data, order)
             offset = (address_of(data) - address_of(self.root)) // data.itemsize
-            shown = Geometry(data.shape, tuple([s // data.itemsize for s in data.strides]), offset)
+            shown = Geometry(data.shape, element_strides(data), offset)
             path = self._path(family, data, order, shown)
             kind = tensor_type(dt.from_numpy(data.dtype), data.shape)
             payload = self.views[key] = SplitPayload(family, path, kind, shown)
