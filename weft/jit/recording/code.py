@@ -14,7 +14,7 @@ from weft.jit.recording.branches import choose_when_run
 from weft.jit.recording.effects import raise_when_run
 from weft.jit.recording.loops import WhenRun
 from weft.jit.recording.operators import is_symbolic, recorded, refuse_in_block, writes_or_shows
-from weft.jit.recording.rows import settle
+from weft.jit.recording.rows import settled
 from weft.jit.recording.values import UNSET, Asked, NotRecorded, RunTime, is_open
 from weft.ops.op import OPS
 from weft.support import registry
@@ -53,8 +53,7 @@ class RecordingCode(Code):
         return _once(step, node.op.name) if node.op in _IN_PYTHON else step
 
     def from_python(self, args: Sequence[Any]) -> Any:
-        found = self(args)
-        settle((*args, found))
+        *_, found = settled((*args, self(args)))
         return found
 
     def _raise(self, node: Node, step: Step) -> Step:
@@ -158,10 +157,11 @@ def at_its_line(step: Step, where: Location | None) -> Step:
 
 
 def _settled(step: Step, places: Sequence[int]) -> Step:
-    """A step that hands values to Python, which sees lists as they are."""
+    """A step that hands values to Python, which sees them as they are."""
 
     def run(registers: Registers) -> None:
-        settle(tuple([registers[place] for place in places]))
+        for place in places:
+            registers[place] = settled(registers[place])
         step(registers)
 
     return run

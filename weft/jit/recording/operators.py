@@ -92,7 +92,9 @@ def _recorded(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
         return _at_place(op, function)
     body = NATIVE.get(op)
     if op in _OF_TENSORS:
-        return lambda a: body(NUMBERS, a) if is_symbolic(a) or type(a) is RunTime else function(a)  # type: ignore[misc]
+        return lambda a: (
+            body(NUMBERS, a) if is_symbolic(a) or type(a) is RunTime else function(_answered(a))  # type: ignore[misc]
+        )
     if op in _COMPARISONS:
         return lambda a, b: _compared(op, function, a, b)
     if op is _RANGE:
@@ -102,13 +104,24 @@ def _recorded(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
     def on_values(*args: Any) -> Any:
         if writes and not (args and type(args[0]) in (list, dict)):
             refuse_in_block(op.name)
-        if not any(map(_is_run_time, args)) or _holds_only(op, args):
+        if not any(map(_waits, args)) or _holds_only(op, args):
             return function(*args)
+        known = args if writes else tuple(map(_answered, args))
+        if not any(map(_is_run_time, known)):
+            return function(*known)
         if body is None:
             raise NotRecorded(f"{op.name} of a number that is only known when the program runs")
-        return body(NUMBERS, *args)
+        return body(NUMBERS, *known)
 
     return on_values
+
+
+def _answered(value: Any) -> Any:
+    """An operand, with the answers to questions about sizes, which are guarded."""
+    if type(value) is Asked:
+        return bool(value)
+    parts = value if type(value) in (list, tuple) else ()
+    return type(value)(map(_answered, parts)) if any(type(part) is Asked for part in parts) else value
 
 
 def _holds_only(op: Op, args: Sequence[Any]) -> bool:
@@ -117,7 +130,7 @@ def _holds_only(op: Op, args: Sequence[Any]) -> bool:
         return True
     signatures = SIGNATURES.get(op, ())
     return bool(signatures) and all(
-        not _is_run_time(value) or all(stands_for_any(s.takes[at]) for s in signatures if at < len(s.takes))
+        not _waits(value) or all(stands_for_any(s.takes[at]) for s in signatures if at < len(s.takes))
         for at, value in enumerate(args)
     )
 
@@ -132,6 +145,11 @@ def refuse_in_block(name: str) -> None:
 
 def _is_run_time(value: Any) -> bool:
     return type(value) is RunTime or any(map(_is_run_time, parts_of(value) or ()))
+
+
+def _waits(value: Any) -> bool:
+    """Whether it is, or holds, a number of the run, or a question that nobody has answered yet."""
+    return type(value) in (RunTime, Asked) or any(map(_waits, parts_of(value) or ()))
 
 
 def is_symbolic(value: Any) -> bool:
@@ -161,11 +179,9 @@ def _compared(op: Op, function: Callable[..., Any], a: Any, b: Any) -> Any:
             if len(answers) == 1:
                 return answers.pop()
         return NATIVE[op](NUMBERS, a, b)
-    if is_open(a) or is_open(b):
-        if kind_of(a) is None or kind_of(b) is None:
-            return function(a, b)
-        return Asked(lambda: bool(function(a, b)), lambda: NATIVE[op](NUMBERS, a, b))
-    return function(a, b)
+    if (is_open(a) or is_open(b)) and kind_of(a) is not None and kind_of(b) is not None:
+        return Asked(lambda: bool(function(_answered(a), _answered(b))), lambda: NATIVE[op](NUMBERS, a, b))
+    return function(_answered(a), _answered(b))
 
 
 def _at_place(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:

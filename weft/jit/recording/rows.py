@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.jit.recording.numbers import NUMBERS
 from weft.jit.recording.values import (
+    Asked,
     NotRecorded,
     RunTime,
     kind_of,
@@ -15,6 +16,7 @@ from weft.jit.recording.values import (
     number_tensor,
     parts_of,
     rebuilt,
+    remade,
     same_type,
 )
 from weft.ops.methods import OperatorMethods
@@ -69,12 +71,23 @@ def plainly(self: list[Any]) -> list[Any]:
     return [element for part in self for element in (_steps_of(part) if type(part) is Rows else (part,))]
 
 
-def settle(value: Any) -> None:
-    """Let lists in a value that Python is given hold their elements. Raises NotRecorded."""
+def settled(value: Any) -> Any:
+    """A value as Python is given it: lists hold their elements, questions are answered. Raises NotRecorded."""
+    if type(value) is Asked:
+        return bool(value)
     if has_rows(value):
         value[:] = plainly(value)
-    for part in parts_of(value) or ():
-        settle(part)
+    before = parts_of(value) or ()
+    after = [settled(part) for part in before]
+    if all(a is b for a, b in zip(before, after, strict=True)):
+        return value
+    if isinstance(value, list):
+        value[:] = after
+    elif isinstance(value, dict):
+        value.update(zip(value, after, strict=True))
+    else:
+        return remade(value, after)
+    return value
 
 
 def _steps_of(rows: Rows) -> list[Any]:
