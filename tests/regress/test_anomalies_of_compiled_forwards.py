@@ -29,3 +29,34 @@ def test_the_gradient_that_holds_a_nan_is_named(walk: Any, rng: np.random.Genera
             else:
                 loss.backward()
     assert np.isnan(b.grad.numpy()).all() and not np.isnan(a.grad.numpy()).any()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_compiled_step_names_the_node_and_its_line(rng: np.random.Generator) -> None:
+    """Such a step runs as it is written: its program could only say that there is a NaN."""
+
+    @weft.compile
+    def step(x: weft.Tensor) -> Any:
+        with weft.autograd.detect_anomaly():
+            (x - x.detach()).sqrt().mul(0).sum().backward()
+        return x.grad
+
+    for n in (2, 3):
+        x = weft.from_numpy(rng.standard_normal(n)).requires_grad_()
+        with pytest.raises(RuntimeError, match="'SqrtBackward0' returned nan values in its 0th output"):
+            step(x)
+        assert x.grad is None
+    assert "anomalies" in step.misses[0]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_step_without_one_is_what_it_was(rng: np.random.Generator) -> None:
+    @weft.compile
+    def step(x: weft.Tensor) -> Any:
+        with weft.autograd.set_detect_anomaly(True):
+            x.sin().sum().backward()
+        return x.grad
+
+    for n in (2, 3):
+        x = weft.from_numpy(rng.standard_normal(n)).requires_grad_()
+        np.testing.assert_allclose(step(x).numpy(), np.cos(x.detach().numpy()))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.node import Edge, Node
@@ -46,3 +48,18 @@ def reaching(targets: set[Node], nodes: dict[Node, int]) -> dict[Node, bool]:
 
 def _topological(node: Node) -> int:
     return -1 if isinstance(node, AccumulateGrad) else node.sequence
+
+
+def nodes_behind(roots: Sequence[Any], ends: Mapping[Edge, Any] = MappingProxyType({})) -> dict[Node, None]:
+    """The nodes of the graph behind some, in the order in which a walk comes upon them. ends: edges that it leaves."""
+    found: dict[Node, None] = {}
+    stack = list(roots)
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        found[node] = None
+        for edge in node.edges:
+            if edge is not None and edge[0] not in seen and edge not in ends:
+                seen.add(edge[0])
+                stack.append(edge[0])
+    return found

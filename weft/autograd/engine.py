@@ -249,7 +249,7 @@ class Walk:
         for node in dict.fromkeys(edge[0] for edge in self.roots if edge not in self.border):
             if self.dependencies.get(node, 0) == 0:
                 self._push(node)
-        queue, step = self.queue, self.evaluator.stepper(self._step)
+        queue, step = self.queue, self.evaluator.stepper(self._step, self.dependencies, self.wanted)
         while queue:
             turn: Node | None = heappop(queue)[2]
             while turn is not None:

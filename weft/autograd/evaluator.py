@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from weft.autograd.node import InputMetadata, Node
+from weft.autograd.node import Edge, InputMetadata, Node
 from weft.autograd.validate import validate
 from weft.ops.packet import aten
 
@@ -19,8 +19,11 @@ class Evaluator:
         """The gradients of a node's edges."""
         return node.apply(grads, needs)
 
-    def stepper(self, step: Callable[[Node], Node | None]) -> Callable[[Node], Node | None]:
-        """How one backward call takes its steps, each of which may tell the next one."""
+    def stepper(
+        self, step: Callable[[Node], Node | None], nodes: Collection[Node], wanted: Sequence[Edge] | None
+    ) -> Callable[[Node], Node | None]:
+        """How one backward call takes its steps, each of which may tell the next one. nodes: those that it comes to;
+        wanted: the edges that were asked for, if some were."""
         return step
 
     def validate(self, node: Node, index: int, gradient: Any, metadata: InputMetadata) -> Any:

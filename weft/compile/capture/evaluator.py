@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd.accumulate import AccumulateGrad
+from weft.autograd.anomaly import anomaly
 from weft.autograd.evaluator import Evaluator
 from weft.autograd.function import FunctionNode
-from weft.autograd.node import InputMetadata, Node, OpNode
+from weft.autograd.node import Edge, InputMetadata, Node, OpNode
 from weft.autograd.saved import SavedTensor
 from weft.autograd.views import CopySlices
+from weft.compile.capture.older_histories import refuse_to_go_on
+from weft.compile.capture.python_call import LooksForAnomalies
+from weft.compile.capture.recorder import refusal
 from weft.compile.capture.symbolic import SymbolicPayload
 from weft.compile.capture.wrappers import involves
 from weft.guards.watching import unwatched
@@ -33,14 +37,21 @@ class OpaqueEvaluator(Evaluator):
         self.capture = capture
         self.ran: set[Node] = set()
         self.walks = 0
+        self.is_for_callers = False  # whether it records what callers may run, whose own histories go on behind it
         self.hooks: list[Any] = []  # that ran, and the rules of custom Functions that did
         self.rules: list[Any] = []  # what else custom Functions have
 
-    def stepper(self, step: Callable[[Node], Node | None]) -> Callable[[Node], Node | None]:
+    def stepper(
+        self, step: Callable[[Node], Node | None], nodes: Collection[Node], wanted: Sequence[Edge] | None
+    ) -> Callable[[Node], Node | None]:
         """A step that calls nothing of the user's is not watched (half of a backward's cost would be the profile
         hook's), and stands at the line of the call.
         """
         self.walks += 1
+        if not self.is_for_callers:
+            refuse_to_go_on(self.capture, nodes, wanted)
+            if anomaly.enabled:
+                raise refusal("backward() looks for anomalies, node by node", 2, LooksForAnomalies)
         where = user_location() if self.capture.recorder.builder.track_locations else None
 
         def take(node: Node) -> Node | None:

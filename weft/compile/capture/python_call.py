@@ -26,6 +26,10 @@ class NotCallable(CaptureError):
     """A hook that the program cannot call either: the function has to run as it is written."""
 
 
+class LooksForAnomalies(NotCallable):
+    """A backward call is made in anomaly mode, whose answer no program gives: which node made the first NaN."""
+
+
 class FailsLater(NotCallable):
     """A backward that callers may run, or not, raises: whoever runs it is to meet the error, not who calls forward."""
 

@@ -1,35 +1,42 @@
-"""Histories of arguments: one that has a history when the call begins, and one that the function changes, by a write or
-by detach_(), as eager mode would.
+"""Histories of arguments that the function changes, by a write or by detach_(), as eager mode would; and that of what
+it has run backward through.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from weft.autograd.dependencies import nodes_behind
 from weft.autograd.node import Edge, Node
 from weft.autograd.record import gradient_edge, metadata_of
+from weft.autograd.saved import FREED
 from weft.autograd.views import adopt_history, check_inplace, rebase
+from weft.compile.capture.older_histories import Given
 from weft.compile.capture.outside import GuardedState, InplaceView
+from weft.support.errors import StateError
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import set_grad_enabled
 from weft.tensor.tensor import Tensor
 
 
-class Given(Node):
-    """The history of an argument's stand-in, of which the capture knows only that the argument has one."""
+class SpentBackward(Node):
+    """The history of a tensor through which the compiled function itself ran backward: that graph is freed."""
 
     @classmethod
-    def before(cls, given: Tensor, stand_in: Tensor) -> None:
-        """Make it the history of a stand-in. given: the leaf whose gradient is what flows out of the call."""
-        node = cls((gradient_edge(given),))
-        node.metadata_of_inputs += (metadata_of(stand_in.dims, stand_in.dtype),)
-        stand_in._autograd = AutogradState(False, node, 0)
+    def mark(cls, tensor: Tensor) -> None:
+        """Give a tensor this history."""
+        node = cls(())
+        node.metadata_of_inputs += (metadata_of(tensor.dims, tensor.dtype),)
+        tensor._autograd = AutogradState(False, node, 0)
+
+    @property
+    def is_freed(self) -> bool:
+        return True
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
-        return grads
+        raise StateError(FREED)
 
 
 class _Written(Node):
@@ -144,18 +151,3 @@ def end_at_what_is_given(
         if not histories.keys().isdisjoint(node.edges):
             node.edges = tuple([ended(edge) for edge in node.edges])
     return {id(leaf): (leaf, histories[edge]) for edge, leaf in leaves.items()}
-
-
-def nodes_behind(roots: Sequence[Any], ends: Mapping[Edge, Any] = MappingProxyType({})) -> dict[Node, None]:
-    """The nodes of the graph behind some, in the order in which a walk comes upon them. ends: edges that it leaves."""
-    found: dict[Node, None] = {}
-    stack = list(roots)
-    seen = set(stack)
-    while stack:
-        node = stack.pop()
-        found[node] = None
-        for edge in node.edges:
-            if edge is not None and edge[0] not in seen and edge not in ends:
-                seen.add(edge[0])
-                stack.append(edge[0])
-    return found

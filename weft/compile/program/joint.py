@@ -13,14 +13,16 @@ from typing import Any
 
 from weft.autograd import engine
 from weft.autograd.accumulate import AccumulateGrad, accumulator_of
+from weft.autograd.dependencies import nodes_behind
 from weft.autograd.function import FunctionNode, given_once
 from weft.autograd.node import InputMetadata, Node, OpNode
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED
 from weft.compile.capture.capture import Capture
+from weft.compile.capture.older_histories import Given
 from weft.compile.capture.symbolic import SymbolicPayload
 from weft.compile.capture.wrappers import Desugared, UnwrapBackward, desugar, resugar
-from weft.compile.program.argument_histories import Before, Given, end_at_what_is_given, nodes_behind
+from weft.compile.program.argument_histories import Before, end_at_what_is_given
 from weft.compile.program.arguments import leaf_of
 from weft.compile.program.executable import Compiled, Interpreted, chosen
 from weft.compile.program.higher_order import input_of, version_of
@@ -317,20 +319,6 @@ class PlainOfWrapper(Node):
             "a second gradient, through a compiled forward, of a plain tensor whose gradient is a wrapper: compile the "
             "whole step, the function that calls backward or autograd.grad, instead of the model alone"
         )
-
-
-class SpentBackward(Node):
-    """The history of a tensor through which the compiled function itself ran backward: that graph is freed."""
-
-    @classmethod
-    def mark(cls, tensor: Tensor) -> None:
-        """Give a tensor this history."""
-        node = cls(())
-        node.metadata_of_inputs += (InputMetadata(tensor.dims, tensor.dtype),)
-        tensor._autograd = AutogradState(False, node, 0)
-
-    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
-        raise StateError(FREED)
 
 
 class CompiledFunctionBackward(ProgramBackward):

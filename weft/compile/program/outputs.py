@@ -14,10 +14,10 @@ import numpy as np
 from weft.autograd.views import follow
 from weft.compile.capture.capture import Capture
 from weft.compile.capture.wrappers import resugar
-from weft.compile.program.argument_histories import NOTHING, Before, HistoryChanges
+from weft.compile.program.argument_histories import NOTHING, Before, HistoryChanges, SpentBackward
 from weft.compile.program.call_plan import Symbols, number_of, target_of
 from weft.compile.program.higher_order import as_it_was, is_written
-from weft.compile.program.joint import JointProgram, SpentBackward
+from weft.compile.program.joint import JointProgram
 from weft.compile.program.program_io import (
     Return,
     ReturnArgument,

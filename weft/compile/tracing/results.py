@@ -8,11 +8,11 @@ from typing import Any
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.node import OpNode
 from weft.compile.capture.capture import Capture
+from weft.compile.capture.older_histories import Given
 from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
 from weft.compile.capture.tracer_leaks import held_symbol
 from weft.compile.numbers.run_time import RunTimeNumber
 from weft.compile.numbers.sym_float import SymFloat, is_live
-from weft.compile.program.argument_histories import Given
 from weft.compile.program.joint import JointRecord, history_of, wants_own_grad
 from weft.compile.program.program_io import (
     NumberWrite,

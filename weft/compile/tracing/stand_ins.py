@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from weft.autograd.hooks import hooks_on
 from weft.compile.capture.capture import Capture
+from weft.compile.capture.older_histories import Given
 from weft.compile.capture.wrappers import UnwrapBackward
-from weft.compile.program.argument_histories import Given
 from weft.compile.program.arguments import (
     NO_HOOKS,
     TensorFacts,
@@ -92,12 +92,12 @@ def _stand_in(outcome: Outcome, leaf: Tensor, i: int, fact: TensorFacts) -> Tens
         if fact.is_leaf or type(leaf.grad_fn) is UnwrapBackward:
             out._state().requires_grad = True
         else:
-            _give_history(capture, leaf, out)
+            _give_history(capture, leaf, out, i < outcome.bound.given)
     vars(out).update(vars(leaf))
     return out
 
 
-def _give_history(capture: Capture, leaf: Tensor, stand_in: Tensor) -> None:
+def _give_history(capture: Capture, leaf: Tensor, stand_in: Tensor, is_argument: bool) -> None:
     """Let the stand-in of a tensor with a history have one: where it ends stands for the caller's tensor as it is when
     the call begins."""
     given = Tensor(stand_in._data)
@@ -105,7 +105,7 @@ def _give_history(capture: Capture, leaf: Tensor, stand_in: Tensor) -> None:
     given._state().requires_grad = True
     capture.outside.stand_ins[id(given)] = leaf
     capture.python_state.keep(given)
-    Given.before(given, stand_in)
+    Given.before(given, stand_in, is_argument)
 
 
 def _shared_storages(leaves: list[Any]) -> set[int]:

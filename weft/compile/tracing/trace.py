@@ -186,6 +186,7 @@ def _joint(outcome: Outcome, carriers: list[Any]) -> tuple[JointRecord, int, lis
 def _recorded(outcome: Outcome, outputs: list[Tensor], carriers: list[Any]) -> Any:
     """What `record_backward` gives. Raises FailsLater where a hook or a custom Function raises, or a saved tensor was
     written since."""
+    outcome.capture.evaluator.is_for_callers = True
     try:
         return record_backward(outcome.capture, outputs, outcome.leaves, carriers)
     except (CaptureError, Unsupported, Restart):
