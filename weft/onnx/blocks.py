@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import weft
 from weft.ir.graph import Block
 from weft.onnx.lists import Element, Listed, common_element, listed
 from weft.onnx.nodes import Scope
-from weft.onnx.outputs import Number, Output
+from weft.onnx.outputs import Number, Output, outputs_in
 from weft.support.errors import WeftError
 
 
@@ -33,11 +33,14 @@ class Written:
     """A block that has been written: its results, its nodes, and what it wrote of the values around it.
 
     writes: of tensors. changes: of lists and dicts, by id: the container, and its state at the end of the block.
+    ends: what tensors from around the block, among what it gives, are at its end. lost: those of which it is not known.
     """
 
-    def __init__(self, exporter: Any, results: list[Any], scope: Scope) -> None:
-        self.results, self.scope = results, scope
+    def __init__(self, exporter: Any, results: list[Any], scope: Scope, before: Collection[Output]) -> None:
+        self.results, self.scope, self.before = results, scope, before
         self.writes: dict[Output, Output] = {}
+        self.ends: dict[Output, Output] = {}
+        self.lost: set[Output] = set()
         self.changes: dict[int, tuple[Any, State]] = {}
         self._lists = dict(exporter.lists)
 
@@ -45,6 +48,16 @@ class Written:
         """What a list is at the end of the block."""
         found = self._lists.get(id(xs))
         return list(xs) if found is None else found[1]
+
+    def now(self, value: Any) -> Any:
+        """A value as it is at the end of the block."""
+        return self.ends.get(value, value) if isinstance(value, Output) else value
+
+    def from_around(self, value: Any) -> tuple[Output, ...]:
+        """The tensor around the block that a value is, or shows a part of; nothing where it is none."""
+        if not isinstance(value, Output) or isinstance(value, Number) or value.root not in self.before:
+            return ()
+        return (value.root,)
 
 
 def _containers(value: Any, found: dict[int, tuple[Any, Any]]) -> None:
@@ -55,17 +68,37 @@ def _containers(value: Any, found: dict[int, tuple[Any, Any]]) -> None:
         _containers(part, found)
 
 
+class Around:
+    """What is around a block before it is written: values, and what lists and dicts hold."""
+
+    def __init__(self, exporter: Any) -> None:
+        self.exporter, self.lists = exporter, dict(exporter.lists)
+        self.outputs = {o: o.state for o in list(exporter.writer.live)}
+        self.held: dict[int, tuple[Any, Any]] = {}
+        for value in list(exporter.values.values()):
+            _containers(value, self.held)
+
+    def put_back(self) -> None:
+        """Let everything be as it was."""
+        for output, state in self.outputs.items():
+            output.state = state
+        for now, then in self.held.values():
+            put(now, then)
+        self.exporter.lists = dict(self.lists)
+
+
 def nested(exporter: Any, block: Block, args: Sequence[Any]) -> Written:
     """Write a block, and put everything around it back as it was."""
-    before, lists = {o: o.state for o in list(exporter.writer.live)}, dict(exporter.lists)
-    held: dict[int, tuple[Any, Any]] = {}
-    for value in list(exporter.values.values()):
-        _containers(value, held)
+    around = Around(exporter)
+    before, lists = around.outputs, around.lists
     try:
         with exporter.writer.apart() as scope:
             results = exporter.block(block, args)
-        written = Written(exporter, results, scope)
-        for key, (now, then) in held.items():
+            given = outputs_in((results, [now for now, _ in around.held.values()]))
+            ends = {o: _at_the_end(exporter, o) for o in given if o in before and o.state != before[o]}
+        written = Written(exporter, results, scope, before)
+        written.ends, written.lost = ends, {o for o in before if o.lost}
+        for key, (now, then) in around.held.items():
             if exporter.lists.get(key) is not lists.get(key):
                 written.changes[key] = (now, exporter.lists[key][1])
             elif _differ(now, then):
@@ -75,12 +108,22 @@ def nested(exporter: Any, block: Block, args: Sequence[Any]) -> Written:
             for o, then in before.items() if o.name != then[0] and o.source is None
         }
     finally:
-        for output, state in before.items():
-            output.state = state
-        for now, then in held.values():
-            put(now, then)
-        exporter.lists = lists
+        around.put_back()
     return written
+
+
+def _at_the_end(exporter: Any, value: Output) -> Output:
+    if value.stale and not value.root.lost:
+        exporter.writer.fresh((value,))
+    found = value.copied()
+    found.lost = value.root.lost
+    return found
+
+
+def lose(outputs: Iterable[Output]) -> None:
+    """From here on nobody knows these values."""
+    for output in outputs:
+        output.lost = True
 
 
 def put(container: Any, elements: Any) -> None:

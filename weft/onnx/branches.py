@@ -18,6 +18,7 @@ from weft.onnx.blocks import (
     kind,
     leaving,
     leaving_list,
+    lose,
     nested,
     places,
     put,
@@ -54,6 +55,7 @@ class _Choice:
         self.exporter, self.condition, self.branches = exporter, condition, branches
         self.outputs: tuple[list[Any], list[Any]] = ([], [])
         self.made: list[Any] = []
+        self.twins: list[tuple[Output, tuple[Output, ...]]] = []
 
     def write(self) -> list[Any]:
         """One If, and what each result of the branches is behind it."""
@@ -72,6 +74,9 @@ class _Choice:
                 self.exporter.lists[id(container)] = (container, state)
             else:
                 put(container, state)
+        for found, twins in self.twins:
+            found.twins = twins
+        lose((*first.lost, *second.lost))
         return results
 
     def _append(self) -> None:
@@ -120,6 +125,8 @@ class _Choice:
             raise Unsupported("a branch that hangs on a tensor puts new keys into a dict")
         element, ends = element_of(self.exporter, a, b), []
         for branch, infos, state in zip(self.branches, self.outputs, (a, b), strict=True):
+            if not isinstance(state, Listed):
+                state = [branch.now(v) for v in state]
             ends.append(leaving_list(self.exporter, branch.scope, state, element))
             infos.append(ends[-1].info())
         assert element is not None
@@ -130,11 +137,14 @@ class _Choice:
     def _output(self, a: Any, b: Any, dtype: Any) -> Output:
         writer, ends = self.exporter.writer, []
         for branch, infos, value in zip(self.branches, self.outputs, (a, b), strict=True):
-            made = leaving(self.exporter, branch.scope, value, dtype)
+            made = leaving(self.exporter, branch.scope, branch.now(value), dtype)
             infos.append(value_info(made))
             ends.append(made)
         same = [a if a == b else None for a, b in zip(ends[0].sizes, ends[1].sizes, strict=False)]
         numbers = not any(writer.is_tensor(v) for v in (a, b))
         found = (Number if numbers else Output)(writer, writer.name("if"), ends[0].example, same)
         self.made.append(found)
+        if not numbers:
+            around = [t for w, v in zip(self.branches, (a, b), strict=True) for t in w.from_around(v)]
+            self.twins.append((found, tuple(around)))
         return found

@@ -9,6 +9,7 @@ import weft
 from weft.ir.graph import Node
 from weft.onnx.blocks import (
     UNSET,
+    Around,
     NotAsNode,
     Unset,
     Written,
@@ -17,6 +18,7 @@ from weft.onnx.blocks import (
     kind,
     leaving,
     leaving_list,
+    lose,
     nested,
     places,
 )
@@ -44,13 +46,13 @@ def write_loop(exporter: Any, node: Node, trip: Any, condition: Any, carried: li
     except NotAsNode as problem:
         if not known:
             raise Unsupported(f"a loop whose number of steps the model finds: {problem}") from None
-    at_first = [list(v) if isinstance(v, list) else v for v in carried]
-    mark = len(exporter.writer.scopes[-1].nodes)
+    mark, around = len(exporter.writer.scopes[-1].nodes), Around(exporter)
     try:
         return _unrolled(exporter, node, trip, condition, carried)
     except _EndsByTensor:
         del exporter.writer.scopes[-1].nodes[mark:]
-    return _Loop(exporter, node, trip, condition, at_first, lists=True).write()
+        around.put_back()
+    return _Loop(exporter, node, trip, condition, carried, lists=True).write()
 
 
 class _EndsByTensor(NotAsNode):
@@ -82,6 +84,7 @@ class _Loop:
         self.dynamic: set[tuple[int, int]] = set()  # positions and axes whose sizes change from step to step
         self.fixed: set[int] = set()  # positions that every step hands on as they are
         self.outer: list[Output] = []  # what the body writes of the values around it
+        self.alike: set[tuple[int, int | Output]] = set()  # positions, and others or values around, that may be one
 
     def write(self) -> list[Any]:
         """Written until nothing new is learned about what is carried."""
@@ -129,7 +132,19 @@ class _Loop:
             made = Output if writer.is_tensor(value) else Number
             sizes = [None if (i, axis) in self.dynamic else n for axis, n in enumerate(start.sizes)]
             found.append(made(writer, writer.name("carried"), start.example, sizes))
+        self._note_twins(found, self.carried)
         return found
+
+    def _note_twins(self, values: list[Any], starts: Sequence[Any]) -> None:
+        """Note what carried values may be besides themselves: what the loop begins with, and what a step leaves."""
+        for i, value in enumerate(values):
+            if i in self.elements or i in self.fixed or not self._is_tensor(value):
+                continue
+            others = [values[o] if isinstance(o, int) else o for p, o in sorted(self.alike, key=str) if p == i]
+            value.twins = tuple(o.root for o in (starts[i], *others) if self._is_tensor(o) and o is not value)
+
+    def _is_tensor(self, value: Any) -> bool:
+        return isinstance(value, Output) and not isinstance(value, Number)
 
     def _argument(self, position: int, param: Any) -> Any:
         """A carried value as the program has it: lists are Python's, which stand for sequences."""
@@ -173,6 +188,12 @@ class _Loop:
     # ---- what it gives
     def _result(self, position: int, params: list[Any], written: Written) -> Any:
         """What the body hands on: a value, or the state of a list."""
+        found = self._left_at(position, params, written)
+        if position in self.elements:
+            return [written.now(v) for v in found] if isinstance(found, list) else found
+        return written.now(found)
+
+    def _left_at(self, position: int, params: list[Any], written: Written) -> Any:
         if position < self.count:
             found = written.results[1 + position]
             return written.state(found) if position in self.elements else found
@@ -185,14 +206,29 @@ class _Loop:
     def _learned(self, params: list[Any], written: Written) -> bool:
         learned = self._learned_around(written)
         for o in written.writes:
-            if o not in self.outer and not any(o is p for p in params):
+            if o not in self.outer and not any(o is p for i, p in enumerate(params) if i not in self.fixed):
                 self.outer.append(o)
                 learned = True
+        learned |= self._learned_twins(params, written)
         for i, param in enumerate(params):
             if i not in self.fixed:
                 result = self._result(i, params, written)
                 learned |= self._learned_list(i, result) if i in self.elements else self._learned_of(i, param, result)
         return learned
+
+    def _learned_twins(self, params: list[Any], written: Written) -> bool:
+        """Which of what a step leaves is one that it was given, one from around the loop, or left twice."""
+        left = {
+            i: found.root for i in range(len(params)) if i not in self.fixed and i not in self.elements
+            and self._is_tensor(found := self._left_at(i, params, written))
+        }
+        before = len(self.alike)
+        for i, one in left.items():
+            self.alike.update((i, j) for j, other in left.items() if j < i and other is one)
+            self.alike.update((i, j) for j, param in enumerate(params) if j != i and param is one)
+            if one in written.before and not any(one is param for param in params):
+                self.alike.add((i, one))
+        return len(self.alike) > before
 
     def _learned_around(self, written: Written) -> bool:
         learned = False
@@ -264,12 +300,19 @@ class _Loop:
         most = "" if not isinstance(self.trip, Output) and self.trip == ENDLESS else writer.number(self.trip).name
         names = [writer.name("loop") for _ in (*moving, *self.outer)]
         given = [most, start_go.name, *(s.name for s in (*starts, *self.outer))]
-        writer.append(helper.make_node("Loop", given, names, body=graph))
+        if names:  # else it leaves nothing
+            writer.append(helper.make_node("Loop", given, names, body=graph))
         results = list(params)
         for name, i, end in zip(names, moving, ends[1:], strict=False):
             results[i] = self._behind(i, params[i], end, name)
         for name, o, end in zip(names[len(moving) :], self.outer, ends[1 + len(moving) :], strict=True):
             self.exporter.rebind(o, Output(writer, name, end.example, end.sizes))
+        for i in moving:
+            if self._is_tensor(self.carried[i]) and (params[i] in written.writes or params[i] in written.lost):
+                self.exporter.lose(self.carried[i])  # the first step may have written it
+                lose([self.carried[i].root])
+        lose(written.lost)
+        self._note_twins(results, self.carried)
         self._leave(results)
         return [self._argument(i, r) for i, r in enumerate(results[: self.count])]
 

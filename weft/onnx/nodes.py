@@ -316,6 +316,11 @@ class Nodes:
     def fresh(self, given: Any) -> None:
         """Make views of what has been written again, before they are used."""
         for value in outputs_in(given):
+            if value.root.lost:
+                raise Unsupported(
+                    "what a branch or loop leaves as one of two tensors is read, and the other one was written since; "
+                    "let the branch give a clone() of it"
+                )
             if value.stale and value.source is not None and value.replay is not None:
                 self.fresh((value.source,))
                 value.take(value.replay(value.source))

@@ -18,11 +18,13 @@ class Output(OperatorMethods):
     """The result of a node, an input or a weight: a name in the model, and what it is for the example.
 
     sizes: numbers where every call has the example's, else symbols. source and replay: what it is a view of, and how.
-    stale: the source has been written since. weight: the model's own tensor.
+    stale: the source has been written since. weight: the model's own tensor. twins: values of which it may be one, as a
+    branch or the steps of a loop have it. lost: one that it may be has been written since, so that nobody knows it.
     """
 
     __slots__ = (
-        "__weakref__", "example", "known", "name", "replay", "sizes", "source", "stale", "weight", "writer",
+        "__weakref__", "example", "known", "lost", "name", "replay", "sizes", "source", "stale", "twins", "weight",
+        "writer",
     )  # fmt: skip
 
     def __init__(
@@ -34,7 +36,8 @@ class Output(OperatorMethods):
         self.known, self.weight = known, weight
         self.source: Output | None = None
         self.replay: Callable[[Output], Output] | None = None
-        self.stale = False
+        self.stale = self.lost = False
+        self.twins: tuple[Output, ...] = ()
         writer.sizes.settle(self, sizes)
         writer.live.add(self)
 
@@ -78,16 +81,34 @@ class Output(OperatorMethods):
         """Be another value from here on."""
         self.writer.sizes.keep(self)
         self.name, self.example, self.sizes, self.known = other.name, other.example, other.sizes, other.known
-        self.stale = False
+        self.stale = self.lost = False
 
     @property
     def state(self) -> tuple[Any, ...]:
         """What a write changes."""
-        return (self.name, self.example, self.sizes, self.known, self.stale)
+        return (self.name, self.example, self.sizes, self.known, self.stale, self.lost)
 
     @state.setter
     def state(self, before: tuple[Any, ...]) -> None:
-        self.name, self.example, self.sizes, self.known, self.stale = before
+        self.name, self.example, self.sizes, self.known, self.stale, self.lost = before
+
+    @property
+    def root(self) -> Output:
+        """What has the memory that it shows."""
+        found = self
+        while found.source is not None:
+            found = found.source
+        return found
+
+    def all_twins(self) -> set[Output]:
+        """The values that have the memory, or may have it."""
+        found, waiting = set[Output](), [self.root]
+        while waiting:
+            one = waiting.pop()
+            if one not in found:
+                found.add(one)
+                waiting += [twin.root for twin in one.twins]
+        return found
 
     @property
     def ndim(self) -> int:

@@ -164,7 +164,16 @@ class Exporter:
         for other in list(self.writer.live):
             if _views(other, target):
                 other.stale = True
+        if target.source is None:
+            self.lose(target)
         target.take(found)
+
+    def lose(self, written: Output) -> None:
+        """From here on nobody knows the values that may be one that is written, and may be others."""
+        twins = written.all_twins()
+        for other in list(self.writer.live):
+            if other.source is None and other is not written and not twins.isdisjoint(other.all_twins()):
+                other.lost = True
 
     # ---- Python's values
     def _host(self, op: Op, args: tuple[Any, ...]) -> Any:
