@@ -19,7 +19,7 @@ from weft.jit.backward import (
 )
 from weft.jit.graph import Graph
 from weft.jit.program import Program
-from weft.jit.regions import with_region, without_regions
+from weft.jit.regions import REGION, with_region, without_regions
 from weft.passes.dce import dce
 from weft.passes.scripted.constants import propagate_constants
 from weft.passes.scripted.cse import eliminate_common_subexpressions
@@ -203,7 +203,7 @@ def _may_be_unset(value: Value) -> bool:
     node = value.node
     if node is None:
         return False
-    if node.op is IF:
+    if node.op in (IF, REGION):
         sources = [b.results[value.index] for b in node.blocks]
     elif node.op is LOOP and value.index < len(node.args[2]):
         sources = [node.args[2][value.index], node.blocks[0].results[1 + value.index]]

@@ -49,7 +49,7 @@ class NativeGroup:
         self._lock = threading.RLock()
 
     def _body(self, *args: Any) -> Any:
-        return self._code_of(self.program)(args)
+        return self._code_of(self.program).from_python(args)
 
     def run(self, args: Sequence[Any]) -> tuple[Any, ...] | None:
         """The group's results, natively; None where the interpreter is to run it."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.jit.recording.numbers import NUMBERS
 from weft.jit.recording.values import (
+    UNSET,
     Asked,
     NotRecorded,
     RunTime,
@@ -72,9 +73,13 @@ def plainly(self: list[Any]) -> list[Any]:
 
 
 def settled(value: Any) -> Any:
-    """A value as Python is given it: lists hold their elements, questions are answered. Raises NotRecorded."""
+    """A value as Python is given it: lists hold their elements, questions are answered, what has no value is None.
+    Raises NotRecorded.
+    """
     if type(value) is Asked:
         return bool(value)
+    if value is UNSET:
+        return None
     if has_rows(value):
         value[:] = plainly(value)
     before = parts_of(value) or ()
