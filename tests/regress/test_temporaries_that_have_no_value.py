@@ -16,7 +16,7 @@ from weft import Tensor
 
 def left_in_a_loop(x: Tensor, y: Tensor, n: int) -> tuple[Tensor, Tensor]:
     early = n == -1 or n <= 0
-    for _ in zip([1, 2, 3], [n], strict=False):
+    for _ in zip([1, 2, 3], [n]):  # noqa: B905
         if early:
             return x, x
     z = y
