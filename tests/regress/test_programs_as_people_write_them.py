@@ -156,3 +156,18 @@ def test_equal_numbers_are_one_object() -> None:
 def test_a_script_does_what_python_does(function: Any, args: tuple[Any, ...]) -> None:
     found, wanted = weft.jit.script(function)(*copy.deepcopy(args)), function(*args)
     assert str(found) == str(wanted) and type(found) is type(wanted)
+
+
+def test_zip_heeds_strict() -> None:
+    @weft.jit.script
+    def joined(numbers: list[int], texts: list[str]) -> str:
+        found = ""
+        for number, text in zip(numbers, texts, strict=True):
+            found += text * number
+        for i, number in zip([1, 2], numbers, strict=False):
+            found += str(i + number)
+        return found
+
+    assert joined([1, 2], ["a", "b"]) == "abb24"
+    with pytest.raises(ValueError, match="argument 2 is shorter or longer than argument 1"):
+        joined([1, 2, 3], ["a", "b"])

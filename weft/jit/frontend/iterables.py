@@ -139,14 +139,26 @@ def _listed(ctx: Context, node: ast.AST, part: Iterable) -> Iterable:
 
 def _expect(ctx: Context, node: ast.AST, length: Simple, count: int) -> None:
     """Raise where the run finds fewer elements than there are items that the program is unrolled for."""
+    text = f"zip: {count} values are unrolled here, and what goes with them has fewer elements; give it as many"
+    _raise_if(ctx, node, ctx.prim("lt", node, length, constant(count, INT)), text)
+
+
+def refuse_lengths(ctx: Context, node: ast.AST, parts: Sequence[Iterable]) -> None:
+    """Raise, when the program runs, where they have not one length."""
+    lengths = [p.length if p.items is None else constant(len(p.items), INT) for p in parts]
+    for at, length in enumerate(lengths[1:], 2):
+        assert lengths[0] is not None and length is not None
+        text = f"zip() argument {at} is shorter or longer than argument 1"
+        _raise_if(ctx, node, ctx.prim("ne", node, length, lengths[0]), text, "ValueError")
+
+
+def _raise_if(ctx: Context, node: ast.AST, condition: Simple, text: str, error: str = "Exception") -> None:
     with ctx.block() as inner:
-        text = f"zip: {count} values are unrolled here, and what goes with them has fewer elements; give it as many"
-        ctx.prim("RaiseException", node, constant(text, STR))
-        short = inner.block(())
+        ctx.prim("RaiseException", node, constant(text, STR), constant(error, STR))
+        raised = inner.block(())
     with ctx.block() as inner:
-        long_enough = inner.block(())
-    is_short = ctx.prim("lt", node, length, constant(count, INT))
-    ctx.append(ctx.op("prim::If"), (is_short.operand,), (), node, (short, long_enough))
+        passed = inner.block(())
+    ctx.append(ctx.op("prim::If"), (condition.operand,), (), node, (raised, passed))
 
 
 def loop_over(ctx: Context, node: ast.AST, over: Iterable, body: Callable[[SugaredValue], None]) -> None:

@@ -16,7 +16,7 @@ from weft.jit.frontend.classes.script_classes import magic
 from weft.jit.frontend.conditions import TYPES_OF, condition, has_attribute
 from weft.jit.frontend.context import Context
 from weft.jit.frontend.functions import Args, Builtin, Entry, Kwargs, TypedBuiltin, call_builtin
-from weft.jit.frontend.iterables import Iterable, enumerated, iterated, loop_over, range_of, zipped
+from weft.jit.frontend.iterables import Iterable, enumerated, iterated, loop_over, range_of, refuse_lengths, zipped
 from weft.jit.frontend.python.foreign import ExceptionClass
 from weft.jit.frontend.python.numbers import NUMBERS, values_of
 from weft.jit.frontend.python.sorting import sorted_list
@@ -53,7 +53,13 @@ def _enumerate(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> Sugar
 
 
 def _zip(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
-    return zipped(ctx, node, [iterated(ctx, node, a) for a in args])
+    parts = [iterated(ctx, node, a) for a in args]
+    strict = kwargs.get("strict", constant(False, tt.BOOL)).as_value(ctx, node)
+    if not strict.is_constant:
+        ctx.fail(node, "zip: whether it is strict must be written in the program")
+    if strict.operand:
+        refuse_lengths(ctx, node, parts)
+    return zipped(ctx, node, parts)
 
 
 def _length(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
@@ -275,7 +281,7 @@ _COMPILED: dict[str, SugaredValue] = {
             "print": (_print, (0, 1 << 20), ("sep", "end")),
             "range": (_range, (1, 3), ()),
             "enumerate": (_enumerate, (1, 2), ("start",)),
-            "zip": (_zip, _SEVERAL, ()),
+            "zip": (_zip, _SEVERAL, ("strict",)),
             "len": (_length, _ONE, ()),
             "reversed": (_reversed, _ONE, ()),
             "list": (_list, (0, 1), ()),
