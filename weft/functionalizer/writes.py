@@ -18,7 +18,7 @@ from weft.functionalizer.operators import (
 )
 from weft.functionalizer.recorder import Recorder
 from weft.functionalizer.steps import after
-from weft.ops.geometry import Geometry, contiguous
+from weft.ops.geometry import Geometry, contiguous, may_repeat
 from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.support.errors import Unsupported
@@ -78,7 +78,7 @@ def _where_elements_repeat(path: Path, is_splat: bool) -> int | None:
     """
     last = len(path) - 1
     for i, (op, args, _) in enumerate(path):
-        if op.view is None or not (_may_repeat(args[0], args[1]) if op.view.is_free else op.view.overlaps):
+        if op.view is None or not (may_repeat(args[0], args[1]) if op.view.is_free else op.view.overlaps):
             continue
         if i == last and not (is_splat or op.view.repeats):
             continue
@@ -91,20 +91,6 @@ def _where_elements_repeat(path: Path, is_splat: bool) -> int | None:
         free = [j for j, (step, _, _) in enumerate(path) if step.view is not None and step.view.is_free]
         return max(picked, *free, 0)
     return None
-
-
-def _may_repeat(dims: Sequence[Dim], strides: Sequence[Dim]) -> bool:
-    """Whether two elements may lie at one place: exact for strides that nest, else (and for symbols) a safe guess."""
-    if any(type(d) is int and d == 0 for d in dims):
-        return False
-    if not all(type(n) is int for n in (*dims, *strides)):
-        return True
-    reach = 0
-    for stride, size in sorted((s, d) for s, d in zip(strides, dims, strict=True) if d != 1):
-        if stride <= reach:  # type: ignore[operator]
-            return True
-        reach += stride * (size - 1)  # type: ignore[assignment]
-    return False
 
 
 def _write_elements(recorder: Recorder[V], base: V, path: Path, new: V, is_splat: bool) -> V:
@@ -124,7 +110,7 @@ def _write_elements(recorder: Recorder[V], base: V, path: Path, new: V, is_splat
         if i not in kept:  # what may be written to elements shown several times is the same for all of them
             new = recorder.emit(SELECT, (new, i, 0))[0]
     shown = Geometry(tuple(geometry.dims[i] for i in kept), tuple(geometry.strides[i] for i in kept), geometry.offset)
-    if is_splat and _may_repeat(shown.dims, shown.strides):
+    if is_splat and may_repeat(shown.dims, shown.strides):
         if any(shape_env.is_zero(d) for d in shown.dims):
             return base
         memory = _filled(recorder, memory, shown, new)

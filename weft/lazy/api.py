@@ -99,4 +99,6 @@ def add_step_closure(
     What an asynchronous closure raises comes out as a RuntimeError at a later mark_step; closures behind it are not
     called.
     """
+    if not callable(function):
+        raise ArgumentError(f"add_step_closure: expected a function, got {type(function).__name__}")
     _device(device).closures.add(function, args, run_async)

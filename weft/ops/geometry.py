@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.support.errors import ShapeError
@@ -69,6 +70,20 @@ def reach(g: Geometry) -> Dim:
 def repeats_elements(g: Geometry) -> bool:
     """Whether some element is shown more than once because a stride is 0."""
     return 0 not in g.dims and any(s == 0 and n != 1 for n, s in zip(g.dims, g.strides, strict=True))
+
+
+def may_repeat(dims: Sequence[Dim], strides: Sequence[Dim]) -> bool:
+    """Whether two elements may lie at one place: exact for strides that nest, else (and for symbols) a safe guess."""
+    if any(type(d) is int and d == 0 for d in dims):
+        return False
+    if not all(type(n) is int for n in (*dims, *strides)):
+        return True
+    reach = 0
+    for stride, size in sorted((s, d) for s, d in zip(strides, dims, strict=True) if d != 1):
+        if stride <= reach:  # type: ignore[operator]
+            return True
+        reach += stride * (size - 1)  # type: ignore[assignment]
+    return False
 
 
 def is_contiguous(g: Geometry) -> bool:

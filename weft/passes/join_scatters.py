@@ -111,7 +111,7 @@ def _geometry(node: Node, source: Geometry) -> Geometry | None:
     """Where a scatter's view looks, of memory that lies so. What names strides of its own speaks of a row-major value.
     """
     view, rest, index = _view_of(node)
-    if view.view is None or (view.view.is_free and source != contiguous(source.dims)):
+    if view.view is None or view.view.overlaps or (view.view.is_free and source != contiguous(source.dims)):
         return None
     found = view_geometries(view, source, rest)
     return None if found is None else found[index]

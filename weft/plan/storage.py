@@ -3,8 +3,9 @@ Decides what may be updated in place."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from weft.ir.graph import Value, values_in
@@ -184,21 +185,23 @@ class _Assignment:
             root, target = self.s.owner(value), self.lowered.params[param]
             if root not in self.s.root and self._may_be_direct(root, target, position):
                 self.s.root[root] = self.s.root[target]
-                self._direct_steps(root, target, position)
+                may_lie = partial(self._may_be_direct, target=target, position=position)
+                self._steps_in_place(root, self.s.root[root], may_lie)
 
-    def _direct_steps(self, value: Value, target: Value, position: int) -> None:
-        """Earlier values that a state's new value is made of in place lie in the state's memory too."""
-        while True:
-            at = self.lives.producer[value]
-            before = [
-                v for v in self.lives.uses(at).may_take.get(value, ())
-                if v not in self.s.root and v not in self.shown and self.lives.last[v] == at
-                and not self._is_in_a_loop(v) and self._may_be_direct(v, target, position)
-            ]
-            if not before:
-                return
-            value = before[0]
-            self.s.root[value] = self.s.root[target]
+    def _steps_in_place(self, value: Value, root: int, may_lie: Callable[[Value], bool]) -> None:
+        """Earlier values that a value is made of in place lie in its memory too, from the latest on while they may."""
+        while (before := next(filter(may_lie, self._last_read_by(value)), None)) is not None:
+            value = before
+            self.s.root[value] = root
+
+    def _last_read_by(self, value: Value) -> Iterator[Value]:
+        """What the kernel that makes a value may overwrite with it, and nothing needs later."""
+        at = self.lives.producer[value]
+        if not isinstance(self.events[at], KernelCall):
+            return
+        for v in self.lives.uses(at).may_take.get(value, ()):
+            if v not in self.s.root and v not in self.shown and self.lives.last[v] == at and not self._is_in_a_loop(v):
+                yield v
 
     def _is_in_a_loop(self, value: Value) -> bool:
         at = self.lives.producer.get(value, -1)
@@ -245,6 +248,13 @@ class _Assignment:
                 self.s.copied[position] = self.s.fresh[position]
             else:
                 self.s.root[root] = self.s.fresh[position]
+                self._steps_in_place(root, self.s.root[root], partial(self._may_be_fresh, result=root))
+
+    def _may_be_fresh(self, before: Value, result: Value) -> bool:
+        """Whether a value may be computed in the array that is made for a result."""
+        at = self.lives.producer.get(before, -1)
+        is_of_a_kernel = at >= 0 and isinstance(self.events[at], KernelCall) and not is_number(before)
+        return is_of_a_kernel and not self._is_late(before) and self._is_same_size(before, result)
 
     def _is_untouched(self, value: Value) -> bool:
         position = self.position.get(value)

@@ -118,6 +118,27 @@ def test_a_part_is_computed_where_it_lies():
     np.testing.assert_allclose(total.item(), wanted.sum().item(), rtol=1e-5)
 
 
+def test_a_part_of_what_the_program_computes_is_written_where_the_result_lies():
+    def program(y):
+        x = y * 2
+        x.view(-1)[2:5].add_(1)
+        x[0] = 7
+        return x, x.sum()
+
+    y = weft.arange(12.0).view(3, 4)
+    step = weft.compile(program)
+    step(y)
+    weft.counters.reset()
+    for found, wanted in zip(step(y), program(y), strict=True):
+        np.testing.assert_allclose(found.numpy(), wanted.numpy())
+    x = weft.randn(6, 8, device="lazy")
+    x.view(-1)[2:5].add_(1)
+    x[:, 3].mul_(2)
+    lazy.mark_step()
+    lazy.wait_device_ops()
+    assert weft.counters.copies == 0
+
+
 PARTS = {
     "reads the part": lambda x, y: x[1].mul_(2),
     "reads another part": lambda x, y: x[1].copy_(x[0] * 2 + 1),

@@ -236,3 +236,8 @@ def test_arguments_that_share_memory(how):
     x = weft.arange(6.0, device="lazy")
     results.append((_overlapping(*show(x)).tolist(), x.tolist()))
     assert results[1:] == results[:1] * 3
+
+
+def test_a_step_closure_is_a_function():
+    with pytest.raises(TypeError, match="add_step_closure: expected a function, got int"):
+        lazy.add_step_closure(3)

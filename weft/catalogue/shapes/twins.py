@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from weft.ir.structure import view_type
 from weft.ops.array import Array as Wrapped
 from weft.ops.bind import bind
 from weft.ops.compute import evaluate, geometry_of
-from weft.ops.geometry import Geometry, contiguous
+from weft.ops.geometry import Geometry, contiguous, may_repeat, repeats_elements
 from weft.ops.layout import LIKE_SELF
 from weft.ops.op import Joint, Op, Rule, View, define
 from weft.ops.packet import aten
@@ -169,7 +169,12 @@ def _define_scatter(op: Op) -> Op:
         return call(twin[0], (g, aten.new_zeros(g, src_dims), *args))
 
     def grad_src(g: Any, *args: Any) -> Any:  # (as_strided counts in elements of memory)
-        return shown(aten._contiguous_copy(g) if is_free else g, args)
+        part = shown(aten._contiguous_copy(g) if is_free else g, args)
+        if several or not may_overlap(op, g.dims, args):
+            return part
+        turns = aten.reshape(aten._iota(part.numel()), part.dims)  # of several sources of an element the last one stays
+        latest = shown(call(twin[0], (aten.new_zeros(turns, g.dims), turns, *args)), args)
+        return aten.where(aten.eq(latest, turns), part, 0)
 
     made = define(
         fresh,
@@ -222,7 +227,8 @@ def _scatter(op: Op, several: bool, base: Array, src: Array, args: tuple[Any, ..
     out = np.array(base, order="C")
     shown = evaluate(op, (out, *(args[1:] if several else args)))
     target = shown[args[0]] if several else shown
-    if (op.view is None or op.view.overlaps or op.view.is_free) and overlaps(geometry_of(target)):
+    lies = geometry_of(target)
+    if repeats_elements(lies) or (op.view is not None and op.view.is_free and overlaps(lies)):
         raise _refused(op)
     # a gradient of zeros may be complex
     target[...] = src.real if src.dtype.kind == "c" and target.dtype.kind != "c" else src
@@ -234,6 +240,21 @@ def _refused(op: Op) -> StateError:
         f"{op.base}_scatter: unsupported operation: more than one element of the written-to tensor refers to a "
         "single memory location. Please clone() the tensor before performing the operation."
     )
+
+
+_MANY = 1 << 30  # of a dim whose size is a symbol
+
+
+def may_overlap(op: Op, dims: Sequence[Dim], args: tuple[Any, ...]) -> bool:
+    """Whether a view of a row-major tensor may show an element in several windows, so that the order counts in which
+    they are written: NumPy's, as in eager mode.
+    """
+    if op.view is None or not op.view.overlaps or op.view.repeats:  # (what repeats is refused)
+        return False
+    if not all([type(a) is int for a in args]):
+        return True
+    g = op.view.geometry(contiguous(tuple([d if type(d) is int else _MANY for d in dims])), *args)
+    return may_repeat(g.dims, g.strides)
 
 
 def _nest(g: Geometry) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.catalogue.shapes.twins import overlaps
+from weft.catalogue.shapes.twins import may_overlap, overlaps
 from weft.codegen.emit import F64, I8, I64, PTR, const
 from weft.codegen.emit import Value as Scalar
 from weft.codegen.lower.loops import PARAMETERS
@@ -56,6 +56,8 @@ def lower_scatter(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     if place.ndim != len(dims_of(source)):
         return None
     if any(s == 0 and d != 1 for s, d in zip(place.strides, place.dims, strict=False)):
+        return None
+    if may_overlap(view, dims_of(out), tuple(args)):
         return None
     return write_into(block, node, base, source, place)
 

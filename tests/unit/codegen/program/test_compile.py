@@ -89,7 +89,7 @@ def test_in_place_kernels_need_no_second_buffer(builder, n):
     for _ in range(10):
         y = -y
     program = _native(builder, [y])
-    assert program.arena_bytes({"s0": 16}) == 64
+    assert program.arena_bytes({"s0": 16}) == 0  # all of them lie in the result
     a = _random(33)
     np.testing.assert_array_equal(program.run([a], (33,))[0], a * a)
 
