@@ -10,6 +10,7 @@ from weft.autograd.node import GradientEdge
 from weft.ops.overrides import overridable
 from weft.ops.packet import aten
 from weft.support.errors import StateError, ValueProblem
+from weft.support.warn import warn
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
@@ -23,9 +24,18 @@ def _tuple(value: Tensors) -> tuple[Any, ...]:
 @overridable
 def backward(
     tensors: Tensors, grad_tensors: Tensors = None, retain_graph: bool | None = None, create_graph: bool = False,
-    inputs: Tensors = None,
+    grad_variables: Tensors = None, inputs: Tensors = None,
 ) -> None:
-    """Accumulate the gradients of the leaves that `tensors` depend on (of `inputs` only, when given)."""
+    """Accumulate the gradients of the leaves that `tensors` depend on (of `inputs` only, when given).
+    grad_variables: the older name of grad_tensors."""
+    if grad_variables is not None:
+        warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning)
+        if grad_tensors is not None:
+            raise StateError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
+                "Please only use `grad_tensors`."
+            )
+        grad_tensors = grad_variables
     roots = _tuple(tensors)
     seeds = (None,) * len(roots) if grad_tensors is None else _tuple(grad_tensors)
     if len(seeds) != len(roots):

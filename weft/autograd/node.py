@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
 
-from weft.autograd.saved import FREED, SavedTensor
-from weft.ops.backward import ARG, DIMS, RESULT, Plan, apply_functional
+from weft.autograd.saved import FREED, FREED_TENSOR, SavedTensor
+from weft.ops.backward import ARG, DIMS, RESULT, Plan, Source, apply_functional
 from weft.ops.overrides import DISABLED, OverrideLevel, override_classes
 from weft.ops.planned import NOT_PLANNED
 from weft.support.errors import ArgumentError, StateError
@@ -208,6 +208,7 @@ class OpNode(Node):
     """The node of an operator. One subclass per entry, named after it; the formula is the entry's."""
 
     plan: Plan
+    unlisted: frozenset[str] = frozenset()
     makes_gradients = True  # a formula is linear in its gradients: what it saved is no gradient
 
     def __init__(self, edges: tuple[Edge | None, ...], packed: tuple[Any, ...], counts: tuple[int, ...]) -> None:
@@ -325,26 +326,40 @@ class OpNode(Node):
             self.saved_values = None
 
     def __dir__(self) -> list[str]:
-        return [name for name in super().__dir__() if not name.endswith("_sym_sizes")]
+        return [name for name in super().__dir__() if name not in self.unlisted]
 
 
-def _saved_fields(plan: Plan) -> dict[str, property]:
+def _saved_fields(plan: Plan) -> dict[str, Any]:
     """What its nodes saved, by the names that users know: `_saved_self`, `_raw_saved_self`. (Properties, because a
-    class with `__getattr__` makes every read of an attribute slow.)"""
-    fields, arguments = {}, plan.op.schema.arguments
+    class with `__getattr__` makes every read of an attribute slow.) unlisted: those that dir() leaves out, sizes and
+    the second names of results."""
+    fields: dict[str, Any] = {}
+    unlisted: set[str] = set()
     for i, slot in enumerate(plan.slots):
-        if slot.kind == RESULT:
-            name = f"result{slot.position or ''}"
-        elif slot.kind in (ARG, DIMS):
-            name = arguments[slot.position].name + ("_sym_sizes" if slot.kind == DIMS else "")
-        else:
-            continue
-        fields[f"_raw_saved_{name}"] = property(partial(_saved, i, False))
-        fields[f"_saved_{name}"] = property(partial(_saved, i, slot.kind != DIMS))
-    return fields
+        names = _names_of(plan, slot)
+        for name in names:
+            fields[f"_raw_saved_{name}"] = property(partial(_saved, i, False))
+            fields[f"_saved_{name}"] = property(partial(_saved, i, slot.kind != DIMS))
+        for name in names if slot.kind == DIMS else names[1:]:
+            unlisted |= {f"_raw_saved_{name}", f"_saved_{name}"}
+    return {**fields, "unlisted": frozenset(unlisted)}
+
+
+def _names_of(plan: Plan, slot: Source) -> list[str]:
+    """The names of a saved value; none for what is neither an argument nor a result. Results go by their number, and by
+    the schema's name."""
+    schema = plan.op.schema
+    if slot.kind == RESULT:
+        number = f"result{slot.position or ''}"
+        return [n for n in (number, schema.returns[slot.position].name) if n]
+    if slot.kind in (ARG, DIMS):
+        return [schema.arguments[slot.position].name + ("_sym_sizes" if slot.kind == DIMS else "")]
+    return []
 
 
 def _saved(slot: int, unpacks: bool, node: OpNode) -> Any:
+    if node.is_freed and not unpacks:
+        return FREED_TENSOR
     packed = node.raw_values()[slot]
     return node._unpack_one(packed) if unpacks else packed
 

@@ -240,6 +240,8 @@ class SavedTensor:
     def _with_history(self, payload: Any, storage: Any, node: Any) -> Tensor:
         out = Tensor(payload)
         out._storage = storage
+        if self.is_output and not out.dtype.is_differentiable:
+            return out  # positions, which have no gradient
         if self.is_output:
             out._autograd = AutogradState(False, node, self.index)
         elif self.history is not None:
@@ -279,6 +281,26 @@ class SavedTensor:
             f"[{shown.dtype} {list(shown.dims)}]{producer}{by} is at version {current}; "
             f"expected version {self.version} instead{where}. Clone the tensor before the in-place operation."
         )
+
+
+class _FreedTensor(SavedTensor):
+    """What a node shows in place of a saved tensor that it has let go of."""
+
+    def __init__(self) -> None:
+        pass
+
+    def register_hooks(self, *hooks: Any) -> None:
+        raise StateError(
+            "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph "
+            "are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward "
+            "through the graph a second time or if you need to access saved variables after calling backward."
+        )
+
+    def unpack(self, node: Any) -> Tensor:
+        raise StateError(FREED)
+
+
+FREED_TENSOR = _FreedTensor()
 
 
 class saved_tensors_hooks:

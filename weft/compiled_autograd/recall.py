@@ -49,7 +49,7 @@ class Recall:
         ]
         self.wanted = None if walk.wanted is None else [(places.get(n), i) for n, i in walk.wanted]
         self.runs = None if plan.nodes == plan.live else [places[node] for node in plan.nodes]
-        ends = [*[visit.first for visit in scheduler.visits[1:]], len(plan.steps)]
+        ends = [*[visit.first for visit in scheduler.visits[1:]], len(plan.steps)][: self.count]  # there may be none
         self.records = [
             record_of(node, visit, last, scheduler, places)
             for node, visit, last in zip(plan.live, scheduler.visits, ends, strict=True)

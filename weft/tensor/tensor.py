@@ -127,7 +127,7 @@ class Tensor(Questions, Conversions):
                 self._autograd.requires_grad = False
             return self
         if not self.dtype.is_differentiable:
-            raise DTypeError("only Tensors of floating point dtype can require gradients")
+            raise DTypeError("only Tensors of floating point and complex dtype can require gradients")
         if not modes.inference and self.is_inference():
             raise StateError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         if self.grad_fn is None:

@@ -28,9 +28,9 @@ class Histories:
     an earlier value; for blocks of such nodes, which results.
 
     given: the values that nodes of autograd are the history of. before: of a leaf, an argument or a view what would be
-    noted of an operand that shows it. made: while formulas run that record no nodes of autograd, the storages of the
-    gradients that they are given, and of all that is made since. is_detached: whether a tensor was made by detaching
-    another. is_argument: whether it stands for an argument.
+    noted of an operand that shows it; value_of: the value that it shows. made: while formulas run that record no nodes
+    of autograd, the storages of the gradients that they are given, and of all that is made since. is_detached: whether
+    a tensor was made by detaching another. is_argument: whether it stands for an argument.
     """
 
     def __init__(self, recorder: GraphRecorder) -> None:
@@ -39,6 +39,7 @@ class Histories:
         self.given: dict[HistoryNode, tuple[Value | None, ...]] = {}
         self.functions: dict[HistoryNode, FunctionCall] = {}
         self.before: Callable[[Tensor], Value | OutputOf | bool] = lambda tensor: False
+        self.value_of: Callable[[Tensor], Value] = lambda tensor: tensor._data.read()
         self.made: set[Any] | None = None
         self.is_detached: Callable[[Tensor], bool] = lambda tensor: False
         self.is_argument: Callable[[Tensor], bool] = lambda tensor: False
@@ -186,8 +187,16 @@ class Histories:
         found = known[edge[1]] if edge[1] < len(known) else None
         if found is not None:
             return found
-        is_shown = tensor._view is not None or self.is_argument(tensor)
-        return (is_shown or isinstance(edge[0], AccumulateGrad)) and self.before(tensor)
+        if isinstance(edge[0], AccumulateGrad):
+            return self._behind_leaf(tensor, edge[0])
+        return (tensor._view is not None or self.is_argument(tensor)) and self.before(tensor)
+
+    def _behind_leaf(self, tensor: Tensor, node: AccumulateGrad) -> Value | OutputOf | bool:
+        """The same for a leaf, and for what a hook or a checkpoint gave in its place."""
+        leaf = node.variable
+        if leaf is None or leaf is tensor:
+            return self.before(tensor)
+        return self.before(leaf) or self.value_of(leaf)
 
 
 _NOT_ASKED = object()

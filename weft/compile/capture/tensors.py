@@ -50,7 +50,7 @@ class SymbolicTensors:
         self.payload_of = outside.payload_of
         self.arguments: list[Tensor] = []  # the stand-ins
         histories = recorder.histories
-        histories.before, histories.is_detached = self._before, outside.is_alias
+        histories.before, histories.is_detached, histories.value_of = self._before, outside.is_alias, self.operand
         histories.is_argument = lambda tensor: id(tensor) in outside.stand_ins
 
     # ---- operators
