@@ -258,6 +258,11 @@ def is_zero(d: Dim) -> bool:
     return d.symbols() <= env.examples.keys() and env.equal(d, 0)
 
 
+def is_known(d: Dim) -> bool:
+    """Whether questions about a dim have an answer before the program runs: no run finds it."""
+    return isinstance(d, int) or d.symbols() <= _required().examples.keys()
+
+
 def is_less(a: Dim, b: Dim) -> bool:
     """Whether a < b, where that decides how something is computed. A size that is found while the program runs is taken
     not to be less: that way must be right for every size."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.ops.rules import dims_text
 from weft.support.errors import DTypeError, IndexBoundsError, OutOfBounds, ShapeError
+from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
 from weft.types.dims import Dim
@@ -75,13 +76,21 @@ def indexed_dims(
         axis += width
     if axis > len(dims):
         raise IndexBoundsError(f"too many indices for tensor of dimension {len(dims)}")
-    joint = _broadcast(shapes)
+    joint = _broadcast(shapes, share_of)
     rest = [d for i, d in enumerate(dims) if i not in used or _is_new(indices, used)]
     if _is_new(indices, used):
         return (*joint, *dims)
     adjacent = not used or used == list(range(used[0], used[-1] + 1))
     at = used[0] if used and adjacent else 0
     return (*rest[:at], *joint, *rest[at:])
+
+
+def _meet(a: Dim, b: Dim, share_of: Callable[[tuple[Dim, ...]], Dim | None]) -> Dim | None:
+    """What sizes broadcast to of which the run finds one or both; the run sees whether they do."""
+    known, found = (a, b) if shape_env.is_known(a) else (b, a)
+    if shape_env.is_known(known):
+        return found if shape_env.equal(known, 1) else known
+    return share_of((dm.maximum(a, b),))
 
 
 def _is_new(indices: Sequence[TensorType | None], used: Sequence[int]) -> bool:
@@ -99,7 +108,9 @@ def _check_mask(mask: TensorType, dims: tuple[Dim, ...], axis: int) -> None:
             )
 
 
-def _broadcast(shapes: Sequence[tuple[Dim | None, ...]]) -> tuple[Dim | None, ...]:
+def _broadcast(
+    shapes: Sequence[tuple[Dim | None, ...]], share_of: Callable[[tuple[Dim, ...]], Dim | None]
+) -> tuple[Dim | None, ...]:
     rank = max((len(s) for s in shapes), default=0)
     out: list[Dim | None] = [1] * rank
     for shape in shapes:
@@ -111,16 +122,20 @@ def _broadcast(shapes: Sequence[tuple[Dim | None, ...]]) -> tuple[Dim | None, ..
                 out[i] = d
             elif known is None or d is None:
                 out[i] = known if d is None else d
+            elif not (shape_env.is_known(known) and shape_env.is_known(d)):
+                out[i] = _meet(known, d, share_of)
             elif shape_env.equal(known, d) or shape_env.equal(d, 1):
                 continue
             elif shape_env.equal(known, 1):
                 out[i] = d
             else:
-                raise IndexBoundsError(
-                    "shape mismatch: indexing tensors could not be broadcast together with shapes "
-                    + ", ".join(dims_text(s) for s in shapes)
-                )
+                raise _apart(shapes)
     return tuple(out)
+
+
+def _apart(shapes: Sequence[tuple[Any, ...]]) -> IndexBoundsError:
+    texts = ", ".join(map(dims_text, shapes))
+    return IndexBoundsError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {texts}")
 
 
 def indexed(x: Array, indices: Sequence[Array | None]) -> Array:
@@ -129,7 +144,13 @@ def indexed(x: Array, indices: Sequence[Array | None]) -> Array:
     try:
         return np.asarray(x[numpy_index(x, indices, is_checked=False)])
     except IndexError:
-        return np.asarray(x[numpy_index(x, indices)])
+        index = numpy_index(x, indices)
+        shapes = [i.shape for i in index if not isinstance(i, slice)]
+        try:
+            np.broadcast_shapes(*shapes)
+        except ValueError:
+            raise _apart(shapes) from None
+        return np.asarray(x[index])
 
 
 def numpy_index(x: Array, indices: Sequence[Array | None], is_checked: bool = True) -> tuple[Any, ...]:
