@@ -11,6 +11,7 @@ from functools import partial, reduce
 from typing import Any
 
 import weft
+from weft.catalogue.language.entries import NATIVE, OF_ELEMENTS
 from weft.ir.graph import Block, Node, Operand, Value
 from weft.ir.kinds import has_many_results
 from weft.jit.interpreter import found_at
@@ -21,6 +22,7 @@ from weft.onnx.blocks import UNSET, Raised
 from weft.onnx.branches import write_if
 from weft.onnx.lists import Listed
 from weft.onnx.loops import write_loop
+from weft.onnx.numbers import ModelNumbers
 from weft.onnx.outputs import Number, Output, outputs_in
 from weft.onnx.registry import EXPORTS
 from weft.onnx.writer import Writer
@@ -187,8 +189,19 @@ class Exporter:
             return _OF_NUMBERS[base](self.writer, *args)
         if base in _OF_LISTS and any(isinstance(v, Number) for v in args[0]):
             return _OF_LISTS[base](self.writer, args[0])
+        found = self._of_numbers(op, args)
         assert op.kernel is not None
-        return op.kernel(*args)
+        return op.kernel(*args) if found is None else found
+
+    def _of_numbers(self, op: Op, args: tuple[Any, ...]) -> Any:
+        """What the language says of an operation on numbers of which the model finds some; None where it has none, or
+        says nothing.
+        """
+        is_of_elements = any(isinstance(a, (list, tuple)) for a in args)
+        body, found = (OF_ELEMENTS if is_of_elements else NATIVE).get(op), list(outputs_in(args))
+        if body is None or not found or not all(isinstance(v, Number) for v in found):
+            return None
+        return body(ModelNumbers(self.writer), *args)
 
     def _number(self, x: Output, dtype: Any) -> Any:
         if x.known is not None:

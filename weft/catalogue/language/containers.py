@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from weft.catalogue.language.elements import contains, count_of, in_order
 from weft.catalogue.language.entries import ORDERED, language, type_of
 from weft.types.parse import parse_type
 from weft.types.tensor_type import (
@@ -118,7 +119,7 @@ language(
     "prim::contains", "self, item", "Whether there is such an element.", lambda self, item: item in self,
     "T[], T -> bool", "Dict(K, V), K -> bool", "str, str -> bool", "float[], int -> bool", "int[], float -> bool",
     rule=lambda items, item: BOOL if isinstance(type_of(items), TupleType) else None, effect=ORDERED, observes="pure",
-    native_of_list=lambda s, items, item: s.has_element(items, item),
+    native_of_list=lambda s, items, item: s.has_element(items, item), of_elements=contains,
 )
 language(
     "prim::index", "self, item, start=None, stop=None", "Where an element is. Raises ValueError.",
@@ -130,6 +131,7 @@ language(
     "prim::count", "self, item, start=None, stop=None", "How often an element is there.",
     lambda self, item, *places: self.count(item, *places) if isinstance(self, str) else self.count(item),
     "T[], T, None, None -> int", "str, str, int?, int? -> int", effect=ORDERED, observes="pure",
+    of_elements=lambda s, items, item, start, stop: count_of(s, items, item),
 )
 language(
     "prim::copy", "self", "A new list or dict of the same elements.", copy.copy, "T[] -> T[]",
@@ -140,6 +142,7 @@ language(
     "prim::sorted", "self, reverse=False", "A new list, in order.", lambda self, reverse: sorted(self, reverse=reverse),
     "int[], bool -> int[]", "float[], bool -> float[]", "str[], bool -> str[]", "bool[], bool -> bool[]",
     "List((T, K)), bool -> List((T, K))", "List(Tensor), bool -> List(Tensor)", effect=ORDERED, observes="raises",
+    of_elements=in_order,
 )
 language(
     "prim::reversed", "self", "A new list, the last element first.", lambda self: list(self)[::-1], "T[] -> T[]",

@@ -19,6 +19,7 @@ TypeRule = Callable[..., Any]
 SIGNATURES: dict[Op, tuple[Signature, ...]] = {}
 NATIVE: dict[Op, Body] = {}  # those on numbers that have a form in machine code
 NATIVE_OF_LISTS: dict[Op, Body] = {}  # the same of those on a list of numbers
+OF_ELEMENTS: dict[Op, Body] = {}  # what those on a list are whose elements are known one by one (elements.py)
 
 
 def type_of(seen: Any) -> Type:
@@ -29,14 +30,15 @@ def type_of(seen: Any) -> Type:
 def language(
     name: str, arguments: str, doc: str, kernel: Callable[..., Any], *signatures: str, rule: TypeRule | None = None,
     effect: str = "pure", several: bool = False, observes: str = "", native: Body | None = None,
-    native_of_list: Body | None = None,
+    native_of_list: Body | None = None, of_elements: Body | None = None,
 ) -> Op:
     """An entry on Python values. `arguments` are names with defaults; `rule` gives the result's type
     where the signatures do not.
 
     several: each element of what the kernel gives is a result of its own. observes: see Op.
     native: what it is in machine code where its operands are numbers: a body over Numbers and the operands (native.py).
-    native_of_list: the same where the first operand is a list of numbers.
+    native_of_list: the same where the first operand is a list of numbers. of_elements: what it is of lists whose
+    elements are known one by one: a body over Numbers and the operands (what it gives is None where there is no form).
     """
     parsed = tuple(map(signature, signatures))
     written = ", ".join(f"Object {a}" for a in arguments.split(", ") if a)
@@ -60,6 +62,8 @@ def language(
         NATIVE[made] = native
     if native_of_list is not None:
         NATIVE_OF_LISTS[made] = native_of_list
+    if of_elements is not None:
+        OF_ELEMENTS[made] = of_elements
     return made
 
 

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from weft.catalogue.language.elements import all_of, any_of, equal, extreme, ordered, total, unequal
 from weft.catalogue.language.entries import ORDERED, language, type_of
 from weft.types.tensor_type import (
     ANY,
@@ -182,14 +183,15 @@ for _name, _doc, _function in (
     language(
         f"prim::{_name}", "a, b", _doc, _function, rule=_compared, effect=ORDERED, observes="pure",
         native=lambda s, a, b, name=_name: s.compare(name, a, b),
+        of_elements=lambda s, a, b, name=_name: ordered(s, name, a, b),
     )
 language(
     "prim::eq", "a, b", "Whether two values are equal.", operator.eq, rule=_equal, effect=ORDERED, observes="pure",
-    native=lambda s, a, b: s.compare("eq", a, b),
+    native=lambda s, a, b: s.compare("eq", a, b), of_elements=equal,
 )
 language(
     "prim::ne", "a, b", "Whether two values differ.", operator.ne, rule=_equal, effect=ORDERED, observes="pure",
-    native=lambda s, a, b: s.compare("ne", a, b),
+    native=lambda s, a, b: s.compare("ne", a, b), of_elements=unequal,
 )
 
 
@@ -220,11 +222,11 @@ language("prim::min", "a, b", "The lesser of two.", min, *_EXTREMA, native=lambd
 language("prim::max", "a, b", "The greater of two.", max, *_EXTREMA, native=lambda s, a, b: s.extremum("gt", a, b))
 language(
     "prim::min_of", "values", "The least element. Raises ValueError where there is none.", min, "T[] -> T",
-    effect=ORDERED, observes="raises",
+    effect=ORDERED, observes="raises", of_elements=lambda s, values: extreme(s, "lt", values),
 )
 language(
     "prim::max_of", "values", "The greatest element. Raises ValueError where there is none.", max, "T[] -> T",
-    effect=ORDERED, observes="raises",
+    effect=ORDERED, observes="raises", of_elements=lambda s, values: extreme(s, "gt", values),
 )
 
 
@@ -242,10 +244,16 @@ def _sum_type(values: Any, start: Any) -> Type | None:
 
 language(
     "prim::sum", "values, start=0", "The sum of the elements.", _total, "float[], float -> float", rule=_sum_type,
-    effect=ORDERED, observes="pure",
+    effect=ORDERED, observes="pure", of_elements=total,
 )
-language("prim::any", "values", "Whether any element is true.", any, "T[] -> bool", effect=ORDERED, observes="pure")
-language("prim::all", "values", "Whether every element is true.", all, "T[] -> bool", effect=ORDERED, observes="pure")
+language(
+    "prim::any", "values", "Whether any element is true.", any, "T[] -> bool", effect=ORDERED, observes="pure",
+    of_elements=any_of,
+)
+language(
+    "prim::all", "values", "Whether every element is true.", all, "T[] -> bool", effect=ORDERED, observes="pure",
+    of_elements=all_of,
+)
 language(
     "prim::round", "number, ndigits=None", "The nearest integer (ties to even), or number of so many digits.",
     lambda number, ndigits: wrap(round(number) if ndigits is None else round(number, ndigits)), "float, None -> int",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.catalogue.language.entries import NATIVE, ORDERED, SIGNATURES
-from weft.catalogue.language.signatures import stands_for_any
+from weft.catalogue.language.entries import NATIVE, OF_ELEMENTS, ORDERED, SIGNATURES
+from weft.catalogue.language.signatures import Signature, stands_for_any
 from weft.compile.blocks import front_ends as blocks
 from weft.jit.recording.containers import containers
 from weft.jit.recording.effects import show_when_run
@@ -30,7 +30,7 @@ from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 from weft.types.sym import SymInt
-from weft.types.tensor_type import BOOL, FLOAT, INT, Type
+from weft.types.tensor_type import BOOL, FLOAT, INT, ListType, Type
 
 _UNPACKED = tuple(OPS[f"prim::Tuple{n}"] for n in ("Construct", "Index", "Unpack"))
 _COMPARISONS = tuple(OPS[f"prim::{n}"] for n in ("lt", "le", "gt", "ge", "eq", "ne"))
@@ -99,14 +99,20 @@ def _recorded(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda a, b: _compared(op, function, a, b)
     if op is _RANGE:
         return _range_length(function)
-    writes = writes_or_shows(op)
+    writes, of_elements = writes_or_shows(op), OF_ELEMENTS.get(op)
 
     def on_values(*args: Any) -> Any:
         if writes and not (args and type(args[0]) in (list, dict)):
             refuse_in_block(op.name)
-        if not any(map(_waits, args)) or _holds_only(op, args):
+        if not any(map(_waits, args)):
             return function(*args)
         known = args if writes else tuple(map(_answered, args))
+        if of_elements is not None and type(args[0]) in (list, tuple) and any(map(_is_run_time, known)):
+            found = of_elements(NUMBERS, *known)
+            if found is not None:
+                return found
+        if _holds_only(op, args):
+            return function(*args)
         if not any(map(_is_run_time, known)):
             return function(*known)
         if body is None:
@@ -130,9 +136,15 @@ def _holds_only(op: Op, args: Sequence[Any]) -> bool:
         return True
     signatures = SIGNATURES.get(op, ())
     return bool(signatures) and all(
-        not _waits(value) or all(stands_for_any(s.takes[at]) for s in signatures if at < len(s.takes))
-        for at, value in enumerate(args)
+        not _waits(value) or all(map(stands_for_any, _taken(signatures, at, value))) for at, value in enumerate(args)
     )
+
+
+def _taken(signatures: Sequence[Signature], at: int, value: Any) -> list[Type]:
+    """What signatures take at a place; in place of a list, those that take none are left out."""
+    found = [s.takes[at] for s in signatures if at < len(s.takes)]
+    lists: list[Type] = [kind for kind in found if isinstance(kind, ListType)] if type(value) is list else []
+    return lists or found
 
 
 def refuse_in_block(name: str) -> None:
@@ -172,6 +184,8 @@ def _as_index(value: Any) -> Any:
 
 
 def _compared(op: Op, function: Callable[..., Any], a: Any, b: Any) -> Any:
+    if any(isinstance(v, (list, tuple)) and _is_run_time(v) for v in (a, b)):
+        return OF_ELEMENTS[op](NUMBERS, _answered(a), _answered(b))
     if _is_run_time(a) or _is_run_time(b):
         first, second = options_of(a), options_of(b)
         if first is not None and second is not None:
