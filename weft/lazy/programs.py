@@ -159,7 +159,6 @@ class Plan:
         self.unbacked_sizes = [UnbackedNumber(_ITSELF, ((self._place(value), axis),)) for value, axis in sizes]
         self._turns = {}
         self.sizes = sum(rank for _, rank in self.kinds)  # how many of a call's numbers are sizes of inputs
-        self.finds = any([c.op.dynamic_output_shape or c.op.unbacked_from is not None for c in self.calls])
         self.is_exact = False  # whether sizes of inputs are constants too
         self.programs: list[Specialized] = []  # shared by plans that are equal
         self.constant: set[int] = set()  # numbers that some rule takes as they are alone
@@ -258,9 +257,9 @@ class Plan:
                     return Specialized(made.built(writes), made.names, made.derived, numbers)
             except (TypeError, WeftError):  # a rule or kernel takes one of them as it is alone
                 numbered = {i for i in lifted if i >= self.sizes} - self.constant
-                if not numbered and (self.is_exact or not self.finds):
+                if not numbered and self.is_exact:
                     raise
-                self.is_exact = not numbered  # what is asked about sizes that the program finds, numbers may answer
+                self.is_exact = not numbered  # a rule that cannot do with symbols has done with these sizes
                 self.constant |= self._doubtful(numbered, numbers, made.derived) or numbered
 
     def _doubtful(self, lifted: set[int], numbers: Numbers, derived: Collection[int]) -> set[int]:

@@ -337,12 +337,13 @@ def _may_be_huge(d: Dim) -> bool:
 
 def fixed(d: Dim) -> int:
     """The dim as a Python integer, where no formula says what follows from it; a symbolic one is fixed to the example's
-    value, with a guard."""
+    value, with a guard. Raises UnknownSize where no guard can be recorded any more."""
     if isinstance(d, int):
         return d
     env = _required()
     value = env.hint(d)
-    env.equal(d, value)
+    if not env.equal(d, value):
+        raise UnknownSize(f"{d} is to be one number, and nothing that was asked while the program was made says which")
     return value
 
 

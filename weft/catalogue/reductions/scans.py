@@ -62,6 +62,17 @@ cumsum = define(
 )
 
 
+def _along(name: str) -> Callable[..., TensorType]:
+    """A type rule: like the operand, along a dim that it has."""
+
+    def rule(self: TensorType, dim: int, by: int = 0) -> TensorType:
+        if self.dims is not None:
+            normalize_dim(name, dim, self.ndim)
+        return self
+
+    return rule
+
+
 def _cumprod_gradient(g: Any, self: Any, dim: int) -> Any:
     """out[i] = self[i] * out[i-1], run backwards; right also where elements are 0."""
     if not self.ndim:
@@ -97,7 +108,7 @@ def _part(x: Array, dim: int, start: int | None, stop: int | None) -> Array:
 exclusive_cumprod = define(
     "aten::_exclusive_cumprod(Tensor self, int dim) -> Tensor",
     "Products of the elements before each one along `dim`; 1 for the first.",
-    type=lambda self, dim: self,
+    type=_along("_exclusive_cumprod"),
     kernel=_exclusive,
     vjp={"self": lambda g, self, result, dim: aten._shift(
         aten._linear_scan(conjugate(self), g, dim, True), dim, -1) * conjugate(result)},
@@ -117,7 +128,7 @@ def _shifted(x: Array, dim: int, by: int) -> Array:
 shift = define(
     "aten::_shift(Tensor self, int dim, int by) -> Tensor",
     "The elements moved `by` places along `dim`, zeros moved in.",
-    type=lambda self, dim, by: self,
+    type=_along("_shift"),
     kernel=_shifted,
     vjp={"self": lambda g, dim, by: aten._shift(g, dim, -by)},
     public=(),
@@ -127,6 +138,8 @@ shift = define(
 def _linear_scan_type(coefficient: TensorType, value: TensorType, dim: int, reverse: bool) -> TensorType:
     if coefficient.is_complete and value.is_complete and not same_dims(coefficient.shape, value.shape):
         raise ShapeError(f"_linear_scan: sizes {coefficient} and {value} differ")
+    if value.dims is not None:
+        normalize_dim("_linear_scan", dim, value.ndim)
     return value
 
 

@@ -22,9 +22,14 @@ Array = Any
 # ---- joining
 
 
-def _is_legacy_empty(dims: Sequence[Any]) -> bool:
-    """cat skips tensors of dims [0], whatever the rank of the others."""
-    return len(dims) == 1 and isinstance(dims[0], int) and dims[0] == 0
+def _legacy_empty(shapes: Sequence[Sequence[Dim]]) -> list[bool]:
+    """Which tensors cat skips: those of dims [0], whatever the rank of the others. (A size that is a symbol is asked
+    for among tensors of more dims alone: elsewhere an empty one adds nothing.)"""
+    is_mixed = any([len(dims) > 1 for dims in shapes])
+    return [
+        len(dims) == 1 and (shape_env.equal(dims[0], 0) if is_mixed or isinstance(dims[0], int) else False)
+        for dims in shapes
+    ]
 
 
 def _joint_dtype(tensors: Sequence[TensorType]) -> dt.DType | None:
@@ -46,7 +51,7 @@ def _cat_type(tensors: Sequence[TensorType], dim: int) -> TensorType:
     for i, t in enumerate(tensors):
         if t.ndim == 0:
             raise ShapeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
-    kept = [t for t in tensors if not _is_legacy_empty(t.shape)]
+    kept = [t for t, is_empty in zip(tensors, _legacy_empty([t.shape for t in tensors]), strict=True) if not is_empty]
     if not kept:
         normalize_dim("cat", dim, 1)
         return tensor_type(dtype, (0,))
@@ -80,8 +85,8 @@ def _cat_back(g: Any, tensors_dims: Sequence[tuple[Dim, ...]], dim: int) -> list
     at = normalize_dim("cat", dim, max(len(d) for d in tensors_dims))
     parts: list[Any] = []
     start: Dim = 0
-    for dims in tensors_dims:
-        if _is_legacy_empty(dims):
+    for dims, is_empty in zip(tensors_dims, _legacy_empty(tensors_dims), strict=True):
+        if is_empty:
             parts.append(aten.new_zeros(g, dims))
             continue
         parts.append(aten.slice(g, at, start, start + dims[at]))

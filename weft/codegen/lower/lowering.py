@@ -23,6 +23,7 @@ from weft.ops.packet import Packet
 from weft.passes.alias import Aliases, ProvingEnv, changes_dtype, dims_of, dtype_of
 from weft.passes.group import Group, StandaloneKernel, is_leaf
 from weft.passes.grouping import group_nodes
+from weft.support.errors import UnknownSize
 from weft.support.progress import progress
 from weft.types import shape_env
 from weft.types.dims import Dim, product
@@ -115,7 +116,14 @@ class BlockLowering:
             self.steps += self._lowered(node) or [HostCall(node, inputs, node.outputs)]
 
     def _lowered(self, node: Node) -> list[KernelCall] | None:
-        """The kernels of a node that stands alone, or None when only NumPy knows how."""
+        """The kernels of a node that stands alone, or None when only NumPy knows how, or with a number as it is alone
+        that the program is given."""
+        try:
+            return self._native(node)
+        except UnknownSize:
+            return None
+
+    def _native(self, node: Node) -> list[KernelCall] | None:
         if not node.outputs or not all(_is_native(v) for v in (*node.outputs, *node.inputs())):
             return None
         if node.op.is_view:
