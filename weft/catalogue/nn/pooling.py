@@ -194,10 +194,16 @@ def adaptive_average(rank: int, input: Any, output_size: Any) -> Any:
     out = input
     for i in range(rank):
         dim = input.ndim - rank + i
-        if wanted[i] is None or wanted[i] == input.dims[dim]:
+        count = wanted[i]
+        if count is None or count == input.dims[dim]:
             continue
-        weights = _cover(input.dims[dim], wanted[i], input.dtype)
-        out = aten.transpose(aten.matmul(aten.transpose(out, dim, -1), weights), dim, -1)
+        weights = _cover(input.dims[dim], count, input.dtype)
+        before, behind = out.dims[:dim], out.dims[dim + 1 :]
+        if behind:
+            rows = aten.reshape(out, (*before, out.dims[dim], dm.product(behind)))
+            out = aten.reshape(aten.matmul(aten.transpose(weights, 0, 1), rows), (*before, count, *behind))
+        else:
+            out = aten.matmul(out, weights)
     return aten.clone(input) if out is input else out
 
 
