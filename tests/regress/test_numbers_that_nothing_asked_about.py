@@ -47,12 +47,12 @@ def test_what_cannot_be_asked_any_more_is_not_taken_from_the_example() -> None:
     env = ShapeEnv()
     number = env.fresh("i", 1)
     with shape_env.using(ProvingEnv(env)), pytest.raises(UnknownSize):
-        shape_env.fixed(number)
+        shape_env.decided(number)
     assert not env.guards
     with shape_env.using(env):
-        assert shape_env.fixed(number) == 1 and len(env.guards) == 1
+        assert shape_env.decided(number) == 1 and len(env.guards) == 1
     with shape_env.using(ProvingEnv(env)):
-        assert shape_env.fixed(number) == 1
+        assert shape_env.decided(number) == 1
 
 
 @pytest.mark.parametrize("backend", ["llvm", "interpret", "numpy"])

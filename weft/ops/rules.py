@@ -111,7 +111,7 @@ def same_dims(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
 def normalize_dim(name: str, dim: int, ndim: int) -> int:
     """A dim in [0, ndim); 0-dim tensors accept 0 and -1. Raises IndexBoundsError."""
     limit = max(ndim, 1)
-    dim = dim if isinstance(dim, int) else shape_env.fixed(dim)  # a symbol: which dim is meant is part of a program
+    dim = dim if isinstance(dim, int) else shape_env.decided(dim)  # a symbol: which dim is meant is part of a program
     if not -limit <= dim < limit:
         raise IndexBoundsError(
             f"{name}: Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})"

@@ -337,14 +337,25 @@ def _may_be_huge(d: Dim) -> bool:
 
 def fixed(d: Dim) -> int:
     """The dim as a Python integer, where no formula says what follows from it; a symbolic one is fixed to the example's
-    value, with a guard. Raises UnknownSize where no guard can be recorded any more."""
-    if isinstance(d, int):
-        return d
+    value, with a guard."""
+    return d if isinstance(d, int) else _fixed(d)[0]
+
+
+def decided(number: Dim) -> int:
+    """A number that decides what a program does, as a Python integer: fixed. Raises UnknownSize where the program has
+    been made and nothing that was asked then says which it is."""
+    if isinstance(number, int):
+        return number
+    value, is_certain = _fixed(number)
+    if not is_certain:
+        raise UnknownSize(f"{number} is to be one number, and nothing that was asked says which")
+    return value
+
+
+def _fixed(d: Expr) -> tuple[int, bool]:
     env = _required()
     value = env.hint(d)
-    if not env.equal(d, value):
-        raise UnknownSize(f"{d} is to be one number, and nothing that was asked while the program was made says which")
-    return value
+    return value, env.equal(d, value)
 
 
 def is_repeated(d: Dim, other: Dim) -> bool:
