@@ -9,6 +9,7 @@ from derivatives import WITHOUT_SLOPE, at, differentiable_positions, has_kink, n
 from sampling import cases, mine, written_samples
 
 import weft
+from weft.ops.packet import aten
 from weft.support.errors import WeftError
 
 DIFFERENTIABLE = [
@@ -24,6 +25,8 @@ CASTS = {"bfloat16", "half", "float", "cfloat", "cdouble"}
 HERMITIAN = {"linalg_eigh", "linalg_eigvalsh", "linalg_cholesky", "linalg_cholesky_ex"}
 # Losses of a log_softmax, whose gradient is that of the logits: changing one logarithm alone says something else.
 OF_LOGITS = {"_ctc_loss", "ctc_loss"}
+# The history of one tensor for the values of another.
+OF_ANOTHER = {"_with_history_of"}
 
 
 def close(got: float, expected: float, scale: float) -> bool:
@@ -32,7 +35,7 @@ def close(got: float, expected: float, scale: float) -> bool:
 
 @pytest.mark.parametrize("op", DIFFERENTIABLE, ids=lambda op: op.name)
 def test_first_and_second_order(op, rng):
-    if op.base in WITHOUT_GRADIENT | CASTS | OF_LOGITS:
+    if op.base in WITHOUT_GRADIENT | CASTS | OF_LOGITS | OF_ANOTHER:
         pytest.skip("no gradient that differences could show")
     tested = 0
     for args in cases(op, rng):
@@ -44,6 +47,15 @@ def test_first_and_second_order(op, rng):
     assert (
         tested or op.name.removeprefix("aten::") in WITHOUT_SLOPE
     ), "no sample had a gradient to hold against differences"
+
+
+def test_a_gradient_flows_into_the_tensor_whose_history_it_is(rng):
+    x, history = (weft.from_numpy(rng.standard_normal((2, 3))).requires_grad_() for _ in range(2))
+    seed = weft.from_numpy(rng.standard_normal((2, 3))).requires_grad_()
+    out = aten._with_history_of(x, history)
+    found = weft.autograd.grad(out, [x, history], seed, allow_unused=True, create_graph=True)
+    assert found[0] is None and weft.equal(out, x) and weft.equal(found[1], seed)
+    assert weft.equal(weft.autograd.grad(found[1].sum(), seed)[0], weft.ones_like(seed))
 
 
 def check(op, args, positions, rng) -> int:
