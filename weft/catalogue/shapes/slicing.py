@@ -150,6 +150,7 @@ define(
     "aten::narrow_copy(Tensor self, int dim, int start, int length) -> Tensor",
     "A copy of `length` elements of a dim, from `start` on.",
     decompose=lambda self, dim, start, length: aten._contiguous_copy(_narrow(self, dim, start, length)),
+    out=True,
     samples=draw(case(F(5, 3), 0, 1, 3), case(F(5, 3), -1, -2, 2)),
 )
 

@@ -233,3 +233,9 @@ def test_views_that_may_show_an_element_twice_say_so(rng):
                 assert not overlaps(geometry_of(part)), op.name
                 tried += 1
     assert tried > 40
+
+
+def test_narrow_copy_fills_a_tensor_that_is_given():
+    x, out = weft.arange(6.0).view(2, 3), weft.empty(0)
+    assert weft.narrow_copy(x, 1, 1, 2, out=out) is out
+    assert out.tolist() == [[1, 2], [4, 5]]
