@@ -26,6 +26,7 @@ from weft.jit.recording.values import (
 from weft.ops.methods import OperatorMethods
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
+from weft.tensor.dense import is_dense
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.dtype import DType
@@ -166,7 +167,7 @@ def _waits(value: Any) -> bool:
 
 def is_symbolic(value: Any) -> bool:
     """Whether it is a tensor whose value only the run knows."""
-    return isinstance(value, Tensor) and not value._data.has_bytes
+    return isinstance(value, Tensor) and not is_dense(value)
 
 
 def _item(a: Tensor) -> RunTime:
