@@ -15,6 +15,7 @@ import numpy as np
 
 from weft.guards.class_reads import DESCRIPTORS
 from weft.guards.guard import FunctionGuard, TypeGuard
+from weft.guards.held import HOLDING, note_attribute
 from weft.guards.kinds import BORING, CONTAINERS, Kind, Kinds, is_changeable
 from weft.guards.leaf_reads import LeafReads, overrides_instances
 from weft.guards.origin import INTERNAL, USER
@@ -49,7 +50,6 @@ _CLOSED: Final = frozenset({
     Kind.ARRAY, Kind.BUFFER, Kind.VIEW, Kind.VARIABLE, Kind.RANDOM,
     Kind.PARTIAL, Kind.ITERATOR, Kind.BUILTIN, Kind.TUPLE,
 })
-_HOLDING: Final = frozenset({*CONTAINERS, Kind.INSTANCE})
 _ARRAY_LIMIT: Final = 1 << 20  # bytes; a larger array is guarded by identity alone
 
 
@@ -201,26 +201,8 @@ class Reads(LeafReads):
                 self.structure(value, f"{text}.{name}", where, module, text)
             elif internal and self.kinds.of(value) in (Kind.SCALAR, Kind.TUPLE, Kind.SYMBOL):
                 self.entry(AttributeSlot(module, name, f"{text}.{name}"), where)
-            elif internal and self.kinds.of(value) in _HOLDING and not name.startswith("_"):
-                self.entry(AttributeSlot(module, name, f"{text}.{name}"), where)
-                self.held(value, f"{text}.{name}", where, set())
-
-    def held(self, value: Any, text: str, where: Location, seen: set[int]) -> None:
-        """Guard what a value holds, and what that holds: a scripted Module's program reads and writes it."""
-        kind = self.kinds.of(value)
-        if kind not in _HOLDING or id(value) in seen:
-            return
-        if kind is Kind.INSTANCE and self.kinds.origins.of_module(type(value).__module__) != USER:
-            return
-        seen.add(id(value))
-        if kind is Kind.INSTANCE:
-            for name in list(instance_dict(value)):
-                self.entry(AttributeSlot(value, name, f"{text}.{name}"), where)
-                self.held(instance_dict(value)[name], f"{text}.{name}", where, seen)
-            return
-        self.structure(value, text, where)
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            self.held(item, f"{text}[{key!r}]", where, seen)
+            elif internal and self.kinds.of(value) in HOLDING and not name.startswith("_"):
+                note_attribute(self, module, name, text, where, set())
 
     def structure(self, container: Any, text: str, where: Location, module: Any = None, names: str = "") -> None:
         """Guard a container's keys and items, and what its items are. `module`: the Module whose own dict it is."""

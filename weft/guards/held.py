@@ -1,0 +1,37 @@
+"""What a scripted Module holds: its program reads and writes lists, dicts and objects; no code of the user's does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.guards.kinds import CONTAINERS, Kind
+from weft.guards.origin import USER
+from weft.guards.slots import AttributeSlot, instance_dict
+from weft.support.locations import Location
+
+if TYPE_CHECKING:
+    from weft.guards.reads import Reads
+
+HOLDING: Final = frozenset({*CONTAINERS, Kind.INSTANCE})
+
+
+def note_attribute(reads: Reads, owner: Any, name: str, text: str, where: Location, seen: set[int]) -> None:
+    """Guard an attribute, and what it holds. seen: what has been, by identity."""
+    reads.entry(AttributeSlot(owner, name, f"{text}.{name}"), where)
+    _note_held(reads, instance_dict(owner)[name], f"{text}.{name}", where, seen)
+
+
+def _note_held(reads: Reads, value: Any, text: str, where: Location, seen: set[int]) -> None:
+    kind = reads.kinds.of(value)
+    if kind not in HOLDING or id(value) in seen:
+        return
+    if kind is Kind.INSTANCE and reads.kinds.origins.of_module(type(value).__module__) != USER:
+        return
+    seen.add(id(value))
+    if kind is Kind.INSTANCE:
+        for name in list(instance_dict(value)):
+            note_attribute(reads, value, name, text, where, seen)
+        return
+    reads.structure(value, text, where)
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        _note_held(reads, item, f"{text}[{key!r}]", where, seen)
