@@ -162,6 +162,7 @@ define(
     },
     effect="raises",
     public=(),
+    lies=lambda A, B: (column_major(max(A.ndim, B.ndim)),),
     samples=draw(case(D(3, 3), F(3, 2)), case(D(2, 2, 2), F(2, 1))),
     reference=np.linalg.solve,
 )
@@ -254,6 +255,7 @@ define(
     type=_triangular_type,
     kernel=_solve_triangular,
     vjp={"self": _triangular_grad_A, "B": _triangular_grad_B},
+    lies=lambda self, B, *rest: (column_major(max(self.ndim, B.ndim)),),
     public=("linalg",),
     out=True,
     samples=draw(
