@@ -171,3 +171,21 @@ def test_zip_heeds_strict() -> None:
     assert joined([1, 2], ["a", "b"]) == "abb24"
     with pytest.raises(ValueError, match="argument 2 is shorter or longer than argument 1"):
         joined([1, 2, 3], ["a", "b"])
+
+
+def test_a_loop_over_a_list_makes_as_many_steps_as_it_has_elements() -> None:
+    @weft.jit.script
+    def grown(items: list[int]) -> list[int]:
+        for item in items:
+            items.append(item)
+        return items
+
+    @weft.jit.script
+    def shrunk(items: list[int]) -> list[int]:
+        for _ in items:
+            items.pop()
+        return items
+
+    assert grown([1, 2]) == [1, 2, 1, 2]
+    with pytest.raises(IndexError, match="list index out of range"):
+        shrunk([1, 2, 3])
