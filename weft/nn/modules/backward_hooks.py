@@ -61,7 +61,8 @@ class BackwardWatch:
             )
         passed, node, places = _through(result if is_tuple else (result,))
         if node is not None:
-            node.register_prehook(lambda grads: self._outputs_known(grads, places, len(passed)))
+            count = len(passed)  # the hook must not hold on to the results, whose history it is part of
+            node.register_prehook(lambda grads: self._outputs_known(grads, places, count))
         return passed if is_tuple else passed[0]
 
     def _outputs_known(self, grads: Grads, places: list[int], count: int) -> Grads:
