@@ -8,6 +8,7 @@ import weakref
 import pytest
 
 import weft
+import weft.utils.checkpoint
 from weft import nn
 
 
@@ -27,3 +28,23 @@ def test_modules_and_results_are_freed_without_a_collection(runs: bool) -> None:
         assert [ref() for ref in kept] == [None] * 3
     finally:
         gc.enable()
+
+
+def test_a_module_whose_inputs_need_no_gradient_warns() -> None:
+    layer, seen = nn.Linear(2, 2), []
+    layer.register_full_backward_hook(lambda module, inputs, outputs: seen.append((inputs, len(outputs))))
+    with pytest.warns(UserWarning, match="no inputs require gradients"):
+        layer(weft.ones(1, 2)).sum().backward()
+    assert seen == [((None,), 1)]
+
+
+def test_a_reentrant_checkpoint_without_gradients_warns() -> None:
+    def double(x: weft.Tensor) -> weft.Tensor:
+        return x * 2
+
+    with pytest.warns(UserWarning, match="None of the inputs have requires_grad=True"):
+        weft.utils.checkpoint.checkpoint(double, weft.ones(2), use_reentrant=True)
+    out = weft.utils.checkpoint.checkpoint(double, weft.ones(2, requires_grad=True), use_reentrant=True)
+    assert out.grad_fn.name() == "CheckpointFunctionBackward"
+    with pytest.raises(ValueError, match="Unexpected keyword arguments: k"):
+        weft.utils.checkpoint.checkpoint(double, weft.ones(2), use_reentrant=True, k=1)

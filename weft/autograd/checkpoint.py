@@ -76,8 +76,10 @@ def checkpoint(
         if context_fn is not None or debug:
             raise ValueProblem("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
         if kwargs:
-            raise ValueProblem("Unexpected keyword arguments with use_reentrant=True: " + ", ".join(kwargs))
-        return _Reentrant.apply(function, preserve_rng_state, *args)
+            raise ValueProblem("Unexpected keyword arguments: " + ",".join(kwargs) + " (with use_reentrant=True)")
+        if modes.capture is None and not any(isinstance(a, Tensor) and a.requires_grad for a in args):
+            warn("None of the inputs have requires_grad=True. Gradients will be None")
+        return CheckpointFunction.apply(function, preserve_rng_state, *args)
     if not modes.grad:
         return function(*args, **kwargs)
     first, second = (nullcontext(), nullcontext()) if context_fn is None else context_fn()
@@ -193,7 +195,7 @@ def _cut(value: Any) -> Any:
     return value.detach().requires_grad_() if isinstance(value, Tensor) and value.requires_grad else value
 
 
-class _Reentrant(Function):
+class CheckpointFunction(Function):
     """A region as one custom Function, whose backward runs it again and a backward through that."""
 
     @staticmethod

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from weft.nn.modules.module import Module
 
 Grads = tuple[Any, ...]
+_NO_INPUTS = (
+    "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs require "
+    "gradients."
+)
 
 
 class BackwardHookFunctionBackward(Node):
@@ -75,6 +79,8 @@ class BackwardWatch:
         return tuple(seen[i] for i in places)
 
     def _without_inputs(self, grad_outputs: Grads) -> None:
+        if modes.capture is None and (everywhere.backward or self.module._backward_hooks):
+            warn(_NO_INPUTS)
         for hook in _hooks(everywhere.backward, self.module._backward_hooks, call_without_inputs, None):
             call_without_inputs(hook, self.module, (None,) * self.input_count, grad_outputs)
         self.grad_outputs = None
