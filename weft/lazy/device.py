@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary, ref
+from weakref import WeakSet, WeakValueDictionary, ref
 
 import weft.lazy.metrics as metrics
 from weft.functionalizer.memory_format import is_permuted, order_like, result_orders
@@ -24,6 +24,7 @@ from weft.ops.op import Op
 from weft.support.locations import user_location
 from weft.tensor.backend import Backend
 from weft.tensor.tensor import Tensor
+from weft.types import dtype as dt
 from weft.types.unbacked import UnbackedSize, alive, unknown_in
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class LazyDevice:
         self.executor = Executor()
         self.closures = StepClosures()
         self.addressed: WeakValueDictionary[int, LazyStorage] = WeakValueDictionary()  # by the identity of their values
+        _devices.add(self)
 
     # ---- tensors
     def shown(self, tensor: Tensor | LazyPayload) -> LazyPayload | None:
@@ -97,6 +99,11 @@ class LazyDevice:
             if count and holders:
                 metrics.count("SyncedTensorsWithIR", len(holders))
             self._compute([s.value for s in holders.values()], holders)
+
+    def leave_default_dtype(self) -> None:
+        """Compute what was called under a default dtype while it is the default: a program may run by it in part."""
+        self.cut(False)
+        self.executor.wait()
 
     def make_room(self) -> None:
         """Before another call waits: run those that do if they have become many."""
@@ -219,6 +226,24 @@ class LazyDevice:
         if type(payload) is not LazyPayload:
             return made
         return fresh(self, payload.read(), order_like(source, None))
+
+
+_devices: WeakSet[LazyDevice] = WeakSet()
+
+
+def _leave_default_dtype() -> None:
+    for device in list(_devices):
+        device.leave_default_dtype()
+
+
+def _begin_default_dtype() -> None:
+    for device in list(_devices):
+        with device.trace.lock:
+            device.trace.restart()
+
+
+dt.before_default_change(_leave_default_dtype)
+dt.on_default_change(_begin_default_dtype)
 
 
 def position(value: Deferred) -> int:

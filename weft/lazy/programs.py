@@ -30,7 +30,7 @@ from weft.support.garbage import collection_held
 from weft.support.knobs import knobs
 from weft.support.locations import located
 from weft.types.dims import Expr, symbol
-from weft.types.dtype import DType
+from weft.types.dtype import DType, get_default
 from weft.types.unbacked import UnbackedSize, bare_size, unknown_in
 
 MOST_PLANS = 1024  # then all are forgotten, and what was traced with them
@@ -211,7 +211,7 @@ class Plan:
     def key(self) -> Any:
         """What two plans have in common that the same programs serve."""
         calls = tuple([(call.op, tuple(map(_literal, call.args))) for call in self.calls])
-        return calls, tuple(self.kinds), tuple(self.wanted), tuple(self.unbacked_sizes)
+        return get_default(), calls, tuple(self.kinds), tuple(self.wanted), tuple(self.unbacked_sizes)
 
     # ---- programs
     def program(

@@ -73,6 +73,9 @@ class _Device(LazyDevice):
     def cut(self, count: bool = True) -> None:
         raise Unrecordable("too many calls")
 
+    def leave_default_dtype(self) -> None:
+        """Nothing waits here: what was recorded is kept for the default dtype that it was recorded under."""
+
 
 # ---- what a rule gives
 class _Fresh:

@@ -35,7 +35,7 @@ from weft.ops.op import Op
 from weft.support.locations import user_mark
 from weft.types import shape_env
 from weft.types.dims import Dim, Expr
-from weft.types.dtype import DType
+from weft.types.dtype import DType, get_default
 from weft.types.tensor_type import TensorType
 from weft.types.unbacked import SizeNeeded, UnbackedEnv, bare_size, settled, settled_type, tell, unknown_in
 
@@ -65,8 +65,8 @@ class Trace:
         self.sizes = UnbackedEnv(runs=False)  # what type rules ask
         self.deciders: dict[Any, Expr] = {}  # sizes by what alone decides them (Op.unbacked_from)
         self.lock = threading.RLock()
-        self.root = State()
-        self.state = self.root
+        self.roots: dict[DType, State] = {}  # by the default dtype, which results of calls hang on
+        self.state = self._root()
         self.made = 0  # states that there are
         self.epoch = 0
         self.nodes: list[Node] = []
@@ -255,9 +255,18 @@ class Trace:
 
     def forget(self) -> None:
         """Forget what was traced before."""
-        self.root.after.clear()
-        self.root.programs.clear()
+        for root in self.roots.values():
+            root.after.clear()
+            root.programs.clear()
         self.made = 0
+
+    def _root(self) -> State:
+        """What a trace begins with."""
+        default = get_default()
+        root = self.roots.get(default)
+        if root is None:
+            root = self.roots[default] = State()
+        return root
 
     def _place(self, value: Deferred) -> Any:
         """How a structure names a value: by the call that gives it, or by its turn among the inputs."""
@@ -342,7 +351,7 @@ class Trace:
         """Begin anew, with the calls that are still waited for."""
         waiting = self.waiting()
         self.epoch += 1
-        self.nodes, self.inputs, self.state = [], [], self.root
+        self.nodes, self.inputs, self.state = [], [], self._root()
         self.turns = {}
         self.deciders = {}
         self.storages = {id(s): ref(s) for s in waiting}

@@ -150,16 +150,26 @@ def set_default(dtype: DType) -> None:
     global _default
     if not dtype.is_floating_point:
         raise DTypeError(f"set_default_dtype: only floating-point types are supported as the default type, got {dtype}")
+    if dtype is _default:
+        return
+    for listener in _before:
+        listener()
     _default = dtype
     for listener in _listeners:
         listener()
 
 
+_before: list[Callable[[], None]] = []
 _listeners: list[Callable[[], None]] = []
 
 
+def before_default_change(listener: Callable[[], None]) -> None:
+    """Call `listener` before the default dtype becomes another one: what was called under it is to run under it."""
+    _before.append(listener)
+
+
 def on_default_change(listener: Callable[[], None]) -> None:
-    """Call `listener` whenever the default dtype is set: what was found out about numbers may not hold any more."""
+    """Call `listener` when the default dtype is another one: what was found out about numbers may not hold any more."""
     _listeners.append(listener)
 
 

@@ -109,6 +109,10 @@ class SplitDevice(LazyDevice):
             return home.view(data)
         return ReadOnce(Family(self, home.read(data))) if data.flags.c_contiguous else None
 
+    def leave_default_dtype(self) -> None:
+        """Cut: what waits was called under the default dtype that goes."""
+        self.cut_for("another default dtype")
+
     def make_room(self) -> None:
         """The back end cuts, where it can say why."""
 
