@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from typing import Any, List, Optional, Tuple, Union  # noqa: UP035  (what the programs use)
 
 import pytest
@@ -189,3 +190,14 @@ def test_a_loop_over_a_list_makes_as_many_steps_as_it_has_elements() -> None:
     assert grown([1, 2]) == [1, 2, 1, 2]
     with pytest.raises(IndexError, match="list index out of range"):
         shrunk([1, 2, 3])
+
+
+def test_what_is_pickled_says_how_to_store_it() -> None:
+    @weft.jit.script
+    def doubled(x: Tensor) -> Tensor:
+        return x * 2
+
+    for held in (doubled, weft.jit.script(weft.nn.Sequential(weft.nn.ReLU()))):
+        with pytest.raises(pickle.PicklingError, match=r"weft\.jit\.save\(program, path\)"):
+            pickle.dumps(held)
+        assert copy.deepcopy(held)(weft.ones(1)).shape == (1,)

@@ -5,6 +5,7 @@ Python's functions.
 from __future__ import annotations
 
 import inspect
+import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -70,6 +71,11 @@ class Program:
     outside: list[Any] | None = None  # what it took as constants; None where nobody could compile it again
     forget: Callable[[], object] | None = None  # takes it from where programs that were compiled are found
     whole: tuple[Program, ...] | None = None  # itself and those that it calls
+
+    def __reduce__(self) -> Any:
+        raise pickle.PicklingError(
+            f"the scripted program {self.name!r} cannot be pickled; write it into a file: weft.jit.save(program, path)"
+        )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:
         return self  # copies of Modules and objects run the same programs
