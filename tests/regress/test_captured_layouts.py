@@ -97,3 +97,14 @@ def test_an_argument_that_repeats_elements_is_not_written() -> None:
     assert base.tolist() == [[1, 1, 1]] and fill(base.expand(4, 3)).shape == (4, 3) and base.tolist() == [[3, 3, 3]]
     add(whole[::3])
     assert whole[:, 0].tolist() == [2, 0, 1, 1, 1, 0]
+
+
+def test_pairs_as_complex_numbers_lie_in_the_order_of_their_dims() -> None:
+    def program(x: weft.Tensor) -> list[weft.Tensor]:
+        y = weft.view_as_complex(x).mT
+        return [y * 2, y + y, y.clone()]
+
+    x = weft.arange(16.0).view(4, 2, 2)
+    step = weft.compile(program, backend="interpret")
+    for rows in (4, 3, 2):
+        assert [t.stride() for t in step(x[:rows])] == [t.stride() for t in program(x[:rows])]

@@ -26,7 +26,7 @@ from weft.tensor.meta import MetaPayload
 from weft.tensor.modes import by_itself
 from weft.tensor.tensor import Tensor
 from weft.types import shape_env
-from weft.types.dims import Dim, Expr, evaluate
+from weft.types.dims import Dim, Expr, evaluate, symbol
 from weft.types.shape_env import ShapeEnv
 from weft.types.sym import SymInt
 
@@ -97,12 +97,18 @@ def _examples(g: Geometry, env: ShapeEnv | None) -> tuple[tuple[int, ...], tuple
         values = {name: 3 for d in (*g.dims, *g.strides) if type(d) is Expr for name in d.symbols()}
     else:
         values = {name: max(example, 2) for name, example in env.examples.items()}
-    sizes = [1 if type(d) is Expr and env is not None and env.proves_equal(d, 1) else d for d in g.dims]
-    return tuple([_example(d, values) for d in sizes]), tuple([_example(s, values) for s in g.strides])
+    return tuple([_example(d, values, env) for d in g.dims]), tuple([_example(s, values, env) for s in g.strides])
 
 
-def _example(d: Dim, values: dict[str, int]) -> int:
-    return max(evaluate(d, values), 2) if isinstance(d, Expr) else d
+def _example(d: Dim, values: dict[str, int], env: ShapeEnv | None) -> int:
+    if not isinstance(d, Expr):
+        return d
+    if env is not None and env.proves_equal(d, 1):
+        return 1
+    size = evaluate(d, values)
+    if size == 1 and env is not None and all([env.proves_equal(symbol(n), values[n]) for n in d.symbols()]):
+        return 1  # guards say what its symbols are
+    return max(size, 2)
 
 
 def _descend(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:

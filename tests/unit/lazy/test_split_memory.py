@@ -230,3 +230,31 @@ def test_another_thread_sees_what_was_written_into_older_tensors(rng):
     assert w.tolist() == [5] * 3
     assert {where.rsplit(": ", 1)[1] for where in step.cuts} == {"mul in another thread"}
     assert type(modes).special is None and modes.special is None
+
+
+RANDOM_WRITES = {
+    "bernoulli_": lambda x: x.bernoulli_(0.5),
+    "exponential_": lambda x: x.exponential_(),
+    "normal_": lambda x: x.normal_(),
+    "random_": lambda x: x.random_(0, 9),
+    "uniform_": lambda x: x.uniform_(),
+}
+
+
+@pytest.mark.parametrize("write", RANDOM_WRITES.values(), ids=RANDOM_WRITES)
+def test_random_numbers_are_written_into_memory_that_others_see(write):
+    def program(x, shows):
+        seen = shows(x)
+        write(x)
+        return seen, weft.rand(2)
+
+    for shows in (weft.Tensor.numpy, weft.Tensor.untyped_storage):
+        found, wanted = weft.zeros(6), weft.zeros(6)
+        weft.manual_seed(3)
+        array, after = weft.compile(program, split=True)(found, shows)
+        weft.manual_seed(3)
+        next_numbers = program(wanted, shows)[1]
+        np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-5)
+        assert after.tolist() == next_numbers.tolist()
+        if isinstance(array, np.ndarray):
+            np.testing.assert_array_equal(array, found.numpy())

@@ -25,7 +25,7 @@ from weft.support.errors import Unsupported
 from weft.support.handlers import is_watched
 from weft.tensor.backend import DENSE_RANK, Args
 from weft.tensor.dense import is_dense
-from weft.tensor.modes import Floor, floor, modes
+from weft.tensor.modes import Floor, by_itself, floor, modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import view_of
 
@@ -230,7 +230,8 @@ class Split(Lazy):
         """Into memory that others see, too."""
         self.where.cut_for(f"{op.base}_() into memory that NumPy shares")
         _plain(args, op.base)
-        DENSE.write(op, args)
+        with by_itself():  # what it is made of is not to wait
+            DENSE.write(op, args)
 
     def fits(self, op: Op, args: Args) -> bool:
         """Whether it is a pointwise operator on tensors of one float dtype and shape, and numbers."""
