@@ -11,6 +11,7 @@ import pytest
 
 import weft
 from weft import lazy
+from weft.support.knobs import knobs
 
 MODES: dict[str, Callable[[Any], Any]] = {
     "compile": lambda f: weft.compile(f, backend="interpret"),
@@ -66,3 +67,15 @@ def test_gradients_and_programs() -> None:
     found = (x[x[:, 0] > 0, x[0] > 0] + 1).sum()
     assert "aten::index" not in lazy.metrics.counter_names()
     assert found.item() == 14
+
+
+@pytest.mark.parametrize("backend", ["interpret", "llvm"])
+def test_whether_a_result_is_too_large_is_not_asked_before_its_size_is_found(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(knobs, "backend", backend)
+    for rows, flag in ((2, True), (3, True), (4, False)):
+        x = weft.arange(3.0 * rows).to("lazy").view(rows, 3)
+        found = x.unfold(1, 2, 1)[weft.tensor(flag, device="lazy")]
+        assert found.shape == (int(flag), rows, 2, 2)
+        lazy.mark_step()

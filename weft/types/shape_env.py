@@ -322,7 +322,15 @@ def refuse_overflow(sizes: Sequence[Dim], error: Callable[[], WeftError]) -> Non
     if all(isinstance(d, int) for d in sizes) or not any(_may_be_huge(d) for d in sizes):
         return
     if not any(is_zero(d) for d in sizes):
-        refuse_less(_MOST_ELEMENTS, dims.product(sizes), error)
+        refuse_less(_MOST_ELEMENTS, dims.product(map(_at_most, sizes)), error)
+
+
+def _at_most(d: Dim) -> Dim:
+    """What a size never exceeds that the operator which is asked about has yet to find; others as they are."""
+    if isinstance(d, int) or d.symbol_name is None or is_known(d):
+        return d
+    most = _required().most.get(d.symbol_name)
+    return d if most is None else most
 
 
 _MOST_ELEMENTS = 2**58  # of 16 bytes at most, so that bytes are counted in 62 bits
