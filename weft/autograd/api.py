@@ -18,6 +18,8 @@ Tensors = Any
 
 
 def _tuple(value: Tensors) -> tuple[Any, ...]:
+    if isinstance(value, dict):
+        return tuple(value.values())
     return (value,) if isinstance(value, (Tensor, GradientEdge)) or value is None else tuple(value)
 
 
@@ -26,7 +28,8 @@ def backward(
     tensors: Tensors, grad_tensors: Tensors = None, retain_graph: bool | None = None, create_graph: bool = False,
     grad_variables: Tensors = None, inputs: Tensors = None,
 ) -> None:
-    """Accumulate the gradients of the leaves that `tensors` depend on (of `inputs` only, when given).
+    """Accumulate the gradients of the leaves that `tensors` depend on (of `inputs` only, when given: a dict, as
+    `dict(model.named_parameters())`, stands for its values).
     grad_variables: the older name of grad_tensors."""
     if grad_variables is not None:
         warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning)
@@ -50,11 +53,13 @@ def grad(
     grad_outputs: Tensors = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Any, ...]:
-    """Gradients of `outputs` with respect to `inputs`, returned and not accumulated.
+) -> Any:
+    """Gradients of `outputs` with respect to `inputs`, returned and not accumulated: a tuple, or for a dict of inputs
+    a dict. only_inputs: is ignored, as in PyTorch.
 
     Raises StateError for an input that the outputs do not depend on, unless allow_unused (None is returned)
     or materialize_grads (zeros).
@@ -63,12 +68,19 @@ def grad(
         raise ValueProblem(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
+    if not only_inputs:
+        warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for "
+            "other parts of the graph, please use weft.autograd.backward.", FutureWarning,
+        )  # fmt: skip
     roots, wanted = _tuple(outputs), _tuple(inputs)
     seeds = (None,) * len(roots) if grad_outputs is None else _tuple(grad_outputs)
     if is_grads_batched:
-        return _batched(roots, wanted, seeds, retain_graph, create_graph, bool(allow_unused))
-    found = run_backward(roots, seeds, retain_graph, create_graph, wanted, False)
-    return _complete(found, wanted, bool(allow_unused), materialize_grads, create_graph)
+        gradients = _batched(roots, wanted, seeds, retain_graph, create_graph, bool(allow_unused))
+    else:
+        found = run_backward(roots, seeds, retain_graph, create_graph, wanted, False)
+        gradients = _complete(found, wanted, bool(allow_unused), materialize_grads, create_graph)
+    return dict(zip(inputs, gradients, strict=True)) if isinstance(inputs, dict) else gradients
 
 
 def _complete(

@@ -144,14 +144,14 @@ class LazyConvTranspose3d(_LazyTransposed, ConvTranspose3d):
 class _LazyNorm(LazyModuleMixin):
     def __init__(
         self: Any, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
-        track_running_stats: bool = True, device: Any = None, dtype: Any = None,
+        track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:
         super().__init__(0, eps, momentum, False, False)
         self.affine, self.track_running_stats = affine, track_running_stats
         if affine:
-            self.weight, self.bias = (
-                UninitializedParameter(dtype=dtype, device=device), UninitializedParameter(dtype=dtype, device=device)
-            )
+            self.weight = UninitializedParameter(dtype=dtype, device=device)
+        if affine and bias:
+            self.bias = UninitializedParameter(dtype=dtype, device=device)
         if track_running_stats:
             self.running_mean, self.running_var = (
                 UninitializedBuffer(dtype=dtype, device=device), UninitializedBuffer(dtype=dtype, device=device)
@@ -201,9 +201,9 @@ class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
 class _LazyInstanceNorm(_LazyNorm):
     def __init__(
         self, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True,
-        device: Any = None, dtype: Any = None,
+        device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:
-        super().__init__(eps, momentum, affine, track_running_stats, device, dtype)
+        super().__init__(eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def _channels_at(self: Any, input: Tensor) -> int:
         return 0 if input.ndim == min(self._ranks) else 1

@@ -24,7 +24,9 @@ class IncompatibleKeys(namedtuple("IncompatibleKeys", ("missing_keys", "unexpect
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return super().__repr__() if self.missing_keys or self.unexpected_keys else "<All keys matched successfully>"
+        if self.missing_keys or self.unexpected_keys:
+            return f"_{super().__repr__()}"
+        return "<All keys matched successfully>"
 
     __str__ = __repr__
 
