@@ -28,7 +28,7 @@ class Evaluator:
 
     def validate(self, node: Node, index: int, gradient: Any, metadata: InputMetadata) -> Any:
         """The gradient made to fit the tensor it belongs to (`index` is the edge's number)."""
-        return validate(node.name(), index, gradient, metadata)
+        return validate(node.name(), index, gradient, metadata, node.is_users)
 
     def add(self, a: Any, b: Any) -> Any:
         """The sum of two contributions to one slot."""

@@ -34,6 +34,7 @@ _OF_CALLS = {name for kind in (FunctionCtx, Node) for name in vars(kind) if name
 class FunctionNode(Node):
     """The node of a custom Function's call. Attributes that the user put on the context can be read from it."""
 
+    is_users = True
     runs_on_nothing = True  # backward itself sees missing gradients, as zeros or None
     function: type[Function]
 

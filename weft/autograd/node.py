@@ -128,6 +128,7 @@ class Node:
     metadata_of_inputs: tuple[InputMetadata | None, ...] = ()
     # whether what apply() returns was made by it, or is among the gradients that it was given: nobody else has it
     makes_gradients = False
+    is_users = False  # whether what apply() does is code of the user's
     formula: planned.Formula | None = None  # for all of its edges, if it is an operator's with one result
     inner: Any = None  # a node that runs within its step, and is let go of with it unless it has a turn of its own
 

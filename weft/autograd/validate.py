@@ -15,8 +15,9 @@ from weft.types import shape_env
 from weft.types.dims import Dim
 
 
-def validate(name: str, index: int, gradient: Any, metadata: InputMetadata) -> Any:
-    """The gradient with the metadata's sizes and dtype. Raises StateError naming the node and the gradient's number."""
+def validate(name: str, index: int, gradient: Any, metadata: InputMetadata, is_users: bool = False) -> Any:
+    """The gradient with the metadata's sizes and dtype. is_users: whether code of the user's made it, which says itself
+    what a complex gradient of a real tensor is. Raises StateError naming the node and the gradient's number."""
     if not isinstance(gradient, Tensor):
         raise StateError(
             f"Function {name} returned a {type(gradient).__name__} at index {index}; expected a Tensor or None"
@@ -24,6 +25,8 @@ def validate(name: str, index: int, gradient: Any, metadata: InputMetadata) -> A
     if gradient.dims != metadata.dims:
         gradient = _fit(name, index, gradient, metadata)
     if gradient.dtype is not metadata.dtype:
+        if is_users and not gradient.dtype.is_floating_point:
+            _refuse_other_field(name, index, gradient, metadata)
         gradient = _cast(gradient, metadata)
     return gradient
 
@@ -45,6 +48,14 @@ def _is_sum(small: tuple[Dim, ...], large: tuple[Dim, ...]) -> bool:
 
 def _same(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
     return len(a) == len(b) and all(map(shape_env.same_when_summed, a, b))
+
+
+def _refuse_other_field(name: str, index: int, gradient: Tensor, metadata: InputMetadata) -> None:
+    if gradient.dtype.is_complex is not metadata.dtype.is_complex:
+        raise StateError(
+            f"Function {name} returned an invalid gradient at index {index} - got {gradient.dtype} for an input of "
+            f"{metadata.dtype}. Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex)"
+        )
 
 
 def _cast(gradient: Tensor, metadata: InputMetadata) -> Tensor:

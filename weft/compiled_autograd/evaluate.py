@@ -127,7 +127,7 @@ def _call_backward(node: Node, grads: tuple[Any, ...], needs: tuple[bool, ...]) 
 def _check(node: Node, index: int, grad: Any, dims: tuple[int, ...], dtype: Any) -> Any:
     if type(grad) is Tensor and grad._data.dtype is dtype.numpy and grad._data.shape == dims:
         return grad  # (no other payload has NumPy's dtypes)
-    return validate(node.name(), index, grad, InputMetadata(dims, dtype))
+    return validate(node.name(), index, grad, InputMetadata(dims, dtype), node.is_users)
 
 
 def _accumulate(node: Node, grad: Any, calls_hooks: bool) -> Results:
