@@ -56,3 +56,10 @@ def test_lazy_norms_without_a_bias(kind: Any, shape: tuple[int, ...]) -> None:
 def test_what_was_not_loaded_prints() -> None:
     found = nn.Linear(1, 1).load_state_dict({"weight": weft.ones(1, 1), "x": weft.ones(1)}, strict=False)
     assert repr(found) == str(found) == "_IncompatibleKeys(missing_keys=['bias'], unexpected_keys=['x'])"
+
+
+def test_activations_by_their_older_place() -> None:
+    """`F.tanh` and `F.sigmoid`, as programs of some years write them."""
+    x = weft.tensor([-1.0, 0.5])
+    assert weft.equal(weft.nn.functional.tanh(x), x.tanh())
+    assert weft.equal(weft.nn.functional.sigmoid(x), x.sigmoid())

@@ -19,15 +19,17 @@ from weft.types.tensor_type import TensorType
 LN2, LN10 = math.log(2.0), math.log(10.0)
 
 
-def _unary(name: str, doc: str, vjp: Vjp, reference: Callable[..., Any], real: bool = False, method: str = "") -> Op:
+def _unary(name: str, doc: str, vjp: Vjp, reference: Callable[..., Any], real: bool = False, method: str = "",
+           **fields: Any) -> Op:
     """A function of one float, which is a method of the scalar protocol; integers become floats."""
     body: Callable[[Any, Any], Any] = lambda s, x: getattr(s, method or name)(x)  # noqa: E731
     return pointwise(
         f"aten::{name}(Tensor self) -> Tensor", doc, scalar=body, compute="real_float" if real else "float",
-        vjp=vjp, reference=reference,
+        vjp=vjp, reference=reference, **fields,
     )
 
 
+_ACTIVATION = ("weft", "Tensor", "nn.functional")
 exp = _unary("exp", "e to the power of each element.", {"self": lambda g, result: g * conjugate(result)}, np.exp)
 exp2 = _unary(
     "exp2", "2 to the power of each element.", {"self": lambda g, result: g * conjugate(result) * LN2}, np.exp2
@@ -54,7 +56,9 @@ acos = _unary(
 atan = _unary("atan", "Inverse tangent.", {"self": lambda g, self: g / conjugate(self * self + 1)}, np.arctan)
 sinh = _unary("sinh", "Hyperbolic sine.", {"self": lambda g, self: g * conjugate(aten.cosh(self))}, np.sinh)
 cosh = _unary("cosh", "Hyperbolic cosine.", {"self": lambda g, self: g * conjugate(aten.sinh(self))}, np.cosh)
-tanh = _unary("tanh", "Hyperbolic tangent.", {"self": lambda g, result: g * conjugate(1 - result * result)}, np.tanh)
+tanh = _unary(
+    "tanh", "Hyperbolic tangent.", {"self": lambda g, result: g * conjugate(1 - result * result)}, np.tanh,
+    public=_ACTIVATION)
 asinh = _unary(
     "asinh", "Inverse hyperbolic sine.", {"self": lambda g, self: g * conjugate(aten.rsqrt(self * self + 1))},
     np.arcsinh)
@@ -66,7 +70,7 @@ atanh = _unary(
 )
 sigmoid = _unary(
     "sigmoid", "1 / (1 + exp(-x)).", {"self": lambda g, result: g * conjugate(result * (1 - result))},
-    lambda x: 1 / (1 + np.exp(-x)))
+    lambda x: 1 / (1 + np.exp(-x)), public=_ACTIVATION)
 
 for _op in (asin, acos, atan, asinh, acosh, atanh):
     alias(f"aten::arc{_op.base[1:]}(Tensor self) -> Tensor", _op)
