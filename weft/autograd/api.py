@@ -57,7 +57,7 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> Any:
+) -> tuple[Any, ...]:
     """Gradients of `outputs` with respect to `inputs`, returned and not accumulated: a tuple, or for a dict of inputs
     a dict. only_inputs: is ignored, as in PyTorch.
 
@@ -80,7 +80,9 @@ def grad(
     else:
         found = run_backward(roots, seeds, retain_graph, create_graph, wanted, False)
         gradients = _complete(found, wanted, bool(allow_unused), materialize_grads, create_graph)
-    return dict(zip(inputs, gradients, strict=True)) if isinstance(inputs, dict) else gradients
+    if isinstance(inputs, dict):  # (typed as the tuple that almost everybody asks for)
+        return dict(zip(inputs, gradients, strict=True))  # type: ignore[return-value]
+    return gradients
 
 
 def _complete(
