@@ -40,6 +40,15 @@ def held(x: Tensor, n: int) -> tuple[bool, list[bool], dict[str, bool], tuple[bo
     return not asked["a"], [n > 1, any([n > 1, n > 2])], asked, (n < x.size(0), n)
 
 
+def looked_at(x: Tensor, n: int) -> tuple[int, int, bool, list[bool], bool, int, list[bool]]:
+    asked = [x.size(0) > 3, n != 3, x.size(0) == n, True, False]
+    there, gone = asked.index(True), asked.index(False)
+    rest = asked[:]
+    rest.remove(True)
+    rest.sort()
+    return there, gone, False in asked[:3], sorted(asked), max(asked[:3]), asked[1:3].count(False), rest
+
+
 def printed(x: Tensor, n: int) -> Tensor:
     print(x.size(0) == n, [n > 2])
     return x * note(x.size(0) == n, (n > 2, n))
@@ -49,7 +58,7 @@ def plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, Tensor) else value
 
 
-@pytest.mark.parametrize("function", [counted, compared, held, printed])
+@pytest.mark.parametrize("function", [counted, compared, held, looked_at, printed])
 def test_answers(function: Any, capsys: pytest.CaptureFixture[str]) -> None:
     compiled = weft.compile(weft.jit.script(function))
     for n in (1, 3, 5):

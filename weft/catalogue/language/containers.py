@@ -125,7 +125,7 @@ language(
     "prim::index", "self, item, start=None, stop=None", "Where an element is. Raises ValueError.",
     lambda self, item, start, stop: self.index(item, start or 0, len(self) if stop is None else stop),
     "T[], T, int?, int? -> int", "str, str, int?, int? -> int", effect=ORDERED, observes="raises",
-    native_of_list=lambda s, items, item, start, stop: s.place_of(items, item, start, stop),
+    native_of_list=lambda s, items, item, start, stop: s.place_of(items, item, start, stop), compares=True,
 )
 language(
     "prim::count", "self, item, start=None, stop=None", "How often an element is there.",
@@ -219,13 +219,13 @@ language(
 )
 language(
     "prim::remove", "self, item", "Take the first such element away. Raises ValueError.",
-    lambda self, item: self.remove(item), "T[], T -> None", effect=ORDERED,
+    lambda self, item: self.remove(item), "T[], T -> None", effect=ORDERED, compares=True,
 )
 language("prim::reverse", "self", "Turn the order round.", lambda self: self.reverse(), "T[] -> None", effect=ORDERED)
 language(
     "prim::sort", "self, reverse=False", "Put the elements in order.", lambda self, reverse: self.sort(reverse=reverse),
     "int[], bool -> None", "float[], bool -> None", "str[], bool -> None", "bool[], bool -> None",
-    "List((T, K)), bool -> None", "List(Tensor), bool -> None", effect=ORDERED,
+    "List((T, K)), bool -> None", "List(Tensor), bool -> None", effect=ORDERED, compares=True,
 )
 language(
     "prim::clear", "self", "Take every element away.", lambda self: self.clear(), "T[] -> None", "Dict(K, V) -> None",

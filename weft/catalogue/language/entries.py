@@ -19,6 +19,7 @@ TypeRule = Callable[..., Any]
 SIGNATURES: dict[Op, tuple[Signature, ...]] = {}
 NATIVE: dict[Op, Body] = {}  # those on numbers that have a form in machine code
 NATIVE_OF_LISTS: dict[Op, Body] = {}  # the same of those on a list of numbers
+COMPARES: set[Op] = set()  # those on a list that look at its elements
 OF_ELEMENTS: dict[Op, Body] = {}  # what those on a list are whose elements are known one by one (elements.py)
 
 
@@ -30,7 +31,7 @@ def type_of(seen: Any) -> Type:
 def language(
     name: str, arguments: str, doc: str, kernel: Callable[..., Any], *signatures: str, rule: TypeRule | None = None,
     effect: str = "pure", several: bool = False, observes: str = "", native: Body | None = None,
-    native_of_list: Body | None = None, of_elements: Body | None = None,
+    native_of_list: Body | None = None, of_elements: Body | None = None, compares: bool = False,
 ) -> Op:
     """An entry on Python values. `arguments` are names with defaults; `rule` gives the result's type
     where the signatures do not.
@@ -39,6 +40,7 @@ def language(
     native: what it is in machine code where its operands are numbers: a body over Numbers and the operands (native.py).
     native_of_list: the same where the first operand is a list of numbers. of_elements: what it is of lists whose
     elements are known one by one: a body over Numbers and the operands (what it gives is None where there is no form).
+    compares: whether it looks at the elements of a list, as all those of `of_elements` do; others hand them on.
     """
     parsed = tuple(map(signature, signatures))
     written = ", ".join(f"Object {a}" for a in arguments.split(", ") if a)
@@ -64,6 +66,8 @@ def language(
         NATIVE_OF_LISTS[made] = native_of_list
     if of_elements is not None:
         OF_ELEMENTS[made] = of_elements
+    if compares or of_elements is not None:
+        COMPARES.add(made)
     return made
 
 

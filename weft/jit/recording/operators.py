@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.catalogue.language.entries import NATIVE, OF_ELEMENTS, ORDERED, SIGNATURES
+from weft.catalogue.language.entries import COMPARES, NATIVE, OF_ELEMENTS, ORDERED, SIGNATURES
 from weft.catalogue.language.signatures import Signature, stands_for_any
 from weft.compile.blocks import front_ends as blocks
 from weft.jit.recording.containers import containers
@@ -100,19 +100,22 @@ def _recorded(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda a, b: _compared(op, function, a, b)
     if op is _RANGE:
         return _range_length(function)
-    writes, of_elements = writes_or_shows(op), OF_ELEMENTS.get(op)
+    writes, of_elements, compares = writes_or_shows(op), OF_ELEMENTS.get(op), op in COMPARES
 
     def on_values(*args: Any) -> Any:
         if writes and not (args and type(args[0]) in (list, dict)):
             refuse_in_block(op.name)
         if not any(map(_waits, args)):
             return function(*args)
-        known = args if writes else tuple(map(_answered, args))
-        if of_elements is not None and type(args[0]) in (list, tuple) and any(map(_is_run_time, known)):
+        looks = compares and type(args[0]) in (list, tuple)
+        if looks and type(args[0]) is list and any(type(part) is Asked for part in args[0]):
+            args[0][:] = map(_answered, args[0])
+        known = args if writes and not looks else tuple(map(_answered, args))
+        if looks and of_elements is not None and any(map(_is_run_time, known)):
             found = of_elements(NUMBERS, *known)
             if found is not None:
                 return found
-        if _holds_only(op, args):
+        if not looks and _holds_only(op, args):
             return function(*args)
         if not any(map(_is_run_time, known)):
             return function(*known)
