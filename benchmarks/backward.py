@@ -2,7 +2,7 @@
 
 python -m benchmarks.backward: microseconds of the backward call alone, the best of many. `chain` is 200 operators on
 1,000 elements, given per node that is walked, with a hook on each tensor or with a custom Function for each operator in
-two others; the others are the backward of an eager forward.
+two others; the others are the backward of an eager forward, whole.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any
 import weft
 from benchmarks.peers import machine
 from weft import compiled_autograd as ca
+from weft.cli import recipe
+from weft.cli.gpt import GPT
 
 Loss = Callable[[], weft.Tensor]
 
@@ -90,6 +92,21 @@ def mlp(batch: int, *widths: int) -> Loss:
     return loss
 
 
+def demo(batch: int) -> Loss:
+    """The model of `./dev demo`, and cross entropy."""
+    size = recipe.GPTSize()
+    model = GPT(size)
+    tokens = weft.randint(0, recipe.BYTES, (batch, size.context + 1))
+    x, y = tokens[:, :-1], tokens[:, 1:]
+
+    def loss() -> weft.Tensor:
+        model.zero_grad()
+        out = model(x)
+        return weft.nn.functional.cross_entropy(out.reshape(-1, recipe.BYTES), y.reshape(-1))
+
+    return loss
+
+
 def best(loss: Loss, rounds: int) -> float:
     """Microseconds of the fastest backward call."""
     fastest = float("inf")
@@ -112,6 +129,7 @@ def main() -> None:
         "chain, per node (201)": (chain(), 201), "hooks, per node (201)": (hooked(), 201),
         "Functions, per node (201)": (functions(), 201), "MLP 64-128-10, batch 32": (mlp(32, 64, 128, 10), 1),
         "MLP 64-128-10, batch 512": (mlp(512, 64, 128, 10), 1), "MLP 8 x 256, batch 64": (mlp(64, *[256] * 8, 10), 1),
+        "the demo's GPT, batch 16": (demo(16), 1),
     }
     for name, (loss, nodes) in cases.items():
         eager = best(loss, rounds) / nodes
