@@ -26,6 +26,15 @@ def direct_function(nodes: Sequence[Node], outputs: Sequence[Value]) -> Callable
     return _Direct(nodes).function(outputs)
 
 
+def operand_text(operand: Operand, code: Code, of_value: Callable[[Value], str]) -> str:
+    """An operand in lines of code. of_value: the text of a value of the graph; all else is a constant."""
+    if type(operand) is Value:
+        return of_value(operand)
+    if type(operand) is tuple and any(values_in(operand)):
+        return f"({''.join([operand_text(part, code, of_value) + ', ' for part in operand])})"
+    return code.name(operand)
+
+
 def fitting(gradient: str, dtype: str, dims: str, result: str, otherwise: str) -> list[str]:
     """The lines that take a gradient which is as it should be, and do something else with any other."""
     return [  # (no other payload has NumPy's dtypes)
@@ -64,11 +73,7 @@ class _Direct:
         return "".join([self._operand(o) + ", " for o in operands])
 
     def _operand(self, operand: Operand) -> str:
-        if type(operand) is Value:
-            return self.names[operand]
-        if type(operand) is tuple and any(values_in(operand)):
-            return f"({self._operands(operand)})"
-        return self.code.name(operand)
+        return operand_text(operand, self.code, self.names.__getitem__)
 
     def _add(self, node: Node) -> None:
         plan = plan_of_opaque(node.op)

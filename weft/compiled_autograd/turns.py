@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from weft.autograd.node import RemovableHandle
 from weft.autograd.ownership import nobody_else_has
-from weft.compiled_autograd.direct import fitting
+from weft.compiled_autograd.direct import fitting, operand_text
 from weft.compiled_autograd.evaluate import Undefined
 from weft.compiled_autograd.live_hooks import LiveHooks
 from weft.compiled_autograd.parts import Part, Run, Values, runs_user_code
@@ -182,10 +182,7 @@ class _Lines:
         ]
 
     def _operand(self, operand: Operand) -> str:
-        if type(operand) is tuple and any(values_in(operand)):
-            return f"({''.join([self._operand(part) + ', ' for part in operand])})"
-        name = self.name(operand)
-        return f"v[{name}]" if type(operand) is Value else name
+        return operand_text(operand, self.code, lambda value: f"v[{self.name(value)}]")
 
 
 def _take(values: Values, leaf: Value, gradient: Value) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.anomaly import anomaly
+from weft.autograd.dependencies import nodes_behind
 from weft.autograd.node import Node, OpNode
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import SavedTensor, default_hooks
@@ -242,16 +243,13 @@ class HistoryRecording(Recording):
 
 def _nodes_behind(outputs: Sequence[Tensor]) -> list[OpNode]:
     """The nodes of operators behind some tensors, the earliest first."""
-    found: dict[Any, None] = {}
-    stack: list[Any] = [t._autograd.node for t in outputs if t._autograd is not None and t._autograd.node is not None]
-    while stack:
-        node = stack.pop()
-        if node in found or type(node) is AccumulateGrad:
-            continue
-        if not isinstance(node, OpNode) or node.tensor_hooks or node.pre_hooks or node.post_hooks:
-            raise Unrecordable("its history is more than operators")
-        found[node] = None
-        stack.extend([e[0] for e in node.edges if e is not None])
+    states = [t._autograd for t in outputs if t._autograd is not None]
+    found: list[Any] = [
+        node for node in nodes_behind([s.node for s in states if s.node is not None])
+        if type(node) is not AccumulateGrad
+    ]
+    if any([not isinstance(n, OpNode) or n.tensor_hooks or n.pre_hooks or n.post_hooks for n in found]):
+        raise Unrecordable("its history is more than operators")
     return sorted(found, key=lambda node: node.sequence)
 
 

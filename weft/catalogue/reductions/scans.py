@@ -20,10 +20,22 @@ from weft.types.tensor_type import TensorType
 Array = Any
 
 
-def _scan_type(name: str) -> Callable[..., TensorType]:
-    def rule(self: TensorType, dim: int, dtype: DType | None = None) -> TensorType:
+def _along(name: str) -> Callable[..., TensorType]:
+    """A type rule: like the operand, along a dim that it has."""
+
+    def rule(self: TensorType, dim: int, by: int = 0) -> TensorType:
         if self.dims is not None:
             normalize_dim(name, dim, self.ndim)
+        return self
+
+    return rule
+
+
+def _scan_type(name: str) -> Callable[..., TensorType]:
+    along = _along(name)
+
+    def rule(self: TensorType, dim: int, dtype: DType | None = None) -> TensorType:
+        along(self, dim)
         if dtype is None and self.dtype is not None:
             dtype = self.dtype if self.dtype.is_differentiable else dt.int64
         return self.with_dtype(dtype)
@@ -60,17 +72,6 @@ cumsum = define(
     out=True,
     reference=lambda x, dim, dtype: np.cumsum(x, dim) if x.ndim else x,
 )
-
-
-def _along(name: str) -> Callable[..., TensorType]:
-    """A type rule: like the operand, along a dim that it has."""
-
-    def rule(self: TensorType, dim: int, by: int = 0) -> TensorType:
-        if self.dims is not None:
-            normalize_dim(name, dim, self.ndim)
-        return self
-
-    return rule
 
 
 def _cumprod_gradient(g: Any, self: Any, dim: int) -> Any:
@@ -138,9 +139,7 @@ shift = define(
 def _linear_scan_type(coefficient: TensorType, value: TensorType, dim: int, reverse: bool) -> TensorType:
     if coefficient.is_complete and value.is_complete and not same_dims(coefficient.shape, value.shape):
         raise ShapeError(f"_linear_scan: sizes {coefficient} and {value} differ")
-    if value.dims is not None:
-        normalize_dim("_linear_scan", dim, value.ndim)
-    return value
+    return _along("_linear_scan")(value, dim)
 
 
 def _linear_scan(coefficient: Array, value: Array, dim: int, reverse: bool) -> Array:
