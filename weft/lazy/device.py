@@ -162,7 +162,7 @@ class LazyDevice:
         places = {position(value): value for value in wanted}
         order = sorted(places)
         wanted = [places[place] for place in order]
-        key = (*order, *[_place_of(size) for size in sizes])
+        key = (*order, *[place_of(size) for size in sizes])
         plan: Plan | None = trace.state.programs.get(key)
         if plan is None:
             if self.plans.is_full:
@@ -252,7 +252,7 @@ def position(value: Deferred) -> int:
     return value.node.position << INDEX_BITS | value.index
 
 
-def _place_of(size: UnbackedSize) -> tuple[int, int]:
+def place_of(size: UnbackedSize) -> tuple[int, int]:
     """What has a size: a call's result, unless that was computed without success."""
     return (-1 if size.value.node is None else position(size.value)), size.axis
 

@@ -127,11 +127,16 @@ class Plan:
     """What is wanted of a trace in a certain state, but for sizes and numbers, and the programs that give it.
 
     inputs: the values of the trace that its calls read, by turn; wanted: the results; failing: entries of the trace
-    whose calls may refuse their values, and run whoever wants their results.
+    whose calls may refuse their values, and run whoever wants their results; found: the sizes that are wanted, those of
+    the results if nobody says more.
     """
 
-    def __init__(self, trace: Trace, wanted: Sequence[Deferred], failing: Collection[int] = ()) -> None:
-        plain, found = Opened(trace), unbacked_in(wanted)
+    def __init__(
+        self, trace: Trace, wanted: Sequence[Deferred], failing: Collection[int] = (),
+        found: Sequence[UnbackedSize] | None = None,
+    ) -> None:
+        plain = Opened(trace)
+        found = unbacked_in(wanted) if found is None else found
         wanted = [plain.value(v) for v in wanted]
         also = [
             Deferred(trace, node.types[0], node) for node, (entry, _) in zip(plain.nodes, plain.sources, strict=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import weft.lazy.config as config
 from weft.functionalizer.memory_format import order_like
-from weft.functionalizer.views import refuse_repeated, show
+from weft.functionalizer.views import refuse_repeated
 from weft.layers.backends import backend_of
 from weft.layers.dense import DENSE, check_writeable
 from weft.layers.walk import inplace_untransformed, walk_untransformed
@@ -190,14 +190,16 @@ class Split(Lazy):
             payload = home.view(source._data)
         else:
             payload = source._data
-        shown = show(op, payload, rest)
-        if shown.results is None:
+        results = self._shown(op, payload, rest)
+        if not payload.waits:  # a size was asked for
+            return self._view(op, args)
+        if results is None:
             (value,) = self.where.trace.record(op, (payload.read(), *rest))
             return self.where.fresh(value)
         family, storage, note = payload.storage, source.storage(), self.where.note
         made = [
             note(view_of(source, storage, SplitPayload(family, path, kind, g), op, rest, i))
-            for i, (path, kind, g) in enumerate(shown.results)
+            for i, (path, kind, g) in enumerate(results)
         ]
         return tuple(made) if op.schema.gives_several else made[0]
 
@@ -211,6 +213,8 @@ class Split(Lazy):
             return
         if type(target._data) is SplitPayload and not target._data.waits:
             _plain(target, op.base)
+        elif not is_dense(target) and target._data.path and target._data.env is not None:
+            self._settle((target,), "a part of what is as large as values say")  # where it lies is asked for
         storage = target.storage()
         if is_dense(target):
             check_writeable(target._data)

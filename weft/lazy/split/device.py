@@ -5,6 +5,7 @@ happens at a cut. Programs run at once: whoever cuts needs what they give.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 from weakref import ref
@@ -14,12 +15,12 @@ import numpy as np
 import weft.lazy.metrics as metrics
 from weft.functionalizer.storage import Order
 from weft.lazy.backend import Lazy
-from weft.lazy.device import LazyDevice, cause_of, position
+from weft.lazy.device import LazyDevice, cause_of, place_of, position
 from weft.lazy.payload import LazyPayload
 from weft.lazy.programs import Plan, Specialized
 from weft.lazy.recorded import Recorded
 from weft.lazy.rules import Rules
-from weft.lazy.split.failures import Repeated, Written
+from weft.lazy.split.failures import Repeated, Written, fail
 from weft.lazy.split.memory import Home, is_lent, order_in
 from weft.lazy.split.payload import Family, ReadOnce, SplitPayload
 from weft.lazy.values import Array, Cell, Deferred, Node, computed
@@ -31,6 +32,7 @@ from weft.support.knobs import knobs
 from weft.tensor.dense import is_dense
 from weft.tensor.modes import by_itself
 from weft.tensor.tensor import Tensor
+from weft.types.unbacked import UnbackedSize, alive, unknown_in
 
 LONGEST = 1 << 14  # calls that may wait; then the function is cut
 
@@ -49,21 +51,28 @@ class Cuts:
 
 
 class ProgramRun:
-    """A program with what it is run on. nodes: the calls that it was made of; places: of the values wanted of it."""
+    """A program with what it is run on. nodes: the calls that it was made of; places: of the values wanted of it, and
+    of those whose sizes are.
+    """
 
     def __init__(
-        self, program: Specialized, arrays: list[Array], numbers: list[Any], wanted: list[Deferred], nodes: list[Node]
+        self, program: Specialized, arrays: list[Array], numbers: list[Any], wanted: list[Deferred],
+        sizes: Sequence[UnbackedSize], nodes: list[Node],
     ) -> None:
         self.program, self.arrays, self.numbers, self.wanted, self.nodes = program, arrays, numbers, wanted, nodes
-        self.places = {id(value): position(value) for value in wanted}
+        self.sizes = sizes
+        self.places = {id(value): position(value) for value in (*wanted, *[size.value for size in sizes])}
         for value in wanted:
             value.cell, value.node = Cell(), None
 
     def run(self) -> None:
         """Compute what is wanted. Raises what the program raises."""
-        for value, result in zip(self.wanted, self.program.run(self.arrays, self.numbers), strict=True):
+        results = self.program.run(self.arrays, self.numbers)
+        for value, result in zip(self.wanted, results, strict=False):  # (sizes are behind them)
             assert value.cell is not None
             value.cell.array = result
+        for size, number in zip(self.sizes, results[len(self.wanted) :], strict=True):
+            size.settle(int(number))
 
 
 class SplitDevice(LazyDevice):
@@ -71,7 +80,6 @@ class SplitDevice(LazyDevice):
 
     def __init__(self, cuts: Cuts, native: str | None = None) -> None:
         super().__init__("cpu")
-        self.trace.finds_sizes = False
         self.native = native  # what programs are compiled by; None: as the knob says
         self.cuts = cuts
         self.rules = Rules(self, Lazy)
@@ -80,6 +88,7 @@ class SplitDevice(LazyDevice):
         self.made: list[ref[Tensor]] = []
         self.failing: list[int] = []  # calls that may refuse their values
         self.writes: dict[int, list[Written]] = {}  # by the identity of the family
+        self.reads_older = False  # whether calls may read memory as values that were found before the last cut
 
     # ---- tensors
     def fresh(self, value: Deferred, order: Order | None = None) -> Tensor:
@@ -160,6 +169,16 @@ class SplitDevice(LazyDevice):
             metrics.synced(self.cuts.note(what), len(self.trace.storages))
             self.cut()
 
+    def compute(self, values: Sequence[Deferred], what: str) -> None:
+        """Cut the trace, since sizes of these values are asked for."""
+        if any([value.cell is None for value in values]):
+            self.cut_for(what)
+            self.reads_older = True  # a call that asked is traced all the same
+
+    def bytes_of(self, value: Deferred, what: str) -> Array:
+        """The bytes of a value behind a cut. Raises what its computation raised."""
+        return value.read()
+
     def cut(self, count: bool = True) -> None:
         """Compute everything that somebody holds; all tensors are plain ones then. Raises what a program raised."""
         with self.trace.lock, by_itself():
@@ -168,6 +187,7 @@ class SplitDevice(LazyDevice):
                 problem = self._settle() or problem
             finally:
                 self.homes, self.families, self.made, self.failing, self.writes = {}, [], [], [], {}
+                self.reads_older = False
         if problem is not None:
             raise problem
 
@@ -181,12 +201,13 @@ class SplitDevice(LazyDevice):
         waiting: list[Any] = self.trace.waiting()
         wanted = list({id(s.value): s.value for s in waiting}.values())
         waiting.clear()
-        if not wanted and not self.failing:
+        sizes = self._sizes_found() if alive[0] else []
+        if not wanted and not self.failing and not sizes:
             self.trace.restart()
             return None
         try:
             with nullcontext() if self.native is None else knobs(backend=self.native):
-                run = self._prepared(wanted, homes)
+                run = self._prepared(wanted, sizes, homes)
                 try:
                     run.run()
                 except BaseException as error:
@@ -196,25 +217,33 @@ class SplitDevice(LazyDevice):
                 family = found()
                 if family is not None:
                     family.error = error
+            for size in sizes:
+                fail(size, error)
             raise
         return None
 
-    def _prepared(self, wanted: list[Deferred], homes: list[Home]) -> ProgramRun:
+    def _sizes_found(self) -> list[UnbackedSize]:
+        """The sizes that calls find: whoever goes by one may ask for it when memory is no longer as it was."""
+        shapes = [kind.shape for node in self.trace.nodes for kind in node.types if kind.is_symbolic]
+        return list(unknown_in(tuple(shapes)))
+
+    def _prepared(self, wanted: list[Deferred], sizes: list[UnbackedSize], homes: list[Home]) -> ProgramRun:
         trace = self.trace
         for value in wanted:
             trace.bring(value)
         wanted.sort(key=position)
-        key = (tuple(map(position, wanted)), tuple(self.failing))
+        key = (tuple(map(position, wanted)), tuple(self.failing), tuple(map(place_of, sizes)))
         plan: Plan | None = trace.state.programs.get(key)
         if plan is None:
             if self.plans.is_full:
                 self.forget()
-            plan = trace.state.programs[key] = self.plans.shared(Plan(trace, wanted, self.failing))
-        numbers = [d for turn in plan.inputs for d in trace.inputs[turn].dims] + plan.numbers(trace)
+            plan = trace.state.programs[key] = self.plans.shared(Plan(trace, wanted, self.failing, sizes))
+        numbers: list[Any] = [d for turn in plan.inputs for d in trace.inputs[turn].dims]
+        numbers += plan.numbers(trace)
         arrays = [trace.inputs[turn].read() for turn in plan.inputs]
         writes = self._overwritten(plan, wanted, homes)
         program = plan.program(numbers, writes, lambda: cause_of(f"a step of {len(plan.calls)} calls"))
-        run = ProgramRun(program, arrays, numbers, wanted, trace.nodes)
+        run = ProgramRun(program, arrays, numbers, wanted, sizes, trace.nodes)
         trace.restart()
         return run
 
@@ -231,9 +260,17 @@ class SplitDevice(LazyDevice):
         found = []
         for i, value in enumerate(wanted):
             turn = inputs.pop(id(value), None)
-            if turn in plan.inputs and self.trace.inputs[turn].type_ is value.type_:
+            if turn in plan.inputs and self.trace.inputs[turn].type_ is value.type_ and self._is_read_once(turn):
                 found.append((i, plan.inputs.index(turn)))
         return tuple(found)
+
+    def _is_read_once(self, turn: int) -> bool:
+        """Whether no other input lies in the memory of this one."""
+        inputs = self.trace.inputs
+        root = root_of(inputs[turn].read())
+        return not self.reads_older or all([
+            i == turn or root_of(value.read()) is not root for i, value in enumerate(inputs)
+        ])
 
     def _recover(self, run: ProgramRun, homes: list[Home], error: BaseException) -> BaseException:
         """Have every family show what it showed before the call that failed. The error, as eager mode has it."""
@@ -253,6 +290,8 @@ class SplitDevice(LazyDevice):
                     family.error = error
                 else:
                     family.value = computed(self.trace, np.array(found, order="C"))
+        for size in run.sizes:
+            before.settle(size, error)
         return before.error if isinstance(before.error, WeftError) else error
 
     def _settle(self) -> BaseException | None:

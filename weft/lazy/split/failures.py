@@ -8,9 +8,11 @@ from typing import Any
 import weft.ops.compute as compute
 from weft.lazy.recorded import Opened
 from weft.lazy.trace import INDEX_BITS, Trace
-from weft.lazy.values import Array, Deferred, Node
+from weft.lazy.values import Array, Cell, Deferred, Node, SizeOf
 from weft.support.errors import WeftError
 from weft.support.locations import located
+from weft.types.dims import evaluate
+from weft.types.unbacked import UnbackedSize
 
 Place = int | Deferred  # of a value: in the trace, or with bytes of its own
 Written = tuple[int, Place]  # how many calls there were when a family was given a value, and the value
@@ -42,6 +44,8 @@ class Repeated:
     def _argument(self, a: Any) -> Any:
         if type(a) is tuple:
             return tuple([self._argument(v) for v in a])
+        if type(a) is SizeOf:
+            return evaluate(a.expr, {name: self._bytes(value).shape[axis] for name, value, axis in a.sources})
         return self._bytes(a) if type(a) is Deferred else a
 
     def _bytes(self, value: Deferred) -> Any:
@@ -58,6 +62,15 @@ class Repeated:
         call, index = self._plain.place(place >> INDEX_BITS, place & (1 << INDEX_BITS) - 1)
         return self.results[call][index] if call < len(self.results) else None
 
+    def settle(self, size: UnbackedSize, error: BaseException) -> None:
+        """The number of a size; whoever asks for it meets the error if its call was not reached."""
+        value: Deferred = size.value
+        found = self.value(self._places[id(value)])
+        if found is not None:
+            size.settle(found.shape[size.axis])
+        else:
+            fail(size, self.error or error)
+
     def latest(self, written: Sequence[Written]) -> Array | None:
         """What was written last before the call that failed."""
         for calls, place in reversed(written):
@@ -66,6 +79,13 @@ class Repeated:
                 if found is not None:
                     return found
         return None
+
+
+def fail(size: UnbackedSize, error: BaseException) -> None:
+    """Let whoever asks for a size meet an error."""
+    if not size.is_known:
+        size.value.cell, size.value.node = Cell(), None
+        size.value.cell.error = error
 
 
 def _told(error: Exception, text: str) -> Exception:
