@@ -186,3 +186,17 @@ def test_sizes_leave_nothing_behind() -> None:
         assert len(split(weft.arange(float(5 + i % 4)))) == 2 + i % 4
         counts.append((alive[0], len(KNOWN)))
     assert counts[-1] <= counts[5]
+
+
+def test_a_slice_up_to_more_than_there_is() -> None:
+    """Its size is a number, though its end is none."""
+
+    def step(x: Any, y: Any) -> Any:
+        y.set_(x)
+        end = weft.cat([y, x[x < 1]]).shape[0]
+        return x[:end] + 1, x[:end], y[1 : end + 1]
+
+    split = weft.compile(step, split=True)
+    for count in (5, 7):
+        for a, b in zip(*[f(weft.arange(float(count)), weft.zeros(2)) for f in (step, split)], strict=True):
+            assert a.tolist() == b.tolist()

@@ -28,6 +28,7 @@ from weft.tensor.dense import is_dense
 from weft.tensor.modes import Floor, by_itself, floor, modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import view_of
+from weft.types.unbacked import numbers_in
 
 _NUMBERS = frozenset((int, float, bool))
 
@@ -147,7 +148,7 @@ class Split(Lazy):
         """The operator on the bytes of its operands, now."""
         self.where.cut_for(f"{op.base} {why}".rstrip())
         _plain(args, op.base)
-        return DENSE.run(op, args)
+        return DENSE.run(op, numbers_in(args))
 
     # ---- recorded rules
     def _is_plain(self) -> bool:
@@ -186,7 +187,7 @@ class Split(Lazy):
         if is_dense(source):
             home = self.where.home_of(source)
             if home.is_lent or (order_in(source._data, home.root) is None and not home.is_written):
-                return DENSE.run(op, args)
+                return DENSE.run(op, numbers_in(args))
             payload = home.view(source._data)
         else:
             payload = source._data

@@ -17,6 +17,7 @@ from weft.runtime.address import address_of
 from weft.runtime.storage import Storage, root_of
 from weft.tensor.dense import DensePayload
 from weft.tensor.tensor import Tensor
+from weft.types.unbacked import numbers_in
 
 if TYPE_CHECKING:
     from weft.lazy.split.device import SplitDevice
@@ -141,7 +142,7 @@ class SplitPayload(LazyPayload):
         """The array that the tensor shows, over memory that it shares with its aliases."""
         data = self.storage.bring(what)
         for op, args, index in self.path:
-            found = compute.view(op, data, args)
+            found = compute.view(op, data, numbers_in(args))
             assert found is not None, "what was a view is one of the bytes too"
             data = found[index] if isinstance(found, (tuple, list)) else found
         return data
