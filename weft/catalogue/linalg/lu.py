@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.linalg.singular import check_matrix, smaller
-from weft.catalogue.linalg.square import LinAlgError, _adjoint, _check_square, _cholesky_back, _cholesky_type
+from weft.catalogue.linalg.square import (
+    LinAlgError,
+    _adjoint,
+    _as_vectors,
+    _check_square,
+    _cholesky_back,
+    _cholesky_type,
+    _is_vector,
+)
 from weft.catalogue.samples import D, F, case, draw
 from weft.ops.layout import column_major
 from weft.ops.op import NOT_DIFFERENTIABLE, define
@@ -93,6 +101,7 @@ define(
     "and the first zero of U's diagonal (0: none).",
     type=_factor_type,
     kernel=_factor,
+    lies=lambda A, *rest: (column_major(A.ndim), None, None),
     vjp={"A": _factor_back},
     effect="raises",
     public=("linalg",),
@@ -187,7 +196,8 @@ def _lu_solve(LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> Any:
     P = _permutation(pivots, LU.dims[-1], LU.dtype)
     if adjoint:
         half = aten.linalg_solve_triangular(_adjoint(LU), B, upper=False)
-        return aten.matmul(P, aten.linalg_solve_triangular(_adjoint(LU), half, upper=True, unitriangular=True))
+        whole = aten.linalg_solve_triangular(_adjoint(LU), half, upper=True, unitriangular=True)
+        return aten.mT(aten.matmul(aten.mT(whole), aten.mT(P)))  # column by column, as all solutions lie
     half = aten.linalg_solve_triangular(LU, aten.matmul(_adjoint(P), B), upper=False, unitriangular=True)
     return aten.linalg_solve_triangular(LU, half, upper=True)
 
@@ -200,15 +210,11 @@ define("aten::linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=T
 # ---- attempts that report
 def _solve_ex(A: Any, B: Any, left: bool) -> tuple[Any, Any]:
     LU, pivots, info = aten.linalg_lu_factor_ex(A)
-    is_vector = (
-        B.ndim == 1
-        or (B.ndim == A.ndim - 1 and all(shape_env.equal(a, b) for a, b in zip(A.dims[:-1], B.dims, strict=True)))
-    )
-    if not is_vector:
+    if not _is_vector(A, B):
         return _lu_solve(LU, pivots, B, left, False), info
     if not left:
         raise ShapeError("linalg.solve: Vector broadcasting of the left hand side is not supported for left=False")
-    return aten.squeeze(_lu_solve(LU, pivots, aten.unsqueeze(B, -1), True, False), -1), info
+    return _as_vectors(_lu_solve(LU, pivots, aten.unsqueeze(B, -1), True, False)), info
 
 
 def _inv_ex(A: Any) -> tuple[Any, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.linalg.square import _adjoint, _attempt
+from weft.ops.layout import column_major
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.support.errors import DTypeError, ShapeError
@@ -111,6 +112,7 @@ define(
     "singular values.",
     type=_svd_type,
     kernel=_svd,
+    lies=lambda A, full_matrices: (column_major(A.ndim), None, column_major(A.ndim)),
     vjp={"A": _svd_back},
     public=("linalg",),
     out=True,

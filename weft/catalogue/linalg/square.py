@@ -175,12 +175,18 @@ def _is_vector(A: Any, B: Any) -> bool:
     )
 
 
+def _as_vectors(X: Any) -> Any:
+    """Solutions of one column each as a batch of vectors, which lies as one matrix does, column by column."""
+    vectors = aten.squeeze(X, -1)
+    return vectors if vectors.ndim < 2 else aten.mT(aten._contiguous_copy(aten.mT(vectors)))
+
+
 def _solve_any(A: Any, B: Any, left: bool) -> Any:
     _check_square("solve", tensor_type(A.dtype, tuple(A.dims)))
     if _is_vector(A, B):
         if not left:
             raise ShapeError("linalg.solve: Vector broadcasting of the left hand side is not supported for left=False")
-        return aten.squeeze(aten._linalg_solve(A, aten.unsqueeze(B, -1)), -1)
+        return _as_vectors(aten._linalg_solve(A, aten.unsqueeze(B, -1)))
     if B.ndim < 2:
         raise ShapeError(f"linalg.solve: B must have at least 1 dimension, got {dims_text(B.dims)}")
     if left:
