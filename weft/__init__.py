@@ -150,7 +150,7 @@ _LAZY_NAMES = {
     "finfo": ("weft.types.limits", "finfo"), "iinfo": ("weft.types.limits", "iinfo"),
 }
 _FUNCTIONS: dict[str, Any] = {**_FACTORIES, "as_strided": _inplace_views.as_strided,
-    "as_strided_scatter": _inplace_views.as_strided_scatter}
+    "as_strided_scatter": _inplace_views.as_strided_scatter, "resize_as_": _inplace_views.resize_as_}
 
 
 def __getattr__(name: str) -> Any:

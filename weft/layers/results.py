@@ -24,9 +24,9 @@ def result_class(op: Op) -> type[tuple[Any, ...]] | None:
 
 
 def named(op: Op, results: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The results, with their names if the schema gives any."""
+    """The results, with their names if the schema gives any. (Flags may ask for more than have names: Op.more.)"""
     made = result_class(op)
-    return results if made is None else made(*results)
+    return results if made is None or (op.more and len(results) > len(op.schema.returns)) else made(*results)
 
 
 def _text(self: Any) -> str:

@@ -78,20 +78,35 @@ def _count(A: Array) -> int:
 
 
 def _factor_back(gs: Sequence[Any], result0: Any, result1: Any) -> Any:
-    """P L^-H (tril(L^H gL, -1) + triu(gU U^H)) U^-H, for square matrices."""
+    """With A = P [L; L'] [U, U'], L and U square, and gradients of the same parts: of the square part of A, for tall
+    matrices P (gL + L^-H (triu(gU U^H) - triu(L^H gL))) U^-H where L^H gL has all rows, for others
+    P L^-H (gU + (tril(L^H gL, -1) - tril(gU U^H, -1)) U^-H) where gU U^H has all columns; the rows below are gL' U^-H,
+    the columns beside are L^-H gU'."""
     m, n = result0.dims[-2], result0.dims[-1]
-    if not shape_env.equal(m, n):
-        raise Unsupported(f"linalg.lu: gradients are offered for square matrices, not for {m} by {n} ones")
-    upper = aten.triu(result0)
-    lower = aten.tril(result0, -1)
-    whole = lower + aten.diag_embed(aten.ones_like(aten.diagonal(result0, 0, -2, -1)))
-    inner = (
-        aten.tril(aten.matmul(_adjoint(whole), aten.tril(gs[0], -1)), -1)
-        + aten.triu(aten.matmul(aten.triu(gs[0]), _adjoint(upper)))
-    )
-    left = aten.linalg_solve_triangular(_adjoint(whole), inner, upper=True, unitriangular=True)
-    both = aten.linalg_solve_triangular(_adjoint(upper), left, upper=False, left=False)
+    k = smaller(m, n)
+    lower, upper = _triangles(result0, k)
+    g_lower, g_upper = aten.tril(aten.narrow(gs[0], -1, 0, k), -1), aten.triu(aten.narrow(gs[0], -2, 0, k))
+    by_rows, by_columns = aten.matmul(_adjoint(lower), g_lower), aten.matmul(g_upper, _adjoint(upper))
+    L, U = _adjoint(aten.narrow(lower, -2, 0, k)), _adjoint(aten.narrow(upper, -1, 0, k))
+    if shape_env.less(n, m):
+        inner = aten.linalg_solve_triangular(L, aten.triu(by_columns - by_rows), upper=True, unitriangular=True)
+        both = aten.linalg_solve_triangular(U, g_lower + _below(inner, m - k), upper=False, left=False)
+    else:
+        inner = aten.linalg_solve_triangular(U, aten.tril(by_rows - by_columns, -1), upper=False, left=False)
+        beside = aten.mT(_below(aten.mT(inner), n - k))
+        both = aten.linalg_solve_triangular(L, g_upper + beside, upper=True, unitriangular=True)
     return aten.matmul(_permutation(result1, m, both.dtype), both)
+
+
+def _triangles(LU: Any, k: Any) -> tuple[Any, Any]:
+    """L [..., m, k] with ones on its diagonal, and U [..., k, n]."""
+    lower = aten.tril(aten.narrow(LU, -1, 0, k), -1)
+    return lower + aten.eye(LU.dims[-2], k, dtype=LU.dtype), aten.triu(aten.narrow(LU, -2, 0, k))
+
+
+def _below(x: Any, rows: Any) -> Any:
+    """x and so many rows of zeros."""
+    return aten.constant_pad_nd(x, (0, 0, 0, rows))
 
 
 define(
@@ -157,16 +172,15 @@ def _unpacked(LU: Any, pivots: Any) -> tuple[Any, Any, Any]:
     m, n = LU.dims[-2], LU.dims[-1]
     k = smaller(m, n)
     _check_pivots("lu_unpack", LU, pivots, k)
-    lower = aten.tril(aten.narrow(LU, -1, 0, k), -1)
-    return (
-        _permutation(pivots, m, LU.dtype), lower + aten.eye(m, k, dtype=LU.dtype), aten.triu(aten.narrow(LU, -2, 0, k))
-    )
+    return (_permutation(pivots, m, LU.dtype), *_triangles(LU, k))
 
 
 define(
     "aten::linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)",
-    "Both triangles of an LU factorization in one matrix, and the row that each row was exchanged with (from 1).",
-    decompose=lambda A, pivot: aten.linalg_lu_factor_ex(A, pivot=pivot)[:2], public=("linalg",), out=True,
+    "Both triangles of an LU factorization in one matrix, and the row that each row was exchanged with (from 1). "
+    "Raises LinAlgError where U has a zero on its diagonal.",
+    decompose=lambda A, pivot: aten.linalg_lu_factor_ex(A, pivot=pivot, check_errors=True)[:2], public=("linalg",),
+    out=True,
     samples=draw(case(F(3, 3))),
 )
 define(
@@ -286,8 +300,15 @@ define(
     public=("linalg",),
     out=True,
 )
-define("aten::lu(Tensor self, bool pivot=True) -> (Tensor LU, Tensor pivots)", "linalg.lu_factor, by its older name.",
-       decompose=lambda self, pivot: aten.linalg_lu_factor_ex(self, pivot=pivot)[:2], samples=draw(case(F(3, 3))))
+define(
+    "aten::lu(Tensor self, bool pivot=True, bool get_infos=False) -> (Tensor LU, Tensor pivots)",
+    "linalg.lu_factor, by its older name; with get_infos linalg.lu_factor_ex.",
+    decompose=lambda self, pivot, get_infos: (
+        aten.linalg_lu_factor_ex(self, pivot=pivot) if get_infos else aten.linalg_lu_factor(self, pivot=pivot)
+    ),
+    more=("get_infos",),
+    samples=draw(case(F(3, 3))),
+)
 define(
     "aten::lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor",
     "linalg.lu_solve, by its older name: the X with A X = self.",
