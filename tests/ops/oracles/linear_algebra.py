@@ -186,7 +186,7 @@ def lu_parts(a: Array, pivot: bool) -> tuple[Array, ...]:
     return each(lambda m: unpacked(*lu_factor(m, pivot)), a)
 
 
-given("linalg_lu_factor lu", lambda a, pivot: each(lambda m: lu_factor(m, pivot), a))
+given("linalg_lu_factor lu", lambda a, pivot, *_: each(lambda m: lu_factor(m, pivot), a))
 given("linalg_lu_factor_ex", lambda a, pivot, *_: (*each(lambda m: lu_factor(m, pivot), a), zeros_for(a)))
 given("linalg_lu", lu_parts)
 given("lu_unpack", lu_unpack, drawn(((factors(3, 3), exchanges(3)), {}), ((factors(2, 4, 3), exchanges(2, 3)), {})))

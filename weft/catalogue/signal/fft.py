@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -191,7 +192,7 @@ def _define_fft(name: str, words: str, inverse: bool) -> None:
         if not places:
             _check(None, norm)
             return aten.to(self, _float(self.dtype).to_complex())  # type: ignore[union-attr]
-        for at, length in places:  # the last is the innermost then
+        for at, length in sorted(places, key=itemgetter(0)):  # the last is the innermost then
             self = getattr(aten, name)(self, length, at, norm)
         return self
 

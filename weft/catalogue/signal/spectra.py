@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -23,18 +24,22 @@ _SWAPPED = {None: "forward", "backward": "forward", "forward": "backward", "orth
 
 
 def _rfft_over(self: Any, s: Sequence[Dim] | None, dim: Sequence[int] | None, norm: str | None) -> Any:
-    """The last dim as a real signal, then the others."""
-    *rest, (at, length) = _some("rfftn", self, s, dim)
-    out = aten.fft_rfft(self, length, at, norm)
+    """The last dim as a real signal, then the others; it stays the innermost, and they lie next to it."""
+    *rest, (last, size) = _some("rfftn", self, s, dim)
+    out = aten.fft_rfft(self, size, last, norm)
     for at, length in reversed(rest):
         out = aten.fft_fft(out, length, at, norm)
-    return aten._contiguous_copy(out) if rest else out  # (the dim that was transformed first is the innermost)
+    if not rest:
+        return out
+    others = sorted(at for at, _ in rest)
+    order = [*(i for i in range(self.ndim) if i != last and i not in others), *others, last]
+    return aten.permute(aten._contiguous_copy(aten.permute(out, order)), [order.index(i) for i in range(self.ndim)])
 
 
 def _irfft_over(self: Any, s: Sequence[Dim] | None, dim: Sequence[int] | None, norm: str | None) -> Any:
     """All dims but the last, then that to a real signal."""
     *rest, (last, size) = _some("irfftn", self, s, dim)
-    for at, length in rest:
+    for at, length in sorted(rest, key=itemgetter(0)):
         self = aten.fft_ifft(self, length, at, norm)
     return aten.fft_irfft(self, size, last, norm)
 
