@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from conformance_reasons import REASONS
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs" / "conformance.md"
-MODES = ("eager", "compiled", "meta", "functionalized", "errors")
+MODES = ("eager", "lazy", "compiled", "meta", "functionalized", "errors")
 CHECKS = ("fwd", "grad", "gradgrad", "inplace", "inplace_grad", "method", "out", "noncontig", "alias", "strides")
 LISTS = ("first_ops", "next_ops")
 SWEEP = "float64,int64,int32,bool,bfloat16,float16,complex64,complex128"
@@ -49,9 +50,9 @@ def main(arguments: list[str]) -> int:
         run = measure(harness, options, mode, dtype)
         if run is None:
             continue
-        for figure in run["figures"]:
-            print(figure, flush=True)
-        figures += run["figures"]
+        found = [f"{figure}; {run['measured']}" if "measured" in run else figure for figure in run["figures"]]
+        print("\n".join(found), flush=True)
+        figures += found
         records += run["records"]
     if not records:
         return 1
@@ -153,8 +154,15 @@ def measure(harness: Path, options: argparse.Namespace, mode: str, dtype: str) -
                     file=sys.stderr,
                 )
                 return None
+            kept.write_text(json.dumps({**json.loads(kept.read_text()), "measured": now_and_here()}))
         record: dict[str, Any] = json.loads(kept.read_text())
         return record
+
+
+def now_and_here() -> str:
+    """The day and the commit, for the record."""
+    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
+    return f"{datetime.now(timezone.utc):%Y-%m-%d}, commit {done.stdout.strip() or 'unknown'}"
 
 
 def samples(options: argparse.Namespace, mode: str) -> int:
@@ -169,7 +177,8 @@ def page(records: list[Record], figures: list[str], lists: dict[str, set[str]], 
     """The text of docs/conformance.md: a section for each list of operators, one for all others,
     and why some differ."""
     whole = [
-        "## The whole database", "", "What the harness itself prints:", "", *(f"    {figure}" for figure in figures), ""
+        "## The whole database", "", "What the harness itself prints, and when and of which commit:", "",
+        *(f"    {figure}" for figure in figures), "",
     ]
     head = [
         "# Conformance to PyTorch's operator database", "",

@@ -8,20 +8,19 @@ REASONS: tuple[tuple[tuple[str, ...], str], ...] = (
         ("allclose", "equal", "item", "is_same_size"),
         (
             "answer Python with a number or a bool, which a compiled function knows only when it runs; "
-            "take the question out of it."
+            "take the question out of it, or let `weft.compile(f, split=True)` cut the program there."
         ),
     ),
     (
         ("narrow", "tensor_split"),
         (
-            "compiled, or on device meta, with a place that is a tensor: its value is only known when the program "
-            "runs. With a Python number both work."
+            "with a place that is a tensor, whose value is only known when the program runs: compiled, give a Python "
+            "number or `split=True`; on device meta it has none (PyTorch's device meta refuses these samples too)."
         ),
     ),
-    (("resize_", "resize_as_"), "a captured tensor cannot be resized; make a new one."),
     (
         ("repeat_interleave", "to"),
-        "on device meta there are no values to read repeats from, and none to copy to the cpu.",
+        "on device meta there are no values to read repeats from, and none to copy to the cpu; PyTorch's refuses too.",
     ),
     (
         (
@@ -56,13 +55,18 @@ REASONS: tuple[tuple[tuple[str, ...], str], ...] = (
             "tensor is a copy."
         ),
     ),
-    (("nn.functional.dropout3d",), "with probability 0 nothing is written in place, and no version moves."),
+    (
+        ("nn.functional.dropout3d",),
+        "PyTorch adds a dim in place to input without a batch and takes it away, which moves the version.",
+    ),
+    (
+        ("unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk"),
+        "the pieces have memory of their own, row-major; PyTorch's share the input's, with versions of their own.",
+    ),
     (
         ("split_with_sizes_copy", "unbind_copy"),
         "`out=` takes one tensor or a tuple of known length, not a list of any length.",
     ),
-    (("lu",), "does not take `get_infos`; `linalg.lu_factor_ex` returns the infos."),
-    (("linalg.lu", "linalg.lu_factor", "linalg.lu_factor_ex"), "gradients are offered for square matrices."),
     (("istft",), "windows that leave a gap are refused."),
     (
         ("nn.functional.grid_sample",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import Namespace
 from importlib.util import module_from_spec, spec_from_file_location
@@ -72,3 +73,15 @@ def test_a_missing_harness_or_interpreter_is_named(
     (tmp_path / "opinfo.py").touch()
     assert conformance.main(["--harness", str(tmp_path), "--python", str(tmp_path / "none")]) == 2
     assert "give an interpreter that has torch" in capsys.readouterr().err
+
+
+def test_a_record_says_when_and_of_which_commit_and_is_kept(conformance: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "opinfo.py").write_text(
+        "import json, pathlib, sys\n"
+        "pathlib.Path(sys.argv[sys.argv.index('--out') + 1]).write_text(json.dumps({'figures': [], 'records': []}))\n"
+    )
+    options = Namespace(keep=tmp_path / "kept", python=sys.executable, ops=None, n=8, no_gradgrad=True)
+    record = conformance.measure(tmp_path, options, "lazy", "float32")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d, commit .+", record["measured"])
+    (tmp_path / "opinfo.py").unlink()
+    assert conformance.measure(tmp_path, options, "lazy", "float32") == record
