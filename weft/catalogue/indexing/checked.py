@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from weft.catalogue.indexing.checks import check_bounds, check_index_dtype
 from weft.catalogue.samples import F, case, draw
 from weft.ops.op import NOT_DIFFERENTIABLE, define
@@ -33,15 +35,16 @@ checked_index = define(
 
 
 def _checked_values(x: Any, low: Any, high: Any, text: str) -> Any:
-    if (low is not None and not (x >= low).all()) or (high is not None and not (x <= high).all()):
+    size = np.abs(x) if np.iscomplexobj(x) else x
+    if (low is not None and not (size >= low).all()) or (high is not None and not (size <= high).all()):
         raise StateError(text)
     return x.copy()
 
 
 checked_values = define(
     "aten::_checked_values(Tensor self, Scalar? low, Scalar? high, str text) -> Tensor",
-    "The tensor itself, once all of it is known to lie in [low, high] (None: no bound), which no NaN does. "
-    "Raises StateError with the text.",
+    "The tensor itself, once all of it is known to lie in [low, high] (None: no bound), which no NaN does; "
+    "of complex numbers the magnitudes. Raises StateError with the text.",
     type=lambda self, low, high, text: self,
     kernel=_checked_values,
     vjp={"self": lambda g: g},

@@ -79,8 +79,7 @@ _window(
 
 def _centred_window(name: str, window: Any, n_fft: int, win_length: int, like: Any) -> Any:
     """The window (ones without one), with zeros on both sides up to n_fft elements."""
-    if not 0 < win_length <= n_fft:
-        raise ShapeError(f"{name}: expected 0 < win_length <= n_fft, but got win_length={win_length}")
+    _check_order(win_length, n_fft, f"{name}: expected 0 < win_length <= n_fft, but got win_length={win_length}")
     if window is None:
         window = aten.new_ones(like, (win_length,), dtype=like.dtype.to_real() if like.dtype.is_complex else None)
     elif window.ndim != 1 or not shape_env.equal(window.dims[0], win_length):
@@ -92,12 +91,25 @@ def _centred_window(name: str, window: Any, n_fft: int, win_length: int, like: A
     return window if win_length == n_fft else aten.constant_pad_nd(window, (left, n_fft - win_length - left))
 
 
+def _check_order(small: Dim, great: Dim, text: str) -> None:
+    """0 < small <= great, or a ShapeError with the text."""
+    shape_env.refuse_less(small, 1, lambda: ShapeError(text))
+    shape_env.refuse_less(great, small, lambda: ShapeError(text))
+
+
+def _widths(n_fft: Dim, hop_length: Dim | None, win_length: Dim | None) -> tuple[Dim, Dim]:
+    """How far apart windows are, and how wide."""
+    return (
+        dm.floordiv(n_fft, 4) if hop_length is None else hop_length, n_fft if win_length is None else win_length
+    )
+
+
 def _stft(
     self: Any, n_fft: int, hop_length: int | None, win_length: int | None, window: Any, center: bool, pad_mode: str,
     normalized: bool, onesided: bool | None, return_complex: bool | None, align_to_window: bool | None,
 ) -> Any:
     del align_to_window
-    hop, width = hop_length or n_fft // 4, win_length or n_fft
+    hop, width = _widths(n_fft, hop_length, win_length)
     is_complex = self.dtype.is_complex or (window is not None and window.dtype.is_complex)
     if return_complex is None and not is_complex:
         raise ShapeError(
@@ -109,8 +121,7 @@ def _stft(
             f"stft: expected a 1D or 2D tensor of floating point or complex values, but got {self.dtype} with "
             f"{self.ndim} dims"
         )
-    if hop <= 0:
-        raise ShapeError(f"stft: expected hop_length > 0, but got hop_length={hop}")
+    shape_env.refuse_less(hop, 1, lambda: ShapeError(f"stft: expected hop_length > 0, but got hop_length={hop}"))
     window = _centred_window("stft", window, n_fft, width, self)
     x = aten.unsqueeze(self, 0) if self.ndim == 1 else self
     if center:
@@ -145,15 +156,14 @@ def _istft(
     self: Any, n_fft: int, hop_length: int | None, win_length: int | None, window: Any, center: bool, normalized: bool,
     onesided: bool | None, length: int | None, return_complex: bool,
 ) -> Any:
-    hop, width = hop_length or n_fft // 4, win_length or n_fft
+    hop, width = _widths(n_fft, hop_length, win_length)
     if not self.dtype.is_complex or self.ndim not in (2, 3):
         raise ShapeError(
             f"istft requires a complex-valued input tensor of 2 or 3 dims, but got {self.dtype} with {self.ndim}"
         )
     for d in self.dims:
         shape_env.refuse_less(d, 1, lambda: ShapeError(f"istft: input tensor cannot be empty: {dims_text(self.dims)}"))
-    if not 0 < hop <= width:
-        raise ShapeError(f"istft: expected 0 < hop_length <= win_length, but got hop_length={hop}")
+    _check_order(hop, width, f"istft: expected 0 < hop_length <= win_length, but got hop_length={hop}")
     x = aten.unsqueeze(self, 0) if self.ndim == 2 else self
     count = x.dims[2]
     half = not shape_env.equal(x.dims[1], n_fft) if onesided is None else onesided
