@@ -32,7 +32,7 @@ ORDERS = {  # dims that are transformed -> the order in memory, outermost first,
 def test_orders(dims: tuple[int, ...], way: str, rng: np.random.Generator) -> None:
     x = rng.standard_normal(tuple(int(d) for d in rng.integers(3, 6, 3)))
     for name, order in zip(("fftn", "rfftn"), ORDERS[dims], strict=True):
-        out = WAYS[way](lambda t, name=name: getattr(weft.fft, name)(t, dim=dims), weft.from_numpy(x))  # type: ignore
+        out = WAYS[way](lambda t, name=name: getattr(weft.fft, name)(t, dim=dims), weft.from_numpy(x))
         assert out.permute(order).is_contiguous(), (name, out.stride())
         if way != "meta":
             np.testing.assert_allclose(out.cpu().numpy(), getattr(np.fft, name)(x, axes=dims), atol=1e-9)

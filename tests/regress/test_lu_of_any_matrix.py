@@ -35,11 +35,21 @@ def test_gradients(tall: bool, complex: bool, rng: np.random.Generator) -> None:
 def test_lu_with_infos(way: str, rng: np.random.Generator) -> None:
     A = weft.from_numpy(rng.standard_normal((2, 3, 3)))
     A[1] = 0
-    LU, pivots, infos = WAYS[way](lambda a: weft.lu(a, get_infos=True))(A)  # type: ignore[misc]
+    LU, pivots, infos = WAYS[way](lambda a: weft.lu(a, get_infos=True))(A)
     wanted = weft.linalg.lu_factor_ex(A)
     assert infos.tolist() == [0, 1] and weft.equal(pivots, wanted.pivots) and weft.equal(LU, wanted.LU)
     pair = WAYS[way](weft.lu)(A[:1])
-    assert len(pair) == 2  # type: ignore[arg-type]
+    assert len(pair) == 2
+
+
+def test_lu_into_given_tensors(rng: np.random.Generator) -> None:
+    A = weft.from_numpy(rng.standard_normal((3, 3)))
+    out = (weft.zeros(3, 3, dtype=weft.float64), weft.zeros(3, dtype=weft.int32), weft.ones((), dtype=weft.int32))
+    for count in (2, 3):
+        made = weft.lu(A, get_infos=count == 3, out=out[:count])
+        assert len(made) == count and all(a is b for a, b in zip(made, out, strict=False))
+    for got, wanted in zip(out, weft.linalg.lu_factor_ex(A), strict=True):
+        assert weft.equal(got, wanted)
 
 
 @pytest.mark.parametrize("factors", [weft.lu, weft.linalg.lu_factor])

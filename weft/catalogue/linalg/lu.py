@@ -307,6 +307,7 @@ define(
         aten.linalg_lu_factor_ex(self, pivot=pivot) if get_infos else aten.linalg_lu_factor(self, pivot=pivot)
     ),
     more=("get_infos",),
+    out=True,
     samples=draw(case(F(3, 3))),
 )
 define(
