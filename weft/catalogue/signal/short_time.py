@@ -77,7 +77,7 @@ _window(
 # ---- short-time transforms
 
 
-def _centred_window(name: str, window: Any, n_fft: int, win_length: int, like: Any) -> Any:
+def _centred_window(name: str, window: Any, n_fft: Dim, win_length: Dim, like: Any) -> Any:
     """The window (ones without one), with zeros on both sides up to n_fft elements."""
     _check_order(win_length, n_fft, f"{name}: expected 0 < win_length <= n_fft, but got win_length={win_length}")
     if window is None:
@@ -87,7 +87,7 @@ def _centred_window(name: str, window: Any, n_fft: int, win_length: int, like: A
             f"{name}: expected a 1D window tensor of size equal to win_length={win_length}, but got window with size "
             f"{list(window.dims)}"
         )
-    left = (n_fft - win_length) // 2
+    left = dm.floordiv(n_fft - win_length, 2)
     return window if win_length == n_fft else aten.constant_pad_nd(window, (left, n_fft - win_length - left))
 
 
