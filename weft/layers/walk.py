@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import weft.autograd.record as record
 from weft.autograd.anomaly import anomaly, remember_forward
 from weft.autograd.node import OpNode, node_class
@@ -32,6 +34,7 @@ from weft.tensor.views import forget_base
 from weft.types import promotion
 
 Args = tuple[Any, ...]
+ndarray = np.ndarray
 
 
 def walk(op: Op, args: Args) -> Any:
@@ -61,6 +64,14 @@ def walk_layers(op: Op, args: Args) -> Any:
     if special is not None:
         out = special[-1].intercept(op, args)
         return forget_base(out) if op.decompose is not None and _is_factory(op) else out
+    if args and modes.capture is None:
+        first = args[0]
+        if type(first) is tuple and first:
+            first = first[0]
+        if isinstance(first, Tensor):
+            data = first._data
+            if type(data) is not ndarray and data.is_walked:
+                return data.backend.walked(walk_untransformed, op, args)
     return walk_untransformed(op, args)
 
 

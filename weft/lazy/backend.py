@@ -4,7 +4,7 @@ value. What has no value that a program could bring is computed at once, on the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
@@ -23,6 +23,8 @@ from weft.lazy.calls import NoValue, values_in
 from weft.lazy.composites import Composites
 from weft.lazy.device import LazyDevice
 from weft.lazy.draws import drawn_numbers
+from weft.lazy.inline.calls import MOST, SEEN, learn
+from weft.lazy.inline.writer import MISSED
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh, received
 from weft.lazy.rules import NOT_RECORDED, Rules, repeated
 from weft.lazy.values import Deferred, computed
@@ -59,6 +61,25 @@ class Lazy(Backend):
         return lazy_at(where.index or 0)
 
     # ---- operators
+    def walked(self, below: Callable[[Op, Args], Any], op: Op, args: Args) -> Any:
+        """An operator call with its history: `below(op, args)`, or what stands for it where the trace has come the way
+        that it came before.
+        """
+        trace = self.where.trace
+        state = trace.state
+        if state.inline is not None:
+            out = state.inline(op, args)
+            if out is not MISSED:
+                return out
+        epoch, count, known = trace.epoch, len(trace.nodes), len(trace.inputs)
+        out = below(op, args)
+        if trace.epoch == epoch and len(trace.nodes) > count and state.passes < MOST:
+            state.passes += 1
+            if state.passes >= SEEN:
+                found = learn(self.where, state, count, known, op, args, out, self._composites.latest)
+                state.inline = found or state.inline
+        return out
+
     def run(self, op: Op, args: Args) -> Any:
         """The operator's results, which wait."""
         where = self.where

@@ -72,13 +72,14 @@ class Noted(NamedTuple):
     saved: tuple[Any, ...]
     counts: tuple[int, ...]
     metadata: tuple[Any, ...]
+    formula: Any
 
 
 class Composite:
     """A composite's calls for operands of certain types, its nodes in order, and its results among the tensors."""
 
     def __init__(
-        self, calls: Recorded, gives_operands: bool, nodes: Sequence[Noted], tensors: Sequence[Made], results: Any
+        self, calls: Recorded | None, gives_operands: bool, nodes: Sequence[Noted], tensors: Sequence[Made], results: Any
     ) -> None:
         self.calls, self.gives_operands = calls, gives_operands
         self.nodes, self.tensors, self.results = nodes, tensors, results
@@ -108,7 +109,7 @@ class Composite:
                 for e in noted.edges
             ])
             node = noted.type(edges, tuple([_saved(s, operands, tensors) for s in noted.saved]), noted.counts)
-            node.metadata_of_inputs, node.mark = noted.metadata, mark
+            node.metadata_of_inputs, node.mark, node.formula = noted.metadata, mark, noted.formula
             nodes.append(node)
             for i in behind:
                 tensors[i]._autograd = AutogradState(False, node, self.tensors[i].slot)
@@ -175,7 +176,7 @@ class HistoryRecording(Recording):
             else:
                 edges.append((self._places[edge[0]], edge[1]))
         saved = tuple([self._saved(s, node) for s in node.raw_values()])
-        return Noted(type(node), tuple(edges), saved, node.argument_counts, node.metadata_of_inputs)
+        return Noted(type(node), tuple(edges), saved, node.argument_counts, node.metadata_of_inputs, node.formula)
 
     def _operand(self, tensor: Any) -> int:
         for i, known in enumerate(self.stand_ins):
@@ -261,6 +262,7 @@ class Composites:
         self._known: dict[Any, Composite | None] = {}
         self._kinds: Counter[Op] = Counter()
         self._recorded: set[Op] = set()
+        self.latest: Composite | None = None
 
     def run(self, rules: Rules, op: Op, args: Args) -> Any:
         """The operator's results, or NOT_RECORDED."""
@@ -280,6 +282,7 @@ class Composites:
         if found is None or not self._device.may_repeat(found.calls):
             return NOT_RECORDED
         values = rules.appended(found, operands.values, ())
+        self.latest = found
         return found.replay(self._device, operands.tensors, values)
 
     def _record(self, rules: Rules, key: Any, args: Args, operands: Operands) -> Composite | None:

@@ -19,8 +19,8 @@ from weft.ops.op import Op
 from weft.support.errors import StateError
 
 _counts: Counter[str] = Counter()
-_calls: Counter[Op] = Counter()  # by operator: named when somebody asks
-_rules: Counter[Any] = Counter()  # recorded rules, each of many calls
+calls: Counter[Op] = Counter()  # by operator: named when somebody asks
+rules: Counter[Any] = Counter()  # recorded rules, each of many calls
 _causes: list[str] = []  # of syncs and compiles, the latest last
 _MOST_CAUSES = 256
 _MOST_RULES = 4096  # then they are counted by their calls
@@ -42,22 +42,22 @@ def count(name: str, by: int = 1) -> None:
 
 def count_call(op: Op) -> None:
     """One more traced call of an operator."""
-    _calls[op] += 1
+    calls[op] += 1
 
 
 def count_rule(rule: Any) -> None:
     """One more time that a recorded rule's calls are traced."""
-    _rules[rule] += 1
-    if len(_rules) > _MOST_RULES:
+    rules[rule] += 1
+    if len(rules) > _MOST_RULES:
         found = _all_calls()
-        _rules.clear()
-        _calls.clear()
-        _calls.update(found)
+        rules.clear()
+        calls.clear()
+        calls.update(found)
 
 
 def _all_calls() -> Counter[Op]:
-    found = Counter(_calls)
-    for rule, number in list(_rules.items()):
+    found = Counter(calls)
+    for rule, number in list(rules.items()):
         for op in rule.counted:
             found[op] += number
     return found
@@ -132,8 +132,8 @@ def counter_value(name: str) -> int | None:
 def reset() -> None:
     """Count from zero."""
     _counts.clear()
-    _calls.clear()
-    _rules.clear()
+    calls.clear()
+    rules.clear()
     _causes.clear()
 
 

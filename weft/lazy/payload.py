@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from weft.lazy.device import LazyDevice
 
 _ids = itertools.count(1)
-_NONE: list[Any] = []  # questions about sizes: there are none where sizes are numbers
+NO_QUESTIONS: list[Any] = []  # questions about sizes: there are none where sizes are numbers
 
 
 def known(dim: Dim) -> int:
@@ -56,6 +56,16 @@ def _at(kind: TensorType, device: str) -> TensorType:
     return tensor_type(kind.dtype, kind.dims, device)
 
 
+def at_device(kind: TensorType, device: LazyDevice) -> TensorType:
+    """The type of a tensor on a device."""
+    return _at(kind, device.name)
+
+
+def laid_out(kind: TensorType, order: Order | None) -> Geometry:
+    """The geometry of a dense tensor of a type, its dims in an order in memory (None: row-major)."""
+    return row_major(kind) if order is None else ordered(kind.shape, order)
+
+
 class LazyStorage(Storage[Deferred]):
     """What the aliases of a lazy tensor share. update: the latest write, if it was to a part: its path, the base before
     it and behind it. A second write to the same part takes its place. settled: the base's latest value that has bytes.
@@ -69,9 +79,9 @@ class LazyStorage(Storage[Deferred]):
         self.value, self.order, self.device = value, order, device
         kind = self.type = value.type_
         self.is_row_major = order is None
-        self.geometry = row_major(kind) if order is None else ordered(kind.shape, order)
+        self.geometry = laid_out(kind, order)
         self.version = self.generation = 0
-        self.questions, self.partner, self.written = _NONE, None, None
+        self.questions, self.partner, self.written = NO_QUESTIONS, None, None
         self.update: tuple[Path, Deferred, Deferred] | None = None
         self.settled: ref[Deferred] | None = None
         self.lasts = self.is_inference = self.is_resized = False
@@ -85,7 +95,7 @@ class LazyStorage(Storage[Deferred]):
         if not self.type.is_symbolic:
             return
         kind = self.type = settled_type(self.type)
-        self.geometry = row_major(kind) if self.order is None else ordered(kind.shape, self.order)
+        self.geometry = laid_out(kind, self.order)
 
     @property
     def nbytes(self) -> Any:
@@ -163,6 +173,7 @@ class LazyPayload(Payload, View[Deferred]):
     __slots__ = ("__weakref__", "identity", *View.SLOTS)
     storage: LazyStorage
     has_bytes = True  # they can be asked for
+    is_walked = True  # (by Lazy.walked)
     is_apart = False  # whether it was made to be read once, and writes to it are seen by nobody
 
     def __init__(

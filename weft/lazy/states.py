@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
@@ -13,15 +14,21 @@ from weft.types.tensor_type import TensorType
 class State:
     """What was called since the cut. after: the state that follows, by the structure of the call. programs: for what is
     wanted of the trace, the programs that give it. backwards: the graphs of backward calls that were made here; None
-    before the first one, () where the engine makes them.
+    before the first one, () where the engine makes them. inline: the cache of the call that came next the last time
+    (inline/); passes: how many came next without one.
     """
 
-    __slots__ = ("after", "backwards", "code", "depth", "finds", "is_symbolic", "known", "programs", "same", "types")
+    __slots__ = (
+        "after", "backwards", "code", "depth", "finds", "inline", "is_symbolic", "known", "passes", "programs", "same",
+        "types",
+    )
 
     def __init__(self) -> None:
         self.after: dict[Any, State] = {}
         self.programs: dict[Any, Any] = {}
         self.backwards: Any = None
+        self.inline: Callable[..., Any] | None = None
+        self.passes = 0
         # of the call that led here: arguments as its type rule saw them last, and what it said
         self.known: list[Any] | None = None
         self.types: tuple[TensorType, ...] = ()

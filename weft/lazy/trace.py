@@ -242,7 +242,7 @@ class Trace:
             return tuple([Deferred(self, kind, node, i) for i, kind in enumerate(rule.types)])
 
     def _append(self, node: Node, state: State) -> None:
-        node.position, node.epoch = len(self.nodes), self.epoch
+        node.position, node.epoch, node.state = len(self.nodes), self.epoch, state
         self.nodes.append(node)
         self.state = state
 

@@ -51,10 +51,10 @@ class Node:
     """One call that waits: the operator (or a recorded rule) and its arguments (deferred values among them).
 
     numbers: the integers and floats among the arguments, in order. where: the user's line, as a mark. position: the
-    place in its trace; epoch: which of the trace's cuts it comes before.
+    place in its trace; epoch: which of the trace's cuts it comes before; state: the trace's behind it.
     """
 
-    __slots__ = ("args", "epoch", "numbers", "op", "position", "types", "where")
+    __slots__ = ("args", "epoch", "numbers", "op", "position", "state", "types", "where")
 
     def __init__(
         self, op: Any, args: tuple[Any, ...], numbers: tuple[Any, ...], types: tuple[TensorType, ...],
@@ -62,6 +62,7 @@ class Node:
     ) -> None:
         self.op, self.args, self.numbers, self.types, self.where = op, args, numbers, types, where
         self.position = self.epoch = -1
+        self.state: Any = None
 
 
 class SizeOf:

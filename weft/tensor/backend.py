@@ -51,6 +51,10 @@ class Backend:
         which makes one of its tensors."""
         raise NotImplementedError
 
+    def walked(self, below: Callable[[Op, Args], Any], op: Op, args: Args) -> Any:
+        """An operator call with its history, which `below(op, args)` makes; asked for payloads that say so."""
+        return below(op, args)
+
     def write(self, op: Op, args: Args) -> None:
         """Put the operator's value into args[0] and raise the version of its storage.
         The walk has compared types and sizes."""

@@ -34,6 +34,7 @@ class Payload:
     # whether storage and version are those of a tensor below, so that marks on it say nothing of this one
     shares_version = False
     is_row_major = False  # whether dims certainly lie so; others are asked for their geometry
+    is_walked = False  # whether its back end takes calls with their history (Backend.walked)
     differs = False  # whether there is a value, and it is not one (an example's inside vmap)
     base: Any = NotImplemented  # None where the memory is known to be its own, and whole
 

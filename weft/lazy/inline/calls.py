@@ -1,0 +1,149 @@
+"""Inline caches of operator calls: the walk's layers below the transforms, and the back end, at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.lazy.composites import Composite
+from weft.lazy.device import LazyDevice
+from weft.lazy.inline.history import HistoryWriter, described
+from weft.lazy.inline.writer import MISSED, Unfit, Writer, constant
+from weft.lazy.recorded import Recorded
+from weft.lazy.states import State
+from weft.lazy.trace import ENOUGH
+from weft.lazy.values import Node
+from weft.ops.op import Op
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+
+Args = tuple[Any, ...]
+SEEN = 2  # passes of a state by the long way before a cache is written
+MOST = 8  # caches that are written for one state
+
+
+def learn(
+    device: LazyDevice, before: State, first: int, known: int, op: Op, args: Args, results: Any,
+    composite: Composite | None,
+) -> Callable[..., Any] | None:
+    """The cache of a call that has just appended entries to the trace, behind a state where it had so many of them, and
+    of inputs; None where it has none. composite: as it was replayed, if it was.
+    """
+    try:
+        return _Call(device, before, first, known, op, args, results, composite).function()
+    except Unfit:
+        return None
+
+
+class _Call:
+    def __init__(
+        self, device: LazyDevice, before: State, first: int, known: int, op: Op, args: Args, results: Any,
+        composite: Composite | None,
+    ) -> None:
+        trace = device.trace
+        self.op, self.args, self.grad = op, args, modes.grad
+        self.entry: Node = trace.nodes[-1]
+        if self.entry.position >= ENOUGH or op.effect not in ("pure", "raises"):
+            raise Unfit
+        if any([kind.is_symbolic for kind in self.entry.types]):
+            raise Unfit
+        self.code = Writer("inline(op, args)", device, before, first, known)
+        self.tensors: list[Tensor] = []
+        self.holders: dict[int, str] = {}  # of arguments that are tensors, or lists with some: how the entry has them
+        self.history = HistoryWriter(self.code, self.tensors)
+        is_replayed = composite is not None and composite.calls is self.entry.op
+        if type(self.entry.op) is Recorded and not is_replayed:
+            raise Unfit
+        self.results, self.composite = results, composite if is_replayed else None
+
+    def function(self) -> Callable[..., Any]:
+        """The cache."""
+        code = self.code
+        code.missed_if(f"op is not {code.name(self.op)} or local.grad is not {self.grad}")
+        code.add("".join(f"x{i}_, " for i in range(len(self.args))) + "= args", "with trace.lock:")
+        outside, code.lines = code.lines, []
+        code.begin()
+        self._arguments()
+        found = self._found()
+        if self.grad:
+            self.history.ask()
+            if found.nodes:
+                self.history.saving(found)
+        self._append(found)
+        self._tensors(found)
+        self.history.nodes(found)
+        results = found.results
+        code.add(f"return t{results}" if type(results) is int else f"return ({''.join(f't{k}, ' for k in results)})")
+        code.lines = outside + [f"    {line}" for line in code.lines]
+        return code.function()
+
+    def _found(self) -> Composite:
+        return described(self.tensors, self.results, self.entry) if self.composite is None else self.composite
+
+    # ---- arguments
+    def _arguments(self) -> None:
+        payloads: list[Any] = []
+        for i, a in enumerate(self.args):
+            self.holders[i] = self._argument(f"x{i}_", a, payloads)
+        read = self._read()
+        for j, payload in enumerate(payloads):
+            self.code.operand(j, payload, f"a{j}._data", j in read)
+
+    def _read(self) -> set[int]:
+        """The operands that the entry reads."""
+        if self.composite is None:
+            return set(range(len(self.tensors)))
+        return set(self.composite.calls.used)
+
+    def _argument(self, x: str, a: Any, payloads: list[Any]) -> str:
+        """Ask for an argument. Gives the code for what an entry of the operator has in its place."""
+        code = self.code
+        if isinstance(a, Tensor):
+            j = len(self.tensors)
+            code.missed_if(f"type({x}) is not {code.name(type(a))}")
+            code.add(f"a{j} = {x}")
+            self.tensors.append(a)
+            payloads.append(a._data)
+            return f"v{j}"
+        if type(a) is tuple and any([isinstance(v, Tensor) for v in a]):
+            code.missed_if(f"type({x}) is not tuple or len({x}) != {len(a)}")
+            parts = [self._argument(f"{x}[{i}]", v, payloads) for i, v in enumerate(a)]
+            return f"({''.join(f'{part}, ' for part in parts)})"
+        constant(code, x, a)
+        return code.name(a)
+
+    # ---- the entry
+    def _append(self, found: Composite) -> None:
+        code, entry = self.code, self.entry
+        if type(entry.op) is Recorded:
+            operands = "".join(f"v{j}, " for j in entry.op.used)
+        else:
+            if entry.op is not self.op or len(entry.args) != len(self.args):
+                raise Unfit
+            operands = "".join(f"{self.holders[i]}, " for i in range(len(self.args)))
+        counted = self.op if self.op.decompose is not None and type(entry.op) is Recorded else None
+        if type(entry.op) is Op:
+            counted = self.op
+        code.append(f"({operands})", counted)
+
+    def _tensors(self, found: Composite) -> None:
+        code, kinds = self.code, self.entry.types
+        for index, kind in enumerate(kinds):
+            code.value(f"r{index}", kind, index)
+        for k, made in enumerate(found.tensors):
+            if made.turn is not None and made.turn >= 0:
+                code.tensor(k, f"r{made.turn}", kinds[made.turn], made.order)
+            elif made.turn is not None:
+                raise Unfit
+            elif made.base >= 0:
+                code.shown(k, f"t{made.base}._storage", *self._view(made.path, made))
+                code.add(f"t{k}._storage = t{made.base}._storage")
+            else:
+                j = ~made.base
+                path = self.tensors[j]._data.path + made.path
+                code.shown(k, f"s{j}", *self._view(path, made))
+                code.add(f"t{k}._storage = a{j}.storage()")
+
+    def _view(self, path: Any, made: Any) -> tuple[str, Any, str, str]:
+        code = self.code
+        return code.name(path), made.type, code.name(made.geometry), "None"

@@ -1,0 +1,221 @@
+"""The lines of an inline cache: whether operands come from where they came from the last time and look as they did,
+the entry that joins the trace, and the tensors around its results.
+
+A state of a trace stands for what was called before it, so that what an operand is can be asked by identity: it is a
+result of the entry at that position, or the input with that turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import ref
+
+import weft.lazy.config as config
+import weft.lazy.metrics as metrics
+from weft.functionalizer.storage import Order
+from weft.lazy.device import LazyDevice
+from weft.lazy.payload import NO_QUESTIONS, LazyPayload, LazyStorage, at_device, laid_out
+from weft.lazy.recorded import Recorded
+from weft.lazy.states import State
+from weft.lazy.values import Deferred, Node
+from weft.support.written import Code
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+from weft.types.dtype import DType
+from weft.types.tensor_type import TensorType
+
+MISSED: Any = object()  # what comes is not what came the last time
+
+
+class Unfit(Exception):
+    """What was called has no inline cache."""
+
+
+class Writer(Code):
+    """The code of one cache. `before`: the state that it follows; first, known: how many entries and inputs the trace
+    had there.
+
+    Within the lines, operand j has its payload in `d<j>`, its storage in `s<j>` and its value in `v<j>`; result tensor
+    k is `t<k>`, with the value `r<k>`.
+    """
+
+    def __init__(self, head: str, device: LazyDevice, before: State, first: int, known: int) -> None:
+        super().__init__(
+            "inline", head, MISSED=MISSED, LazyPayload=LazyPayload, LazyStorage=LazyStorage, Tensor=Tensor, Node=Node,
+            Deferred=Deferred, new=object.__new__, ref=ref, local=modes, config=config, device=device,
+            trace=device.trace, before=before, NO_QUESTIONS=NO_QUESTIONS, calls=metrics.calls, rules=metrics.rules,
+        )
+        self.device, self.trace, self.first, self.known = device, device.trace, first, known
+        self.fresh: dict[int, str] = {}  # inputs that nothing read before: of each turn the value
+        self._showing: dict[int, list[int]] = {}  # of entries that show views, by position, the operands
+
+    def add(self, *lines: str) -> None:
+        """More lines."""
+        self.lines += lines
+
+    def unless(self, condition: str) -> None:
+        """The cache is missed unless this holds."""
+        self.add(f"if not ({condition}): return MISSED")
+
+    def missed_if(self, condition: str) -> None:
+        """The cache is missed where this holds."""
+        self.add(f"if {condition}: return MISSED")
+
+    # ---- operands
+    def operand(self, j: int, payload: Any, holder: str, is_read: bool) -> None:
+        """What a payload must be like. holder: where it is found. Raises Unfit."""
+        if type(payload) is not LazyPayload or payload.storage.device is not self.device:
+            raise Unfit
+        storage = payload.storage
+        if storage.type.is_symbolic or payload.type.is_symbolic or storage.is_resized:
+            raise Unfit
+        self.add(f"d{j} = {holder}")
+        self.missed_if(f"type(d{j}) is not LazyPayload")
+        self.add(f"s{j} = d{j}.storage")
+        if payload.path:
+            self._view(j, payload)
+            return
+        if storage.order is None:
+            self.missed_if(f"d{j}.path or d{j}.permuted is not False")
+        else:
+            self.missed_if(f"d{j}.path or s{j}.order != {self.name(storage.order)}")
+        self.add(f"v{j} = s{j}.value")
+        self._value(j, f"v{j}", storage.value, is_read)
+
+    def _view(self, j: int, payload: LazyPayload) -> None:
+        """What a view shows: the base itself, what was read before, or another entry."""
+        storage, memo = payload.storage, payload._memo
+        if memo is None or payload._generation != storage.generation:
+            raise Unfit
+        self.missed_if(f"s{j}.is_resized or d{j}.path != {self.name(payload.path)}")
+        geometry = self.name(payload.geometry())
+        self.missed_if(f"s{j}.order != {self.name(storage.order)} or d{j}._geometry != {geometry}")
+        is_shown = memo.node in self.trace.nodes[self.first : -1]
+        if is_shown or memo is storage.value:
+            same = self._showing.setdefault(memo.node.position, []) if is_shown else []
+            if same:
+                self.missed_if(f"d{j} is not d{same[0]}")
+            else:
+                base = f"b{j}" if is_shown else f"v{j}"
+                self.add(f"{base} = s{j}.value")
+                self._value(j, base, storage.value, True)
+            same.append(j)
+        else:
+            self.missed_if(f"d{j}._generation != s{j}.generation")
+            self.add(f"v{j} = d{j}._memo")
+            self.missed_if(f"v{j} is None")
+            self._value(j, f"v{j}", memo, True)
+
+    def _value(self, j: int, v: str, value: Deferred, is_read: bool) -> None:
+        """Where a value comes from."""
+        self.missed_if(f"{v}.type_ is not {self.name(value.type_)}")
+        node = value.node
+        if node is not None:
+            if node.epoch != self.trace.epoch:
+                raise Unfit
+            self.missed_if(f"{v}.node is not nodes[{self.name(node.position)}] or {v}.index != {value.index}")
+            return
+        if not is_read:
+            self.missed_if(f"s{j}.device is not device")
+            return
+        turn = self.trace.turns.get(id(value))
+        if turn is None:
+            raise Unfit
+        if turn < self.known:
+            self.missed_if(f"turns.get(id({v})) != {self.name(turn)}")
+        elif turn in self.fresh:
+            self.missed_if(f"{v} is not {self.fresh[turn]}")
+        else:
+            self.missed_if(f"{v}.node is not None or s{j}.device is not device or id({v}) in turns")
+            for other in self.fresh.values():
+                self.missed_if(f"{v} is {other}")
+            self.fresh[turn] = v
+
+    # ---- the trace
+    def begin(self) -> None:
+        """The trace is where it was."""
+        self.missed_if("trace.state is not before or config.forced")
+        self.add("nodes, turns, inputs = trace.nodes, trace.turns, trace.inputs")
+
+    def append(self, args: str, counted: Any = None) -> None:
+        """The entries join the trace: those of views that are read, and the last one. args: what that holds; counted: an
+        operator beside those that it calls. Raises Unfit.
+        """
+        for turn, value in sorted(self.fresh.items()):
+            self.add(f"turns[id({value})] = {self.name(turn)}", f"inputs.append({value})")
+        if counted is not None:
+            self.add(f"calls[{self.name(counted)}] += 1")
+        entries = self.trace.nodes[self.first :]
+        self.add(f"mark, epoch = {self.name(entries[-1].state)}.mark(2), trace.epoch")
+        for entry in entries[:-1]:
+            if entry.position not in self._showing:
+                raise Unfit
+            j, *same = self._showing[entry.position]
+            self._entry(entry, f"(b{j},)")
+            self.value(f"v{j}", entry.types[0], 0)
+            self.add(f"d{j}._memo, d{j}._generation = v{j}, s{j}.generation", *[f"v{i} = v{j}" for i in same])
+        self._entry(entries[-1], args)
+        self.add(f"trace.state = {self.name(entries[-1].state)}")
+
+    def _entry(self, entry: Node, args: str) -> None:
+        if type(entry.op) is Recorded:
+            self.add(f"rules[{self.name(entry.op)}] += 1")
+        self.add(
+            "node = new(Node)", f"node.op, node.args = {self.name(entry.op)}, {args}",
+            f"node.numbers, node.types, node.where = {self.name(entry.numbers)}, {self.name(entry.types)}, mark",
+            f"node.position, node.epoch, node.state = {self.name(entry.position)}, epoch, {self.name(entry.state)}",
+            "nodes.append(node)",
+        )
+
+    # ---- results
+    def value(self, v: str, kind: TensorType, index: int) -> None:
+        """A result of the latest entry."""
+        self.add(
+            f"{v} = new(Deferred)",
+            f"{v}.trace, {v}.type_, {v}.node, {v}.index, {v}.cell = trace, {self.name(kind)}, node, {index}, None",
+        )
+
+    def tensor(self, k: int, value: str, kind: TensorType, order: Order | None) -> None:
+        """A tensor with memory of its own around a value that waits, as `t<k>` (payload.fresh)."""
+        geometry, type_ = self.name(laid_out(kind, order)), self.name(kind)
+        self.add(
+            "s = new(LazyStorage)", f"s.value, s.device, s.type, s.geometry = {value}, device, {type_}, {geometry}",
+            f"s.order, s.is_row_major, s.questions = {self.name(order)}, {order is None}, NO_QUESTIONS",
+            "s.version = s.generation = 0",
+            "s.partner = s.written = s.update = s.settled = None", "s.lasts = s.is_inference = s.is_resized = False",
+            "trace.storages[id(s)] = ref(s)",
+        )
+        self.shown(k, "s", "()", at_device(kind, self.device), geometry, "False" if order is None else "None")
+        self.add(f"t{k}._storage = s")
+
+    def shown(self, k: int, storage: str, path: str, kind: TensorType, geometry: str, permuted: str) -> None:
+        """A tensor that shows a storage, as `t<k>`; its storage is to be set."""
+        self.add(
+            "d = new(LazyPayload)",
+            f"d.storage, d.path, d.type, d._geometry = {storage}, {path}, {self.name(kind)}, {geometry}",
+            f"d._memo, d._generation, d.permuted, d.identity = None, -1, {permuted}, 0",
+            f"t{k} = new(Tensor)", f"t{k}._data, t{k}._autograd, t{k}._view = d, None, None",
+        )
+
+
+def constant(code: Writer, x: str, value: Any) -> None:
+    """An argument that is no tensor must be what it was. Raises Unfit."""
+    kind = type(value)
+    if value is None or kind is bool:
+        code.missed_if(f"{x} is not {value}")
+    elif kind is int:
+        code.missed_if(f"type({x}) is not int or {x} != {code.name(value)}")
+    elif kind is float and value == value and value:
+        code.missed_if(f"type({x}) is not float or {x} != {code.name(value)}")
+    elif kind is float:
+        code.missed_if(f"type({x}) is not float or repr({x}) != {code.name(repr(value))}")
+    elif kind is DType:
+        code.missed_if(f"{x} is not {code.name(value)}")
+    elif kind is str:
+        code.missed_if(f"type({x}) is not str or {x} != {code.name(value)}")
+    elif kind is tuple and all([type(v) is int for v in value]):
+        kinds = code.name((int,) * len(value))
+        code.missed_if(f"type({x}) is not tuple or tuple(map(type, {x})) != {kinds} or {x} != {code.name(value)}")
+    else:
+        raise Unfit
