@@ -80,7 +80,7 @@ class Stopwatch:
 def traced() -> Stopwatch:
     """A watch over what the lazy device is called for. (A worker's runs are none of the main thread's.)"""
     watch = Stopwatch()
-    for name in ("run", "open", "apply", "update_each", "backward", "write", "receive"):
+    for name in ("walked", "run", "open", "apply", "update_each", "backward", "write", "receive"):
         watch.over(Lazy, name)
     watch.over(LazyDevice, "cut")
     watch.over(Executor, "submit", -1)

@@ -18,7 +18,7 @@ from weft.tensor.dense import dense_array, payload_of
 from weft.tensor.modes import modes, no_grad
 from weft.tensor.tensor import Tensor
 
-_lock = threading.RLock()  # several threads may run backward into one leaf
+taking = threading.RLock()  # several threads may run backward into one leaf
 
 
 def gradient_of(variable: Tensor) -> Tensor | None:
@@ -112,7 +112,7 @@ def accumulator_of(variable: Tensor) -> AccumulateGrad:
     state = variable._state()
     node = state.accumulate
     if node is None:
-        with _lock:
+        with taking:
             node = state.accumulate
             if node is None:
                 node = AccumulateGrad(variable)
@@ -126,7 +126,7 @@ def accumulate(variable: Tensor, gradient: Tensor, is_owned: bool = False) -> No
     """`variable.grad += gradient`: in place when there is a gradient and grad mode is off, else a new object.
     is_owned: nobody else has the gradient."""
     state = variable._state()
-    with _lock:
+    with taking:
         present = state.grad
         if present is None:
             state.grad = _first(variable, gradient, is_owned)

@@ -5,7 +5,7 @@ value. What has no value that a program could bring is computed at once, on the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
 from typing import Any
 
@@ -23,8 +23,9 @@ from weft.lazy.calls import NoValue, values_in
 from weft.lazy.composites import Composites
 from weft.lazy.device import LazyDevice
 from weft.lazy.draws import drawn_numbers
-from weft.lazy.inline.calls import MOST, SEEN, learn
-from weft.lazy.inline.writer import MISSED
+from weft.lazy.inline.calls import learn
+from weft.lazy.inline.updates import Update
+from weft.lazy.inline.writer import MISSED, MOST, SEEN, Unfit
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh, received
 from weft.lazy.rules import NOT_RECORDED, Rules, repeated
 from weft.lazy.values import Deferred, computed
@@ -53,7 +54,7 @@ class Lazy(Backend):
 
     def __init__(self, device: LazyDevice) -> None:
         self.where = device
-        self._backwards = Backwards()
+        self._backwards = Backwards(device)
         self._composites = Composites(device)
 
     def at(self, where: Device) -> Lazy:
@@ -168,7 +169,12 @@ class Lazy(Backend):
     def update_each(self, rule: Any, rows: Sequence[Args], args: Args) -> None:
         """A rule that writes into tensors, idem: all rows together, or else one by one."""
         everything = tuple([a for row in rows for a in row]) + args
-        if not self._repeat(repeated(rule, len(rows), len(rows[0])), everything):
+        together = repeated(rule, len(rows), len(rows[0]))
+        state, rules = self.where.trace.state, self._rules()
+        if rules is None or (
+            not (state.update is not None and state.update.run(together, everything))
+            and not self._update(rules, together, everything)
+        ):
             for row in rows:
                 if len(rows) == 1 or not self._repeat(rule, row + args):
                     rule(*row, *args)
@@ -177,6 +183,19 @@ class Lazy(Backend):
         """Whether a rule that writes is repeated as it was recorded."""
         rules = self._rules()
         return rules is not None and rules.update(rule, args) is not None
+
+    def _update(self, rules: Rules, rule: Any, args: Args) -> bool:
+        """Whether a rule that writes is repeated as it was recorded. The state learns of it."""
+        trace = self.where.trace
+        state, epoch, first, known = trace.state, trace.epoch, len(trace.nodes), len(trace.inputs)
+        if rules.update(rule, args) is None:
+            return False
+        if trace.epoch == epoch and state.passes < MOST and rules.latest is not None:
+            state.passes += 1
+            if state.passes >= SEEN:
+                with suppress(Unfit):
+                    state.update = Update(self.where, state, first, known, rule, args, rules.latest)
+        return True
 
     def backward(self, roots: Sequence[Any], seeds: Sequence[Tensor], keep: bool) -> bool:
         """Whether a backward call is known from earlier steps, idem: it is one entry of the trace then."""

@@ -16,6 +16,9 @@ from weft.autograd.engine import Walk, install
 from weft.autograd.evaluator import Evaluator
 from weft.autograd.node import Edge, Node, OpNode
 from weft.autograd.saved import SavedTensor
+from weft.lazy.device import LazyDevice
+from weft.lazy.inline.graphs import learn_graph
+from weft.lazy.inline.writer import MOST, SEEN
 from weft.lazy.rules import NOT_RECORDED, Rules
 from weft.lazy.states import State
 from weft.ops.backward import apply_functional
@@ -196,11 +199,14 @@ class _OnValues(Evaluator):
 class Backwards:
     """The graphs that were met on one device, whatever calls were before them."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: LazyDevice) -> None:
+        self._device = device
         self._graphs: dict[Any, Graph] = {}
 
     def run(self, state: State, rules: Rules, roots: Sequence[Edge], seeds: Sequence[Tensor], keep: bool) -> bool:
         """Whether a backward call was run as one entry of the trace, which has come to a state."""
+        if state.graph is not None and state.graph(roots, seeds, keep) is True:
+            return True
         graphs = state.backwards
         if type(graphs) is not list:
             if graphs is not None:
@@ -214,10 +220,18 @@ class Backwards:
             state.backwards = graphs or ()
             return False
         values = (graph.variant(found.looks), *found.values)
+        trace = self._device.trace
+        epoch, first, known = trace.epoch, len(trace.nodes), len(trace.inputs)
         gradients = rules.run(graph, graph.rule(roots, found), values)
         if gradients is NOT_RECORDED:
             state.backwards = ()
             return False
+        if trace.epoch == epoch and state.passes < MOST and rules.latest is not None:
+            state.passes += 1
+            if state.passes >= SEEN:
+                state.graph = learn_graph(
+                    self._device, state, first, known, roots, seeds, found.nodes, rules.latest
+                ) or state.graph
         for leaf, gradient in zip(found.nodes[len(graph.steps) :], gradients, strict=True):
             if gradient is not None:
                 leaf.take(gradient)

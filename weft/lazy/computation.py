@@ -27,7 +27,7 @@ def get_graph_hash(tensors: Sequence[Tensor]) -> str:
             for value in mine:
                 trace.bring(value)
             plan = Plan(trace, mine)
-            texts.append(_described(plan, plan.numbers(trace)))
+            texts.append(_described(plan, plan.numbers_of_calls(trace)))
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 

@@ -4,7 +4,6 @@ found among earlier plans or planned, and the program for its sizes is run.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, WeakValueDictionary, ref
@@ -19,7 +18,7 @@ from weft.lazy.payload import LazyPayload, LazyStorage, fresh, known
 from weft.lazy.programs import Plan, Plans, unbacked_in
 from weft.lazy.recorded import Recorded
 from weft.lazy.trace import INDEX_BITS, Trace
-from weft.lazy.values import Array, Cell, Deferred
+from weft.lazy.values import Array, Cell, Deferred, Latch
 from weft.ops.op import Op
 from weft.support.locations import user_location
 from weft.tensor.backend import Backend
@@ -93,12 +92,11 @@ class LazyDevice:
     def cut(self, count: bool = True) -> None:
         """Compute everything that somebody holds, and begin a new trace."""
         with self.trace.lock:
-            holders: dict[int, LazyStorage] = {}
-            for storage in self.trace.waiting():
-                holders.setdefault(id(storage.value), storage)
+            waiting: list[LazyStorage] = self.trace.waiting()
+            holders = {id(s.value): s for s in reversed(waiting)}
             if count and holders:
                 metrics.count("SyncedTensorsWithIR", len(holders))
-            self._compute([s.value for s in holders.values()], holders)
+            self._compute([s.value for s in holders.values()], holders, waiting)
 
     def leave_default_dtype(self) -> None:
         """Compute what was called under a default dtype while it is the default: a program may run by it in part."""
@@ -147,10 +145,14 @@ class LazyDevice:
                         found.setdefault(id(value), value)
         return list(found.values()), holders
 
-    def _compute(self, wanted: list[Deferred], holders: dict[int, LazyStorage]) -> None:
-        """Compute these values. holders: for bases of storages, by the value's identity, the storage."""
-        trace = self.trace
-        for value in wanted:
+    def _compute(
+        self, wanted: list[Deferred], holders: dict[int, LazyStorage], everybody: Sequence[LazyStorage] | None = None
+    ) -> None:
+        """Compute these values. holders: for bases of storages, by the value's identity, the storage; everybody: all
+        storages that wait, where all of their values are wanted.
+        """
+        trace, epoch = self.trace, self.trace.epoch
+        for value in [v for v in wanted if v.node is not None and v.node.epoch != epoch]:
             trace.bring(value)
         sizes: list[UnbackedSize] = []
         if alive[0]:
@@ -159,7 +161,7 @@ class LazyDevice:
             while alike := _others_of(unbacked_in(wanted), trace, wanted):  # their sizes are numbers from now on
                 wanted += alike
             sizes = unbacked_in(wanted)
-        places = {position(value): value for value in wanted}
+        places = {v.node.position << INDEX_BITS | v.index: v for v in wanted}  # type: ignore[union-attr]
         order = sorted(places)
         wanted = [places[place] for place in order]
         key = (*order, *[place_of(size) for size in sizes])
@@ -169,19 +171,21 @@ class LazyDevice:
                 self.forget()
             plan = Plan(trace, wanted)
             trace.state.programs[key] = self.plans.shared(plan)
-        numbers: list[Any] = []
-        for kind in [trace.inputs[turn].type_ for turn in plan.inputs]:
-            numbers += map(known, kind.shape) if kind.is_symbolic else kind.shape
-        numbers += plan.numbers(trace)
+        numbers = plan.numbers(trace)
         cells: list[Any] = [trace.inputs[turn].cell for turn in plan.inputs]
         spare = _earlier_values(plan, trace, wanted, holders)
         for storage in holders.values():
             storage.lasts = True
-        done = threading.Event()  # (other threads may read a cell before its program is there)
+        done = Latch()  # (other threads may read a cell before its program is there)
         outputs = [Cell(None, done) for _ in wanted]
         for value, cell in zip(wanted, outputs, strict=True):
             value.cell, value.node = cell, None
-        trace.restart()
+        if everybody is None:
+            trace.restart()
+        else:
+            for storage in everybody:
+                storage.update = None  # (as is_waiting() does)
+            trace.restart(())
         if not wanted:
             return
         writes = tuple([(i, turn) for i, turn, value, _ in spare if value() is None])
@@ -294,16 +298,17 @@ def _earlier_values(
     lasts.
     """
     found: list[tuple[int, int, ref[Deferred], bool]] = []
-    places: dict[int | None, int] = {turn: place for place, turn in enumerate(plan.inputs)}
+    places, turns = plan.places.copy(), trace.turns
     for i, value in enumerate(wanted):
         storage = holders.get(id(value))
-        if storage is None or storage.settled is None:
+        settled = None if storage is None else storage.settled
+        if storage is None or settled is None:
             continue
-        before = storage.settled()
+        before = settled()
         if before is not None and before.type_ is value.type_:
-            place = places.pop(trace.turns.get(id(before)), None)
+            place = places.pop(turns.get(id(before)), None)
             if place is not None:
-                found.append((i, place, ref(before), storage.lasts))
+                found.append((i, place, settled, storage.lasts))
     return found
 
 

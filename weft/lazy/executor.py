@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.lazy.programs import Specialized
-from weft.lazy.values import Array, Cell
+from weft.lazy.values import Array, Cell, Latch
 
 WORTH_A_WORKER = 1e-3  # seconds that a program takes
 _MOST_WAITING = 64
@@ -32,7 +32,7 @@ class Job:
         self.sizes = sizes
         self.found: list[int | None] = []  # the numbers of the sizes; None where they cannot be computed
         self.error: BaseException | None = None
-        self.done = next((c.done for c in outputs if c.done is not None), None) or threading.Event()
+        self.done = next((c.done for c in outputs if c.done is not None), None) or Latch()
         for cell in outputs:
             cell.done = self.done
 

@@ -137,7 +137,7 @@ def _traced(device: LazyDevice, function: Callable[..., Any], args: Sequence[Ten
         plan = Plan(trace, wanted)
         places = {id(stand_ins[s]): i for i, s in enumerate(distinct)}
         inputs = [places.get(id(trace.inputs[turn]), trace.inputs[turn]) for turn in plan.inputs]
-        numbers = plan.numbers(trace)
+        numbers = plan.numbers_of_calls(trace)
     if any([type(n) is Drawn for n in numbers]):
         raise Unsupported("extract_compiled_graph: the function draws random numbers; they would be the same each time")
     orders = _orders(wanted, leaves)

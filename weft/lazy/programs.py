@@ -31,7 +31,8 @@ from weft.support.knobs import knobs
 from weft.support.locations import located
 from weft.types.dims import Expr, symbol
 from weft.types.dtype import DType, get_default
-from weft.types.unbacked import UnbackedSize, bare_size, unknown_in
+from weft.types.tensor_type import TensorType
+from weft.types.unbacked import SIZES, UnbackedSize, bare_size, unknown_in
 
 MOST_PLANS = 1024  # then all are forgotten, and what was traced with them
 MOST_PROGRAMS = 64  # of one plan; the one that was used longest ago goes
@@ -163,6 +164,9 @@ class Plan:
         self.wanted: list[Place] = [self._place(v) for v in wanted]
         self.unbacked_sizes = [UnbackedNumber(_ITSELF, ((self._place(value), axis),)) for value, axis in sizes]
         self._turns = {}
+        self.places: dict[int | None, int] = {turn: place for place, turn in enumerate(self.inputs)}
+        self._latest: list[TensorType] = []  # of the inputs, and their sizes
+        self._sizes: list[Any] = []
         self.sizes = sum(rank for _, rank in self.kinds)  # how many of a call's numbers are sizes of inputs
         self.is_exact = False  # whether sizes of inputs are constants too
         self.programs: list[Specialized] = []  # shared by plans that are equal
@@ -170,7 +174,18 @@ class Plan:
         self.free: set[int] = set()  # numbers that turned out to be something else than what a program took them for
 
     def numbers(self, trace: Trace) -> list[Any]:
-        """Those of its calls, as they are in a trace."""
+        """Sizes of inputs, and numbers of calls, as they are in a trace."""
+        inputs = trace.inputs
+        kinds = [inputs[turn].type_ for turn in self.inputs]
+        if kinds != self._latest:
+            sizes: list[Any] = []
+            for kind in kinds:
+                sizes += map(SIZES.hint, kind.shape) if kind.is_symbolic else kind.shape
+            self._latest, self._sizes = [] if any([k.is_symbolic for k in kinds]) else kinds, sizes
+        return self._sizes + self.numbers_of_calls(trace)
+
+    def numbers_of_calls(self, trace: Trace) -> list[Any]:
+        """Those of calls alone."""
         found: list[Any] = []
         nodes = trace.nodes
         for position, own in self._numbers_from:

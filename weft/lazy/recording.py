@@ -78,7 +78,7 @@ class _Device(LazyDevice):
 
 
 # ---- what a rule gives
-class _Fresh:
+class FreshResult:
     """A new tensor around a result: the order of its dims, and the view of it that the tensor is, if it is one."""
 
     __slots__ = ("geometry", "order", "path", "turn", "type")
@@ -157,7 +157,7 @@ class Replay:
 
     def _made(self, output: Any, device: LazyDevice, tensors: Sequence[Tensor], values: Sequence[Deferred]) -> Any:
         kind = type(output)
-        if kind is _Fresh:
+        if kind is FreshResult:
             return output.made(device, values)
         if output is None:
             return None
@@ -241,7 +241,7 @@ class Recording:
         if any(storage is other for other in self._given):
             raise Unrecordable("it gives two tensors of one memory")
         self._given.append(storage)
-        return _Fresh(self._turn(storage.value), payload)
+        return FreshResult(self._turn(storage.value), payload)
 
     def _turn(self, value: Deferred) -> int:
         """The number of a result, or of an operand from behind: -1 is the first."""

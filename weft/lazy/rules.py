@@ -42,6 +42,7 @@ class Rules:
         self._kinds: Counter[Any] = Counter()
         self._orders: dict[Geometry, Order | bool | None] = {}
         self._shown: dict[tuple[TensorType, Path], Recorded | None] = {}
+        self.latest: Replay | None = None  # what was repeated last
 
     def forget(self) -> None:
         """Record anew from now on."""
@@ -62,7 +63,9 @@ class Rules:
             found = self._record(key, rule, args, operands, ())
         if found is None or not self._device.may_repeat(found.calls):
             return NOT_RECORDED
-        return found.results(self._device, operands.tensors, self.appended(found, operands.values, ()))
+        results = self.appended(found, operands.values, ())
+        self.latest = found
+        return found.results(self._device, operands.tensors, results)
 
     def update(self, rule: Rule, args: Args) -> list[tuple[Tensor, LazyPayload]] | None:
         """Do `rule(*args)`, which writes into tensors among its arguments and gives nothing: those that were written,
@@ -81,6 +84,7 @@ class Rules:
             return None
         mark = user_mark(2)
         results = self.appended(found, operands.values, given)
+        self.latest = found
         changed = []
         for place, count, turn in found.writes:
             written = payloads[place].storage
@@ -157,7 +161,7 @@ class Rules:
                     return None
                 signs.append((tuple, inner))
             elif kind is float:
-                if given is None or a in _SPECIAL:
+                if given is None or a in SPECIAL:
                     signs.append((float, repr(a)))
                 else:
                     given.append(a)
@@ -216,7 +220,7 @@ class Rules:
         recording = Recording(self._device.name, self.make)
         if given:
             numbers = iter(given)
-            args = tuple([next(numbers) if type(a) is float and a not in _SPECIAL else a for a in args])
+            args = tuple([next(numbers) if type(a) is float and a not in SPECIAL else a for a in args])
         outputs, writes = recording.run(rule, args, shown)
         calls = recording.calls(self.structures, given)
         return Replay(calls, outputs, tuple(writes), recording.gives_operands)
@@ -252,4 +256,4 @@ def _differ_in_given_alone(a: Recorded, b: Recorded) -> bool:
     return a.structure is b.structure and a.given == b.given and rest[0] == rest[1]
 
 
-_SPECIAL = frozenset((0.0, 1.0))  # numbers that rules ask for
+SPECIAL = frozenset((0.0, 1.0))  # numbers that rules ask for

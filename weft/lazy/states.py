@@ -15,12 +15,12 @@ class State:
     """What was called since the cut. after: the state that follows, by the structure of the call. programs: for what is
     wanted of the trace, the programs that give it. backwards: the graphs of backward calls that were made here; None
     before the first one, () where the engine makes them. inline: the cache of the call that came next the last time
-    (inline/); passes: how many came next without one.
+    (inline/), update, graph: those of an optimizer's, and of a backward call; passes: how many came next without one.
     """
 
     __slots__ = (
-        "after", "backwards", "code", "depth", "finds", "inline", "is_symbolic", "known", "passes", "programs", "same",
-        "types",
+        "after", "backwards", "code", "depth", "finds", "graph", "inline", "is_symbolic", "known", "passes", "programs", "same",
+        "types", "update",
     )
 
     def __init__(self) -> None:
@@ -28,6 +28,8 @@ class State:
         self.programs: dict[Any, Any] = {}
         self.backwards: Any = None
         self.inline: Callable[..., Any] | None = None
+        self.update: Any = None
+        self.graph: Callable[..., bool] | None = None
         self.passes = 0
         # of the call that led here: arguments as its type rule saw them last, and what it said
         self.known: list[Any] | None = None

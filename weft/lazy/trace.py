@@ -347,9 +347,11 @@ class Trace:
         return [s for s in found if s is not None and (s.value.cell is None or s.is_waiting())]
 
     # ---- being cut
-    def restart(self) -> None:
-        """Begin anew, with the calls that are still waited for."""
-        waiting = self.waiting()
+    def restart(self, waiting: Sequence[Any] | None = None) -> None:
+        """Begin anew, with the calls that are still waited for: those of storages that wait, if somebody has found them.
+        """
+        if waiting is None:
+            waiting = self.waiting()
         self.epoch += 1
         self.nodes, self.inputs, self.state = [], [], self._root()
         self.turns = {}

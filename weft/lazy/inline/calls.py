@@ -18,8 +18,6 @@ from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 Args = tuple[Any, ...]
-SEEN = 2  # passes of a state by the long way before a cache is written
-MOST = 8  # caches that are written for one state
 
 
 def learn(

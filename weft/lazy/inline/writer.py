@@ -26,6 +26,8 @@ from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType
 
 MISSED: Any = object()  # what comes is not what came the last time
+SEEN = 2  # passes of a state by the long way before a cache is written
+MOST = 8  # caches that are written for one state
 
 
 class Unfit(Exception):

@@ -238,8 +238,7 @@ class SplitDevice(LazyDevice):
             if self.plans.is_full:
                 self.forget()
             plan = trace.state.programs[key] = self.plans.shared(Plan(trace, wanted, self.failing, sizes))
-        numbers: list[Any] = [d for turn in plan.inputs for d in trace.inputs[turn].dims]
-        numbers += plan.numbers(trace)
+        numbers = plan.numbers(trace)
         arrays = [trace.inputs[turn].read() for turn in plan.inputs]
         writes = self._overwritten(plan, wanted, homes)
         program = plan.program(numbers, writes, lambda: cause_of(f"a step of {len(plan.calls)} calls"))

@@ -1,0 +1,144 @@
+"""Inline caches of optimizers' updates. There may be thousands of operands, so that they are asked about together,
+a question at a time, and not by lines of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Any
+from weakref import ref
+
+import weft.lazy.metrics as metrics
+from weft.lazy.device import LazyDevice
+from weft.lazy.inline.writer import Unfit
+from weft.lazy.payload import LazyPayload
+from weft.lazy.recording import Replay
+from weft.lazy.rules import SPECIAL
+from weft.lazy.states import State
+from weft.lazy.trace import ENOUGH
+from weft.lazy.values import Deferred, Node
+from weft.tensor.tensor import Tensor
+
+Args = tuple[Any, ...]
+_CONSTANT = (int, bool, str, type(None))
+new = object.__new__
+
+
+class Update:
+    """An update as it came behind a state, where the trace had so many inputs. Raises Unfit for one that has no cache.
+
+    rule: what was repeated; args: what it was called with, all rows one behind the other and what follows them.
+    """
+
+    def __init__(
+        self, device: LazyDevice, before: State, first: int, known: int, rule: Any, args: Args, found: Replay
+    ) -> None:
+        trace = device.trace
+        self.device, self.trace, self.before, self.known = device, trace, before, known
+        self.rule, self.calls, self.writes = rule, found.calls, found.writes
+        if first >= ENOUGH or len(trace.nodes) != first + 1 or found.gives_operands:
+            raise Unfit
+        self.position, self.after = first, trace.state
+        self.kinds = tuple(map(type, args))
+        self.at = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+        self.given = [i for i, a in enumerate(args) if type(a) is float and a not in SPECIAL]
+        taken = {*self.at, *self.given}
+        self.rest = [(i, a, repr(a)) for i, a in enumerate(args) if i not in taken]
+        if any([type(a) is not float and type(a) not in _CONSTANT for _, a, _ in self.rest]):
+            raise Unfit
+        if len(self.at) < 2 or not self.calls.used:
+            raise Unfit
+        self.tensors = itemgetter(*self.at)
+        self._operands([args[i] for i in self.at])
+
+    def _operands(self, tensors: Sequence[Tensor]) -> None:
+        """Where they come from. (What was written has its new value by now: the entry holds the one before.)"""
+        payloads = [t._data for t in tensors]
+        if any([type(p) is not LazyPayload or p.path or p.permuted is not False for p in payloads]):
+            raise Unfit
+        entry = self.trace.nodes[self.position]
+        if set(self.calls.used) != set(range(len(tensors))):
+            raise Unfit
+        places = {j: i for i, j in enumerate(self.calls.used)}
+        values: list[Deferred] = [entry.args[places[j]] for j in range(len(tensors))]
+        self.used = itemgetter(*self.calls.used)
+        self.types = [v.type_ for v in values]
+        if any([kind.is_symbolic for kind in (*self.types, *self.calls.types)]):
+            raise Unfit
+        turns = [None if v.node is not None else self.trace.turns[id(v)] for v in values]
+        self.results = [(j, v.node.position, v.index) for j, v in enumerate(values) if v.node is not None]
+        fresh: dict[int, int] = {}
+        for j, turn in enumerate(turns):
+            if turn is not None and turn >= self.known:
+                if turn in fresh:
+                    raise Unfit
+                fresh[turn] = j
+        self.fresh = [fresh[turn] for turn in sorted(fresh)]  # inputs that nothing read before
+        self.turns = [None if j in self.fresh else turn for j, turn in enumerate(turns)]
+
+    def run(self, rule: Any, args: Args) -> bool:
+        """Whether the update came as it did before; it is done then."""
+        if rule is not self.rule or tuple(map(type, args)) != self.kinds:
+            return False
+        for i, a, text in self.rest:
+            b = args[i]
+            if b is not a and (b != a or repr(b) != text):
+                return False
+        given = [args[i] for i in self.given]
+        if given and not SPECIAL.isdisjoint(given):
+            return False
+        with self.trace.lock:
+            return self.trace.state is self.before and self._done(self.tensors(args), given)
+
+    def _done(self, tensors: Sequence[Tensor], given: Sequence[float]) -> bool:
+        trace, count = self.trace, len(tensors)
+        payloads = [t._data for t in tensors]
+        if [type(p) for p in payloads].count(LazyPayload) != count or any([p.path for p in payloads]):
+            return False
+        storages = [p.storage for p in payloads]
+        values: list[Deferred] = [s.value for s in storages]
+        if (
+            [p.permuted for p in payloads].count(False) != count or [v.type_ for v in values] != self.types
+            or [s.device for s in storages].count(self.device) != count or len(set(map(id, storages))) != count
+            or list(map(trace.turns.get, map(id, values))) != self.turns
+        ):
+            return False
+        for j, position, index in self.results:
+            value = values[j]
+            if value.node is not trace.nodes[position] or value.index != index:
+                return False
+        fresh = [values[j] for j in self.fresh]
+        if [v.node for v in fresh].count(None) != len(fresh) or len(set(map(id, fresh))) != len(fresh):
+            return False
+        trace.turns.update(zip(map(id, fresh), range(self.known, self.known + len(fresh))))
+        trace.inputs += fresh
+        self._write(tensors, storages, self._appended(values, given))
+        return True
+
+    def _appended(self, values: Sequence[Deferred], given: Sequence[float]) -> Node:
+        trace, calls = self.trace, self.calls
+        metrics.rules[calls] += 1
+        node = Node(calls, self.used(values), calls.numbers_with(given), calls.types, self.after.mark(3))
+        node.position, node.epoch, node.state = self.position, trace.epoch, self.after
+        trace.nodes.append(node)
+        trace.state = self.after
+        return node
+
+    def _write(self, tensors: Sequence[Tensor], storages: Sequence[Any], node: Node) -> None:
+        trace, mark, types = self.trace, node.where, self.calls.types
+        held = trace.storages
+        for place, count, index in self.writes:
+            storage, value = storages[place], new(Deferred)
+            value.trace, value.type_, value.node, value.index, value.cell = trace, types[index], node, index, None
+            before = storage.value
+            if before.cell is not None:
+                storage.settled = ref(before)
+            storage.value, storage.lasts = value, True
+            storage.generation += 1
+            held[id(storage)] = ref(storage)
+            mine = tensors[place]._storage
+            if mine is not storage:
+                mine = tensors[place].storage()
+            mine.version = version = mine.version + count
+            mine.written = (version, mark)
