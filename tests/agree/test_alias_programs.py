@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import weft
+import weft.lazy.inline.writer as writer
 from tests.agree.alias_programs import NUMPY, Program, draw
 from weft.func import functionalize
 from weft.support.knobs import knobs
@@ -156,6 +157,7 @@ def backend(mode: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Programs of lazy tensors run node by node, but in the mode that says otherwise."""
     if mode in ("lazy", "lazy_steps", "split", "split_cuts"):
         monkeypatch.setattr(knobs, "backend", "interpret")
+    monkeypatch.setattr(writer, "SEEN", 1)  # what a second run meets is an inline cache
     yield
     if mode.startswith("lazy"):
         weft.lazy.reset()

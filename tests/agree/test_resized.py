@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import weft
+import weft.lazy.inline.writer as writer
 from tests.agree.resized import Drawn, draw, made
 from tests.agree.test_alias_programs import MODES as ALL_MODES
 from tests.agree.test_alias_programs import OnLazy
@@ -60,6 +61,7 @@ def backend(mode: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Lazy tensors are computed node by node."""
     if mode in ("lazy", "lazy_steps", "split"):
         monkeypatch.setattr(knobs, "backend", "interpret")
+    monkeypatch.setattr(writer, "SEEN", 1)  # what a second run meets is an inline cache
     yield
     if mode.startswith("lazy"):
         weft.lazy.reset()

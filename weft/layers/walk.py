@@ -39,7 +39,16 @@ ndarray = np.ndarray
 
 def walk(op: Op, args: Args) -> Any:
     """Run an operator on bound arguments, from the top layer down."""
-    return walk_on(op, args) if op.enter is None else op.enter(walk_on, op, args)
+    if op.enter is not None:
+        return op.enter(walk_on, op, args)
+    first = args[0] if args else None
+    if type(first) is tuple and first:
+        first = first[0]
+    if isinstance(first, Tensor):
+        data = first._data
+        if type(data) is not ndarray and data.is_walked and modes.special is None and modes.capture is None:
+            return data.backend.walked(walk_on, op, args)
+    return walk_on(op, args)
 
 
 def walk_on(op: Op, args: Args) -> Any:
@@ -64,14 +73,6 @@ def walk_layers(op: Op, args: Args) -> Any:
     if special is not None:
         out = special[-1].intercept(op, args)
         return forget_base(out) if op.decompose is not None and _is_factory(op) else out
-    if args and modes.capture is None:
-        first = args[0]
-        if type(first) is tuple and first:
-            first = first[0]
-        if isinstance(first, Tensor):
-            data = first._data
-            if type(data) is not ndarray and data.is_walked:
-                return data.backend.walked(walk_untransformed, op, args)
     return walk_untransformed(op, args)
 
 

@@ -14,10 +14,12 @@ import numpy as np
 import weft.lazy.config as config
 import weft.lazy.metrics as metrics
 import weft.lazy.other_memory as other_memory
+from weft.autograd.record import recording
 from weft.autograd.views import storage_order
 from weft.functionalizer.other_memory import resize
 from weft.functionalizer.views import refuse_repeated
 from weft.layers import walk
+from weft.layers.results import named
 from weft.lazy.backward import Backwards
 from weft.lazy.calls import NoValue, values_in
 from weft.lazy.composites import Composites
@@ -25,7 +27,7 @@ from weft.lazy.device import LazyDevice
 from weft.lazy.draws import drawn_numbers
 from weft.lazy.inline.calls import learn
 from weft.lazy.inline.updates import Update
-from weft.lazy.inline.writer import MISSED, MOST, SEEN, Unfit
+from weft.lazy.inline.writer import MISSED, Unfit, is_learnt, keep_cache
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh, received
 from weft.lazy.rules import NOT_RECORDED, Rules, repeated
 from weft.lazy.values import Deferred, computed
@@ -39,7 +41,7 @@ from weft.tensor.dense import is_dense, payload_of
 from weft.tensor.device import Device
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-from weft.tensor.views import views_of
+from weft.tensor.views import recorded_view, views_of
 from weft.types import shape_env
 from weft.types.unbacked import SizeNeeded, has_symbols, numbers_in, settled_in
 
@@ -64,21 +66,25 @@ class Lazy(Backend):
     # ---- operators
     def walked(self, below: Callable[[Op, Args], Any], op: Op, args: Args) -> Any:
         """An operator call with its history: `below(op, args)`, or what stands for it where the trace has come the way
-        that it came before.
+        that it came before. (A view is no entry of the trace.)
         """
-        trace = self.where.trace
-        state = trace.state
-        if state.inline is not None:
-            out = state.inline(op, args)
+        if op.view is not None:
+            out = self._viewed(op, args)
             if out is not MISSED:
                 return out
-        epoch, count, known = trace.epoch, len(trace.nodes), len(trace.inputs)
+        trace = self.where.trace
+        state = trace.state
+        known = state.inline.get(op)
+        if known is not None:
+            for cache in known.caches:
+                out = cache(args)
+                if out is not MISSED:
+                    return named(op, out) if type(out) is tuple else out
+        epoch, count, inputs = trace.epoch, len(trace.nodes), len(trace.inputs)
         out = below(op, args)
-        if trace.epoch == epoch and len(trace.nodes) > count and state.passes < MOST:
-            state.passes += 1
-            if state.passes >= SEEN:
-                found = learn(self.where, state, count, known, op, args, out, self._composites.latest)
-                state.inline = found or state.inline
+        if trace.epoch == epoch and len(trace.nodes) > count and is_learnt(state, op):
+            with suppress(Unfit):
+                keep_cache(state, op, learn(self.where, state, count, inputs, op, args, out, self._composites.latest))
         return out
 
     def run(self, op: Op, args: Args) -> Any:
@@ -170,11 +176,10 @@ class Lazy(Backend):
         """A rule that writes into tensors, idem: all rows together, or else one by one."""
         everything = tuple([a for row in rows for a in row]) + args
         together = repeated(rule, len(rows), len(rows[0]))
-        state, rules = self.where.trace.state, self._rules()
-        if rules is None or (
-            not (state.update is not None and state.update.run(together, everything))
-            and not self._update(rules, together, everything)
-        ):
+        rules, known = self._rules(), self.where.trace.state.inline.get(together)
+        if rules is not None and known is not None and any(cache(everything) for cache in known.caches):
+            return
+        if rules is None or not self._update(rules, together, everything):
             for row in rows:
                 if len(rows) == 1 or not self._repeat(rule, row + args):
                     rule(*row, *args)
@@ -190,11 +195,9 @@ class Lazy(Backend):
         state, epoch, first, known = trace.state, trace.epoch, len(trace.nodes), len(trace.inputs)
         if rules.update(rule, args) is None:
             return False
-        if trace.epoch == epoch and state.passes < MOST and rules.latest is not None:
-            state.passes += 1
-            if state.passes >= SEEN:
-                with suppress(Unfit):
-                    state.update = Update(self.where, state, first, known, rule, args, rules.latest)
+        if trace.epoch == epoch and rules.latest is not None and is_learnt(state, rule):
+            with suppress(Unfit):
+                keep_cache(state, rule, Update(self.where, state, first, known, args, rules.latest).run)
         return True
 
     def backward(self, roots: Sequence[Any], seeds: Sequence[Tensor], keep: bool) -> bool:
@@ -242,6 +245,28 @@ class Lazy(Backend):
         data.storage.replace(computed(self.where.trace, np.array(made._data, order="C")))
 
     # ---- views
+    def _viewed(self, op: Op, args: Args) -> Any:
+        """A view with its history; MISSED where it is one of several, or a copy, or its sizes are to be found."""
+        source, rest = args[0], args[1:]
+        data = source._data
+        if (
+            config.forced or op.schema.gives_several or not modes.grad or type(data) is not LazyPayload
+            or data.type.is_symbolic or data.storage.type.is_symbolic or any([has_symbols(a) for a in rest])
+        ):
+            return MISSED
+        try:
+            results = shown(op, data, rest)
+        except Exception:  # the walk has the words
+            return MISSED
+        if results is None or len(results) != 1:
+            return MISSED
+        path, kind, geometry = results[0]
+        storage = source._storage or source.storage()
+        out = recorded_view(source, storage, LazyPayload(data.storage, path, kind, geometry), op, rest, 0)
+        if source._autograd is not None or source._view is not None:
+            recording(op)(args, out)
+        return out
+
     def _view(self, op: Op, args: Args) -> Any:
         if config.forced and config.is_forced(op):
             raise StateError(

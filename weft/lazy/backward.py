@@ -8,6 +8,7 @@ users or writes through views have a part in is left to the engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from weft.autograd.accumulate import AccumulateGrad, gradient_of, is_row_major, laid_out_like
@@ -18,7 +19,7 @@ from weft.autograd.node import Edge, Node, OpNode
 from weft.autograd.saved import SavedTensor
 from weft.lazy.device import LazyDevice
 from weft.lazy.inline.graphs import learn_graph
-from weft.lazy.inline.writer import MOST, SEEN
+from weft.lazy.inline.writer import Unfit, is_learnt, keep_cache
 from weft.lazy.rules import NOT_RECORDED, Rules
 from weft.lazy.states import State
 from weft.ops.backward import apply_functional
@@ -205,7 +206,8 @@ class Backwards:
 
     def run(self, state: State, rules: Rules, roots: Sequence[Edge], seeds: Sequence[Tensor], keep: bool) -> bool:
         """Whether a backward call was run as one entry of the trace, which has come to a state."""
-        if state.graph is not None and state.graph(roots, seeds, keep) is True:
+        known = state.inline.get(Backwards)
+        if known is not None and any(cache(roots, seeds, keep) is True for cache in known.caches):
             return True
         graphs = state.backwards
         if type(graphs) is not list:
@@ -221,17 +223,16 @@ class Backwards:
             return False
         values = (graph.variant(found.looks), *found.values)
         trace = self._device.trace
-        epoch, first, known = trace.epoch, len(trace.nodes), len(trace.inputs)
+        epoch, first, inputs = trace.epoch, len(trace.nodes), len(trace.inputs)
         gradients = rules.run(graph, graph.rule(roots, found), values)
         if gradients is NOT_RECORDED:
             state.backwards = ()
             return False
-        if trace.epoch == epoch and state.passes < MOST and rules.latest is not None:
-            state.passes += 1
-            if state.passes >= SEEN:
-                state.graph = learn_graph(
-                    self._device, state, first, known, roots, seeds, found.nodes, rules.latest
-                ) or state.graph
+        if trace.epoch == epoch and rules.latest is not None and is_learnt(state, Backwards):
+            with suppress(Unfit):
+                keep_cache(state, Backwards, learn_graph(
+                    self._device, state, first, inputs, roots, seeds, found.nodes, rules.latest
+                ))
         for leaf, gradient in zip(found.nodes[len(graph.steps) :], gradients, strict=True):
             if gradient is not None:
                 leaf.take(gradient)

@@ -75,18 +75,25 @@ class Noted(NamedTuple):
     formula: Any
 
 
-class Composite:
-    """A composite's calls for operands of certain types, its nodes in order, and its results among the tensors."""
+class History:
+    """What autograd makes of a call: its nodes in order, and its results among the tensors."""
 
-    def __init__(
-        self, calls: Recorded | None, gives_operands: bool, nodes: Sequence[Noted], tensors: Sequence[Made], results: Any
-    ) -> None:
-        self.calls, self.gives_operands = calls, gives_operands
+    def __init__(self, nodes: Sequence[Noted], tensors: Sequence[Made], results: Any) -> None:
         self.nodes, self.tensors, self.results = nodes, tensors, results
         self.behind: list[list[int]] = [[] for _ in nodes]  # of each node, the tensors whose gradients flow into it
         for i, made in enumerate(tensors):
             if made.node >= 0:
                 self.behind[made.node].append(i)
+
+
+class Composite(History):
+    """A composite's calls for operands of certain types, with their history."""
+
+    def __init__(
+        self, calls: Recorded, gives_operands: bool, nodes: Sequence[Noted], tensors: Sequence[Made], results: Any
+    ) -> None:
+        super().__init__(nodes, tensors, results)
+        self.calls, self.gives_operands = calls, gives_operands
 
     def replay(self, device: LazyDevice, operands: Sequence[Tensor], values: Sequence[Deferred]) -> Any:
         """The results, with the history that the calls would have given them."""

@@ -14,7 +14,7 @@ from weft.functionalizer.storage import Order
 from weft.lazy.calls import needed_for, values_in
 from weft.lazy.closures import StepClosures
 from weft.lazy.executor import Executor, Job
-from weft.lazy.payload import LazyPayload, LazyStorage, fresh, known
+from weft.lazy.payload import LazyPayload, LazyStorage, fresh
 from weft.lazy.programs import Plan, Plans, unbacked_in
 from weft.lazy.recorded import Recorded
 from weft.lazy.trace import INDEX_BITS, Trace

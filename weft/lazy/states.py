@@ -11,26 +11,32 @@ from weft.support.locations import Mark, is_internal
 from weft.types.tensor_type import TensorType
 
 
+class InlineCaches:
+    """How something came behind a state: a few ways. passes: how often it came another way."""
+
+    __slots__ = ("caches", "passes")
+
+    def __init__(self) -> None:
+        self.caches: list[Callable[..., Any]] = []
+        self.passes = 0
+
+
 class State:
     """What was called since the cut. after: the state that follows, by the structure of the call. programs: for what is
     wanted of the trace, the programs that give it. backwards: the graphs of backward calls that were made here; None
-    before the first one, () where the engine makes them. inline: the cache of the call that came next the last time
-    (inline/), update, graph: those of an optimizer's, and of a backward call; passes: how many came next without one.
+    before the first one, () where the engine makes them. inline: by what came next (an operator, an optimizer's rule, a
+    backward call), the caches of how it came (inline/).
     """
 
     __slots__ = (
-        "after", "backwards", "code", "depth", "finds", "graph", "inline", "is_symbolic", "known", "passes", "programs", "same",
-        "types", "update",
+        "after", "backwards", "code", "depth", "finds", "inline", "is_symbolic", "known", "programs", "same", "types",
     )
 
     def __init__(self) -> None:
         self.after: dict[Any, State] = {}
         self.programs: dict[Any, Any] = {}
         self.backwards: Any = None
-        self.inline: Callable[..., Any] | None = None
-        self.update: Any = None
-        self.graph: Callable[..., bool] | None = None
-        self.passes = 0
+        self.inline: dict[Any, InlineCaches] = {}
         # of the call that led here: arguments as its type rule saw them last, and what it said
         self.known: list[Any] | None = None
         self.types: tuple[TensorType, ...] = ()

@@ -258,6 +258,7 @@ class Trace:
         for root in self.roots.values():
             root.after.clear()
             root.programs.clear()
+            root.inline.clear()
         self.made = 0
 
     def _root(self) -> State:
@@ -348,8 +349,7 @@ class Trace:
 
     # ---- being cut
     def restart(self, waiting: Sequence[Any] | None = None) -> None:
-        """Begin anew, with the calls that are still waited for: those of storages that wait, if somebody has found them.
-        """
+        """Begin anew, with the calls that are still waited for. waiting: the storages that wait, if somebody knows."""
         if waiting is None:
             waiting = self.waiting()
         self.epoch += 1

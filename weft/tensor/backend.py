@@ -52,7 +52,9 @@ class Backend:
         raise NotImplementedError
 
     def walked(self, below: Callable[[Op, Args], Any], op: Op, args: Args) -> Any:
-        """An operator call with its history, which `below(op, args)` makes; asked for payloads that say so."""
+        """An operator call from the top of the walk, where no mode is on: `below(op, args)`, or what comes to the same.
+        Asked for payloads that say so.
+        """
         return below(op, args)
 
     def write(self, op: Op, args: Args) -> None:

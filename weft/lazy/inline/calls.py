@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from weft.lazy.composites import Composite
+from weft.lazy.composites import Composite, History
 from weft.lazy.device import LazyDevice
 from weft.lazy.inline.history import HistoryWriter, described
-from weft.lazy.inline.writer import MISSED, Unfit, Writer, constant
+from weft.lazy.inline.writer import Unfit, Writer, constant
 from weft.lazy.recorded import Recorded
 from weft.lazy.states import State
 from weft.lazy.trace import ENOUGH
@@ -23,14 +23,11 @@ Args = tuple[Any, ...]
 def learn(
     device: LazyDevice, before: State, first: int, known: int, op: Op, args: Args, results: Any,
     composite: Composite | None,
-) -> Callable[..., Any] | None:
+) -> Callable[..., Any]:
     """The cache of a call that has just appended entries to the trace, behind a state where it had so many of them, and
-    of inputs; None where it has none. composite: as it was replayed, if it was.
+    of inputs. composite: as it was replayed, if it was. Raises Unfit.
     """
-    try:
-        return _Call(device, before, first, known, op, args, results, composite).function()
-    except Unfit:
-        return None
+    return _Call(device, before, first, known, op, args, results, composite).function()
 
 
 class _Call:
@@ -45,19 +42,20 @@ class _Call:
             raise Unfit
         if any([kind.is_symbolic for kind in self.entry.types]):
             raise Unfit
-        self.code = Writer("inline(op, args)", device, before, first, known)
+        self.code = Writer("inline(args)", device, before, first, known)
         self.tensors: list[Tensor] = []
         self.holders: dict[int, str] = {}  # of arguments that are tensors, or lists with some: how the entry has them
         self.history = HistoryWriter(self.code, self.tensors)
         is_replayed = composite is not None and composite.calls is self.entry.op
         if type(self.entry.op) is Recorded and not is_replayed:
             raise Unfit
-        self.results, self.composite = results, composite if is_replayed else None
+        self.results = tuple(results) if isinstance(results, tuple) else results
+        self.composite = composite if is_replayed else None
 
     def function(self) -> Callable[..., Any]:
         """The cache."""
         code = self.code
-        code.missed_if(f"op is not {code.name(self.op)} or local.grad is not {self.grad}")
+        code.missed_if(f"local.grad is not {self.grad}")
         code.add("".join(f"x{i}_, " for i in range(len(self.args))) + "= args", "with trace.lock:")
         outside, code.lines = code.lines, []
         code.begin()
@@ -75,7 +73,7 @@ class _Call:
         code.lines = outside + [f"    {line}" for line in code.lines]
         return code.function()
 
-    def _found(self) -> Composite:
+    def _found(self) -> History:
         return described(self.tensors, self.results, self.entry) if self.composite is None else self.composite
 
     # ---- arguments
@@ -111,7 +109,7 @@ class _Call:
         return code.name(a)
 
     # ---- the entry
-    def _append(self, found: Composite) -> None:
+    def _append(self, found: History) -> None:
         code, entry = self.code, self.entry
         if type(entry.op) is Recorded:
             operands = "".join(f"v{j}, " for j in entry.op.used)
@@ -124,7 +122,7 @@ class _Call:
             counted = self.op
         code.append(f"({operands})", counted)
 
-    def _tensors(self, found: Composite) -> None:
+    def _tensors(self, found: History) -> None:
         code, kinds = self.code, self.entry.types
         for index, kind in enumerate(kinds):
             code.value(f"r{index}", kind, index)

@@ -5,6 +5,7 @@ what was saved; its gradients are one entry, and leaves take them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from weft.autograd.accumulate import AccumulateGrad, is_row_major, taking
@@ -22,15 +23,12 @@ from weft.tensor.tensor import Tensor
 def learn_graph(
     device: LazyDevice, before: State, first: int, known: int, roots: Sequence[Edge], seeds: Sequence[Tensor],
     nodes: Sequence[Any], found: Replay,
-) -> Callable[..., bool] | None:
+) -> Callable[..., Any]:
     """The cache of a backward call that has just appended entries to the trace (and has given no gradients to leaves
-    yet), behind a state where it had so many of them, and of inputs; None where it has none. nodes: those of operators,
-    the latest first, then leaves.
+    yet), behind a state where it had so many of them, and of inputs. nodes: those of operators, the latest first, then
+    leaves. Raises Unfit.
     """
-    try:
-        return _Backward(device, before, first, known, roots, seeds, nodes, found).function()
-    except Unfit:
-        return None
+    return _Backward(device, before, first, known, roots, seeds, nodes, found).function()
 
 
 class _Backward:
@@ -60,7 +58,8 @@ class _Backward:
                 self._leaf(place, node)
             else:
                 self._node(place, node)
-        code.missed_if(f"not {' > '.join(f'n{i}.sequence' for i in self._operators())}")
+        for later, earlier in pairwise(self._operators()):
+            code.missed_if(f"n{later}.sequence <= n{earlier}.sequence")
         for j, (payload, holder) in enumerate(self.payloads):
             code.operand(j, payload, holder, j in self.found.calls.used)
         code.append("(" + "".join(f"v{j}, " for j in self.found.calls.used) + ")")

@@ -11,7 +11,7 @@ from weft.autograd.accumulate import accumulator_of
 from weft.autograd.anomaly import anomaly
 from weft.autograd.node import OpNode, sequence_numbers
 from weft.autograd.saved import SavedTensor, default_hooks
-from weft.lazy.composites import Composite, Made, Noted, OperandSaved, ResultSaved
+from weft.lazy.composites import History, Made, Noted, OperandSaved, ResultSaved
 from weft.lazy.inline.writer import Unfit, Writer
 from weft.lazy.payload import LazyPayload
 from weft.tensor.history import AutogradState
@@ -66,13 +66,13 @@ class HistoryWriter:
         code.missed_if(f"h{j}.version != a{j}._storage.version")
         code.add(f"e{j} = (h{j}.node, h{j}.index)")
 
-    def saving(self, found: Composite) -> None:
+    def saving(self, found: History) -> None:
         """Whether operands can be saved, and nobody is told of it."""
         self.code.missed_if(f"{self.code.name(default_hooks)}.stack or {self.code.name(anomaly)}.enabled")
         for j in sorted({saved.turn for node in found.nodes for saved in _operands_in(node.saved)}):
             self.code.missed_if(f"a{j}._storage is None or a{j}._storage.is_inference")
 
-    def nodes(self, found: Composite) -> None:
+    def nodes(self, found: History) -> None:
         """The nodes, each with what it saves, and the tensors whose gradients flow into them."""
         code = self.code
         state, numbers = code.name(AutogradState), code.name(sequence_numbers)
@@ -97,7 +97,7 @@ class HistoryWriter:
             raise Unfit
         return f"e{~edge[0]}"
 
-    def _saved(self, saved: Any, found: Composite) -> str:
+    def _saved(self, saved: Any, found: History) -> str:
         code, kind = self.code, type(saved)
         if kind is OperandSaved:
             j = saved.turn
@@ -141,7 +141,7 @@ def _operands_in(saved: tuple[Any, ...]) -> list[OperandSaved]:
     return found
 
 
-def described(operands: Sequence[Tensor], results: Any, entry: Any) -> Composite:
+def described(operands: Sequence[Tensor], results: Any, entry: Any) -> History:
     """A call of one operator, whose results are an entry's. Raises Unfit."""
     outputs = results if type(results) is tuple else (results,)
     nodes = {id(t._autograd.node): t._autograd.node for t in outputs if t._autograd is not None}
@@ -159,7 +159,7 @@ def described(operands: Sequence[Tensor], results: Any, entry: Any) -> Composite
         tensors.append(Made(value.index, data.storage.order, -1, (), data.storage.type, None, *place))
     noted = [_noted(node, operands, outputs) for node in nodes.values()]
     turns = tuple(range(len(tensors)))
-    return Composite(None, False, noted, tensors, turns if type(results) is tuple else 0)
+    return History(noted, tensors, turns if type(results) is tuple else 0)
 
 
 def _noted(node: Any, operands: Sequence[Tensor], outputs: Sequence[Tensor]) -> Noted:

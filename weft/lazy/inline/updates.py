@@ -28,15 +28,15 @@ new = object.__new__
 class Update:
     """An update as it came behind a state, where the trace had so many inputs. Raises Unfit for one that has no cache.
 
-    rule: what was repeated; args: what it was called with, all rows one behind the other and what follows them.
+    args: what its rule was called with, all rows one behind the other and what follows them.
     """
 
     def __init__(
-        self, device: LazyDevice, before: State, first: int, known: int, rule: Any, args: Args, found: Replay
+        self, device: LazyDevice, before: State, first: int, known: int, args: Args, found: Replay
     ) -> None:
         trace = device.trace
         self.device, self.trace, self.before, self.known = device, trace, before, known
-        self.rule, self.calls, self.writes = rule, found.calls, found.writes
+        self.calls, self.writes = found.calls, found.writes
         if first >= ENOUGH or len(trace.nodes) != first + 1 or found.gives_operands:
             raise Unfit
         self.position, self.after = first, trace.state
@@ -77,9 +77,9 @@ class Update:
         self.fresh = [fresh[turn] for turn in sorted(fresh)]  # inputs that nothing read before
         self.turns = [None if j in self.fresh else turn for j, turn in enumerate(turns)]
 
-    def run(self, rule: Any, args: Args) -> bool:
+    def run(self, args: Args) -> bool:
         """Whether the update came as it did before; it is done then."""
-        if rule is not self.rule or tuple(map(type, args)) != self.kinds:
+        if tuple(map(type, args)) != self.kinds:
             return False
         for i, a, text in self.rest:
             b = args[i]
@@ -111,7 +111,7 @@ class Update:
         fresh = [values[j] for j in self.fresh]
         if [v.node for v in fresh].count(None) != len(fresh) or len(set(map(id, fresh))) != len(fresh):
             return False
-        trace.turns.update(zip(map(id, fresh), range(self.known, self.known + len(fresh))))
+        trace.turns.update({id(value): self.known + i for i, value in enumerate(fresh)})
         trace.inputs += fresh
         self._write(tensors, storages, self._appended(values, given))
         return True

@@ -7,7 +7,7 @@ result of the entry at that position, or the input with that turn.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
@@ -17,7 +17,7 @@ from weft.functionalizer.storage import Order
 from weft.lazy.device import LazyDevice
 from weft.lazy.payload import NO_QUESTIONS, LazyPayload, LazyStorage, at_device, laid_out
 from weft.lazy.recorded import Recorded
-from weft.lazy.states import State
+from weft.lazy.states import InlineCaches, State
 from weft.lazy.values import Deferred, Node
 from weft.support.written import Code
 from weft.tensor.modes import modes
@@ -26,8 +26,25 @@ from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType
 
 MISSED: Any = object()  # what comes is not what came the last time
-SEEN = 2  # passes of a state by the long way before a cache is written
-MOST = 8  # caches that are written for one state
+SEEN = 2  # times that something comes the long way behind a state before a cache is written
+MOST = 4  # caches of one thing behind a state
+TRIES = 16  # then what comes there keeps changing, and is left alone
+
+
+def is_learnt(state: State, what: Any) -> bool:
+    """Whether a cache is to be written for something that has come the long way behind a state once more."""
+    found = state.inline.get(what)
+    if found is None:
+        found = state.inline[what] = InlineCaches()
+    found.passes += 1
+    return SEEN <= found.passes <= TRIES
+
+
+def keep_cache(state: State, what: Any, cache: Callable[..., Any]) -> None:
+    """Try this cache first from now on."""
+    caches = state.inline[what].caches
+    caches.insert(0, cache)
+    del caches[MOST:]
 
 
 class Unfit(Exception):
@@ -93,9 +110,9 @@ class Writer(Code):
         self.missed_if(f"s{j}.is_resized or d{j}.path != {self.name(payload.path)}")
         geometry = self.name(payload.geometry())
         self.missed_if(f"s{j}.order != {self.name(storage.order)} or d{j}._geometry != {geometry}")
-        is_shown = memo.node in self.trace.nodes[self.first : -1]
+        is_shown = memo.node is not None and memo.node in self.trace.nodes[self.first : -1]
         if is_shown or memo is storage.value:
-            same = self._showing.setdefault(memo.node.position, []) if is_shown else []
+            same = self._showing.setdefault(memo.node.position, []) if is_shown and memo.node is not None else []
             if same:
                 self.missed_if(f"d{j} is not d{same[0]}")
             else:
@@ -141,8 +158,8 @@ class Writer(Code):
         self.add("nodes, turns, inputs = trace.nodes, trace.turns, trace.inputs")
 
     def append(self, args: str, counted: Any = None) -> None:
-        """The entries join the trace: those of views that are read, and the last one. args: what that holds; counted: an
-        operator beside those that it calls. Raises Unfit.
+        """The entries join the trace: those of views that are read, and the last one. args: what that holds; counted:
+        an operator beside those that it calls. Raises Unfit.
         """
         for turn, value in sorted(self.fresh.items()):
             self.add(f"turns[id({value})] = {self.name(turn)}", f"inputs.append({value})")
