@@ -15,7 +15,8 @@ from __future__ import annotations
 import itertools
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,33 +41,36 @@ class Figures:
     wall: float
     threads: float
     thread: float
-    tracing: float
+    tracing: Mapping[str, float]
     calls: int
     entries: int
     compiles: int
 
 
 class Stopwatch:
-    """The main thread's time within methods of some classes, the outermost calls alone, without that of `paused`."""
+    """The main thread's time within methods of some classes, the outermost calls alone. spent: by the method's name.
+    (Wall time, which takes a tenth of a thread's to ask for: nothing here waits but what is left out.)
+    """
 
     def __init__(self) -> None:
-        self.spent, self.depth = 0.0, 0
+        self.spent: Counter[str] = Counter()
+        self.depth = 0
         self._before: list[tuple[type, str, Any]] = []
 
-    def over(self, owner: type, name: str, sign: int = 1) -> None:
-        """Count a method's time; sign: -1 for what is left out."""
-        plain = getattr(owner, name)
+    def over(self, owner: type, name: str, within: str = "") -> None:
+        """Count a method's time. within: it is left out of this one's."""
+        plain, sign = getattr(owner, name), -1 if within else 1
         self._before.append((owner, name, plain))
 
         def timed(*args: Any, **named: Any) -> Any:
             if sign > 0 and self.depth:
                 return plain(*args, **named)
             self.depth += sign > 0
-            start = time.thread_time()
+            start = time.perf_counter()
             try:
                 return plain(*args, **named)
             finally:
-                self.spent += sign * (time.thread_time() - start)
+                self.spent[within or name] += sign * (time.perf_counter() - start)
                 self.depth -= sign > 0
 
         setattr(owner, name, timed)
@@ -83,7 +87,7 @@ def traced() -> Stopwatch:
     for name in ("walked", "run", "open", "apply", "update_each", "backward", "write", "receive"):
         watch.over(Lazy, name)
     watch.over(LazyDevice, "cut")
-    watch.over(Executor, "submit", -1)
+    watch.over(Executor, "submit", "cut")
     return watch
 
 
@@ -147,30 +151,33 @@ def measured(make: Callable[[], Any], mode: str, steps: int) -> Figures:
     threads = (time.process_time() - began) / (steps - 3)
     compiles = weft.lazy.metrics.counter_value("UncachedCompile") or 0
     calls = weft.lazy.metrics.traced() // steps
-    tracing = 0.0
+    tracing: Mapping[str, float] = {}
     if mode == "lazy":
         arrays = [[weft.tensor(a, device=device) for a in batch(i)] for i in range(steps)]
         tracing = _spent_tracing(run, arrays)
     # the mean: a step that waits for those before it has their time
     return Figures(
-        statistics.mean(wall[3:]) * 1e3, threads * 1e3, statistics.quantiles(thread[3:])[0] * 1e3, tracing * 1e3,
+        statistics.mean(wall[3:]) * 1e3, threads * 1e3, statistics.quantiles(thread[3:])[0] * 1e3, tracing,
         calls, entries, compiles,
     )
 
 
-def _spent_tracing(run: Callable[..., Any], batches: Sequence[Sequence[Any]]) -> float:
-    """The main thread's time in the lazy device per step (the lower quartile), of steps that are known."""
+def _spent_tracing(run: Callable[..., Any], batches: Sequence[Sequence[Any]]) -> dict[str, float]:
+    """The main thread's milliseconds in the lazy device per step (the lower quartile), of steps that are known: by what
+    it is called for, and all together.
+    """
     spent, watch = [], traced()
     try:
         for x, y in batches:
-            before = watch.spent
+            watch.spent.clear()
             loss = run(x, y)
             weft.lazy.mark_step()
-            spent.append(watch.spent - before)
+            spent.append({**watch.spent, "all": watch.spent.total()})
         loss.item()
     finally:
         watch.end()
-    return statistics.quantiles(spent)[0]
+    names = dict.fromkeys(name for found in spent for name in found)
+    return {name: statistics.quantiles([found.get(name, 0.0) for found in spent])[0] * 1e3 for name in names}
 
 
 def main() -> int:
@@ -188,7 +195,7 @@ def main() -> int:
             if mode == "lazy":
                 print(
                     f"{name} lazy: {f.calls} calls in {f.entries} entries, {f.compiles} compiles; tracing takes "
-                    f"{f.tracing:.2f} ms of the main thread's"
+                    f"{f.tracing['all']:.2f} ms ({', '.join(f'{n} {t:.3f}' for n, t in f.tracing.items() if t)})"
                 )
         lazy, compiled, eager, split = (found[mode] for mode in ("lazy", "compiled", "eager", "split"))
         print(

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import weft.autograd.record as record
 from weft.autograd.anomaly import anomaly, remember_forward
 from weft.autograd.node import OpNode, node_class
@@ -34,20 +32,18 @@ from weft.tensor.views import forget_base
 from weft.types import promotion
 
 Args = tuple[Any, ...]
-ndarray = np.ndarray
 
 
 def walk(op: Op, args: Args) -> Any:
     """Run an operator on bound arguments, from the top layer down."""
     if op.enter is not None:
         return op.enter(walk_on, op, args)
-    first = args[0] if args else None
+    first: Any = args[0] if args else None
     if type(first) is tuple and first:
         first = first[0]
-    if isinstance(first, Tensor):
-        data = first._data
-        if type(data) is not ndarray and data.is_walked and modes.special is None and modes.capture is None:
-            return data.backend.walked(walk_on, op, args)
+    is_walked = isinstance(first, Tensor) and getattr(first._data, "is_walked", False)
+    if is_walked and modes.special is None and modes.capture is None:
+        return first._data.backend.walked(walk_on, op, args)
     return walk_on(op, args)
 
 

@@ -4,9 +4,8 @@ value. What has no value that a program could bring is computed at once, on the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from weft.functionalizer.other_memory import resize
 from weft.functionalizer.views import refuse_repeated
 from weft.layers import walk
 from weft.layers.results import named
+from weft.lazy.arguments import has_indices, has_value, is_settled_by, on_cpu, values_of
 from weft.lazy.backward import Backwards
 from weft.lazy.calls import NoValue, values_in
 from weft.lazy.composites import Composites
@@ -215,9 +215,9 @@ class Lazy(Backend):
 
     def at_once(self, op: Op, args: Args) -> Any:
         """The operator on the bytes of its operands, now."""
-        self.where.compute([v for v in _values(args) if v.cell is None], op.base)
+        self.where.compute([v for v in values_of(args) if v.cell is None], op.base)
         metrics.count(f"aten::{op.base}")
-        out = walk.below(op, numbers_in(_on_cpu(args, op.base)))
+        out = walk.below(op, numbers_in(on_cpu(args, op.base)))
         return self._taken(out)
 
     def _taken(self, out: Any) -> Any:
@@ -309,7 +309,7 @@ class Lazy(Backend):
         """Into a tensor of another device: the bytes go there."""
         if not op.crosses_devices:
             self._operands(op, args)
-        walk.write(op, _on_cpu(args, f"{op.base}_()"))
+        walk.write(op, on_cpu(args, f"{op.base}_()"))
 
     def _value_of(self, op: Op, args: Args) -> Deferred:
         out = self.run(op, args)
@@ -348,44 +348,6 @@ class Lazy(Backend):
 
 
 _AS_THEY_ARE = frozenset((int, float, bool, str))
-
-
-@cache
-def has_indices(op: Op) -> bool:
-    """Whether a list among the arguments is of indices, some of which are left out."""
-    return any([a.element_optional for a in op.schema.arguments])
-
-
-@cache
-def has_value(op: Op) -> bool:
-    """Whether a program brings the operator's results: it acts on nothing outside."""
-    return op.effect not in ("io", "python") and not op.host
-
-
-def is_settled_by(op: Op, args: Args) -> bool:
-    """Whether values of arguments decide what is computed (how long a range in fractions is): opened, an operator asks
-    for no more than what they decide, which may be another number the next time.
-    """
-    return any([question(args[i]) for i, question in op.specialized_positions if not isinstance(args[i], Tensor)])
-
-
-def _values(args: Iterable[Any]) -> Iterator[Deferred]:
-    """The bases of the lazy tensors among arguments."""
-    for a in args:
-        if isinstance(a, Tensor):
-            if type(a._data) is LazyPayload:
-                yield a._data.storage.value
-        elif type(a) in (tuple, list):
-            yield from _values(a)
-
-
-def _on_cpu(args: Any, what: str) -> Any:
-    """The arguments, with plain tensors in place of lazy ones."""
-    if isinstance(args, Tensor):
-        return Tensor(args._data.materialize(what)) if type(args._data) is LazyPayload else args
-    if type(args) in (tuple, list):
-        return tuple([_on_cpu(a, what) for a in args])
-    return args
 
 
 # ---- the devices that there are

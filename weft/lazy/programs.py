@@ -21,7 +21,7 @@ from weft.ir.graph import Graph, Value
 from weft.ir.interpreter import bind_symbols, resolve, run_node
 from weft.lazy.calls import SIMPLE, Drawn, decides, needed_for
 from weft.lazy.graphs import Call, GraphOfPlan, InputOf, NumberOf, Numbers, Place, UnbackedNumber
-from weft.lazy.recorded import Opened, ResultOf
+from weft.lazy.recorded import Opened, ResultOf, joined
 from weft.lazy.trace import Trace
 from weft.lazy.values import Array, Deferred, Node, SizeOf
 from weft.ops.op import Op
@@ -150,7 +150,7 @@ class Plan:
             sizes = [(plain.value(size.value), size.axis) for size in found]
             needed = needed_for(plain.nodes, [*wanted, *also, *[value for value, _ in sizes]])
         self._turns = trace.turns
-        self._numbers_from = _joined([plain.sources[i] for i in needed if plain.nodes[i].numbers])
+        self._numbers_from = joined([plain.sources[i] for i in needed if plain.nodes[i].numbers])
         self._calls_of = {position: i for i, position in enumerate(needed)}
         self.inputs: list[int] = []
         self.kinds: list[tuple[DType, int]] = []  # of each input, dtype and rank
@@ -341,18 +341,6 @@ def _literal(a: Any) -> Any:
     if type(a) is tuple:
         return tuple(map(_literal, a))
     return a if isinstance(a, (InputOf, ResultOf, NumberOf, UnbackedNumber)) else (type(a), repr(a))
-
-
-def _joined(sources: Sequence[tuple[int, slice | None]]) -> list[tuple[int, slice | None]]:
-    """Runs of an entry's numbers, those that follow one another as one."""
-    found: list[tuple[int, slice | None]] = []
-    for position, own in sources:
-        before, last = found[-1] if found else (-1, None)
-        if before == position and own is not None and last is not None and last.stop == own.start:
-            found[-1] = (position, slice(last.start, own.stop))
-        else:
-            found.append((position, own))
-    return found
 
 
 def _shown(size: UnbackedSize, trace: Trace, nodes: Iterable[Node]) -> tuple[Deferred, int] | None:

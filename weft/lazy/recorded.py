@@ -168,3 +168,15 @@ def _filled(
             yield next(numbers)
         else:
             yield tuple(_filled(a, operands, made, numbers)) if kind is tuple else a
+
+
+def joined(sources: Sequence[tuple[int, slice | None]]) -> list[tuple[int, slice | None]]:
+    """Runs of an entry's numbers, those that follow one another as one."""
+    found: list[tuple[int, slice | None]] = []
+    for position, own in sources:
+        before, last = found[-1] if found else (-1, None)
+        if before == position and own is not None and last is not None and last.stop == own.start:
+            found[-1] = (position, slice(last.start, own.stop))
+        else:
+            found.append((position, own))
+    return found

@@ -44,11 +44,14 @@ class Update:
         self.at = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         self.given = [i for i, a in enumerate(args) if type(a) is float and a not in SPECIAL]
         taken = {*self.at, *self.given}
-        self.rest = [(i, a, repr(a)) for i, a in enumerate(args) if i not in taken]
-        if any([type(a) is not float and type(a) not in _CONSTANT for _, a, _ in self.rest]):
+        rest = [i for i in range(len(args)) if i not in taken]
+        if any([type(args[i]) is not float and type(args[i]) not in _CONSTANT for i in rest]):
             raise Unfit
+        self.zeros = [i for i in rest if type(args[i]) is float and not args[i]]
         if len(self.at) < 2 or not self.calls.used:
             raise Unfit
+        self.rest, self.constants = rest, [args[i] for i in rest]
+        self.signs = [repr(args[i]) for i in self.zeros]
         self.tensors = itemgetter(*self.at)
         self._operands([args[i] for i in self.at])
 
@@ -81,10 +84,8 @@ class Update:
         """Whether the update came as it did before; it is done then."""
         if tuple(map(type, args)) != self.kinds:
             return False
-        for i, a, text in self.rest:
-            b = args[i]
-            if b is not a and (b != a or repr(b) != text):
-                return False
+        if [args[i] for i in self.rest] != self.constants or (self.zeros and [repr(args[i]) for i in self.zeros] != self.signs):
+            return False
         given = [args[i] for i in self.given]
         if given and not SPECIAL.isdisjoint(given):
             return False

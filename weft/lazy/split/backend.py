@@ -12,7 +12,8 @@ from weft.functionalizer.views import refuse_repeated
 from weft.layers.backends import backend_of
 from weft.layers.dense import DENSE, check_writeable
 from weft.layers.walk import inplace_untransformed, walk_untransformed
-from weft.lazy.backend import Lazy, has_value, is_settled_by
+from weft.lazy.arguments import has_value, is_settled_by
+from weft.lazy.backend import Lazy
 from weft.lazy.calls import NoValue
 from weft.lazy.draws import drawn_numbers
 from weft.lazy.split.device import LONGEST, SplitDevice
