@@ -84,7 +84,7 @@ class Update:
         """Whether the update came as it did before; it is done then."""
         if tuple(map(type, args)) != self.kinds:
             return False
-        if [args[i] for i in self.rest] != self.constants or (self.zeros and [repr(args[i]) for i in self.zeros] != self.signs):
+        if [args[i] for i in self.rest] != self.constants or [repr(args[i]) for i in self.zeros] != self.signs:
             return False
         given = [args[i] for i in self.given]
         if given and not SPECIAL.isdisjoint(given):
