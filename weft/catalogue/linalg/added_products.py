@@ -22,10 +22,10 @@ def _times(x: Any, factor: Any) -> Any:
     whether it is not 0."""
     if is_one(factor):
         return x
-    if x.dtype is dt.bool_ and type(factor) in (int, float, bool):
-        return aten.logical_and(x, aten.full((), bool(factor), dtype=dt.bool_))
-    whole = isinstance(factor, float) and not x.dtype.is_differentiable
-    return x * (int(factor) if whole else factor)
+    if x.dtype.is_differentiable:
+        return x * factor
+    whole = aten.full((), factor, dtype=x.dtype)  # the factor may be known only in the run
+    return aten.logical_and(x, whole) if x.dtype is dt.bool_ else x * whole
 
 
 def _sum(self: Any, product: Any, beta: Any, alpha: Any) -> Any:
