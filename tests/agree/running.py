@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from weft.ir.parser import parse_graph
 from weft.ir.verifier import verify
 from weft.passes.pipeline import optimize
 from weft.passes.run import Run
+from weft.support.knobs import knobs
 
 Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]
@@ -173,26 +175,57 @@ def _update(program: Program, state: Arrays, gradients: dict[str, Array | None])
 def run_weft(program: Program, calls: Sequence[Call], mode: str, check_stages: bool = False) -> list[Seen]:
     """The program in one mode of weft. check_stages: at each call also run every graph stage, printed and parsed again,
     and compare."""
-    state = {n: weft.tensor(x).requires_grad_(n.startswith("w")) for n, x in draw_state(program).items()}
-    function = make_function(program, "weft", {"weft": weft, **state})
-    if mode != "eager":
+    is_lazy = mode.startswith("lazy")
+    state = {
+        n: weft.tensor(x, device="lazy" if is_lazy else "cpu").requires_grad_(n.startswith("w"))
+        for n, x in draw_state(program).items()
+    }
+    function = make_function(program, "weft", {"weft": OnLazy() if is_lazy else weft, **state})
+    if is_lazy:
+        function = _steps(function, mode)
+    elif mode != "eager":
         function = weft.compile(function, backend=mode.removeprefix("split "), split=mode.startswith("split"))
     seen = []
     for call in calls:
         tensors = _tensors(call.arrays(), mode.startswith("split") and program.seed % 4 > 0)
+        if is_lazy:
+            moved = {id(x): x.to("lazy") for x in tensors}
+            tensors = [moved[id(x)] for x in tensors]
         outputs = function(*tensors)
-        here = Seen({f"result {i}": np.array(o.detach().numpy()) for i, o in enumerate(outputs)})
-        here.values |= {f"argument {i}": np.array(x.detach().numpy()) for i, x in enumerate(tensors)}
-        here.values |= {f"state {n}": np.array(x.detach().numpy()) for n, x in state.items()}
-        here.values |= {
-            f"gradient {n}": np.array(state[n].grad.numpy()) for n in program.leaves if state[n].grad is not None
-        }
+        here = Seen({f"result {i}": _array(o) for i, o in enumerate(outputs)})
+        here.values |= {f"argument {i}": _array(x) for i, x in enumerate(tensors)}
+        here.values |= {f"state {n}": _array(x) for n, x in state.items()}
+        here.values |= {f"gradient {n}": _array(state[n].grad) for n in program.leaves if state[n].grad is not None}
         seen.append(here)
         if check_stages:
             for entry in function.entries:
                 if not isinstance(entry.executable, CheckedStages):
                     entry.executable = CheckedStages(entry.graph, mode)
     return seen
+
+
+class OnLazy:
+    """weft, with factories that make lazy tensors."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(weft, name)
+        return partial(found, device="lazy") if name in ("tensor", "ones", "zeros", "full", "arange") else found
+
+
+def _steps(function: Any, mode: str) -> Any:
+    """Each call as a step of the lazy device."""
+
+    def step(*arguments: Any) -> Any:
+        with knobs(backend=mode.removeprefix("lazy ")):
+            found = function(*arguments)
+            weft.lazy.mark_step(wait=True)
+        return found
+
+    return step
+
+
+def _array(tensor: Any) -> Array:
+    return np.array(tensor.detach().cpu().numpy())
 
 
 def _tensors(arrays: list[Array], own: bool = False) -> list[Any]:
@@ -252,8 +285,10 @@ def compare(what: str, found: Array, expected: Array, tolerance: float) -> None:
 
 
 def check(program: Program, modes: Sequence[str] = MODES, call_count: int = 3) -> None:
-    """One answer in every mode. Raises Disagreement or whatever a mode raises; Skip if there is nothing to compare."""
-    sizes = draw_calls(program, call_count)
+    """One answer in every mode. Raises Disagreement or whatever a mode raises; Skip if there is nothing to compare.
+    Lazy steps meet all sizes twice: the second time they are known.
+    """
+    sizes = draw_calls(program, call_count) * (2 if any(mode.startswith("lazy") for mode in modes) else 1)
     calls = [draw_call(program, s, i) for i, s in enumerate(sizes)]
     truth = run_numpy(program, calls)
     tolerance = {"float64": 1e-9, "float32": 2e-4}[program.dtype]

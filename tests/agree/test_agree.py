@@ -8,11 +8,13 @@ WEFT_AGREE=20 runs twenty times as many. A failure is shrunk and shown as source
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
 
+import weft
+import weft.lazy.inline.writer as writer
 from tests.agree.generate import Program, draw_program
 from tests.agree.running import Skip, check, shrink
 
@@ -50,6 +52,28 @@ def several(
 def test_values_captured_and_interpreted(rng: np.random.Generator, length: int) -> None:
     """Views, writes and reductions; every stage printed, parsed and interpreted."""
     several(rng, 20, INTERPRETED, False, length)
+
+
+@pytest.fixture
+def lazy_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Inline caches are written the first time; nothing stays."""
+    monkeypatch.setattr(writer, "SEEN", 1)
+    yield
+    weft.lazy.reset()
+
+
+@pytest.mark.usefixtures("lazy_device")
+@pytest.mark.parametrize("wants_grad", [False, True], ids=["values", "gradients"])
+@pytest.mark.parametrize("length", [5, 12])
+def test_lazy_steps(rng: np.random.Generator, length: int, wants_grad: bool) -> None:
+    """Lazy tensors, in steps that come again with other values."""
+    several(rng, 16, ("eager", "lazy interpret"), wants_grad, length)
+
+
+@pytest.mark.usefixtures("lazy_device")
+def test_lazy_steps_native(rng: np.random.Generator) -> None:
+    """The same in native code."""
+    several(rng, 5, ("eager", "lazy llvm"), True, 6)
 
 
 @pytest.mark.parametrize("length", [6, 14])
