@@ -45,7 +45,7 @@ def refuse_to_go_on(capture: Capture, nodes: Collection[Node], wanted: Sequence[
 
     nodes: what the call comes to; wanted: the edges that it asks for (None: all leaves).
     """
-    leaves = list(_real_leaves(capture, wanted or ()))
+    asked = set(_edges_before(capture, wanted or ()))
     given = {edge[0] for n in nodes if type(n) is Given and n.is_argument for edge in n.edges if edge is not None}
     for node in nodes:
         if wanted is None and node in given:
@@ -56,7 +56,7 @@ def refuse_to_go_on(capture: Capture, nodes: Collection[Node], wanted: Sequence[
         older = _history_before(capture, variable)
         if not older or any(n.is_freed for n in older):
             continue
-        if wanted is None or any(leaf in older for leaf in leaves):
+        if wanted is None or any(not asked.isdisjoint(n.edges) for n in older):
             raise refusal(
                 f"backward() goes on through a tensor of shape {list(variable.shape)} that was computed before the "
                 "call and has a history of its own; use its .detach() where that is not wanted", 3, ArgumentChange
@@ -72,10 +72,13 @@ def _history_before(capture: Capture, variable: Tensor) -> Collection[Node]:
         return ()
 
 
-def _real_leaves(capture: Capture, wanted: Sequence[Edge]) -> Iterator[Node]:
-    """The nodes that the leaves have outside of the call whose gradients are asked for."""
-    for node, _ in wanted:
+def _edges_before(capture: Capture, wanted: Sequence[Edge]) -> Iterator[Edge]:
+    """Where gradients flow outside of the call that are asked for within it."""
+    for edge in wanted:
+        node = edge[0]
+        if type(node) is Given and node.edges[0] is not None:
+            node = node.edges[0][0]
         variable = node.variable if isinstance(node, AccumulateGrad) else None
-        edge = None if variable is None else gradient_edge(capture.leaf_gradients.real(variable))
-        if edge is not None:
-            yield edge[0]
+        before = edge if variable is None else gradient_edge(capture.leaf_gradients.real(variable))
+        if before is not None:
+            yield before
