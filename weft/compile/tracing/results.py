@@ -105,12 +105,14 @@ def _view_path(outcome: Outcome, leaf: Any, stand_ins: list[Any]) -> tuple[Any, 
     data, is_reshaped = base._data, id(base) in outcome.capture.outside.inplace_views
     if is_reshaped and leaf._view.array is not data:
         return None, None  # the base does not lie any more as it did
-    if type(data) is SymbolicPayload and ((data.path and not is_reshaped) or data.storage is not leaf._data.storage):
+    is_given = any(stand_in is base for stand_in in stand_ins)
+    is_whole = type(data) is not SymbolicPayload or not data.path or is_reshaped
+    if not (is_whole or is_given) or (type(data) is SymbolicPayload and data.storage is not leaf._data.storage):
         return None, None
     if any(isinstance(a, (Tensor, Value)) for _, args, _ in path for a in args):
         return None, None
     slot = leaf._data.storage.slot
-    if slot is None or slot.leaf is None or any(stand_in is base for stand_in in stand_ins):
+    if slot is None or slot.leaf is None or is_given:
         return base, path
     for given in stand_ins:
         if isinstance(given, Tensor) and given._view is not None and given._view.base is base:
