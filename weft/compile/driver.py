@@ -53,6 +53,9 @@ class CompiledFunction(FunctionWrapper):
         self.lifted: dict[Any, Any] = {}
         self.plain: set[Any] = set()  # places of numbers that code reads which takes no stand-in: never lifted
         self.static: set[Any] = set()
+        # arguments that share memory with others: taken as one memory, as they lie in it; or each by itself
+        self.together: set[Any] = set()
+        self.apart: set[Any] = set()
         self.identical: set[Any] = set()
         self.lifted_codes: list[CodeType] = []  # which use math and `len` on symbols
         self.knows_gradients = False  # whether gradients that are added to are seen otherwise too
@@ -259,8 +262,8 @@ class CompiledFunction(FunctionWrapper):
         return entry
 
     def _capture_settled(self, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None) -> Entry:
-        self.static = set()  # which arguments share memory with state is another question at every capture
-        tries = 0
+        self.static, self.together = set(), set()  # which arguments share memory is another question at every capture
+        tries, first = 0, None
         while tries < 8:
             try:
                 return trace.trace_program(self, leaves, spec, backend)
@@ -270,13 +273,20 @@ class CompiledFunction(FunctionWrapper):
                     continue
                 tries += 1
                 self.lifted.update(restart.lift)
-                self.static |= restart.static
+                self.static |= restart.static - self.apart
+                self.together |= restart.static & self.apart
                 self.knows_gradients |= restart.knows_gradients
                 self.identical |= restart.identical
             except Exception as error:
                 hook = hook_behind(error, self.hooks)
                 if hook is None or hook in self.called:
-                    raise
+                    if self.apart:  # as one memory it may do
+                        tries, first = tries + 1, error
+                        self.together |= self.apart
+                        continue
+                    if first is None or self.why_as_written(first) is None:
+                        raise
+                    raise first from None
                 self.called.append(hook)
                 self.lifted.clear()  # what the hook read
                 self._say(f"{error} ({self.name} now calls it between two parts of its program)")

@@ -56,6 +56,10 @@ class Observation:
         """The attributes that were looked up on tensors of the call's own."""
         return self._reads.names_of_leaves
 
+    def may_call(self, methods: Iterable[str]) -> bool:
+        """Whether code that ran names one of these methods or properties of tensors."""
+        return any((id(cls), name) in self._reads.classes for cls in self._reads.kinds.leaves for name in methods)
+
     @property
     def lifted(self) -> list[Slot]:
         """The slots that held stand-ins and were read."""

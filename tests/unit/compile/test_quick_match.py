@@ -43,6 +43,18 @@ def test_shared_memory_is_looked_at_closely() -> None:
     )
 
 
+def test_shared_memory_that_nothing_shows_passes() -> None:
+    state, written, y = weft.zeros(6), weft.zeros(6), weft.zeros(8)
+    outside, closed = {id(state._data), id(written._data)}, {id(written._data)}
+    facts, sizes = [facts_of(weft.zeros(4), False)] * 2, [(i, ((0, f"s{i}"),)) for i in range(2)]
+    quick = quick_match(facts, sizes, outside, {0, 1}, closed)
+    assert quick is not None and quick([y[:4], y[3:]]) == {"s0": 4, "s1": 5} and quick([y[:4], state[1:]]) is not None
+    assert quick([y, y]) is None and quick([y[:4], written[1:]]) is None
+    first = quick_match(facts, sizes, outside, {0}, closed)
+    assert first is not None and first([y[:4], y[4:]]) is None and first([y[:4], state[1:]]) is None
+    assert first([state[1:], y]) is not None
+
+
 def test_programs_that_hang_on_more_have_no_quick_check() -> None:
     assert (
         _quick(weft.zeros(3, requires_grad=True)) is None and _quick(weft.zeros(3, 2).t()) is None

@@ -45,7 +45,8 @@ class GraphRecorder:
     builder: of the innermost open block; root: the one that has the parameters; depth: how many blocks are open.
     values: in the backward of a block, what stands for the values of the forward one. lengths: by the number of steps
     of a loop, how many rows it stacks. run_time: symbols bound while the program runs, of which a 0-dim value is known.
-    by_memory: parameters that as_strided looks at, whose whole memory counts. refused: the latest question for a value,
+    by_memory: parameters that as_strided looks at, whose whole memory counts. copied: storages whose copies may share
+    memory as they do (deepcopy). refused: the latest question for a value,
     which the function may have swallowed: it then went on as no call would. histories: which operands had none.
     """
 
@@ -59,6 +60,7 @@ class GraphRecorder:
         self.lengths: dict[Value, Dim] = {}
         self.run_time: dict[str, Value] = {}
         self.by_memory: set[int] = set()
+        self.copied: set[Any] = set()
         self.refused: CaptureError | None = None
         self.histories = Histories(self)
 

@@ -189,6 +189,7 @@ class SymbolicPayload(Payload, View[Value]):
     def copy_to(self, out: Tensor, memo: dict[int, Any]) -> None:
         """Give an empty tensor a copy; tensors that share a storage share its copy."""
         mine = self.storage
+        mine.recorder.copied.add(mine)
         if mine.has_gaps:
             raise self._refused("deepcopy")
         storage = memo.get(id(mine))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,7 +29,9 @@ class TensorFacts:
     requires_grad: bool
     is_leaf: bool
     permutation: tuple[int, ...] | None
-    is_strided: bool  # neither row-major nor a permutation of it: the strides are symbols of the program
+    # of what is neither row-major nor a permutation of it, and whose strides are symbols of the program: its dims from
+    # the outermost in memory to the innermost
+    strided: tuple[int, ...] | None
     layout: tuple[Any, ...] | None  # sizes, strides, offset and storage size, only where the sizes are not symbolic
     hooks: tuple[tuple[int, ...], ...] = NO_HOOKS
     # attributes that the user gave it and the function looks up, MISSING for those it has not
@@ -42,12 +44,13 @@ class TensorFacts:
         wants = "" if not self.requires_grad else ", requires_grad" if self.is_leaf else ", with a history"
         hooked = "" if self.hooks == NO_HOOKS else ", with hooks"
         given = "".join([f", {name} = {value!r}" for name, value in self.given])
-        return f"{self.kind.__name__}[{self.dtype}, {self.ndim} dims{wants}{hooked}{self._order()}{given}]"
+        at = "" if self.layout is None else f", sizes {list(self.layout[0])} from place {self.layout[2]} of its memory"
+        return f"{self.kind.__name__}[{self.dtype}, {self.ndim} dims{wants}{hooked}{self._order()}{at}{given}]"
 
     def _order(self) -> str:
         expanded = f", expanded in dims {self.expanded}" if self.expanded else ""
-        if self.is_strided:
-            return f"{expanded}, with gaps"
+        if self.strided is not None:
+            return f"{expanded}, with gaps, dims from the outermost {self.strided}"
         return expanded if self.permutation is None else f"{expanded}, dims in order {self.permutation}"
 
 
@@ -56,10 +59,10 @@ def facts_of(tensor: Tensor, is_static: bool) -> TensorFacts:
     expanded = expanded_dims(tensor._data)
     data = shown_once(tensor._data, expanded)
     permutation = None if data.flags.c_contiguous else dense_permutation(data)
-    is_strided = permutation is None and not data.flags.c_contiguous
+    strided = memory_order(data) if permutation is None and not data.flags.c_contiguous else None
     layout = layout_of(tensor) if is_static else None
     return TensorFacts(
-        type(tensor), data.dtype, data.ndim, tensor.requires_grad, tensor.is_leaf, permutation, is_strided, layout,
+        type(tensor), data.dtype, data.ndim, tensor.requires_grad, tensor.is_leaf, permutation, strided, layout,
         hooks_on(tensor), expanded=expanded,
     )
 
@@ -92,29 +95,36 @@ def layout_of(tensor: Tensor) -> tuple[Any, ...]:
     return (data.shape, data.strides, storage.offset_of(data), storage.nbytes)
 
 
-def sharing_pattern(leaves: Sequence[Any]) -> tuple[tuple[int, int], ...]:
-    """For each tensor argument: the first argument that is the same object, and the first that shows the same memory.
+def sharing_pattern(leaves: Sequence[Any], apart: Container[int] = ()) -> tuple[tuple[int, int], ...]:
+    """For each tensor argument: the first argument that is the same object, and the first that shows the same memory
+    (itself, where all arguments that show it are such whose memory may be `apart` or not).
     """
+    tensors = [(i, leaf) for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and is_dense(leaf)]
+    roots = {i: id(root_of(leaf._data)) if leaf._data.size else -i for i, leaf in tensors}
+    together = {root for i, root in roots.items() if i not in apart}
     objects: dict[int, int] = {}
-    roots: dict[int, int] = {}
-    pattern = []
-    for i, leaf in enumerate(leaves):
-        if isinstance(leaf, Tensor) and is_dense(leaf):
-            root = roots.setdefault(id(root_of(leaf._data)), i) if leaf._data.size else i
-            pattern.append((objects.setdefault(id(leaf), i), root))
-    return tuple(pattern)
+    shown: dict[int, int] = {}
+    return tuple([
+        (objects.setdefault(id(leaf), i), shown.setdefault(roots[i], i) if roots[i] in together else i)
+        for i, leaf in tensors
+    ])
 
 
 def dense_permutation(data: np.ndarray[Any, Any]) -> tuple[int, ...] | None:
     """For a row-major array seen with permuted dims: `permutation` with data == base.permute(permutation);
     None if it is not one."""
-    order = sorted(range(data.ndim), key=lambda i: (-data.strides[i], i))
+    order = memory_order(data)
     if data.transpose(order).flags.c_contiguous:
         inverse = [0] * data.ndim
         for position, axis in enumerate(order):
             inverse[axis] = position
         return tuple(inverse)
     return None
+
+
+def memory_order(data: np.ndarray[Any, Any]) -> tuple[int, ...]:
+    """The dims of an array from the outermost in memory to the innermost."""
+    return tuple(sorted(range(data.ndim), key=lambda i: (-data.strides[i], i)))
 
 
 def contiguous_bytes(

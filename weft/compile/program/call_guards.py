@@ -13,6 +13,7 @@ from weft.compile.program.arguments import (
     expanded_dims,
     facts_of,
     layout_of,
+    memory_order,
     shown_once,
     strides_of,
     with_given,
@@ -63,7 +64,8 @@ class CallGuards:
             not (state.by_argument or self.strides or self.leaf_numbers)
             and state.sharing == tuple((i, i) for i in range(len(leaves)))
         )
-        self.quick = quick_match(facts, self.sizes, state.memory.outside) if is_plain else None
+        memory = state.memory
+        self.quick = quick_match(facts, self.sizes, memory.outside, state.beside, memory.written) if is_plain else None
 
     def match(self, leaves: list[Any], spec: pytree.TreeSpec) -> Symbols | Miss:
         """The values of the program's symbols for this call, or why it does not fit."""
@@ -202,9 +204,11 @@ def fits(leaf: Tensor, fact: TensorFacts) -> bool:
         return False
     if expanded_dims(data) != fact.expanded:
         return False
-    if fact.is_strided or fact.layout is not None:
+    if fact.layout is not None:
         return True
     data = shown_once(data, fact.expanded)
+    if fact.strided is not None:
+        return memory_order(data) == fact.strided
     order = fact.permutation
     if order is not None:
         data = data.transpose(sorted(range(len(order)), key=order.__getitem__))

@@ -61,16 +61,19 @@ class Memory:
         self.by_state = [slot for slot in slots if slot.leaf is None]
         # and ids of the arrays that own the state's memory: no argument may be the one or show the other
         self.outside: set[int] = set(named)
+        self.written = set(named)  # of what is written alone
         self._roots: set[int] = set()
         self._settle()
 
     def _settle(self) -> None:
         self.fixed = [(place.tensor, place.array) for place in self.places if place.getter is None]
         self.provided = [(place.getter, place.array) for place in self.places if place.getter is not None]
-        outside = {id(root_of(slot.array)) for slot in self.by_state}
-        self.outside -= self._roots - outside  # (the same object: others have it)
-        self.outside |= outside
-        self._roots = outside
+        roots = {id(root_of(slot.array)) for slot in self.by_state}
+        written = {id(root_of(slot.array)) for slot in self.by_state if slot.written}
+        for ids, now in ((self.outside, roots), (self.written, written)):  # (the same objects: others have them)
+            ids -= self._roots - now
+            ids |= now
+        self._roots = roots
 
     def is_in_place(self) -> bool:
         """Whether all of it is where it was at the call before."""

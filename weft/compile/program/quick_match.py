@@ -7,7 +7,7 @@ in their kernels. What this check cannot answer with yes it leaves to that one, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,13 +21,15 @@ MOST = 16  # leaves; each is compared with each
 
 
 def quick_match(
-    facts: Sequence[Any], sizes: Sequence[tuple[int, Sequence[tuple[int, str]]]], outside: set[int]
+    facts: Sequence[Any], sizes: Sequence[tuple[int, Sequence[tuple[int, str]]]], outside: set[int],
+    apart: Container[int] = (), written: Container[int] = (),
 ) -> Quick | None:
     """A function of the leaves: the sizes by symbol, or None for a call that must be looked at closely.
     None where no call is that simple.
 
     facts: what the program depends on about each leaf. sizes: (leaf, (axis, symbol) ...).
-    outside: ids of the roots of the program's state, and of the tensors that it knows.
+    outside: ids of the roots of the program's state, and of the tensors that it knows. apart: leaves that may share
+    memory with each other, and with state that is not among what is `written`.
     """
     if len(facts) > MOST or not all(type(f) is TensorFacts and _is_simple(f) for f in facts):
         return None
@@ -40,14 +42,18 @@ def quick_match(
             f"    if type(d{i}) is not ndarray or d{i}.dtype is not dtype{i} or d{i}.ndim != {fact.ndim} or not "
             f"d{i}.flags.c_contiguous: return None",
             f"    r{i} = d{i} if d{i}.base is None else root_of(d{i})",
-            f"    if id(r{i}) in outside or id(t{i}) in outside: return None",
+            "    if id(r{0}) in {1} or id(t{0}) in {1}: return None".format(i, "written" if i in apart else "outside"),
         ]
-    pairs = [f"r{i} is r{j}" for i in range(len(facts)) for j in range(i)]
+    pairs = [
+        "{0}{1} is {0}{2}".format("t" if i in apart and j in apart else "r", i, j)
+        for i in range(len(facts)) for j in range(i)
+    ]
     if pairs:
         lines.append(f"    if {' or '.join(pairs)}: return None")
     named = [f"{name!r}: d{leaf}.shape[{axis}]" for leaf, axes in sizes for axis, name in axes]
     lines.append(f"    return {{{', '.join(named)}}}")
     scope: dict[str, Any] = {"Tensor": Tensor, "ndarray": np.ndarray, "root_of": root_of, "outside": outside}
+    scope["written"] = written
     scope.update({f"dtype{i}": fact.dtype for i, fact in enumerate(facts)})
     exec(compile("\n".join(lines), "<weft quick match>", "exec"), scope)
     made: Quick = scope["quick"]
@@ -57,6 +63,6 @@ def quick_match(
 def _is_simple(fact: TensorFacts) -> bool:
     return (
         fact.kind is Tensor and not fact.requires_grad and fact.is_leaf and fact.permutation is None
-        and not fact.is_strided and not fact.expanded
+        and fact.strided is None and not fact.expanded
         and fact.layout is None and fact.hooks == NO_HOOKS and not fact.given
     )

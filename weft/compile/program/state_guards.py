@@ -39,8 +39,9 @@ class StateGuards:
 
     def __init__(
         self, owner: CompiledFunction, capture: Capture, sources: list[Any], memory: Memory, inputs: Inputs,
-        outputs: Outputs, leaves: list[Any],
+        outputs: Outputs, leaves: list[Any], apart: set[int],
     ) -> None:
+        """apart: the arguments whose memory other tensors may have or not."""
         self.owner, self.capture, self.memory, self.inputs, self.outputs = owner, capture, memory, inputs, outputs
         states = list(capture.outside.states.values())
         self.by_argument: list[Any] = [s for s in states if s.leaf is not None]
@@ -55,18 +56,18 @@ class StateGuards:
         self.open = {id(t) for t, _ in self.hooks if capture.calls.are_called(t)}  # others may take their places
         self.hooks_everywhere = _hooks_everywhere()
         self.hook_changes = RemovableHandle.changes
-        self.sharing = sharing_pattern(leaves)
+        self.apart = apart
+        self.beside = {i for i in apart if not leaves[i].requires_grad}  # which may also share what is not written
+        self.sharing = sharing_pattern(leaves, apart)
 
     def match_sharing(self, leaves: list[Any]) -> Miss | None:
         """Whether arguments share memory with each other, and with state, as in the capture."""
-        pattern = sharing_pattern(leaves)
+        pattern = sharing_pattern(leaves, self.apart)
         if pattern != self.sharing:
             return Miss("arguments share memory (or are the same object) in another way than before", 3)
-        for leaf in leaves:
-            if (
-                isinstance(leaf, Tensor)
-                and (id(root_of(leaf._data)) in self.memory.outside or id(leaf) in self.memory.outside)
-            ):
+        for i, leaf in enumerate(leaves):
+            outside = self.memory.written if i in self.beside else self.memory.outside
+            if isinstance(leaf, Tensor) and (id(root_of(leaf._data)) in outside or id(leaf) in outside):
                 return Miss(
                     (
                         "an argument now shares memory with state of the function, "

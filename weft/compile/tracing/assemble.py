@@ -50,7 +50,7 @@ def assemble(owner: CompiledFunction, outcome: Outcome, spec: pytree.TreeSpec, b
         outcome.returns, outcome.spec, outcome.settings, outcome.assigned, outcome.spent, outcome.late,
         outcome.made_leaves, outcome.retained, outcome.changes, joint, capture, sources,
     )
-    state = StateGuards(owner, capture, sources, memory, inputs, outputs, leaves)
+    state = StateGuards(owner, capture, sources, memory, inputs, outputs, leaves, outcome.apart)
     guards = CallGuards(  # made last: passes may ask about sizes
         outcome.facts, leaves, spec, outcome.checks, state, outcome.bound, sources, outcome.random, capture
     )

@@ -25,8 +25,8 @@ class Outcome:
 
     leaves, facts: of the call's arguments, and what the program depends on about each. sources: of the graph's
     parameters; results, writes: of the graph. returns: for each leaf of the function's result (of structure `spec`)
-    what becomes of it; carriers: the tensors that have its history. named: ids of the tensors that guards know; met:
-    the tensors from outside that the function came upon.
+    what becomes of it; carriers: the tensors that have its history. named: ids of the tensors that guards know; apart:
+    arguments whose memory other tensors may have or not; met: the tensors from outside that the function came upon.
     """
 
     capture: Capture
@@ -55,6 +55,7 @@ class Outcome:
     checks: Any = None
     behind: list[tuple[Any, Callable[[], bool]]] = field(default_factory=list)  # the same behind each call of Python
     named: set[int] = field(default_factory=set)
+    apart: set[int] = field(default_factory=set)
     met: list[Tensor] = field(default_factory=list)
 
     def leaf_of(self, tensor: Tensor) -> int | None:

@@ -5,7 +5,6 @@ too.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd.hooks import hooks_on
@@ -19,15 +18,12 @@ from weft.compile.program.arguments import (
     strides_of,
     symbolic_dims,
 )
-from weft.compile.program.memory import shows_a_gradient
 from weft.compile.program.program_io import (
     ArgumentSource,
 )
-from weft.compile.restart import Restart
 from weft.compile.tracing.outcome import Outcome
+from weft.compile.tracing.sharing import groups_of
 from weft.ops.geometry import Geometry
-from weft.runtime.storage import root_of
-from weft.tensor.dense import is_dense
 from weft.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -37,16 +33,15 @@ if TYPE_CHECKING:
 # ---- arguments
 def stand_ins_of(owner: CompiledFunction, outcome: Outcome, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
     capture = outcome.capture
-    shared = _shared_storages(leaves)
+    as_they_lie = owner.static | owner.together
+    owner.apart = {outcome.bound.key_of(i) for group in groups_of(leaves) for i in group} - as_they_lie
     facts: list[Any] = []
     stand_ins: list[Any] = []
     made: dict[int, Tensor] = {}
-    static = {id(leaf) for i, leaf in enumerate(leaves) if outcome.bound.key_of(i) in owner.static}
+    static = {id(leaf) for i, leaf in enumerate(leaves) if outcome.bound.key_of(i) in as_they_lie}
     for i, leaf in enumerate(leaves):
         if isinstance(leaf, Tensor):
-            is_static = (
-                leaf._is_param or id(leaf) in static or id(root_of(leaf._data)) in shared or hooks_on(leaf) != NO_HOOKS
-            )
+            is_static = leaf._is_param or id(leaf) in static or hooks_on(leaf) != NO_HOOKS
             facts.append(facts_of(leaf, is_static))
             if is_static:
                 stand_ins.append(leaf)
@@ -80,7 +75,7 @@ def _stand_in(outcome: Outcome, leaf: Tensor, i: int, fact: TensorFacts) -> Tens
     capture = outcome.capture
     dims = symbolic_dims(capture, leaf._data.shape)
     taken = tuple([1 if axis in fact.expanded else d for axis, d in enumerate(dims)])
-    strides = symbolic_dims(capture, strides_of(leaf._data)) if fact.is_strided else None
+    strides = symbolic_dims(capture, strides_of(leaf._data)) if fact.strided is not None else None
     geometry = None if strides is None else Geometry(taken, strides)
     out = capture.tensors.symbolic_argument(
         leaf, f"arg{i}", taken, fact.permutation, geometry, dims if fact.expanded else None
@@ -106,59 +101,3 @@ def _give_history(capture: Capture, leaf: Tensor, stand_in: Tensor, is_argument:
     capture.outside.stand_ins[id(given)] = leaf
     capture.python_state.keep(given)
     Given.before(given, stand_in, is_argument)
-
-
-def _shared_storages(leaves: list[Any]) -> set[int]:
-    """Roots that several different tensor arguments show."""
-    seen: dict[int, int] = {}
-    shared: set[int] = set()
-    for leaf in leaves:
-        if not isinstance(leaf, Tensor) or not is_dense(leaf) or leaf._data.size == 0:
-            continue
-        root = id(root_of(leaf._data))
-        if seen.setdefault(root, id(leaf)) != id(leaf):
-            shared.add(root)
-    return shared
-
-
-def restart_for_sharing(owner: CompiledFunction, outcome: Outcome, leaves: list[Any], named: set[int]) -> None:
-    """State that turned out to be an argument's memory, or memory that as_strided looks at: capture again with that
-    argument as the state it is.
-
-    named: ids of what the function reaches elsewhere. An argument that is one of these is the same thing to the
-    function by both names.
-    """
-    roots = {
-        id(root_of(leaf._data)): i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and leaf._data.size
-    }
-    found = {
-        roots[id(s.storage.array)]
-        for s in outcome.capture.outside.states.values() if id(s.storage.array) in roots and s.leaf is None
-    }
-    found |= {
-        source.leaf for source in map(outcome.sources.__getitem__, outcome.capture.recorder.by_memory)
-        if isinstance(source, ArgumentSource)
-    }
-    found |= {i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and id(leaf) in named}
-    keys = {outcome.bound.key_of(leaf) for leaf in found} - owner.static
-    if keys:
-        raise Restart(static=keys)
-    added_to = [(real, outcome.leaf_of(real)) for real in (
-        outcome.capture.leaf_gradients.real(g.tensor)
-        for g in outcome.capture.leaf_gradients.slots.values() if g.has is not None
-    )]
-    if shows_a_gradient(
-        added_to, leaves, {id(root_of(slot.array)) for slot in outcome.capture.outside.states.values()}
-    ):
-        raise Restart(knows_gradients=True)
-
-
-def tensors_in(values: Iterable[Any]) -> set[int]:
-    """The ids of the tensors among these values, and in tuples among them."""
-    found: set[int] = set()
-    for value in values:
-        if isinstance(value, Tensor):
-            found.add(id(value))
-        elif isinstance(value, tuple):
-            found |= tensors_in(value)
-    return found

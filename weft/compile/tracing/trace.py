@@ -32,7 +32,8 @@ from weft.compile.tracing.python_state import (
     substitution_of,
 )
 from weft.compile.tracing.results import bind_late, bind_sizes, returns_of
-from weft.compile.tracing.stand_ins import restart_for_sharing, stand_ins_of, tensors_in
+from weft.compile.tracing.sharing import restart_for_sharing, tensors_in
+from weft.compile.tracing.stand_ins import stand_ins_of
 from weft.guards import switches
 from weft.ops.overrides import override_classes
 from weft.support import pytree
@@ -111,6 +112,7 @@ def _run(owner: CompiledFunction, outcome: Outcome, spec: pytree.TreeSpec) -> No
             refuse_changed_groups(outcome.capture, groups)
             outcome.number_writes = number_writes_of(outcome, seen)
             _note_results(outcome, seen, result, (args, kwargs, [value for _, value in bound]))
+            restart_for_sharing(owner, outcome, seen)  # with what only the results show
         finally:
             outcome.capture.calls.end()
             to_the_end(seen.rollback)
@@ -132,7 +134,7 @@ def _take_guards(owner: CompiledFunction, outcome: Outcome, seen: guards.Observa
     ]
     outcome.checks = switches.at_the_start(outcome.checks, owner.switches, kinds(outcome.leaves))
     outcome.named = tensors_in(outcome.checks.holds_on_to())
-    restart_for_sharing(owner, outcome, outcome.leaves, outcome.named)
+    restart_for_sharing(owner, outcome, seen)
 
 
 def _note_results(outcome: Outcome, seen: guards.Observation, result: Any, given: tuple[Any, ...]) -> None:
