@@ -42,7 +42,7 @@ def _repeat(self: Any, repeats: Sequence[Dim]) -> Any:
         lined += [1, d]
         spread += [r, d]
     whole = [r * d for r, d in zip(repeats, dims, strict=True)]
-    return aten.clone(aten.reshape(aten.expand(aten.reshape(self, lined), spread), whole))
+    return aten._contiguous_copy(aten.reshape(aten.expand(aten.reshape(self, lined), spread), whole))
 
 
 def _repeat_type(self: TensorType, repeats: Sequence[Dim]) -> TensorType:
@@ -234,7 +234,7 @@ def _rot90(self: Any, k: int, dims: Sequence[int]) -> Any:
     if a == b:
         raise ShapeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
     turns = {
-        0: lambda x: aten.clone(x), 1: lambda x: aten.transpose(aten.flip(x, (b,)), a, b),
+        0: aten._contiguous_copy, 1: lambda x: aten.transpose(aten.flip(x, (b,)), a, b),
         2: lambda x: aten.flip(x, (a, b)), 3: lambda x: aten.transpose(aten.flip(x, (a,)), a, b),
     }
     return turns[k % 4](self)
