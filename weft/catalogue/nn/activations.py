@@ -12,7 +12,7 @@ from weft.catalogue.samples import F, case, draw
 from weft.catalogue.widening import widened
 from weft.ops.op import define
 from weft.ops.packet import aten
-from weft.ops.rules import normalize_dim
+from weft.ops.rules import Pointwise, normalize_dim
 from weft.support.errors import DTypeError, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
@@ -240,16 +240,20 @@ def _gelu_back(g: Any, self: Any, approximate: str) -> Any:
     return g * (below + x * density)
 
 
-def _known(approximate: str) -> str:
-    if approximate not in ("none", "tanh"):
-        raise ShapeError("approximate argument must be either none or tanh.")
-    return approximate
+class _Gelu(Pointwise):
+    """A float dtype, and one of two formulas."""
+
+    def compute_dtype(self, args: tuple[Any, ...]) -> DType:
+        if args[1] not in ("none", "tanh"):
+            raise ShapeError("approximate argument must be either none or tanh.")
+        return super().compute_dtype(args)
 
 
 gelu = _float_only(
     'aten::gelu(Tensor self, *, str approximate="none") -> Tensor',
     "x times the normal distribution's probability below x; with approximate 'tanh', by a formula with tanh.",
-    scalar=lambda s, x, approximate: _gelu(s, x, _known(approximate)),
+    scalar=_gelu,
+    rule=_Gelu,
     vjp={"self": _gelu_back},
     samples=draw(case(F(3, 4)), case(F(3), approximate="tanh")),
 )

@@ -176,6 +176,8 @@ def _max_pool(
     steps = per_dim("stride", stride, rank, kernel)
     pads, spread = per_dim("padding", padding, rank), per_dim("dilation", dilation, rank)
     check_windows(name, input, rank, kernel, steps, pads)
+    if any(d <= 0 for d in spread):
+        raise ShapeError(f"{name}() dilation must be greater than zero, but got {list(spread)}")
     spatial = input.dims[-rank:]
     sizes = [pooled_size(*each, ceil_mode) for each in zip(spatial, kernel, steps, pads, spread, strict=True)]
     if any(shape_env.less(s, 1) for s in sizes):

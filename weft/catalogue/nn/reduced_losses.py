@@ -14,7 +14,7 @@ from weft.catalogue.widening import cast
 from weft.ops.op import NOT_DIFFERENTIABLE, Rule, define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims
-from weft.support.errors import NotForDType
+from weft.support.errors import NotForDType, ValueProblem
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types.dims import Dim
@@ -43,6 +43,8 @@ def _float(base: str, input: Any, target: Any) -> dt.DType:
 
 
 def _loss_type(base: str, input: TensorType, target: TensorType, reduction: str) -> TensorType:
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueProblem(f"{reduction} is not a valid value for reduction")
     dtype = None if input.dtype is None or target.dtype is None else _float(base, input, target)
     if not (input.is_complete and target.is_complete):
         return tensor_type(dtype, None if reduction == "none" else ())

@@ -32,12 +32,24 @@ def _hardshrink(s: Any, x: Any, lambd: Any) -> Any:
     return s.where(inside, s.const(0, s.dtype(x)), x)
 
 
+class _Softshrink(Pointwise):
+    """A float dtype, and no bound below 0."""
+
+    def __call__(self, *args: Any) -> Any:
+        _check_bound(args[1])
+        return super().__call__(*args)
+
+
+def _check_bound(lambd: Any) -> None:
+    if isinstance(lambd, (int, float)) and lambd < 0:
+        raise ShapeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+
+
 _SOFTSHRINK = parse_schema("aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor")
 
 
 def _softshrink(self: Any, lambd: Any) -> Any:
-    if isinstance(lambd, (int, float)) and lambd < 0:
-        raise ShapeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+    _check_bound(lambd)  # here a program knows it, where the rule may not
     return aten.where(self > lambd, self - lambd, aten.where(self < -lambd, self + lambd, self * 0))
 
 
@@ -58,7 +70,7 @@ pointwise(
 define(
     _SOFTSHRINK,
     "x - lambd above lambd, x + lambd below -lambd, 0 between.",
-    type=Pointwise(_SOFTSHRINK, over=("self",), accepts=_is_float, wants="floating point tensors"),
+    type=_Softshrink(_SOFTSHRINK, over=("self",), accepts=_is_float, wants="floating point tensors"),
     decompose=_softshrink,
     specialize={"lambd": lambda lambd: lambd < 0},  # refused
     out=True,

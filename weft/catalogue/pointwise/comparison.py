@@ -108,11 +108,19 @@ class _SameDTypes(Pointwise):
             raise DTypeError(f"{self.schema.base}: {a} did not match {b}")
         return a if a.is_differentiable else dt.float64
 
+    def __call__(self, *args: Any) -> Any:
+        _check_bounds(args[2], args[3])
+        return super().__call__(*args)
 
-def _is_close(s: Any, a: Any, b: Any, rtol: float, atol: float, equal_nan: bool) -> Any:
+
+def _check_bounds(rtol: float, atol: float) -> None:
     for name, bound in (("rtol", rtol), ("atol", atol)):
         if bound < 0:
             raise StateError(f"isclose: {name} must be greater than or equal to zero, but got {bound}")
+
+
+def _is_close(s: Any, a: Any, b: Any, rtol: float, atol: float, equal_nan: bool) -> Any:
+    _check_bounds(rtol, atol)  # eager plans ask the rule for dtypes only
     difference, size = s.abs(s.sub(a, b)), s.abs(b)
     real = s.dtype(size)
     allowed = s.add(s.const(atol, real), s.mul(s.const(rtol, real), size))

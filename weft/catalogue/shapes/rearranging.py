@@ -12,7 +12,7 @@ from weft.ops.layout import LIKE_SELF, ROW_MAJOR
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import check_fits, dims_text, normalize_dim, normalize_dims
-from weft.support.errors import NotForDType, ShapeError
+from weft.support.errors import IndexBoundsError, NotForDType, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -165,10 +165,6 @@ define(
 # ---- order
 
 
-def _like(self: TensorType, *args: Any) -> TensorType:
-    return self
-
-
 def _flip_type(self: TensorType, dims: Sequence[int]) -> TensorType:
     if self.dims is not None and dims:
         normalize_dims("flip", dims, self.ndim)
@@ -210,6 +206,8 @@ def _roll_type(self: TensorType, shifts: Sequence[int], dims: Sequence[int] | No
         raise ShapeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     if self.dims is not None:
         for d in dims:
+            if self.ndim == 0:
+                raise IndexBoundsError(f"roll: Dimension specified as {d} but tensor has no dimensions")
             normalize_dim("roll", d, self.ndim)
     return self
 
@@ -249,10 +247,14 @@ define(
 # ---- triangles and diagonals
 
 
+def _triangle_type(name: str, self: TensorType) -> TensorType:
+    if self.dims is not None and self.ndim < 2:
+        raise ShapeError(f"{name}: input tensor must have at least 2 dimensions")
+    return self
+
+
 def _beyond(self: Any, diagonal: int, above: bool) -> Any:
     """Where an element of the last two dims lies above (below) a diagonal."""
-    if self.ndim < 2:
-        raise ShapeError(f"{'tril' if above else 'triu'}: input tensor must have at least 2 dimensions")
     rows = aten.unsqueeze(aten.arange(self.dims[-2]), 1)
     columns = aten.arange(self.dims[-1])
     return columns > rows + diagonal if above else columns < rows + diagonal
@@ -261,7 +263,7 @@ def _beyond(self: Any, diagonal: int, above: bool) -> Any:
 define(
     "aten::tril(Tensor self, int diagonal=0) -> Tensor",
     "The elements on and below a diagonal of the last two dims; zeros above.",
-    type=_like,
+    type=lambda self, diagonal: _triangle_type("tril", self),
     decompose=lambda self, diagonal: aten.masked_fill(self, _beyond(self, diagonal, True), 0),
     vjp={"self": lambda g, diagonal: aten.tril(g, diagonal)},
     lies=ROW_MAJOR,
@@ -273,7 +275,7 @@ define(
 define(
     "aten::triu(Tensor self, int diagonal=0) -> Tensor",
     "The elements on and above a diagonal of the last two dims; zeros below.",
-    type=_like,
+    type=lambda self, diagonal: _triangle_type("triu", self),
     decompose=lambda self, diagonal: aten.masked_fill(self, _beyond(self, diagonal, False), 0),
     vjp={"self": lambda g, diagonal: aten.triu(g, diagonal)},
     lies=ROW_MAJOR,
