@@ -74,7 +74,12 @@ class _Call:
         return code.function()
 
     def _found(self) -> History:
-        return described(self.tensors, self.results, self.entry) if self.composite is None else self.composite
+        if self.composite is None:
+            return described(self.tensors, self.results, self.entry)
+        outputs = self.results if type(self.results) is tuple else (self.results,)
+        if not self.composite.nodes and any([t.requires_grad for t in outputs]):
+            raise Unfit  # opened below autograd, whose node is that of the whole call
+        return self.composite
 
     # ---- arguments
     def _arguments(self) -> None:
