@@ -232,7 +232,7 @@ def _rot90(self: Any, k: int, dims: Sequence[int]) -> Any:
     if a == b:
         raise ShapeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
     turns = {
-        0: aten._contiguous_copy, 1: lambda x: aten.transpose(aten.flip(x, (b,)), a, b),
+        0: lambda x: aten._contiguous_copy(x), 1: lambda x: aten.transpose(aten.flip(x, (b,)), a, b),
         2: lambda x: aten.flip(x, (a, b)), 3: lambda x: aten.transpose(aten.flip(x, (a,)), a, b),
     }
     return turns[k % 4](self)
