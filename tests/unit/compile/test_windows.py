@@ -156,6 +156,34 @@ def test_gradients_flow_into_the_series(rng: np.random.Generator) -> None:
     assert weft.counters.captures == 1
 
 
+def test_hooks_between_parts(rng: np.random.Generator) -> None:
+    """A hook that asks for a value, and writes the series."""
+    s, w = series(rng, 30), weft.ones(5, dtype=weft.float64, requires_grad=True)
+    plain, v = s.clone(), w.detach().requires_grad_()
+    seen: list[list[float]] = [[], []]
+
+    def step(x: weft.Tensor, y: weft.Tensor, s: weft.Tensor, w: weft.Tensor, seen: list[float]) -> weft.Tensor:
+        def hook(gradient: weft.Tensor) -> None:
+            seen.append(gradient.sum().item())
+            with weft.no_grad():
+                s.mul_(0.9)
+
+        out = w.exp() + x
+        out.register_hook(hook)
+        (out.sum() * 2).backward()
+        return out.detach() + y
+
+    f = weft.compile(lambda x, y: step(x, y, s, w, seen[0]))
+    weft.counters.reset()
+    for i, j in rng.integers(0, 20, (5, 2)):
+        found = f(s[i : i + 5], s[j : j + 5])
+        expected = step(plain[i : i + 5], plain[j : j + 5], plain, v, seen[1])
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-12)
+        np.testing.assert_allclose(s.numpy(), plain.numpy(), rtol=1e-12)
+    np.testing.assert_allclose(w.grad.numpy(), v.grad.numpy(), rtol=1e-12)
+    assert seen[0] == seen[1] and len(seen[0]) == 5 and weft.counters.captures == 1
+
+
 def test_leaves_over_one_memory_have_their_own_gradients(rng: np.random.Generator) -> None:
     def step(x: weft.Tensor, y: weft.Tensor) -> weft.Tensor:
         loss = (x * x * y).sum()

@@ -61,8 +61,9 @@ def restart_for_sharing(owner: CompiledFunction, outcome: Outcome, seen: Observa
 
 def _apart(owner: CompiledFunction, outcome: Outcome, seen: Observation) -> set[int]:
     """The arguments of which nothing shows whether other tensors have their memory too: the function neither writes
-    them nor asks them where they lie. What it calls when it runs may do both."""
-    if outcome.capture.calls.made or seen.may_call(_TELLING):
+    them nor asks them where they lie. Python that it calls when it runs may write them, as it may write any memory;
+    what has gaps the program has a copy of by then."""
+    if seen.may_call(_TELLING):
         return set()
     as_they_lie = owner.static | owner.together
     return {
@@ -77,7 +78,8 @@ def _is_apart(capture: Capture, stand_in: Tensor) -> bool:
     if storage.slot is not None:
         return not storage.slot.written and len(storage.slot.own) == 1
     is_looked_at = storage.param in capture.recorder.by_memory or storage in capture.recorder.copied
-    return not (storage.generation or is_looked_at)
+    is_copied = bool(capture.calls.made) and storage.has_gaps
+    return not (storage.generation or is_looked_at or is_copied)
 
 
 def _shown_by_state(outcome: Outcome) -> set[int]:
