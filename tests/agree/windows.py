@@ -25,7 +25,7 @@ VIEWS = (
     "$a.squeeze()", "$a", "$a.contiguous()", "$a.data", "$a.chunk(2)[1]", "$a.as_strided((2,), (1,))", "$a.view_as($a)",
 )  # fmt: skip
 WRITES = (
-    "$a.add_(1)", "$a.copy_($b)", "$a[0] = 3", "$a[1:] += 1", "$a.zero_()", "$a.data.add_(1)", "$a.detach().mul_(2)",
+    "$a.add_(1)", "$a.copy_($b * 1)", "$a[0] = 3", "$a[1:] += 1", "$a.zero_()", "$a.data.add_(1)", "$a.detach().mul_(2)",
     "weft.add($a, $b, out=$a)",
 )  # fmt: skip
 GRADIENTS = (
