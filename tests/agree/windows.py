@@ -25,8 +25,8 @@ VIEWS = (
     "$a.squeeze()", "$a", "$a.contiguous()", "$a.data", "$a.chunk(2)[1]", "$a.as_strided((2,), (1,))", "$a.view_as($a)",
 )  # fmt: skip
 WRITES = (
-    "$a.add_(1)", "$a.copy_($b * 1)", "$a[0] = 3", "$a[1:] += 1", "$a.zero_()", "$a.data.add_(1)", "$a.detach().mul_(2)",
-    "weft.add($a, $b, out=$a)",
+    "$a.add_(1)", "$a.copy_($b * 1)", "$a[0] = 3", "$a[1:] += 1", "$a.zero_()", "$a.data.add_(1)",
+    "$a.detach().mul_(2)", "weft.add($a, $b, out=$a)",
 )  # fmt: skip
 GRADIENTS = (
     "weft.autograd.grad(($a * $a * $b).sum(), [$a], True, allow_unused=True)[0]",
