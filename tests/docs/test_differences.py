@@ -283,9 +283,14 @@ def test_channels_last(rng: RNG) -> None:
     plain = weft.from_numpy(rng.normal(size=(2, 3, 5, 4)))
     x = plain.to(memory_format="channels_last")
     assert (x.relu() + 1).is_contiguous(memory_format="channels_last")
-    for layer in (weft.nn.Conv2d(3, 4, 3, dtype=weft.float64), weft.nn.AvgPool2d(2)):
-        assert layer(x).is_contiguous() and not layer(x).is_contiguous(memory_format="channels_last")
+    for layer in (weft.nn.Conv2d(3, 4, 3, dtype=weft.float64), weft.nn.AvgPool2d(2), weft.nn.BatchNorm2d(3).double()):
+        assert layer(x).is_contiguous(memory_format="channels_last") and not layer(x).is_contiguous()
         np.testing.assert_allclose(layer(x).detach().numpy(), layer(plain).detach().numpy(), rtol=1e-12)
+    assert weft.nn.AdaptiveMaxPool2d(2)(x).is_contiguous()
+    one = weft.empty_strided((2, 1, 5, 4), (20, 1, 4, 1)).fill_(1.0)
+    assert weft.nn.Conv2d(1, 4, 3)(one).is_contiguous()
+    volumes = weft.empty_strided((1, 2, 3, 4, 5), (120, 1, 40, 10, 2)).fill_(1.0)
+    assert weft.nn.MaxPool3d(2)(volumes).is_contiguous()
 
 
 def test_numpy_functions() -> None:

@@ -16,8 +16,9 @@ import numpy as np
 
 from weft.functionalizer.storage import Order
 from weft.functionalizer.view import View
+from weft.ops.compute import operand_of
 from weft.ops.geometry import Geometry, contiguous_strides
-from weft.ops.layout import Orders, joint_strides, like_strides
+from weft.ops.layout import Operand, Orders, joint_strides, like_strides
 from weft.ops.op import Op
 from weft.ops.route import call
 from weft.support.errors import CaptureError, WeftError
@@ -35,14 +36,15 @@ ndarray = np.ndarray
 Form = tuple[np.dtype[Any], tuple[int, ...], Order, tuple[bool, ...]]
 _FOUND: dict[Any, tuple[Order | None, ...]] = {}
 _LIMIT = 4096
+_UNKNOWN = "a value whose dims are not known"
 
 
 def result_orders(op: Op, args: tuple[Any, ...], env: ShapeEnv | None) -> tuple[Order | None, ...]:
     """For each result its dims from the outermost inwards, None where it is row-major; () when all are."""
+    if op.lies is not None:
+        return orders_said(op, args, env) or ()
     try:
         forms = tuple([_form(a, env) for a in args])
-        if op.lies is not None:
-            return _told(op.lies(*[_geometry(f) for f in forms]))
         if op.scalar is not None:
             return _told([_joint_order([a for a in args if isinstance(a, Tensor)], env)])
         key = (op, forms, tuple(map(type, forms)))
@@ -54,6 +56,15 @@ def result_orders(op: Op, args: tuple[Any, ...], env: ShapeEnv | None) -> tuple[
             _FOUND.clear()
         found = _FOUND[key] = _probe(op, forms)
     return found
+
+
+def orders_said(op: Op, args: tuple[Any, ...], env: ShapeEnv | None) -> tuple[Order | None, ...] | None:
+    """result_orders() of an entry that says it; None where it is not known how some operand lies."""
+    assert op.lies is not None
+    try:
+        return _told(op.lies(*[_operand(a, env) for a in args]))
+    except (TypeError, KeyError, CaptureError):
+        return None
 
 
 def is_permuted(value: Any, env: ShapeEnv | None) -> bool:
@@ -137,14 +148,18 @@ def _form(value: Any, env: ShapeEnv | None) -> Any:
         if is_dense(value):
             return _form_of(data.dtype, data.shape, data.strides)
         if not isinstance(data, MetaPayload) and not (isinstance(data, View) and data.has_geometry):
-            raise TypeError("a value whose dims are not known")
+            raise TypeError(_UNKNOWN)
         return _form_of(value.dtype.numpy, *_examples(data.geometry(), env))
     if kind is SymInt or kind is Expr:
-        return 2 if env is None else min(env.hint(value.expr if kind is SymInt else value), 2)
+        return _size(value, env)
     if kind is ndarray:
         return _form_of(value.dtype, value.shape, value.strides)
     hash(value)
     return value
+
+
+def _size(value: Any, env: ShapeEnv | None) -> int:
+    return 2 if env is None else min(env.hint(value.expr if type(value) is SymInt else value), 2)
 
 
 def _form_of(dtype: Any, sizes: tuple[Any, ...], strides: tuple[Any, ...]) -> Form:
@@ -187,10 +202,20 @@ def _told(orders: Orders) -> tuple[Order | None, ...]:
     return told if any(o is not None for o in told) else ()
 
 
-def _geometry(form: Any) -> Any:
-    if type(form) is not tuple:
-        return form
-    return _stand_in(form).geometry() if _is_form(form) else tuple([_geometry(f) for f in form])
+def _operand(value: Any, env: ShapeEnv | None) -> Any:
+    """An argument as an entry's `lies` is told of it."""
+    if type(value) is tuple or type(value) is list:
+        return tuple([_operand(v, env) for v in value])
+    if isinstance(value, ndarray):
+        return operand_of(value)
+    if not isinstance(value, Tensor):
+        return _size(value, env) if type(value) is SymInt or type(value) is Expr else value
+    data = value._data
+    if is_dense(value):
+        return operand_of(data)
+    if not isinstance(data, MetaPayload) and not (isinstance(data, View) and data.has_geometry):
+        raise TypeError(_UNKNOWN)
+    return Operand(*_examples(data.geometry(), env), 0, value.dtype)
 
 
 def _probe(op: Op, forms: tuple[Any, ...]) -> tuple[Order | None, ...]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.functionalizer.memory_format import is_permuted, result_orders
+from weft.functionalizer.memory_format import is_permuted, orders_said, result_orders
 from weft.functionalizer.storage import Order
 from weft.ops.geometry import Geometry, contiguous, contiguous_strides
-from weft.ops.layout import joint_strides, ordered
+from weft.ops.layout import Orders, joint_strides, ordered
 from weft.ops.op import Op
 from weft.support.errors import StateError, Unsupported
 from weft.tensor.backend import META_RANK, Args, Backend, register
@@ -51,6 +51,10 @@ class Meta(Backend):
             for a in args:
                 _type_of(op, a)
         target.storage().version += 1
+
+    def orders_of(self, op: Op, args: Args) -> Orders | None:
+        """As on arrays."""
+        return orders_said(op, args, None)
 
     def receive(self, tensor: Tensor) -> Tensor:
         """The type and strides; the value is left behind."""

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from weft.functionalizer.memory_format import orders_said
 from weft.layers import dense_memory
 from weft.ops import compute
 from weft.ops.geometry import contiguous_strides
-from weft.ops.layout import like_strides
+from weft.ops.layout import Orders, like_strides
 from weft.ops.op import Op
 from weft.ops.plan import LARGE
 from weft.ops.planned import sign
@@ -64,6 +65,10 @@ class Dense(Backend):
     def write(self, op: Op, args: Args) -> None:
         """Put the value into the bytes of args[0]."""
         write(op, numbers_in(args) if alive[0] else args)
+
+    def orders_of(self, op: Op, args: Args) -> Orders | None:
+        """As the arrays lie."""
+        return orders_said(op, args, None)
 
     def constants(self, args: Args) -> AbstractContextManager[None]:
         """They go down the layers like any others."""
@@ -135,7 +140,7 @@ def _placed(op: Op, args: Args, out: Any) -> Any:
     """Results with their dims in memory as the entry says, if it does."""
     if op.lies is None:
         return out
-    orders = op.lies(*compute.map_arrays(compute.geometry_of, unwrap(args)))
+    orders = op.lies(*compute.map_arrays(compute.operand_of, unwrap(args)))
     if not isinstance(out, tuple):
         return _in_order(out, orders[0])
     return tuple([_in_order(t, order) for t, order in zip(out, orders, strict=True)])

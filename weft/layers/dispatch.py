@@ -15,7 +15,7 @@ from weft.ops.compute import is_default
 from weft.ops.op import Op
 from weft.ops.packet import Overload, inplace_of, overload_of
 from weft.support.errors import ArgumentError
-from weft.tensor.backend import DISPATCH_RANK, Args, Backend, composed, register, tensors_in
+from weft.tensor.backend import DISPATCH_RANK, Args, Backend, register, tensors_in
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import view_of
@@ -44,7 +44,7 @@ class Dispatch(Backend):
 
     def open(self, op: Op, args: Args) -> Any:
         """A composite; while a function is captured the builder checks the types of what it is made of."""
-        return super().open(op, args) if modes.capture is None else composed(op, args)
+        return super().open(op, args) if modes.capture is None else self.composed(op, args)
 
     def constants(self, args: Args) -> AbstractContextManager[None]:
         """They are plain tensors."""

@@ -14,8 +14,9 @@ import weft.lazy.config as config
 import weft.lazy.metrics as metrics
 import weft.lazy.other_memory as other_memory
 from weft.autograd.record import recording
-from weft.autograd.views import storage_order
+from weft.functionalizer.memory_format import is_permuted, order_like, orders_said
 from weft.functionalizer.other_memory import resize
+from weft.functionalizer.storage import Order
 from weft.functionalizer.views import refuse_repeated
 from weft.layers import walk
 from weft.layers.results import named
@@ -32,6 +33,7 @@ from weft.lazy.payload import LazyPayload, LazyStorage, fresh, received
 from weft.lazy.rules import NOT_RECORDED, Rules, repeated
 from weft.lazy.values import Deferred, computed
 from weft.lazy.views import shown
+from weft.ops.layout import Orders
 from weft.ops.op import OPS, Op
 from weft.ops.route import default_route
 from weft.support.errors import NoFake, StateError
@@ -161,6 +163,10 @@ class Lazy(Backend):
             return out
         with drawn_numbers() if op.effect == "random" else nullcontext():
             return super().open(op, args)
+
+    def orders_of(self, op: Op, args: Args) -> Orders | None:
+        """As in eager mode."""
+        return orders_said(op, args, None)
 
     def constants(self, args: Args) -> AbstractContextManager[None]:
         """Tensors that a rule makes are made here."""
@@ -336,7 +342,10 @@ class Lazy(Backend):
     def receive(self, tensor: Tensor) -> Tensor:
         """A tensor of another device, its bytes copied."""
         array = tensor._data if is_dense(tensor) else tensor._data.materialize(f"to({self.where.name!r})")
-        return received(self.where, np.array(array, order="C"), storage_order(tensor))
+        return received(self.where, np.array(array, order="C"), self._order(tensor))
+
+    def _order(self, tensor: Tensor) -> Order | None:
+        return order_like(tensor, None) if is_permuted(tensor, None) else None
 
     def resize(self, tensor: Tensor, dims: tuple[int, ...]) -> None:
         """Show the storage row-major with other sizes; it becomes larger where they need more."""

@@ -25,7 +25,6 @@ from weft.lazy.values import Deferred
 from weft.ops.geometry import Geometry
 from weft.ops.op import Op
 from weft.support.locations import user_mark
-from weft.tensor.backend import composed
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -146,7 +145,7 @@ class HistoryRecording(Recording):
             if wanted:
                 tensor.requires_grad_()
         with self.device.backend.constants(()):
-            out = composed(op, tuple(given))
+            out = self.device.backend.composed(op, tuple(given))
         if any([t._data.storage.value is not v for t, v in zip(self.stand_ins, self.values, strict=True)]):
             raise Unrecordable("it writes into an operand")
         self._made: list[Made] = []

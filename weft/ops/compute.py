@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.ops.geometry import Geometry, contiguous_strides, outside_storage
-from weft.ops.layout import ordered
+from weft.ops.layout import Operand, ordered
 from weft.ops.op import Op
 from weft.ops.rules import normalize_dims
 from weft.ops.scalar_numpy import NUMPY
@@ -285,6 +285,11 @@ def _evaluate_view(op: Op, args: tuple[Any, ...]) -> Any:
 def geometry_of(x: Array) -> Geometry:
     """Dims and element strides of an array; offset 0 is its first element."""
     return Geometry(x.shape, element_strides(x), 0)
+
+
+def operand_of(x: Array) -> Operand:
+    """An array as an entry's `lies` is told of it."""
+    return Operand(x.shape, element_strides(x), 0, dt.from_numpy(x.dtype))
 
 
 def with_strides(x: Array, strides: tuple[int, ...]) -> Array:

@@ -4,13 +4,22 @@ and `*_like` factories give them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from weft.ops.geometry import Geometry, contiguous_strides
 from weft.types.dims import Dim
+from weft.types.dtype import DType
 
 Dims = tuple[Dim, ...]
 Orders = Sequence[tuple[int, ...] | None]  # of the dims of results, from the outermost in memory; None: row-major
+
+
+@dataclass(frozen=True)
+class Operand(Geometry):
+    """How an operand lies, as an entry's `lies` is told, and its dtype. Sizes and strides are integers."""
+
+    dtype: DType | None = None
 
 
 def joint_strides(dims: Dims, operands: Sequence[Geometry]) -> Dims:
@@ -96,6 +105,27 @@ def order_like(g: Geometry) -> tuple[int, ...]:
 
 LIKE_SELF = Follows(lambda self, *rest: (order_like(self),))
 ROW_MAJOR = Follows(lambda *args: (None,))
+
+
+def channels_last(g: Geometry) -> tuple[int, ...] | None:
+    """The order of dims that what is computed of images has: channels innermost where those of `g` lie so, as
+    PyTorch's suggest_memory_format tells from strides; None: row-major.
+    """
+    sizes: Any = g.dims  # integers
+    strides: Any = g.strides
+    if g.ndim != 4 or sizes[1] == 1 or sizes[2:] == (1, 1) or not strides[1]:
+        return None  # (of one channel, or one place, nothing can be told)
+    least = 0
+    for i in (1, 3, 2, 0):
+        if sizes[i] != 1:
+            if not sizes[i] or strides[i] < least:
+                return None
+            least = strides[i] * sizes[i]
+    return _CHANNELS_LAST
+
+
+_CHANNELS_LAST = (0, 2, 3, 1)
+LIKE_IMAGES = Follows(lambda self, *rest: (channels_last(self),))
 
 
 def column_major(ndim: int) -> tuple[int, ...]:

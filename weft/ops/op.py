@@ -167,7 +167,7 @@ class Op:
             kernels, gradients and batch rules that are registered later); `walk(op, args)` goes on from there.
         reads_any_strides: its native kernel takes operands as they lie, so that a copy to row-major order is lost work.
         lies: how results lie in memory that are not row-major: `lies(*arguments)` gives an order of dims for each, from
-            the outermost to the innermost (None: row-major), with a Geometry in place of each tensor. A `Follows` where
+            the outermost to the innermost (None: row-major), with an Operand in place of each tensor. A `Follows` where
             row-major operands give row-major results.
         node: the name of its backward node, where that is not its own name and its number among the overloads;
             NodeBy, where it hangs on an argument. Where several entries have nodes of one name, as PyTorch computes one

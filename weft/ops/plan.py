@@ -94,6 +94,7 @@ class Calls:
         self.steps: list[tuple[Function, tuple[int, ...], int]] = []
         self.writes: int | None = None  # the register of the array that the last call, a ufunc, writes into
         self.placing: dict[int, int] = {}  # registers of values that are others, laid out anew: of those
+        self.always_places = False  # whether some are where all that is given lies row-major
 
     def _register(self) -> int:
         self.count += 1
@@ -111,10 +112,11 @@ class Calls:
         self.steps.append((function, tuple(operands), register))
         return register
 
-    def place(self, function: Function, operands: Sequence[int]) -> int:
-        """A call that lays the first operand out anew where the others do not lie row-major."""
+    def place(self, function: Function, operands: Sequence[int], always: bool) -> int:
+        """A call that lays the first operand out anew where the others do not lie row-major, or always."""
         register = self.add(function, operands)
         self.placing[register] = operands[0]
+        self.always_places |= always
         return register
 
     def as_computed(self, results: Sequence[int]) -> tuple[Calls, list[int]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.ops.compute import geometry_of, in_order, is_default
+from weft.ops.compute import in_order, is_default, operand_of
 from weft.ops.geometry import Geometry
 from weft.ops.layout import joint_strides
 from weft.ops.op import Op
@@ -61,7 +61,7 @@ def _in_order(op: Op, compute: Function) -> Function:
     lies: Any = op.lies
 
     def run(*values: Any) -> Any:
-        return in_order(compute(*values), lies(*[geometry_of(v) if type(v) is ndarray else v for v in values])[0])
+        return in_order(compute(*values), lies(*[operand_of(v) if type(v) is ndarray else v for v in values])[0])
 
     return run
 

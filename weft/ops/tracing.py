@@ -74,8 +74,6 @@ class _Recorder:
         """What __weft_route__ does."""
         if op.effect not in ("pure", "raises"):
             raise Untraceable(f"{op.name} has an effect")
-        if op.is_placed:
-            raise Untraceable(f"{op.name} has results that are not row-major")
         plain = tuple([_plain(a) for a in args])
         if op.decompose is not None:
             if op.type is not None:
@@ -99,9 +97,10 @@ class _Recorder:
         lies = _JOINT if op.lies is None and op.scalar is not None else op.lies
         if lies is None or not self.places:
             return out
-        operands = _registers(args)
+        operands, always = _registers(args), not isinstance(lies, Follows)
         made = [
-            self._wrapped(self.calls.place(_placing(lies, i, plain), (t.register, *operands))) if t.ndim > 1 else t
+            self._wrapped(self.calls.place(_placing(lies, i, plain), (t.register, *operands), always))
+            if t.ndim > 1 else t
             for i, t in enumerate(out if type(out) is tuple else (out,))
         ]
         return tuple(made) if type(out) is tuple else made[0]
@@ -152,7 +151,7 @@ class _Recorder:
         found = values[results[0]] if is_one else tuple([values[i] for i in results])
         kept: Any = results[0] if is_one else results
         wide = [i for i, v in enumerate(values[: self.calls.given]) if v.ndim > 1]
-        if self.calls.placing and wide:
+        if self.calls.placing and wide and not self.calls.always_places:
             calls, same = self.calls.as_computed(results)
             run = calls.function(same[0] if is_one else same, None, (), _later(lambda: function(kept)), wide)
         else:
@@ -208,10 +207,10 @@ def _placing(lies: Function, index: int, args: tuple[Any, ...]) -> Function:
     known: dict[Any, Any] = {}
 
     def place(out: Any, *operands: Any) -> Any:
-        key = (out.strides, *[a.strides for a in operands])  # (their sizes are the plan's)
+        key = (out.shape, out.strides, *[a.strides for a in operands])  # (sizes of operands are the plan's)
         if key not in known:
             at = iter(operands)
-            order = lies(*compute.map_arrays(lambda _: compute.geometry_of(next(at)), args))[index]
+            order = lies(*compute.map_arrays(lambda _: compute.operand_of(next(at)), args))[index]
             known[key] = compute.strides_in_order(out, order)
         strides = known[key]
         return out if strides is None else compute.with_strides(out, strides)

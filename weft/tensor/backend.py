@@ -11,25 +11,22 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from weft.ops.layout import ROW_MAJOR
+from weft.ops.geometry import Geometry, is_contiguous
+from weft.ops.layout import ROW_MAJOR, Orders
 from weft.ops.op import Op
+from weft.ops.packet import aten
 from weft.ops.route import default_route
 from weft.support.errors import Unsupported, ValuesThatWait
 from weft.tensor.device import Device, backends
 from weft.tensor.modes import modes
 from weft.tensor.payload import Payload
 from weft.tensor.tensor import Tensor
+from weft.tensor.views import forget_base
 
 Args = tuple[Any, ...]
 
 # Who answers a call whose operands have several back ends: the one of the highest rank.
 DENSE_RANK, META_RANK, DEFERRED_RANK, CAPTURE_RANK, TRANSFORM_RANK, DISPATCH_RANK = range(0, 60, 10)
-
-
-def composed(op: Op, args: Args) -> Any:
-    """What a composite's rule makes of its arguments, row-major where the entry says that its result always is."""
-    out = op.decompose(*args)  # type: ignore[misc]
-    return out.contiguous() if op.lies is ROW_MAJOR and isinstance(out, Tensor) else out
 
 
 class Backend:
@@ -68,7 +65,20 @@ class Backend:
         if op.type is not None:
             op.type(*[type_of(a) for a in args])
         with self.constants(args):
-            return composed(op, args)
+            return self.composed(op, args)
+
+    def composed(self, op: Op, args: Args) -> Any:
+        """What a composite's rule makes of its arguments, in memory as the entry says."""
+        out = op.decompose(*args)  # type: ignore[misc]
+        if op.lies is None or not isinstance(out, Tensor):
+            return out
+        orders = () if op.lies is ROW_MAJOR else self.orders_of(op, args)
+        return out if orders is None else _in_order(out, orders[0]) if orders else out.contiguous()
+
+    def orders_of(self, op: Op, args: Args) -> Orders | None:
+        """How the entry says that results for these operands lie, () for row-major ones; None where it is not known how
+        the operands do."""
+        return None
 
     def constants(self, args: Args) -> AbstractContextManager[None]:
         """Within the block, tensors that a rule on these arguments makes, which has no operand to say where,
@@ -149,6 +159,17 @@ def type_of(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.type_
     return tuple([type_of(v) for v in value]) if type(value) is tuple else value
+
+
+def _in_order(tensor: Tensor, order: tuple[int, ...] | None) -> Tensor:
+    """The tensor, or a copy of it that lies with its dims in this order."""
+    if order is None:
+        return tensor.contiguous()
+    g = tensor.geometry()
+    if is_contiguous(Geometry(tuple([g.dims[i] for i in order]), tuple([g.strides[i] for i in order]))):
+        return tensor
+    back = tuple(sorted(range(len(order)), key=order.__getitem__))
+    return forget_base(aten.permute(aten._contiguous_copy(aten.permute(tensor, order)), back))  # type: ignore[no-any-return]
 
 
 def tensors_in(args: Iterable[Any]) -> list[Tensor]:

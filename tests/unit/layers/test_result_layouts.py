@@ -24,7 +24,6 @@ ROW_MAJOR: dict[str, Program] = {
     "cumsum": lambda x: x.cumsum(1),
     "cummax": lambda x: x.cummax(0)[0],
     "roll": lambda x: x.roll(1, 1),
-    "index": lambda x: x[:, [0, 0]],
     "clone of repeated": lambda x: x[0, :, :1].expand(-1, 3).clone(),
     "cast of repeated": lambda x: x[0, 0].expand(4, -1).to(weft.float32),
     "long of repeated": lambda x: x[0, 0].expand(4, -1).long(),

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.ops.geometry import Geometry
+from weft.ops.layout import Operand, Orders, joint_strides, order_like
 from weft.ops.rules import dims_text
 from weft.support.errors import DTypeError, IndexBoundsError, OutOfBounds, ShapeError
 from weft.types import dims as dm
@@ -83,6 +85,35 @@ def indexed_dims(
     adjacent = not used or used == list(range(used[0], used[-1] + 1))
     at = used[0] if used and adjacent else 0
     return (*rest[:at], *joint, *rest[at:])
+
+
+def index_orders(self: Operand, indices: Sequence[Operand | None]) -> Orders:
+    """How the result of an advanced indexing lies: the dims of self that stay as they do in self, those of the indices
+    as in the first of these that tells, and the rest as they come.
+    """
+    axis = 0
+    used: list[int] = []
+    rows: list[Geometry] = []
+    for index in indices:
+        width = index.ndim if index is not None and is_mask(index.dtype) else 1
+        if index is not None:
+            rows.append(_FOUND if is_mask(index.dtype) else index)
+            used.extend(range(axis, axis + width))
+        axis += width
+    rest = [i for i in range(self.ndim) if i not in used]
+    at = used[0] if used and used == list(range(used[0], used[-1] + 1)) else 0
+    sizes: Any = [row.dims for row in rows]  # integers
+    joint = np.broadcast_shapes(*[(1,) if dims is _FOUND.dims and len(rows) > 1 else dims for dims in sizes])
+    before, behind = rest[:at], rest[at:]
+    dims = (*[self.dims[i] for i in before], *joint, *[self.dims[i] for i in behind])
+    gap = (0,) * len(joint)
+    strides = [0 if d == 1 else s for d, s in zip(self.dims, self.strides, strict=True)]
+    kept = Geometry(dims, (*[strides[i] for i in before], *gap, *[strides[i] for i in behind]))
+    picked = [Geometry((*r.dims, *(1,) * len(behind)), (*r.strides, *(0,) * len(behind))) for r in rows]
+    return (order_like(Geometry(dims, joint_strides(dims, [kept, *picked]))),)
+
+
+_FOUND = Geometry((2,), (1,))  # the places that a mask finds: a row of some length
 
 
 def _meet(a: Dim, b: Dim, share_of: Callable[[tuple[Dim, ...]], Dim | None]) -> Dim | None:

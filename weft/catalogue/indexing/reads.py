@@ -10,12 +10,14 @@ import numpy as np
 from weft.catalogue.indexing.checks import (
     check_bounds,
     check_index_dtype,
+    index_orders,
     indexed,
     indexed_dims,
     is_mask,
 )
 from weft.catalogue.samples import B, F, I, case, draw
 from weft.catalogue.shapes.rearranging import share_of
+from weft.ops.layout import ROW_MAJOR, Follows
 from weft.ops.op import NOT_DIFFERENTIABLE, Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims, dims_text, normalize_dim
@@ -132,7 +134,7 @@ def _take(self: Any, index: Any) -> Any:
 
 define(
     "aten::take(Tensor self, Tensor index) -> Tensor", "The elements at these places of the flattened tensor.",
-    decompose=_take, out=Out(is_exact=True, is_apart=True),
+    decompose=_take, lies=ROW_MAJOR, out=Out(is_exact=True, is_apart=True),
 )
 
 
@@ -189,6 +191,7 @@ index = define(
         "self": lambda g, self_dims, indices: aten.index_put(aten.new_zeros(g, self_dims), indices, g, True),
     },
     effect="raises",
+    lies=Follows(index_orders),
     public=(),
     unbacked_from=lambda self, indices: tuple(i for i in indices if i is not None and is_mask(i.tensor_type.dtype)),
     samples=draw(case(F(3, 4, 2), (I(5, high=3), None, I(5, high=2))), case(F(3, 4), (None, I(2, 2, high=4)))),
@@ -252,6 +255,7 @@ define(
     kernel=lambda x: np.stack(np.nonzero(x), 1) if x.ndim else np.zeros((int(x != 0), 0), np.int64),
     vjp=NOT_DIFFERENTIABLE,
     unbacked_from=lambda self: (self,),
+    lies=lambda self: ((1, 0),),
     out=True,
     samples=draw(case(B(3, 4)), case(F(3))),
     reference=lambda x: np.stack(np.nonzero(x), -1),

@@ -303,6 +303,7 @@ define(
     "aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
     "A copy of self with the source's elements at these places of the flattened tensor (added there, if accumulating).",
     decompose=_put,
+    lies=LIKE_SELF,
     inplace=True,
     samples=draw(case(F(3, 4), np.array([7, 0]), F(2)), case(F(3, 4), I(5, high=12), F(5), True)),
 )

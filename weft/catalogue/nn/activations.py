@@ -10,6 +10,7 @@ import numpy as np
 from weft.catalogue.families import is_one, pointwise
 from weft.catalogue.samples import F, case, draw
 from weft.catalogue.widening import widened
+from weft.ops.layout import ROW_MAJOR
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise, normalize_dim
@@ -316,7 +317,7 @@ log_sigmoid = _float_only(
     reference=lambda x: -np.log1p(np.exp(-x)),
 )
 define("aten::logsigmoid(Tensor self) -> Tensor", "log(sigmoid(x)), exact for large |x|.",
-       decompose=lambda self: aten.log_sigmoid(self), public=_F, out=True)
+       decompose=lambda self: aten.log_sigmoid(self), lies=ROW_MAJOR, public=_F, out=True)
 
 
 def _softplus_stable(s: Any, x: Any) -> Any:

@@ -14,6 +14,7 @@ from weft.catalogue.nn.convolution import (
     out_size,
     spread_type,
 )
+from weft.ops.layout import Follows, channels_last
 from weft.ops.op import Rule, define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
@@ -53,6 +54,8 @@ def _of_bias(g: Any) -> Any:
     return aten.sum(g, [i for i in range(g.ndim) if i != 1])
 
 
+_LIKE_EITHER = Follows(lambda self, weight, *rest: (channels_last(self) or channels_last(weight),))
+
 define(
     f"aten::_convolution(Tensor self, Tensor weight, Tensor? bias, int[] size, {HOW}) -> Tensor",
     "_convolve, and a bias for each channel.",
@@ -60,6 +63,7 @@ define(
     type=_biased_type(correlate_type),
     decompose=lambda self, weight, bias, *rest: _plus_bias(aten._convolve(self, weight, *rest), bias),
     vjp={**OF_CONVOLVE, "bias": _of_bias},
+    lies=_LIKE_EITHER,
     public=(),
 )
 define(
@@ -69,6 +73,7 @@ define(
     type=_biased_type(spread_type),
     decompose=lambda self, weight, bias, *rest: _plus_bias(aten._convolve_input(self, weight, *rest), bias),
     vjp={**OF_CONVOLVE_INPUT, "bias": _of_bias},
+    lies=_LIKE_EITHER,
     public=(),
 )
 

@@ -13,6 +13,7 @@ from typing import Any
 import weft.catalogue.nn.activations  # noqa: F401  (the operators that this file shows)
 from weft.catalogue.nn.im2col import rearranged
 from weft.catalogue.nn.row_norms import limit_rows
+from weft.ops.layout import LIKE_IMAGES, Follows, channels_last
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
@@ -202,17 +203,20 @@ _PLACES: dict[str, Callable[[Any, Dim], Any]] = {
     "replicate": lambda places, size: aten.clamp(places, 0, size - 1),
 }
 
+_PADDED = Follows(lambda self, pad, mode, value: (None if mode == "circular" else channels_last(self),))
 define(
     'nn::pad(Tensor input, int[] pad, str mode="constant", float? value=None) -> Tensor',
     "A border around the last dims: pad is (before, after) of the last dim, then of the one before it, ...; "
     "mode constant, reflect, replicate or circular.",
     decompose=_pad,
+    lies=_PADDED,
     public=_PLACE,
 )
 define(
     'aten::pad(Tensor self, int[] pad, str mode="constant", float? value=None) -> Tensor',
     "A border around the last dims (see nn.functional.pad).",
     decompose=_pad,
+    lies=_PADDED,
     public=(),
 )
 
@@ -265,9 +269,10 @@ def _pixel_unshuffle(self: Any, downscale_factor: int) -> Any:
 define(
     "aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor",
     "Channels laid out as a finer grid: [c r^2, h, w] -> [c, h r, w r].", decompose=_pixel_shuffle,
+    lies=LIKE_IMAGES,
     public=("weft", "nn.functional"),
 )
 define(
     "aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", "The inverse of pixel_shuffle.",
-    decompose=_pixel_unshuffle, public=("weft", "nn.functional"),
+    decompose=_pixel_unshuffle, lies=LIKE_IMAGES, public=("weft", "nn.functional"),
 )

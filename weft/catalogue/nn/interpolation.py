@@ -9,6 +9,7 @@ from typing import Any
 from weft.catalogue.nn.antialiasing import resized_smoothly
 from weft.catalogue.nn.pooling import adaptive_average
 from weft.catalogue.widening import cast, widened
+from weft.ops.layout import LIKE_IMAGES
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
@@ -181,5 +182,6 @@ define(
     "The spatial dims resized to `size` or by `scale_factor`: mode nearest, nearest-exact, linear, bilinear, "
     "trilinear, bicubic or area.",
     decompose=_interpolate,
+    lies=LIKE_IMAGES,
     public=("nn.functional",),
 )

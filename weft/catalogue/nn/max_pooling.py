@@ -13,11 +13,13 @@ from weft.catalogue.nn.pooling import (
     counts_of_windows,
     paddings_after,
     per_dim,
+    pooled_order,
     pooled_size,
     windows_of,
 )
 from weft.catalogue.reductions.extrema import picked_gradient
 from weft.catalogue.samples import F, case, draw
+from weft.ops.layout import ROW_MAJOR, Follows, Operand, Orders
 from weft.ops.op import NodeBy, define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
@@ -159,6 +161,7 @@ define(
     type=_greatest_type,
     decompose=_greatest,
     vjp={"self": _greatest_back},
+    lies=Follows(lambda self, kernel, *rest: (pooled_order(len(kernel), self),) * 2),
     jvp=_greatest_along,
     public=(),
     samples=draw(
@@ -226,8 +229,14 @@ def _define_max_pool(rank: int) -> None:
     ) -> Any:
         return (both if return_indices else values)(input, kernel_size, stride, padding, dilation, ceil_mode)
 
+    def lies(self: Operand, *arguments: Any) -> Orders:
+        return (pooled_order(rank, self),) * 2 if arguments[-1] else (None,)
+
     doc = f"The greatest element of each window over the last {rank} dims"
-    define(f"aten::max_pool{rank}d({arguments}) -> Tensor", doc + ".", decompose=values, public=("weft",))
+    define(
+        f"aten::max_pool{rank}d({arguments}) -> Tensor", doc + ".", decompose=values, public=("weft",),
+        lies=ROW_MAJOR if rank == 1 else None,
+    )
     define(
         f"aten::max_pool{rank}d_with_indices({arguments}) -> (Tensor, Tensor)", doc + ", and where it is.",
         decompose=both, public=("weft", "nn.functional"),
@@ -237,6 +246,7 @@ def _define_max_pool(rank: int) -> None:
         f"{size} dilation=1, bool ceil_mode=False, bool return_indices=False) -> Tensor",
         doc + "; with return_indices also where it is.",
         decompose=functional,
+        lies=Follows(lies) if rank == 1 else None,
         more=("return_indices",),
         public=_PLACE,
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.catalogue.samples import F, case, draw
 from weft.catalogue.widening import cast, widened
-from weft.ops.layout import ROW_MAJOR, Follows
+from weft.ops.layout import LIKE_IMAGES, ROW_MAJOR, Follows, channels_last
 from weft.ops.op import define, joint
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text, same_dims
@@ -215,7 +215,7 @@ define(
     decompose=lambda input, num_groups, weight, bias, eps, cudnn_enabled: _group_norm(
         input, num_groups, weight, bias, eps
     ),
-    lies=ROW_MAJOR,
+    lies=LIKE_IMAGES,
     public=("weft", "nn.functional"),
     samples=draw(case(F(2, 4, 3), 2, F(4), F(4), 1e-3)),
 )
@@ -276,6 +276,7 @@ define(
     type=_batch_norm_type,
     decompose=_batch_norm,
     vjp=joint(("input", "weight", "bias"), _batch_norm_back),
+    lies=Follows(lambda input, *rest: (channels_last(input), None, None)),
     public=(),
     samples=draw(case(F(3, 2, 4), F(2), F(2), 1e-3)),
 )
@@ -292,6 +293,7 @@ define(
     "float eps) -> Tensor",
     "Normalization of each channel (dim 1) by given statistics.",
     decompose=_batch_norm_eval,
+    lies=LIKE_IMAGES,
     public=(),
 )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from weft.ops.geometry import Geometry
+from weft.ops.layout import Follows, Operand, channels_last
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
@@ -102,6 +104,16 @@ def counts_of_windows(framed: Sequence[Dim], kernel: Ints, stride: Ints, dilatio
     )
 
 
+def pooled_order(rank: int, input: Operand) -> tuple[int, ...] | None:
+    """How what is found in windows over the last dims lies: one dim is pooled as an image of one row."""
+    if rank > 1 or input.ndim != 3:
+        return channels_last(input)
+    dims: Any = input.dims  # integers
+    strides: Any = input.strides
+    row = Geometry((*dims[:2], 1, dims[2]), (*strides[:2], dims[2] * strides[2], strides[2]))
+    return None if channels_last(row) is None else (0, 2, 1)
+
+
 # ---- average
 
 
@@ -171,6 +183,7 @@ def _define_avg_pool(rank: int) -> None:
         f"bool ceil_mode=False, bool count_include_pad=True{last}) -> Tensor",
         f"The mean of each window over the last {rank} dims.",
         decompose=rule,
+        lies=Follows(lambda self, *rest: (pooled_order(rank, self),)),
         public=("weft", "nn.functional") if rank == 1 else _PLACE,
         out=rank > 1,
     )
@@ -222,5 +235,6 @@ for _rank in (1, 2, 3):
         f"nn::adaptive_avg_pool{_rank}d(Tensor input, Object output_size) -> Tensor",
         f"Means over windows that cover the last {_rank} dims evenly, as many as output_size says (None keeps a size).",
         decompose=lambda input, output_size, rank=_rank: adaptive_average(rank, input, output_size),
+        lies=Follows(lambda input, output_size, rank=_rank: (pooled_order(rank, input),)),
         public=_PLACE,
     )

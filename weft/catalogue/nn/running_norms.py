@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.catalogue.widening import cast
+from weft.ops.layout import ROW_MAJOR
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
@@ -101,5 +102,6 @@ define(
     "float eps=1e-05) -> Tensor",
     "Normalization of each channel of each sample over its places.",
     decompose=_instance_norm,
+    lies=ROW_MAJOR,
     public=("nn.functional",),
 )

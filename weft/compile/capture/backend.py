@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from weft.compile.capture.symbolic import SymbolicPayload
 from weft.functionalizer import other_memory
+from weft.functionalizer.memory_format import orders_said
+from weft.ops.layout import Orders
 from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise
-from weft.tensor.backend import CAPTURE_RANK, Args, Backend, composed, register, tensors_in
+from weft.tensor.backend import CAPTURE_RANK, Args, Backend, register, tensors_in
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types.sym import SymInt
@@ -61,7 +63,11 @@ class CaptureBackend(Backend):
         """A composite: its type rule speaks first, for every size and number that the program serves."""
         if op.type is not None:
             self.capture.tensors.check_types(op, args)
-        return composed(op, args)
+        return self.composed(op, args)
+
+    def orders_of(self, op: Op, args: Args) -> Orders | None:
+        """As in eager mode."""
+        return orders_said(op, args, self.capture.tensors.recorder.env)
 
     def constants(self, args: Args) -> AbstractContextManager[None]:
         """They go down the layers like any others, and are recorded."""
