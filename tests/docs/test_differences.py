@@ -271,6 +271,12 @@ def test_writes_that_overlap() -> None:
         with pytest.raises(RuntimeError, match="single memory location"):
             write()
     assert repeated.fill_(2).tolist() == [2, 2, 2]
+    for run in (lambda f: f, weft.compile, weft.func.functionalize):
+        assert run(lambda x: x.clone().as_strided((3, 2), (1, 1)).add_(1))(weft.arange(4.0)).tolist() == [
+            [1, 2], [2, 3], [3, 4]
+        ]
+    with pytest.raises(RuntimeError, match="single memory location"):
+        weft.func.functionalize(lambda x: x.clone().as_strided((3, 2), (1, 1)).index_fill_(0, places, 1))(weft.ones(4))
 
 
 def test_half_precision_rounds_once() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from weft.catalogue.shapes.twins import coincide
 from weft.functionalizer.operators import AS_STRIDED, PERMUTE, RESHAPE, VIEW
 from weft.functionalizer.steps import after, with_known_sizes
 from weft.functionalizer.storage import Storage
@@ -126,6 +127,18 @@ def is_whole(storage: Storage[Any]) -> bool:
 
 
 # ---- writes
+def refuse_write(op: Op, target: View[Any]) -> None:
+    """A tensor that shows elements several times is not written where its value does not say what was written: where
+    it shows them by a stride of 0, or by strides of its own and the operator writes a part. Raises StateError.
+    """
+    if op.is_splat:
+        return
+    refuse_repeated(target.geometry())
+    has_own = op.put is not None and any([step.view is not None and step.view.is_free for step, _, _ in target.path])
+    if has_own and coincide(target.geometry()):
+        raise StateError(REPEATED)
+
+
 def refuse_repeated(shown: Geometry, is_given: bool = False) -> None:
     """A tensor that shows elements several times (stride 0) is not written, as in eager mode. Raises StateError.
 

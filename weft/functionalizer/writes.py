@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from weft.catalogue.shapes.twins import coincide
 from weft.functionalizer.operators import (
     AS_STRIDED,
     PERMUTE,
@@ -23,6 +24,7 @@ from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.support.errors import Unsupported
 from weft.types import dims as dm
+from weft.types import dtype as dt
 from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.dtype import DType
@@ -66,7 +68,11 @@ def _write_steps(recorder: Recorder[V], base: V, path: Path, new: V) -> V:
         along.append(replay(recorder, along[-1], (step,)))
     for (op, args, index), whole in zip(reversed(path), reversed(along), strict=False):
         picked = (index,) if op.schema.gives_several else ()
-        new = recorder.emit(scatter_of(op), (whole, new, *picked, *args))[0]
+        if op is AS_STRIDED:
+            shown: Geometry = after(op, contiguous(recorder.type_of(whole).shape), args, current_env())
+            new = _write_places(recorder, whole, new, shown)
+        else:
+            new = recorder.emit(scatter_of(op), (whole, new, *picked, *args))[0]
     return new
 
 
@@ -115,8 +121,27 @@ def _write_elements(recorder: Recorder[V], base: V, path: Path, new: V, is_splat
             return base
         memory = _filled(recorder, memory, shown, new)
     else:
-        memory = recorder.emit(scatter_of(AS_STRIDED), (memory, new, shown.dims, shown.strides, shown.offset))[0]
+        memory = _write_places(recorder, memory, new, shown)
     return write_path(recorder, base, steps, memory) if steps else memory
+
+
+def _write_places(recorder: Recorder[Any], memory: Any, new: Any, shown: Geometry) -> Any:
+    """The memory with `new` where a geometry looks. Of several elements at one place the last one stays."""
+    where = (shown.dims, shown.strides, shown.offset)
+    if not may_repeat(shown.dims, shown.strides) or not coincide(shown):
+        return recorder.emit(scatter_of(AS_STRIDED), (memory, new, *where))[0]
+    count = recorder.type_of(memory).numel
+    row = _counted(aten.reshape(memory, (count,)))
+    places = aten.reshape(recorder.emit(AS_STRIDED, (row, *where))[0], (-1,))
+    latest = aten.scatter_reduce(aten.full_like(row, -1), 0, places, _counted(places), "amax")
+    there = aten.index_select(aten.reshape(new, (-1,)), 0, aten.clamp_min(latest, 0))
+    dims = recorder.type_of(memory).shape
+    return aten.where(aten.reshape(aten.ge(latest, 0), dims), aten.reshape(there, dims), memory)
+
+
+def _counted(row: Any) -> Any:
+    """0, 1, 2, ... for the elements of a row."""
+    return aten.sub(aten.cumsum(aten.ones_like(row, dtype=dt.int64), 0), 1)
 
 
 def _filled(recorder: Recorder[Any], memory: Any, shown: Geometry, new: Any) -> Any:

@@ -88,8 +88,8 @@ def _setitem(slow: Callable[..., Any], views: _Views) -> Callable[..., Any]:
             return slow(self, index, value)  # a mode sees the operators that PyTorch's sees: an element is copied
         if kind in _NUMBERS:
             view = show(self, index)
-            if view is None:
-                return slow(self, index, value)
+            if view is None or (type(view._data) is ndarray and 0 in view._data.strides):
+                return slow(self, index, value)  # (filling would do where assigning is refused)
             view.fill_(value)
             return None
         given = value._data if kind in plain_kinds else None

@@ -17,7 +17,7 @@ from weft.autograd.record import recording
 from weft.functionalizer.memory_format import is_permuted, order_like, orders_said
 from weft.functionalizer.other_memory import resize
 from weft.functionalizer.storage import Order
-from weft.functionalizer.views import refuse_repeated
+from weft.functionalizer.views import refuse_write
 from weft.layers import walk
 from weft.layers.results import named
 from weft.lazy.arguments import has_indices, has_value, is_settled_by, on_cpu, values_of
@@ -307,8 +307,7 @@ class Lazy(Backend):
         if type(payload) is not LazyPayload:
             self._write_elsewhere(op, args)
             return
-        if not op.is_splat:
-            refuse_repeated(payload.geometry())
+        refuse_write(op, payload)
         self.put(target, payload, self._value_of(op, args), op.is_splat)
 
     def _write_elsewhere(self, op: Op, args: Args) -> None:

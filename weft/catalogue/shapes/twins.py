@@ -216,10 +216,8 @@ def _scatter_type(op: Op, several: bool, base: TensorType, src: TensorType, args
             f"{op.base}_scatter: expected src to have a size equal to the slice of self. "
             f"src size = {dims_text(src.shape)}, slice size = {dims_text(target.shape)}"
         )
-    if op.view is not None and op.view.is_free:
-        g = op.view.geometry(contiguous(base.shape), *args)
-        if not _nest(g) and overlaps(Geometry(tuple(map(fixed, g.dims)), tuple(map(fixed, g.strides)))):
-            raise _refused(op)
+    if op.view is not None and op.view.is_free and coincide(op.view.geometry(contiguous(base.shape), *args)):
+        raise _refused(op)
     return base
 
 
@@ -255,6 +253,11 @@ def may_overlap(op: Op, dims: Sequence[Dim], args: tuple[Any, ...]) -> bool:
         return True
     g = op.view.geometry(contiguous(tuple([d if type(d) is int else _MANY for d in dims])), *args)
     return may_repeat(g.dims, g.strides)
+
+
+def coincide(g: Geometry) -> bool:
+    """Whether two elements lie at one place. Sizes and strides that are symbols are asked for where they must be."""
+    return not _nest(g) and overlaps(Geometry(tuple(map(fixed, g.dims)), tuple(map(fixed, g.strides))))
 
 
 def _nest(g: Geometry) -> bool:

@@ -18,7 +18,7 @@ from weft.compile.restart import Restart
 from weft.functionalizer.memory_format import is_permuted, order_like, result_orders
 from weft.functionalizer.recorder import Calls
 from weft.functionalizer.storage import Order
-from weft.functionalizer.views import refuse_repeated, show
+from weft.functionalizer.views import refuse_repeated, refuse_write, show
 from weft.functionalizer.writes import Path, replay, write_path
 from weft.ir.builder import Handle, type_of_operand
 from weft.ir.graph import Value
@@ -273,8 +273,8 @@ class SymbolicTensors:
         given = payload.storage.geometry
         if payload.storage.has_gaps and given is not None and (payload.path or not op.is_splat):
             refuse_repeated(given, True)
-        if payload.path and not op.is_splat:
-            refuse_repeated(payload.geometry())
+        if payload.path:
+            refuse_write(op, payload)
         # opened here: drawing moves the generator on, in Python's order
         if op.effect == "random" and op.decompose is not None:
             drawn: Value = self.operand(op.decompose(*args))

@@ -18,7 +18,7 @@ from weft.functionalizer.operators import copy_of
 from weft.functionalizer.recorder import Calls
 from weft.functionalizer.storage import Order
 from weft.functionalizer.view import View
-from weft.functionalizer.views import is_whole, refuse_repeated, show
+from weft.functionalizer.views import is_whole, refuse_write, show
 from weft.functionalizer.writes import Path, replay, write_path
 from weft.layers import walk
 from weft.layers.dense_memory import over
@@ -250,8 +250,7 @@ class FunctionalLevel(Level):
             self.down(walk.inplace, op, self.lower(args))
             return target
         walk.check_result(op, args, target)
-        if not op.is_splat:
-            refuse_repeated(target._data.geometry())
+        refuse_write(op, target._data)
         self.down(self._write, target._data, op, self.lower(args))
         target._storage.version += 1
         return target

@@ -8,7 +8,7 @@ from typing import Any
 
 import weft.lazy.config as config
 from weft.functionalizer.memory_format import order_like
-from weft.functionalizer.views import refuse_repeated
+from weft.functionalizer.views import refuse_write
 from weft.layers.backends import backend_of
 from weft.layers.dense import DENSE, check_writeable
 from weft.layers.walk import inplace_untransformed, walk_untransformed
@@ -223,8 +223,7 @@ class Split(Lazy):
             if self.where.is_lent(target):
                 self._write_now(op, args)
                 return
-        if not op.is_splat:
-            refuse_repeated(target.geometry())
+        refuse_write(op, self.where.home_of(target).view(target._data) if is_dense(target) else target._data)
         made = self.run(op, args)  # the trace may be cut for it
         payload = self.where.home_of(target).view(target._data) if is_dense(target) else target._data
         self.put(target, payload, self._operand(op, made), op.is_splat)
