@@ -20,6 +20,7 @@ from weft.autograd.forward_facts import watched
 from weft.autograd.function import Function, FunctionNode
 from weft.compile.capture.outside import LastingHook
 from weft.compile.capture.python_call import NotCallable
+from weft.compile.capture.symbolic import ValueAsked
 from weft.compile.capture.user_code import plain_function, reachable
 from weft.compile.capture.writes import ArgumentChange
 from weft.compile.miss_text import LOCATED
@@ -28,6 +29,7 @@ from weft.support.errors import CaptureError, Unsupported, WeftError
 from weft.support.locations import is_internal
 from weft.support.pytree import TreeSpec
 from weft.support.seams import captured_backward
+from weft.tensor.backend import Backend
 
 # What calls a hook or a rule of a custom Function.
 _CALLERS: frozenset[CodeType] = frozenset((
@@ -89,15 +91,19 @@ def _called_on(frame: FrameType) -> Any:
 
 
 def runs_as_written(error: BaseException, users: list[Any]) -> bool:
-    """Whether a capture was refused for what a custom Function, a hook or a scripted program does, or for what it did
-    to an argument that a program cannot repeat (ArgumentChange). users: the hooks and rules that backward calls of the
+    """Whether a capture was refused for what a custom Function, a hook or a scripted program does, for an operator that
+    is made of others and asks a tensor for its number, or for what it did to an argument that a program cannot repeat
+    (ArgumentChange). users: the hooks and rules that backward calls of the
     capture ran, whose code is looked at where an error only names a line."""
     refused = _refusal_in(error)
     if refused is None:
         return False
     if isinstance(refused, ArgumentChange):
         return True
-    passed = any(_is_caller(f) or f.f_code in registry.script_callers for f in (*_frames(refused), *_frames(error)))
+    passing = [*_frames(refused), *_frames(error)]
+    if isinstance(refused, ValueAsked) and any([f.f_code is Backend.composed.__code__ for f in passing]):
+        return True
+    passed = any(_is_caller(f) or f.f_code in registry.script_callers for f in passing)
     return passed or isinstance(refused, NotCallable) or _is_in(str(refused), users)
 
 

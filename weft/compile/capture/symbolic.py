@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from weft.ops.op import Op
 
 
+class ValueAsked(CaptureError):
+    """Somebody asks a tensor for its only number, which the program will know."""
+
+
 class SymbolicStorage(Storage[Value]):
     """A storage whose base is a value of a graph. builder, depth: the block that it belongs to. slot, param: the input
     that it is, if it is one. doubles: storages that may be the same memory, by a branch that the program chooses when
@@ -201,14 +205,14 @@ class SymbolicPayload(Payload, View[Value]):
 
     def item(self) -> Any:
         """Refused: there is no value yet."""
-        raise self._refused("its value (.item(), int(), float(), bool() or `if tensor`)")
+        raise self._refused("its value (.item(), int(), float(), bool() or `if tensor`)", ValueAsked)
 
     def materialize(self, what: str) -> Any:
         """Refused: there are no bytes yet."""
         raise self._refused(what)
 
-    def _refused(self, what: str) -> CaptureError:
-        error = self.storage.recorder.refused = CaptureError(self._text(what))
+    def _refused(self, what: str, kind: type[CaptureError] = CaptureError) -> CaptureError:
+        error = self.storage.recorder.refused = kind(self._text(what))
         return error
 
     def _text(self, what: str) -> str:
