@@ -1,5 +1,5 @@
-"""narrow and tensor_split take a tensor for a number, and ask it: under weft.compile the function runs as it is written,
-where it was refused for a question that its own lines do not ask.
+"""narrow and tensor_split take a tensor for a number, and ask it: under weft.compile the function runs as it is
+written, where it was refused for a question that its own lines do not ask.
 """
 
 from __future__ import annotations
