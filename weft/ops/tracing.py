@@ -18,7 +18,7 @@ import numpy as np
 from weft.ops import compute
 from weft.ops.array import ArrayFacts
 from weft.ops.geometry import Geometry
-from weft.ops.layout import Follows, joint_strides, order_like
+from weft.ops.layout import Follows, Operand, joint_strides, order_like
 from weft.ops.op import Op
 from weft.ops.plan import LARGE, Calls, Plan, Shown, builder
 from weft.ops.pointwise_plan import add_pointwise
@@ -186,7 +186,7 @@ def _later(make: Callable[[], Function]) -> Function:
 
 
 def _joint_orders(*args: Any) -> Any:
-    operands = [a for a in args if type(a) is Geometry]
+    operands = [a for a in args if type(a) is Operand]
     dims = np.broadcast_shapes(*[g.dims for g in operands])  # type: ignore[arg-type]
     return (order_like(Geometry(dims, joint_strides(dims, operands))),)
 
