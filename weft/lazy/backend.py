@@ -308,7 +308,14 @@ class Lazy(Backend):
             self._write_elsewhere(op, args)
             return
         refuse_write(op, payload)
-        self.put(target, payload, self._value_of(op, args), op.is_splat)
+        if (op.is_splat or op.crosses_devices) and not any([
+            isinstance(a, Tensor) and payload.shares_memory(a._data) for a in args[1:]
+        ]):  # nothing of what was there is read
+            payload.renew()
+        value = self._value_of(op, args)
+        if payload.path:
+            payload.renew()
+        self.put(target, payload, value, op.is_splat)
 
     def _write_elsewhere(self, op: Op, args: Args) -> None:
         """Into a tensor of another device: the bytes go there."""

@@ -19,7 +19,7 @@ from weft.functionalizer.view import View
 from weft.functionalizer.writes import Path, write_path
 from weft.lazy.values import Array, Deferred, computed
 from weft.ops.geometry import Geometry, contiguous
-from weft.ops.layout import like_strides, ordered
+from weft.ops.layout import is_dense, like_strides, ordered
 from weft.tensor.backend import Backend
 from weft.tensor.freed import no_bytes
 from weft.tensor.payload import Payload
@@ -246,6 +246,16 @@ class LazyPayload(Payload, View[Deferred]):
         """Raises StateError where the storage was made too small for what is shown."""
         if self.storage.is_short_of(self.geometry(), self.dtype.itemsize):
             raise no_bytes(what, self.shape, self.storage.nbytes)
+
+    def renew(self) -> None:
+        """What this shows is about to be overwritten. If that is all of a base whose computation has failed, the base is
+        sound again, for its old value is not needed.
+        """
+        value = self.storage.value
+        if value.cell is None or value.cell.error is None or value.type_.is_symbolic:
+            return
+        if self.type.dtype is value.dtype and self.type.numel == value.type_.numel and is_dense(self.geometry()):
+            self.storage.replace(computed(value.trace, np.zeros(value.type_.shape, value.dtype.numpy)))
 
     def remember(self, value: Deferred) -> None:
         """What was just written here is what is read here."""
