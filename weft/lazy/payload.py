@@ -248,8 +248,8 @@ class LazyPayload(Payload, View[Deferred]):
             raise no_bytes(what, self.shape, self.storage.nbytes)
 
     def renew(self) -> None:
-        """What this shows is about to be overwritten. If that is all of a base whose computation has failed, the base is
-        sound again, for its old value is not needed.
+        """What this shows is about to be overwritten. If that is all of a base whose computation has failed, the base
+        is sound again, for its old value is not needed.
         """
         value = self.storage.value
         if value.cell is None or value.cell.error is None or value.type_.is_symbolic:
