@@ -84,8 +84,8 @@ class Lazy(Backend):
                     return named(op, out) if type(out) is tuple else out
         epoch, count, inputs = trace.epoch, len(trace.nodes), len(trace.inputs)
         out = below(op, args)
-        if trace.epoch == epoch and len(trace.nodes) > count and is_learnt(state, op):
-            with suppress(Unfit):
+        with trace.lock, suppress(Unfit):
+            if trace.epoch == epoch and len(trace.nodes) > count and is_learnt(state, op):
                 keep_cache(state, op, learn(self.where, state, count, inputs, op, args, out, self._composites.latest))
         return out
 
@@ -201,8 +201,8 @@ class Lazy(Backend):
         state, epoch, first, known = trace.state, trace.epoch, len(trace.nodes), len(trace.inputs)
         if rules.update(rule, args) is None:
             return False
-        if trace.epoch == epoch and rules.latest is not None and is_learnt(state, rule):
-            with suppress(Unfit):
+        with trace.lock, suppress(Unfit):
+            if trace.epoch == epoch and rules.latest is not None and is_learnt(state, rule):
                 keep_cache(state, rule, Update(self.where, state, first, known, args, rules.latest).run)
         return True
 

@@ -228,8 +228,8 @@ class Backwards:
         if gradients is NOT_RECORDED:
             state.backwards = ()
             return False
-        if trace.epoch == epoch and rules.latest is not None and is_learnt(state, Backwards):
-            with suppress(Unfit):
+        with trace.lock, suppress(Unfit):
+            if trace.epoch == epoch and rules.latest is not None and is_learnt(state, Backwards):
                 keep_cache(state, Backwards, learn_graph(
                     self._device, state, first, inputs, roots, seeds, found.nodes, rules.latest
                 ))

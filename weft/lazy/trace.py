@@ -66,7 +66,7 @@ class Trace:
         self.deciders: dict[Any, Expr] = {}  # sizes by what alone decides them (Op.unbacked_from)
         self.lock = threading.RLock()
         self.roots: dict[DType, State] = {}  # by the default dtype, which results of calls hang on
-        self.state = self._root()
+        self.state = self.root()
         self.made = 0  # states that there are
         self.epoch = 0
         self.nodes: list[Node] = []
@@ -261,7 +261,7 @@ class Trace:
             root.inline.clear()
         self.made = 0
 
-    def _root(self) -> State:
+    def root(self) -> State:
         """What a trace begins with."""
         default = get_default()
         root = self.roots.get(default)
@@ -353,7 +353,7 @@ class Trace:
         if waiting is None:
             waiting = self.waiting()
         self.epoch += 1
-        self.nodes, self.inputs, self.state = [], [], self._root()
+        self.nodes, self.inputs, self.state = [], [], self.root()
         self.turns = {}
         self.deciders = {}
         self.storages = {id(s): ref(s) for s in waiting}

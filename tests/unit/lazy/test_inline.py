@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -326,3 +328,37 @@ def test_a_place_where_calls_keep_changing_is_left_alone(monkeypatch: pytest.Mon
         lazy.mark_step()
     assert 0 < [op.base for op in learnt].count("mul") <= writer.TRIES
     assert [op.base for op in learnt].count("sum") == 1
+
+
+def test_threads_that_trace_on_one_device(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "SEEN", 1)
+    monkeypatch.setattr(writer, "TRIES", 1000)
+    seeds = [int(s) for s in rng.integers(1 << 30, size=3)]
+    found: dict[tuple[str, int], Any] = {}
+
+    def work(device: str, seed: int) -> None:
+        x = weft.tensor(np.random.default_rng(seed).standard_normal((4, 4)), device=device)
+        w = x.t().clone().requires_grad_()
+        for i in range(25):
+            y = F.relu(x @ w) * 0.5 + x
+            (g,) = weft.autograd.grad((y * y).sum(), w)
+            with weft.no_grad():
+                w.copy_(w - 0.001 * g)
+            if i % (3 + seed % 3) == 0 and device == "lazy":
+                lazy.mark_step()
+        found[device, seed] = w.detach().cpu().numpy().copy()
+
+    for seed in seeds:
+        work("cpu", seed)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=("lazy", seed)) for seed in seeds]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    for seed in seeds:
+        assert np.allclose(found["cpu", seed], found["lazy", seed])

@@ -11,7 +11,7 @@ from weakref import ref
 
 import weft.lazy.metrics as metrics
 from weft.lazy.device import LazyDevice
-from weft.lazy.inline.writer import Unfit
+from weft.lazy.inline.writer import Unfit, follows
 from weft.lazy.payload import LazyPayload
 from weft.lazy.recording import Replay
 from weft.lazy.rules import SPECIAL
@@ -37,7 +37,9 @@ class Update:
         trace = device.trace
         self.device, self.trace, self.before, self.known = device, trace, before, known
         self.calls, self.writes = found.calls, found.writes
-        if first >= ENOUGH or len(trace.nodes) != first + 1 or found.gives_operands:
+        if first >= ENOUGH or len(trace.nodes) != first + 1 or not follows(trace, before, first):
+            raise Unfit
+        if found.gives_operands:
             raise Unfit
         self.position, self.after = first, trace.state
         self.kinds = tuple(map(type, args))

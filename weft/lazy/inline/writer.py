@@ -18,6 +18,7 @@ from weft.lazy.device import LazyDevice
 from weft.lazy.payload import NO_QUESTIONS, LazyPayload, LazyStorage, at_device, laid_out
 from weft.lazy.recorded import Recorded
 from weft.lazy.states import InlineCaches, State
+from weft.lazy.trace import Trace
 from weft.lazy.values import Deferred, Node
 from weft.support.written import Code
 from weft.tensor.modes import modes
@@ -38,6 +39,11 @@ def is_learnt(state: State, what: Any) -> bool:
         found = state.inline[what] = InlineCaches()
     found.passes += 1
     return SEEN <= found.passes <= TRIES
+
+
+def follows(trace: Trace, state: State, first: int) -> bool:
+    """Whether the entry at a position follows a state. (Another thread may have put one of its own before it.)"""
+    return (trace.nodes[first - 1].state if first else trace.root()) is state
 
 
 def keep_cache(state: State, what: Any, cache: Callable[..., Any]) -> None:
@@ -66,6 +72,8 @@ class Writer(Code):
             trace=device.trace, before=before, NO_QUESTIONS=NO_QUESTIONS, calls=metrics.calls, rules=metrics.rules,
         )
         self.device, self.trace, self.first, self.known = device, device.trace, first, known
+        if not follows(self.trace, before, first):
+            raise Unfit
         self.fresh: dict[int, str] = {}  # inputs that nothing read before: of each turn the value
         self._showing: dict[int, list[int]] = {}  # of entries that show views, by position, the operands
 
@@ -109,7 +117,8 @@ class Writer(Code):
             raise Unfit
         self.missed_if(f"s{j}.is_resized or d{j}.path != {self.name(payload.path)}")
         geometry = self.name(payload.geometry())
-        self.missed_if(f"s{j}.order != {self.name(storage.order)} or d{j}._geometry != {geometry}")
+        self.missed_if(f"d{j}._geometry is not {geometry} and d{j}._geometry != {geometry}")
+        self.missed_if(f"s{j}.order != {self.name(storage.order)}")
         is_shown = memo.node is not None and memo.node in self.trace.nodes[self.first : -1]
         if is_shown or memo is storage.value:
             same = self._showing.setdefault(memo.node.position, []) if is_shown and memo.node is not None else []
