@@ -44,7 +44,6 @@ class _Call:
             raise Unfit
         self.code = Writer("inline(args)", device, before, first, known)
         self.tensors: list[Tensor] = []
-        self.holders: dict[int, str] = {}  # of arguments that are tensors, or lists with some: how the entry has them
         self.history = HistoryWriter(self.code, self.tensors)
         is_replayed = composite is not None and composite.calls is self.entry.op
         if type(self.entry.op) is Recorded and not is_replayed:
@@ -65,7 +64,7 @@ class _Call:
             self.history.ask()
             if found.nodes:
                 self.history.saving(found)
-        self._append(found)
+        self._append()
         self._tensors(found)
         self.history.nodes(found)
         results = found.results
@@ -85,7 +84,7 @@ class _Call:
     def _arguments(self) -> None:
         payloads: list[Any] = []
         for i, a in enumerate(self.args):
-            self.holders[i] = self._argument(f"x{i}_", a, payloads)
+            self._argument(f"x{i}_", a, payloads)
         read = self._read()
         for j, payload in enumerate(payloads):
             self.code.operand(j, payload, f"a{j}._data", j in read)
@@ -96,8 +95,8 @@ class _Call:
             return set(range(len(self.tensors)))
         return set(self.composite.calls.used)
 
-    def _argument(self, x: str, a: Any, payloads: list[Any]) -> str:
-        """Ask for an argument. Gives the code for what an entry of the operator has in its place."""
+    def _argument(self, x: str, a: Any, payloads: list[Any]) -> None:
+        """Ask for an argument."""
         code = self.code
         if isinstance(a, Tensor):
             j = len(self.tensors)
@@ -105,27 +104,23 @@ class _Call:
             code.add(f"a{j} = {x}")
             self.tensors.append(a)
             payloads.append(a._data)
-            return f"v{j}"
-        if type(a) is tuple and any([isinstance(v, Tensor) for v in a]):
+        elif type(a) is tuple and any([isinstance(v, Tensor) for v in a]):
             code.missed_if(f"type({x}) is not tuple or len({x}) != {len(a)}")
-            parts = [self._argument(f"{x}[{i}]", v, payloads) for i, v in enumerate(a)]
-            return f"({''.join(f'{part}, ' for part in parts)})"
-        constant(code, x, a)
-        return code.name(a)
+            for i, v in enumerate(a):
+                self._argument(f"{x}[{i}]", v, payloads)
+        else:
+            constant(code, x, a)
 
     # ---- the entry
-    def _append(self, found: History) -> None:
-        code, entry = self.code, self.entry
-        if type(entry.op) is Recorded:
-            operands = "".join(f"v{j}, " for j in entry.op.used)
-        else:
-            if entry.op is not self.op or len(entry.args) != len(self.args):
-                raise Unfit
-            operands = "".join(f"{self.holders[i]}, " for i in range(len(self.args)))
-        counted = self.op if self.op.decompose is not None and type(entry.op) is Recorded else None
-        if type(entry.op) is Op:
-            counted = self.op
-        code.append(f"({operands})", counted)
+    def _append(self) -> None:
+        code = self.code
+        if any([entry.position not in code.showing for entry in code.trace.nodes[code.first : -1]]):
+            raise Unfit
+        if type(self.entry.op) is Recorded:
+            code.add(f"calls[{code.name(self.op)}] += 1")
+        elif self.entry.op is not self.op:
+            raise Unfit
+        code.append()
 
     def _tensors(self, found: History) -> None:
         code, kinds = self.code, self.entry.types

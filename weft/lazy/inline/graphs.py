@@ -62,7 +62,9 @@ class _Backward:
             code.missed_if(f"n{later}.sequence <= n{earlier}.sequence")
         for j, (payload, holder) in enumerate(self.payloads):
             code.operand(j, payload, holder, j in self.found.calls.used)
-        code.append("(" + "".join(f"v{j}, " for j in self.found.calls.used) + ")")
+        if any([entry.position not in code.showing for entry in code.trace.nodes[code.first : -1]]):
+            raise Unfit
+        code.append()
         self._give()
         code.add("return True")
         code.lines = outside + [f"    {line}" for line in code.lines]

@@ -14,12 +14,13 @@ from weakref import ref
 import weft.lazy.config as config
 import weft.lazy.metrics as metrics
 from weft.functionalizer.storage import Order
+from weft.lazy.calls import values_in
 from weft.lazy.device import LazyDevice
 from weft.lazy.payload import NO_QUESTIONS, LazyPayload, LazyStorage, at_device, laid_out
 from weft.lazy.recorded import Recorded
 from weft.lazy.states import InlineCaches, State
 from weft.lazy.trace import Trace
-from weft.lazy.values import Deferred, Node
+from weft.lazy.values import Deferred, Node, SizeOf
 from weft.support.written import Code
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -75,7 +76,8 @@ class Writer(Code):
         if not follows(self.trace, before, first):
             raise Unfit
         self.fresh: dict[int, str] = {}  # inputs that nothing read before: of each turn the value
-        self._showing: dict[int, list[int]] = {}  # of entries that show views, by position, the operands
+        self.showing: dict[int, list[int]] = {}  # of entries that show views, by position, the operands
+        self._values: dict[Any, str] = {}  # of values: by identity, or by the position and index of an entry's result
 
     def add(self, *lines: str) -> None:
         """More lines."""
@@ -108,7 +110,7 @@ class Writer(Code):
         else:
             self.missed_if(f"d{j}.path or s{j}.order != {self.name(storage.order)}")
         self.add(f"v{j} = s{j}.value")
-        self._value(j, f"v{j}", storage.value, is_read)
+        self.source(j, f"v{j}", storage.value, is_read)
 
     def _view(self, j: int, payload: LazyPayload) -> None:
         """What a view shows: the base itself, what was read before, or another entry."""
@@ -121,22 +123,22 @@ class Writer(Code):
         self.missed_if(f"s{j}.order != {self.name(storage.order)}")
         is_shown = memo.node is not None and memo.node in self.trace.nodes[self.first : -1]
         if is_shown or memo is storage.value:
-            same = self._showing.setdefault(memo.node.position, []) if is_shown and memo.node is not None else []
+            same = self.showing.setdefault(memo.node.position, []) if is_shown and memo.node is not None else []
             if same:
                 self.missed_if(f"d{j} is not d{same[0]}")
             else:
-                base = f"b{j}" if is_shown else f"v{j}"
-                self.add(f"{base} = s{j}.value")
-                self._value(j, base, storage.value, True)
+                self.add(f"v{j} = s{j}.value")
+                self.source(j, f"v{j}", storage.value, True)
             same.append(j)
         else:
             self.missed_if(f"d{j}._generation != s{j}.generation")
             self.add(f"v{j} = d{j}._memo")
             self.missed_if(f"v{j} is None")
-            self._value(j, f"v{j}", memo, True)
+            self.source(j, f"v{j}", memo, True)
 
-    def _value(self, j: int, v: str, value: Deferred, is_read: bool) -> None:
-        """Where a value comes from."""
+    def source(self, j: int, v: str, value: Deferred, is_read: bool) -> None:
+        """Where a value comes from, which the lines have as `v`."""
+        self._values.setdefault(id(value), v)
         self.missed_if(f"{v}.type_ is not {self.name(value.type_)}")
         node = value.node
         if node is not None:
@@ -166,35 +168,49 @@ class Writer(Code):
         self.missed_if("trace.state is not before or config.forced")
         self.add("nodes, turns, inputs = trace.nodes, trace.turns, trace.inputs")
 
-    def append(self, args: str, counted: Any = None) -> None:
-        """The entries join the trace: those of views that are read, and the last one. args: what that holds; counted:
-        an operator beside those that it calls. Raises Unfit.
-        """
+    def append(self) -> None:
+        """The new entries join the trace. Raises Unfit."""
         for turn, value in sorted(self.fresh.items()):
             self.add(f"turns[id({value})] = {self.name(turn)}", f"inputs.append({value})")
-        if counted is not None:
-            self.add(f"calls[{self.name(counted)}] += 1")
         entries = self.trace.nodes[self.first :]
+        read = {(v.node.position, v.index) for e in entries for v in values_in(e.args) if v.node is not None}
         self.add(f"mark, epoch = {self.name(entries[-1].state)}.mark(2), trace.epoch")
-        for entry in entries[:-1]:
-            if entry.position not in self._showing:
-                raise Unfit
-            j, *same = self._showing[entry.position]
-            self._entry(entry, f"(b{j},)")
-            self.value(f"v{j}", entry.types[0], 0)
-            self.add(f"d{j}._memo, d{j}._generation = v{j}, s{j}.generation", *[f"v{i} = v{j}" for i in same])
-        self._entry(entries[-1], args)
+        for entry in entries:
+            self._entry(entry)
+            if entry is entries[-1]:
+                break
+            for index, kind in enumerate(entry.types):
+                if (entry.position, index) in read:
+                    name = self._values[entry.position, index] = f"q{entry.position - self.first}_{index}"
+                    self.value(name, kind, index)
+            for j in self.showing.get(entry.position, ()):
+                self.add(f"d{j}._memo, d{j}._generation = {self._values[entry.position, 0]}, s{j}.generation")
         self.add(f"trace.state = {self.name(entries[-1].state)}")
 
-    def _entry(self, entry: Node, args: str) -> None:
-        if type(entry.op) is Recorded:
-            self.add(f"rules[{self.name(entry.op)}] += 1")
+    def _entry(self, entry: Node) -> None:
+        counts = "rules" if type(entry.op) is Recorded else "calls"
+        op, args = self.name(entry.op), self._argument(entry.args)
         self.add(
-            "node = new(Node)", f"node.op, node.args = {self.name(entry.op)}, {args}",
+            f"{counts}[{op}] += 1", "node = new(Node)", f"node.op, node.args = {op}, {args}",
             f"node.numbers, node.types, node.where = {self.name(entry.numbers)}, {self.name(entry.types)}, mark",
             f"node.position, node.epoch, node.state = {self.name(entry.position)}, epoch, {self.name(entry.state)}",
             "nodes.append(node)",
         )
+
+    def _argument(self, a: Any) -> str:
+        """The code for what an entry holds."""
+        if type(a) is Deferred:
+            node = a.node
+            is_new = node is not None and node.position >= self.first and node.epoch == self.trace.epoch
+            found = self._values.get((node.position, a.index) if is_new and node is not None else id(a))
+            if found is None:
+                raise Unfit
+            return found
+        if type(a) is tuple and values_in(a):
+            return f"({''.join(f'{self._argument(v)}, ' for v in a)})"
+        if type(a) is SizeOf:
+            raise Unfit
+        return self.name(a)
 
     # ---- results
     def value(self, v: str, kind: TensorType, index: int) -> None:
