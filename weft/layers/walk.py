@@ -141,6 +141,9 @@ def inplace(op: Op, args: Args) -> Any:
     """`self.op_(...)`: the functional operator's value is written into self; history takes the functional form."""
     capture = modes.capture
     if capture is None:
+        data = args[0]._data
+        if modes.special is None and getattr(data, "is_walked", False):
+            return data.backend.written(_inplace, op, args)
         return _inplace(op, args)
     return capture.call(_inplace, op, args if op.specialize is None else capture.specialized(op, args))
 

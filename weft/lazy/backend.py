@@ -29,6 +29,7 @@ from weft.lazy.draws import drawn_numbers
 from weft.lazy.inline.calls import learn
 from weft.lazy.inline.updates import Update
 from weft.lazy.inline.writer import MISSED, Unfit, is_learnt, keep_cache
+from weft.lazy.inline.writes import Target, learn_write, write_of
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh, received
 from weft.lazy.rules import NOT_RECORDED, Rules, repeated
 from weft.lazy.values import Deferred, computed
@@ -75,18 +76,17 @@ class Lazy(Backend):
             if out is not MISSED:
                 return out
         trace = self.where.trace
-        state = trace.state
-        known = state.inline.get(op)
+        known = trace.state.inline.get(op)
         if known is not None:
             for cache in known.caches:
                 out = cache(args)
                 if out is not MISSED:
                     return named(op, out) if type(out) is tuple else out
-        epoch, count, inputs = trace.epoch, len(trace.nodes), len(trace.inputs)
+        at = trace.point()
         out = below(op, args)
         with trace.lock, suppress(Unfit):
-            if trace.epoch == epoch and len(trace.nodes) > count and is_learnt(state, op):
-                keep_cache(state, op, learn(self.where, state, count, inputs, op, args, out, self._composites.latest))
+            if trace.has_grown(at) and is_learnt(at.state, op):
+                keep_cache(at.state, op, learn(self.where, at, op, args, out, self._composites.latest))
         return out
 
     def run(self, op: Op, args: Args) -> Any:
@@ -198,12 +198,12 @@ class Lazy(Backend):
     def _update(self, rules: Rules, rule: Any, args: Args) -> bool:
         """Whether a rule that writes is repeated as it was recorded. The state learns of it."""
         trace = self.where.trace
-        state, epoch, first, known = trace.state, trace.epoch, len(trace.nodes), len(trace.inputs)
+        at = trace.point()
         if rules.update(rule, args) is None:
             return False
         with trace.lock, suppress(Unfit):
-            if trace.epoch == epoch and rules.latest is not None and is_learnt(state, rule):
-                keep_cache(state, rule, Update(self.where, state, first, known, args, rules.latest).run)
+            if trace.has_grown(at) and rules.latest is not None and is_learnt(at.state, rule):
+                keep_cache(at.state, rule, Update(self.where, at, args, rules.latest).run)
         return True
 
     def backward(self, roots: Sequence[Any], seeds: Sequence[Tensor], keep: bool) -> bool:
@@ -300,6 +300,22 @@ class Lazy(Backend):
             needed.find()
 
     # ---- writes
+    def written(self, below: Callable[[Op, Args], Any], op: Op, args: Args) -> Any:
+        """An in-place operator: `below(op, args)`, or what stands for it as in `walked`."""
+        trace, payload, what = self.where.trace, args[0]._data, write_of(op)
+        known = trace.state.inline.get(what)
+        if known is not None:
+            for cache in known.caches:
+                if cache(args) is not MISSED:
+                    return args[0]
+        at = trace.point()
+        found = Target.of(payload) if type(payload) is LazyPayload else None
+        out = below(op, args)
+        with trace.lock, suppress(Unfit):
+            if trace.has_grown(at) and args[0]._data is payload and is_learnt(at.state, what):
+                keep_cache(at.state, what, learn_write(self.where, at, op, args, found))
+        return out
+
     def write(self, op: Op, args: Args) -> None:
         """The operator's value takes the place of the target in its base."""
         target: Tensor = args[0]

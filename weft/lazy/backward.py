@@ -223,16 +223,15 @@ class Backwards:
             return False
         values = (graph.variant(found.looks), *found.values)
         trace = self._device.trace
-        epoch, first, inputs = trace.epoch, len(trace.nodes), len(trace.inputs)
+        at = trace.point()
         gradients = rules.run(graph, graph.rule(roots, found), values)
         if gradients is NOT_RECORDED:
             state.backwards = ()
             return False
         with trace.lock, suppress(Unfit):
-            if trace.epoch == epoch and rules.latest is not None and is_learnt(state, Backwards):
-                keep_cache(state, Backwards, learn_graph(
-                    self._device, state, first, inputs, roots, seeds, found.nodes, rules.latest
-                ))
+            if trace.has_grown(at) and rules.latest is not None and is_learnt(at.state, Backwards):
+                cache = learn_graph(self._device, at, roots, seeds, found.nodes, rules.latest)
+                keep_cache(at.state, Backwards, cache)
         for leaf, gradient in zip(found.nodes[len(graph.steps) :], gradients, strict=True):
             if gradient is not None:
                 leaf.take(gradient)

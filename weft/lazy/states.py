@@ -5,10 +5,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft.support.locations import Mark, is_internal
 from weft.types.tensor_type import TensorType
+
+
+class Point(NamedTuple):
+    """Where a trace stands: its state, how often it was cut, and how many entries, inputs, and calls without an entry
+    there are since.
+    """
+
+    state: State
+    epoch: int
+    entries: int
+    inputs: int
+    passed: int
 
 
 class InlineCaches:

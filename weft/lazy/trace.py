@@ -29,7 +29,7 @@ from weft.lazy.calls import (
     values_in,
 )
 from weft.lazy.recorded import Recorded
-from weft.lazy.states import State
+from weft.lazy.states import Point, State
 from weft.lazy.values import Deferred, Node, SizeOf, computed
 from weft.ops.op import Op
 from weft.support.locations import user_mark
@@ -71,8 +71,17 @@ class Trace:
         self.epoch = 0
         self.nodes: list[Node] = []
         self.inputs: list[Deferred] = []
+        self.passed: list[Op] = []  # calls that gave back what they were given, and have no entry
         self.turns: dict[int, int] = {}  # of the inputs, by identity
         self.storages: dict[int, ref[Any]] = {}
+
+    def point(self) -> Point:
+        """Where it stands."""
+        return Point(self.state, self.epoch, len(self.nodes), len(self.inputs), len(self.passed))
+
+    def has_grown(self, since: Point) -> bool:
+        """Whether there are more entries, and all that were there."""
+        return self.epoch == since.epoch and len(self.nodes) > since.entries
 
     def count(self, op: Op) -> None:
         """One more call of an operator."""
@@ -156,6 +165,7 @@ class Trace:
         self.count(op)
         if state.same is not None:  # a value is never written: what a call gives back as it is needs no call
             self._not_read(known, before)
+            self.passed.append(op)
             return (operands[state.same],)
         node = Node(op, operands, tuple(numbers), state.types, state.mark(2))
         self._append(node, state)
@@ -353,7 +363,7 @@ class Trace:
         if waiting is None:
             waiting = self.waiting()
         self.epoch += 1
-        self.nodes, self.inputs, self.state = [], [], self.root()
+        self.nodes, self.inputs, self.passed, self.state = [], [], [], self.root()
         self.turns = {}
         self.deciders = {}
         self.storages = {id(s): ref(s) for s in waiting}

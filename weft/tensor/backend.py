@@ -54,6 +54,10 @@ class Backend:
         """
         return below(op, args)
 
+    def written(self, below: Callable[[Op, Args], Any], op: Op, args: Args) -> Any:
+        """An in-place operator from the top of the walk, as in `walked`: the payload is that of args[0]."""
+        return below(op, args)
+
     def write(self, op: Op, args: Args) -> None:
         """Put the operator's value into args[0] and raise the version of its storage.
         The walk has compared types and sizes."""

@@ -179,7 +179,50 @@ def _forced(w: World) -> Any:
         lazy.config.set_force_fallback("")
 
 
+def _written(w: World, at: int = 1, k: float = 0.9) -> Any:
+    x, y = w.kept, w.tensor(w.n, w.m)
+    with weft.no_grad():
+        x.mul_(k).add_(y, alpha=1 - k)
+        w.model[0].weight.lerp_(w.model[0].weight * 0.5, 0.25)
+    x[at] = y[0]
+    x[:, 1:].add_(y[:, 1:])
+    row = x[at]
+    row.mul_(0.5)
+    row.add_(1)
+    shown = [row.sum(), x.t()[0] * 2]
+    x.t()[0].copy_(y.float()[:, 0])
+    y.masked_fill_(y > 0, k)
+    y[1:, :2].zero_()
+    return [*shown, x.clone(), y, x.view(-1)[2:5].fill_(k), w.model[0].weight.detach().clone()]
+
+
+def _written_as_others_read(w: World) -> Any:
+    x = w.kept.clone()
+    x[1:].copy_(x[:-1].clone())
+    x.add_(x)
+    x[0].add_(x[1])
+    return [x, x.detach().mul_(0.5), x * 1]
+
+
+def _refused(w: World) -> Any:
+    p = w.model[0].weight
+    with weft.no_grad():
+        row = p[0]
+    found = []
+    for write in (lambda: row.add_(1), lambda: p.add_(1), lambda: w.kept[0].add_(p[0].sum() * 0)):
+        try:
+            found.append(write().detach().clone())
+        except RuntimeError as problem:
+            found.append(str(problem)[:60])
+    w.kept = w.kept.detach().clone()
+    return [*found, w.kept]
+
+
 STEPS: dict[str, Step] = {
+    "writes": _written,
+    "writes elsewhere": lambda w: _written(w, 0, 0.5),
+    "writes of what others read": _written_as_others_read,
+    "refused": _refused,
     "train": _train,
     "more rows": lambda w: _train(w, w.tensor(9, w.m)),
     "one row": lambda w: _train(w, w.tensor(1, w.m)),
@@ -318,10 +361,29 @@ def test_counters_do_not_tell_the_ways_apart(rng: np.random.Generator) -> None:
     assert counts[1:] == [counts[1]] * 4
 
 
+def test_writes_go_no_long_way_and_are_counted(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, counts, long = World("lazy", int(rng.integers(1 << 30))), [], []
+    plain = Lazy.written
+
+    def written(self: Lazy, below: Any, op: Op, args: Any) -> Any:
+        return plain(self, lambda op, args: (long.append(op.base), below(op, args))[1], op, args)
+
+    monkeypatch.setattr(Lazy, "written", written)
+    for i in range(5):
+        if i == 3:
+            long.clear()
+        lazy.metrics.reset()
+        _written(world)
+        lazy.mark_step()
+        counts.append({n: lazy.metrics.counter_value(n) for n in lazy.metrics.counter_names() if "Compile" not in n})
+    assert not long
+    assert counts[1:] == [counts[1]] * 4
+
+
 def test_a_place_where_calls_keep_changing_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     learnt: list[Op] = []
     plain = backend.learn
-    monkeypatch.setattr(backend, "learn", lambda *args: (learnt.append(args[4]), plain(*args))[1])
+    monkeypatch.setattr(backend, "learn", lambda *args: (learnt.append(args[2]), plain(*args))[1])
     x = weft.ones(3, device="lazy")
     for i in range(40):
         (x * (i + 0.5)).sum()

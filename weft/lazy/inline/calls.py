@@ -7,10 +7,11 @@ from typing import Any
 
 from weft.lazy.composites import Composite, History
 from weft.lazy.device import LazyDevice
+from weft.lazy.inline.arguments import ask_for
 from weft.lazy.inline.history import HistoryWriter, described
-from weft.lazy.inline.writer import Unfit, Writer, constant
+from weft.lazy.inline.writer import Unfit, Writer
 from weft.lazy.recorded import Recorded
-from weft.lazy.states import State
+from weft.lazy.states import Point
 from weft.lazy.trace import ENOUGH
 from weft.lazy.values import Node
 from weft.ops.op import Op
@@ -21,19 +22,17 @@ Args = tuple[Any, ...]
 
 
 def learn(
-    device: LazyDevice, before: State, first: int, known: int, op: Op, args: Args, results: Any,
-    composite: Composite | None,
+    device: LazyDevice, at: Point, op: Op, args: Args, results: Any, composite: Composite | None
 ) -> Callable[..., Any]:
-    """The cache of a call that has just appended entries to the trace, behind a state where it had so many of them, and
-    of inputs. composite: as it was replayed, if it was. Raises Unfit.
+    """The cache of a call that has just appended entries to the trace. at: where that stood before; composite: as it
+    was replayed, if it was. Raises Unfit.
     """
-    return _Call(device, before, first, known, op, args, results, composite).function()
+    return _Call(device, at, op, args, results, composite).function()
 
 
 class _Call:
     def __init__(
-        self, device: LazyDevice, before: State, first: int, known: int, op: Op, args: Args, results: Any,
-        composite: Composite | None,
+        self, device: LazyDevice, at: Point, op: Op, args: Args, results: Any, composite: Composite | None
     ) -> None:
         trace = device.trace
         self.op, self.args, self.grad = op, args, modes.grad
@@ -42,7 +41,7 @@ class _Call:
             raise Unfit
         if any([kind.is_symbolic for kind in self.entry.types]):
             raise Unfit
-        self.code = Writer("inline(args)", device, before, first, known)
+        self.code = Writer("inline(args)", device, at)
         self.tensors: list[Tensor] = []
         self.history = HistoryWriter(self.code, self.tensors)
         is_replayed = composite is not None and composite.calls is self.entry.op
@@ -82,34 +81,17 @@ class _Call:
 
     # ---- arguments
     def _arguments(self) -> None:
-        payloads: list[Any] = []
         for i, a in enumerate(self.args):
-            self._argument(f"x{i}_", a, payloads)
+            ask_for(self.code, f"x{i}_", a, self.tensors)
         read = self._read()
-        for j, payload in enumerate(payloads):
-            self.code.operand(j, payload, f"a{j}._data", j in read)
+        for j, tensor in enumerate(self.tensors):
+            self.code.operand(j, tensor._data, f"a{j}._data", j in read)
 
     def _read(self) -> set[int]:
         """The operands that the entry reads."""
         if self.composite is None:
             return set(range(len(self.tensors)))
         return set(self.composite.calls.used)
-
-    def _argument(self, x: str, a: Any, payloads: list[Any]) -> None:
-        """Ask for an argument."""
-        code = self.code
-        if isinstance(a, Tensor):
-            j = len(self.tensors)
-            code.missed_if(f"type({x}) is not {code.name(type(a))}")
-            code.add(f"a{j} = {x}")
-            self.tensors.append(a)
-            payloads.append(a._data)
-        elif type(a) is tuple and any([isinstance(v, Tensor) for v in a]):
-            code.missed_if(f"type({x}) is not tuple or len({x}) != {len(a)}")
-            for i, v in enumerate(a):
-                self._argument(f"{x}[{i}]", v, payloads)
-        else:
-            constant(code, x, a)
 
     # ---- the entry
     def _append(self) -> None:

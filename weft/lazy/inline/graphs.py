@@ -12,33 +12,33 @@ from weft.autograd.accumulate import AccumulateGrad, is_row_major, taking
 from weft.autograd.node import Edge
 from weft.autograd.saved import SavedTensor
 from weft.lazy.device import LazyDevice
-from weft.lazy.inline.writer import Unfit, Writer, constant
+from weft.lazy.inline.arguments import constant
+from weft.lazy.inline.writer import Unfit, Writer
 from weft.lazy.recording import FreshResult, Replay
-from weft.lazy.states import State
+from weft.lazy.states import Point
 from weft.lazy.trace import ENOUGH
 from weft.ops import overrides
 from weft.tensor.tensor import Tensor
 
 
 def learn_graph(
-    device: LazyDevice, before: State, first: int, known: int, roots: Sequence[Edge], seeds: Sequence[Tensor],
+    device: LazyDevice, at: Point, roots: Sequence[Edge], seeds: Sequence[Tensor],
     nodes: Sequence[Any], found: Replay,
 ) -> Callable[..., Any]:
-    """The cache of a backward call that has just appended entries to the trace (and has given no gradients to leaves
-    yet), behind a state where it had so many of them, and of inputs. nodes: those of operators, the latest first, then
-    leaves. Raises Unfit.
+    """The cache of a backward call that has just appended entries to the trace, and has given no gradients to leaves
+    yet. at: where that stood before; nodes: those of operators, the latest first, then leaves. Raises Unfit.
     """
-    return _Backward(device, before, first, known, roots, seeds, nodes, found).function()
+    return _Backward(device, at, roots, seeds, nodes, found).function()
 
 
 class _Backward:
     def __init__(
-        self, device: LazyDevice, before: State, first: int, known: int, roots: Sequence[Edge],
+        self, device: LazyDevice, at: Point, roots: Sequence[Edge],
         seeds: Sequence[Tensor], nodes: Sequence[Any], found: Replay,
     ) -> None:
-        if first >= ENOUGH or device.trace.nodes[-1].op is not found.calls:
+        if at.entries >= ENOUGH or device.trace.nodes[-1].op is not found.calls:
             raise Unfit
-        self.code = Writer("inline(roots, seeds, keep)", device, before, first, known)
+        self.code = Writer("inline(roots, seeds, keep)", device, at)
         self.roots, self.seeds, self.nodes, self.found = roots, seeds, nodes, found
         self.places = {id(node): place for place, node in enumerate(nodes)}
         self.bound: set[int] = set()

@@ -15,7 +15,7 @@ from weft.lazy.inline.writer import Unfit, follows
 from weft.lazy.payload import LazyPayload
 from weft.lazy.recording import Replay
 from weft.lazy.rules import SPECIAL
-from weft.lazy.states import State
+from weft.lazy.states import Point
 from weft.lazy.trace import ENOUGH
 from weft.lazy.values import Deferred, Node
 from weft.tensor.tensor import Tensor
@@ -32,16 +32,16 @@ class Update:
     """
 
     def __init__(
-        self, device: LazyDevice, before: State, first: int, known: int, args: Args, found: Replay
+        self, device: LazyDevice, at: Point, args: Args, found: Replay
     ) -> None:
         trace = device.trace
-        self.device, self.trace, self.before, self.known = device, trace, before, known
+        self.device, self.trace, self.before, self.known = device, trace, at.state, at.inputs
         self.calls, self.writes = found.calls, found.writes
-        if first >= ENOUGH or len(trace.nodes) != first + 1 or not follows(trace, before, first):
+        if at.entries >= ENOUGH or len(trace.nodes) != at.entries + 1 or not follows(trace, at):
             raise Unfit
         if found.gives_operands:
             raise Unfit
-        self.position, self.after = first, trace.state
+        self.position, self.after = at.entries, trace.state
         self.kinds = tuple(map(type, args))
         self.at = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         self.given = [i for i, a in enumerate(args) if type(a) is float and a not in SPECIAL]

@@ -7,7 +7,7 @@ result of the entry at that position, or the input with that turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
 
@@ -18,13 +18,12 @@ from weft.lazy.calls import values_in
 from weft.lazy.device import LazyDevice
 from weft.lazy.payload import NO_QUESTIONS, LazyPayload, LazyStorage, at_device, laid_out
 from weft.lazy.recorded import Recorded
-from weft.lazy.states import InlineCaches, State
+from weft.lazy.states import InlineCaches, Point, State
 from weft.lazy.trace import Trace
 from weft.lazy.values import Deferred, Node, SizeOf
 from weft.support.written import Code
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType
 
 MISSED: Any = object()  # what comes is not what came the last time
@@ -42,9 +41,9 @@ def is_learnt(state: State, what: Any) -> bool:
     return SEEN <= found.passes <= TRIES
 
 
-def follows(trace: Trace, state: State, first: int) -> bool:
-    """Whether the entry at a position follows a state. (Another thread may have put one of its own before it.)"""
-    return (trace.nodes[first - 1].state if first else trace.root()) is state
+def follows(trace: Trace, at: Point) -> bool:
+    """Whether the next entry follows the state. (Another thread may have put one of its own before it.)"""
+    return (trace.nodes[at.entries - 1].state if at.entries else trace.root()) is at.state
 
 
 def keep_cache(state: State, what: Any, cache: Callable[..., Any]) -> None:
@@ -59,21 +58,21 @@ class Unfit(Exception):
 
 
 class Writer(Code):
-    """The code of one cache. `before`: the state that it follows; first, known: how many entries and inputs the trace
-    had there.
+    """The code of one cache. at: where the trace stood before what it stands for.
 
     Within the lines, operand j has its payload in `d<j>`, its storage in `s<j>` and its value in `v<j>`; result tensor
     k is `t<k>`, with the value `r<k>`.
     """
 
-    def __init__(self, head: str, device: LazyDevice, before: State, first: int, known: int) -> None:
+    def __init__(self, head: str, device: LazyDevice, at: Point) -> None:
         super().__init__(
             "inline", head, MISSED=MISSED, LazyPayload=LazyPayload, LazyStorage=LazyStorage, Tensor=Tensor, Node=Node,
             Deferred=Deferred, new=object.__new__, ref=ref, local=modes, config=config, device=device,
-            trace=device.trace, before=before, NO_QUESTIONS=NO_QUESTIONS, calls=metrics.calls, rules=metrics.rules,
+            trace=device.trace, before=at.state, NO_QUESTIONS=NO_QUESTIONS, calls=metrics.calls, rules=metrics.rules,
         )
-        self.device, self.trace, self.first, self.known = device, device.trace, first, known
-        if not follows(self.trace, before, first):
+        self.device, self.trace, self.first, self.known = device, device.trace, at.entries, at.inputs
+        self._passed = device.trace.passed[at.passed :]
+        if not follows(self.trace, at):
             raise Unfit
         self.fresh: dict[int, str] = {}  # inputs that nothing read before: of each turn the value
         self.showing: dict[int, list[int]] = {}  # of entries that show views, by position, the operands
@@ -168,17 +167,17 @@ class Writer(Code):
         self.missed_if("trace.state is not before or config.forced")
         self.add("nodes, turns, inputs = trace.nodes, trace.turns, trace.inputs")
 
-    def append(self) -> None:
-        """The new entries join the trace. Raises Unfit."""
+    def append(self, wanted: Sequence[Deferred] = ()) -> None:
+        """The new entries join the trace. wanted: results of theirs that `result` is asked for. Raises Unfit."""
         for turn, value in sorted(self.fresh.items()):
             self.add(f"turns[id({value})] = {self.name(turn)}", f"inputs.append({value})")
         entries = self.trace.nodes[self.first :]
-        read = {(v.node.position, v.index) for e in entries for v in values_in(e.args) if v.node is not None}
+        named = [*wanted, *[v for entry in entries for v in values_in(entry.args)]]
+        read = {(v.node.position, v.index) for v in named if v.node is not None}
+        self.add(*[f"calls[{self.name(op)}] += 1" for op in self._passed])
         self.add(f"mark, epoch = {self.name(entries[-1].state)}.mark(2), trace.epoch")
         for entry in entries:
             self._entry(entry)
-            if entry is entries[-1]:
-                break
             for index, kind in enumerate(entry.types):
                 if (entry.position, index) in read:
                     name = self._values[entry.position, index] = f"q{entry.position - self.first}_{index}"
@@ -197,15 +196,19 @@ class Writer(Code):
             "nodes.append(node)",
         )
 
+    def result(self, value: Deferred) -> str:
+        """The code for a value: an operand's, or an entry's result. Raises Unfit."""
+        node = value.node
+        is_new = node is not None and node.position >= self.first and node.epoch == self.trace.epoch
+        found = self._values.get((node.position, value.index) if is_new and node is not None else id(value))
+        if found is None:
+            raise Unfit
+        return found
+
     def _argument(self, a: Any) -> str:
         """The code for what an entry holds."""
         if type(a) is Deferred:
-            node = a.node
-            is_new = node is not None and node.position >= self.first and node.epoch == self.trace.epoch
-            found = self._values.get((node.position, a.index) if is_new and node is not None else id(a))
-            if found is None:
-                raise Unfit
-            return found
+            return self.result(a)
         if type(a) is tuple and values_in(a):
             return f"({''.join(f'{self._argument(v)}, ' for v in a)})"
         if type(a) is SizeOf:
@@ -241,25 +244,3 @@ class Writer(Code):
             f"d._memo, d._generation, d.permuted, d.identity = None, -1, {permuted}, 0",
             f"t{k} = new(Tensor)", f"t{k}._data, t{k}._autograd, t{k}._view = d, None, None",
         )
-
-
-def constant(code: Writer, x: str, value: Any) -> None:
-    """An argument that is no tensor must be what it was. Raises Unfit."""
-    kind = type(value)
-    if value is None or kind is bool:
-        code.missed_if(f"{x} is not {value}")
-    elif kind is int:
-        code.missed_if(f"type({x}) is not int or {x} != {code.name(value)}")
-    elif kind is float and value == value and value:
-        code.missed_if(f"type({x}) is not float or {x} != {code.name(value)}")
-    elif kind is float:
-        code.missed_if(f"type({x}) is not float or repr({x}) != {code.name(repr(value))}")
-    elif kind is DType:
-        code.missed_if(f"{x} is not {code.name(value)}")
-    elif kind is str:
-        code.missed_if(f"type({x}) is not str or {x} != {code.name(value)}")
-    elif kind is tuple and all([type(v) is int for v in value]):
-        kinds = code.name((int,) * len(value))
-        code.missed_if(f"type({x}) is not tuple or tuple(map(type, {x})) != {kinds} or {x} != {code.name(value)}")
-    else:
-        raise Unfit
