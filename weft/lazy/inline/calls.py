@@ -72,11 +72,11 @@ class _Call:
         return code.function()
 
     def _found(self) -> History:
-        if self.composite is None:
-            return described(self.tensors, self.results, self.entry)
+        """What autograd makes of the call. (A composite with formulas of its own is opened below autograd.)"""
         outputs = self.results if type(self.results) is tuple else (self.results,)
-        if not self.composite.nodes and any([t.requires_grad for t in outputs]):
-            raise Unfit  # opened below autograd, whose node is that of the whole call
+        is_below = self.composite is not None and not self.composite.nodes and any([t.requires_grad for t in outputs])
+        if self.composite is None or is_below:
+            return described(self.tensors, self.results, self.entry)
         return self.composite
 
     # ---- arguments
