@@ -64,21 +64,10 @@ REASONS: tuple[tuple[tuple[str, ...], str], ...] = (
         "the pieces have memory of their own, row-major; PyTorch's share the input's, with versions of their own.",
     ),
     (
-        ("split_with_sizes_copy", "unbind_copy"),
-        "`out=` takes one tensor or a tuple of known length, not a list of any length.",
-    ),
-    (("istft",), "windows that leave a gap are refused."),
-    (
         ("nn.functional.grid_sample",),
         (
             "the second gradient of the places is zero where sampling is piecewise constant; weft leaves it out, "
             "PyTorch returns zeros."
         ),
     ),
-    ((
-        "fft.rfft", "fft.irfft", "fft.fft", "fft.ifft", "fft.fft2", "fft.ifft2", "fft.fftn", "fft.ifftn", "fft.rfft2",
-        "fft.irfft2", "fft.rfftn", "fft.irfftn", "fft.hfft", "fft.ihfft", "linalg.cholesky", "linalg.inv",
-        "linalg.solve", "linalg.qr", "linalg.eigh", "cholesky_solve", "qr", "ravel",
-        "nn.functional.adaptive_avg_pool2d", "nn.functional.adaptive_avg_pool3d",
-    ), "on device meta the strides of results are row-major; PyTorch's are those that its libraries leave."),
 )
