@@ -1,5 +1,5 @@
 """A lazy call that several operators compute below one node of autograd (a norm of a special order, addmm without its
-first operand) has its gradient however often the step is repeated."""
+first operand) has its gradient however often the step is repeated, and one that writes its operand writes it."""
 
 from __future__ import annotations
 
@@ -34,3 +34,13 @@ def test_repeated_steps(name: str, rng: np.random.Generator) -> None:
         assert y.requires_grad
         y.backward()
         np.testing.assert_allclose(x.grad.cpu().numpy(), wanted(values), atol=1e-9)
+
+
+@pytest.mark.parametrize("activation", [weft.nn.functional.selu, weft.nn.functional.celu, weft.nn.functional.mish])
+def test_repeated_activations_in_place(activation: Callable[..., weft.Tensor], rng: np.random.Generator) -> None:
+    for _ in range(5):
+        x = weft.from_numpy(rng.standard_normal(6))
+        y = x.to("lazy") + 0
+        assert activation(y, inplace=True) is y
+        weft.lazy.mark_step()
+        np.testing.assert_allclose(y.cpu().numpy(), activation(x).numpy(), atol=1e-9)

@@ -141,7 +141,7 @@ class Writer(Code):
         self.missed_if(f"{v}.type_ is not {self.name(value.type_)}")
         node = value.node
         if node is not None:
-            if node.epoch != self.trace.epoch:
+            if node.epoch != self.trace.epoch or node.position >= self.first:  # (the call wrote the operand)
                 raise Unfit
             self.missed_if(f"{v}.node is not nodes[{self.name(node.position)}] or {v}.index != {value.index}")
             return
