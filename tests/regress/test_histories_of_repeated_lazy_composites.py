@@ -18,6 +18,9 @@ STEPS: dict[str, tuple[Callable[[weft.Tensor], weft.Tensor], Callable[[np.ndarra
         lambda x: np.where(np.abs(x) == np.abs(x).max(), np.sign(x), 0),
     ),
     "addmm": (lambda x: weft.addmm(x, x, x, beta=0).sum(), lambda x: x.sum(1)[None] + x.sum(0)[:, None]),
+    "addmm, a view": (
+        lambda x: weft.addmm(x[:, :1], x, x, beta=0).sum(), lambda x: x.sum(1)[None] + x.sum(0)[:, None]
+    ),
     "softmax": (lambda x: x.softmax(1).sum(), np.zeros_like),
 }
 

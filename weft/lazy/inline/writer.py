@@ -173,7 +173,7 @@ class Writer(Code):
             self.add(f"turns[id({value})] = {self.name(turn)}", f"inputs.append({value})")
         entries = self.trace.nodes[self.first :]
         named = [*wanted, *[v for entry in entries for v in values_in(entry.args)]]
-        read = {(v.node.position, v.index) for v in named if v.node is not None}
+        read = {(v.node.position, v.index) for v in named if v.node is not None} | {(at, 0) for at in self.showing}
         self.add(*[f"calls[{self.name(op)}] += 1" for op in self._passed])
         self.add(f"mark, epoch = {self.name(entries[-1].state)}.mark(2), trace.epoch")
         for entry in entries:
