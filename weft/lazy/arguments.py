@@ -42,6 +42,17 @@ def values_of(args: Iterable[Any]) -> Iterator[Deferred]:
             yield from values_of(a)
 
 
+def versions_of(args: Iterable[Any]) -> list[int]:
+    """How often the memory of each tensor among arguments was written."""
+    found: list[int] = []
+    for a in args:
+        if isinstance(a, Tensor):
+            found.append(0 if a._storage is None else a._storage.version)
+        elif type(a) is tuple:
+            found += versions_of(a)
+    return found
+
+
 def on_cpu(args: Any, what: str) -> Any:
     """The arguments, with plain tensors in place of lazy ones."""
     if isinstance(args, Tensor):

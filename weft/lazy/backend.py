@@ -20,7 +20,7 @@ from weft.functionalizer.storage import Order
 from weft.functionalizer.views import refuse_write
 from weft.layers import walk
 from weft.layers.results import named
-from weft.lazy.arguments import has_indices, has_value, is_settled_by, on_cpu, values_of
+from weft.lazy.arguments import has_indices, has_value, is_settled_by, on_cpu, values_of, versions_of
 from weft.lazy.backward import Backwards
 from weft.lazy.calls import NoValue, values_in
 from weft.lazy.composites import Composites
@@ -82,10 +82,10 @@ class Lazy(Backend):
                 out = cache(args)
                 if out is not MISSED:
                     return named(op, out) if type(out) is tuple else out
-        at = trace.point()
+        at, versions = trace.point(), versions_of(args)
         out = below(op, args)
         with trace.lock, suppress(Unfit):
-            if trace.has_grown(at) and is_learnt(at.state, op):
+            if trace.has_grown(at) and versions_of(args) == versions and is_learnt(at.state, op):
                 keep_cache(at.state, op, learn(self.where, at, op, args, out, self._composites.latest))
         return out
 
