@@ -39,3 +39,11 @@ def test_refused(name: str, way: str) -> None:
     call, dims, text = CALLS[name]
     with pytest.raises((RuntimeError, ValueError, IndexError), match=text):
         WAYS[way](call, weft.ones(dims))
+
+
+@pytest.mark.parametrize("name", ["index_select", "gather"])
+def test_outputs_that_show_elements_twice_are_refused_before_they_are_resized(name: str) -> None:
+    out = weft.zeros(6).expand(2, 6)
+    index = weft.tensor([0, 1]) if name == "index_select" else weft.tensor([[0, 1]] * 3)
+    with pytest.raises(RuntimeError, match="more than one element"):
+        getattr(weft, name)(weft.ones(3, 6), 1, index, out=out)

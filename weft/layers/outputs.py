@@ -36,6 +36,7 @@ def write_out(name: str, takes: Out, result: Tensor, out: Tensor, args: tuple[An
         raise DTypeError(f"{name}: Expected out tensor to have dtype {result.dtype}, but got {out.dtype} instead")
     promotion.check_cast(result.dtype, out.dtype)
     if takes.is_apart:
+        _check_places(name, out)
         _check_apart(name, out, args)
     if tuple(out.shape) != tuple(result.shape):
         _resize(out, result)
