@@ -13,7 +13,6 @@ import numpy as np
 import weft.lazy.config as config
 import weft.lazy.metrics as metrics
 import weft.lazy.other_memory as other_memory
-from weft.autograd.record import recording
 from weft.functionalizer.memory_format import is_permuted, order_like, orders_said
 from weft.functionalizer.other_memory import resize
 from weft.functionalizer.storage import Order
@@ -33,7 +32,7 @@ from weft.lazy.inline.writes import Target, learn_write, write_of
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh, received
 from weft.lazy.rules import NOT_RECORDED, Rules, repeated
 from weft.lazy.values import Deferred, computed
-from weft.lazy.views import shown
+from weft.lazy.views import short_view, shown
 from weft.ops.layout import Orders
 from weft.ops.op import OPS, Op
 from weft.ops.route import default_route
@@ -44,7 +43,7 @@ from weft.tensor.dense import is_dense, payload_of
 from weft.tensor.device import Device
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-from weft.tensor.views import recorded_view, views_of
+from weft.tensor.views import views_of
 from weft.types import shape_env
 from weft.types.unbacked import SizeNeeded, has_symbols, numbers_in, settled_in
 
@@ -72,7 +71,7 @@ class Lazy(Backend):
         that it came before. (A view is no entry of the trace.)
         """
         if op.view is not None:
-            out = self._viewed(op, args)
+            out = short_view(op, args)
             if out is not MISSED:
                 return out
         trace = self.where.trace
@@ -251,28 +250,6 @@ class Lazy(Backend):
         data.storage.replace(computed(self.where.trace, np.array(made._data, order="C")))
 
     # ---- views
-    def _viewed(self, op: Op, args: Args) -> Any:
-        """A view with its history; MISSED where it is one of several, or a copy, or its sizes are to be found."""
-        source, rest = args[0], args[1:]
-        data = source._data
-        if (
-            config.forced or op.schema.gives_several or not modes.grad or type(data) is not LazyPayload
-            or data.type.is_symbolic or data.storage.type.is_symbolic or any([has_symbols(a) for a in rest])
-        ):
-            return MISSED
-        try:
-            results = shown(op, data, rest)
-        except Exception:  # the walk has the words
-            return MISSED
-        if results is None or len(results) != 1:
-            return MISSED
-        path, kind, geometry = results[0]
-        storage = source._storage or source.storage()
-        out = recorded_view(source, storage, LazyPayload(data.storage, path, kind, geometry), op, rest, 0)
-        if source._autograd is not None or source._view is not None:
-            recording(op)(args, out)
-        return out
-
     def _view(self, op: Op, args: Args) -> Any:
         if config.forced and config.is_forced(op):
             raise StateError(

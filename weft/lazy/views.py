@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import weft.lazy.config as config
+from weft.autograd.record import recording
 from weft.functionalizer.views import show
 from weft.functionalizer.writes import Path
+from weft.lazy.inline.writer import MISSED
 from weft.lazy.payload import LazyPayload
 from weft.ops.geometry import Geometry
 from weft.ops.op import Op
+from weft.tensor.modes import modes
+from weft.tensor.views import recorded_view
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType
+from weft.types.unbacked import has_symbols
 
 Shown = tuple[Path, TensorType, Geometry]  # the step behind the source's path, and what is seen there
 MOST = 1 << 13  # then all are forgotten
@@ -39,6 +45,29 @@ def shown(op: Op, source: LazyPayload, rest: tuple[Any, ...]) -> list[Shown] | N
                 _found.clear()
             _found[key] = found
     return None if found is None else [(path + steps, kind, geometry) for steps, kind, geometry in found]
+
+
+def short_view(op: Op, args: tuple[Any, ...]) -> Any:
+    """A view with its history; MISSED where it is one of several, or a copy, or its sizes are to be found."""
+    source, rest = args[0], args[1:]
+    data = source._data
+    if (
+        config.forced or op.schema.gives_several or not modes.grad or type(data) is not LazyPayload
+        or data.type.is_symbolic or data.storage.type.is_symbolic or any([has_symbols(a) for a in rest])
+    ):
+        return MISSED
+    try:
+        results = shown(op, data, rest)
+    except Exception:  # the walk has the words
+        return MISSED
+    if results is None or len(results) != 1:
+        return MISSED
+    path, kind, geometry = results[0]
+    storage = source._storage or source.storage()
+    out = recorded_view(source, storage, LazyPayload(data.storage, path, kind, geometry), op, rest, 0)
+    if source._autograd is not None or source._view is not None:
+        recording(op)(args, out)
+    return out
 
 
 def _none_or_list(found: Any) -> list[Shown] | None:
