@@ -33,6 +33,9 @@ class InlineCaches:
         self.passes = 0
 
 
+NO_CACHES: dict[Any, InlineCaches] = {}  # of most states: nothing is put there
+
+
 class State:
     """What was called since the cut. after: the state that follows, by the structure of the call. programs: for what is
     wanted of the trace, the programs that give it. backwards: the graphs of backward calls that were made here; None
@@ -48,7 +51,7 @@ class State:
         self.after: dict[Any, State] = {}
         self.programs: dict[Any, Any] = {}
         self.backwards: Any = None
-        self.inline: dict[Any, InlineCaches] = {}
+        self.inline = NO_CACHES
         # of the call that led here: arguments as its type rule saw them last, and what it said
         self.known: list[Any] | None = None
         self.types: tuple[TensorType, ...] = ()

@@ -18,7 +18,7 @@ from weft.lazy.calls import values_in
 from weft.lazy.device import LazyDevice
 from weft.lazy.payload import NO_QUESTIONS, LazyPayload, LazyStorage, at_device, laid_out
 from weft.lazy.recorded import Recorded
-from weft.lazy.states import InlineCaches, Point, State
+from weft.lazy.states import NO_CACHES, InlineCaches, Point, State
 from weft.lazy.trace import Trace
 from weft.lazy.values import Deferred, Node, SizeOf
 from weft.support.written import Code
@@ -36,6 +36,8 @@ def is_learnt(state: State, what: Any) -> bool:
     """Whether a cache is to be written for something that has come the long way behind a state once more."""
     found = state.inline.get(what)
     if found is None:
+        if state.inline is NO_CACHES:
+            state.inline = {}
         found = state.inline[what] = InlineCaches()
     found.passes += 1
     return SEEN <= found.passes <= TRIES
