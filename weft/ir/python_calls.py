@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.ir.graph import Value
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.support.errors import StateError
 from weft.types.tensor_type import tensor_type
@@ -24,3 +25,18 @@ PYTHON_CALL = define(
     type=lambda call, given, written, results: python_call_types(given, results),
     kernel=_ends_a_part, vjp=NOT_DIFFERENTIABLE, effect="python", public=(),
 )
+
+READ_BEHIND = define(
+    "autograd::read_behind(Tensor self, int call, int place) -> Tensor",
+    "What is behind call number `call` of Python where a value lay before it, for Python may have written there: in "
+    "the memory of a parameter (`place`), or in memory that the program has for the value (below zero).",
+    type=lambda self, call, place: self,
+    kernel=_ends_a_part, vjp=NOT_DIFFERENTIABLE, public=(),
+)
+
+
+def before_calls(value: Value) -> Value:
+    """The value that lay where a value is read behind calls of Python."""
+    while value.node is not None and value.node.op is READ_BEHIND:
+        value = value.node.args[0]
+    return value

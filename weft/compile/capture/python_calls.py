@@ -21,12 +21,12 @@ from weft.compile.capture.closures import call_closed, without_tensors
 from weft.compile.capture.function_calls import FunctionCalls
 from weft.compile.capture.gradients import UNREAD, GradSlot
 from weft.compile.capture.python_call import Caller, Context, Given, NotCallable, PythonCall, Size, Table, line_of
-from weft.compile.capture.symbolic import SymbolicPayload
+from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
 from weft.compile.capture.user_code import is_called, is_settled, plain_function, reachable
 from weft.compile.numbers.sym_float import operand_of
 from weft.guards.watching import unwatched
 from weft.ir.graph import Value
-from weft.ir.python_calls import PYTHON_CALL, python_call_types
+from weft.ir.python_calls import PYTHON_CALL, READ_BEHIND, python_call_types
 from weft.ops.packet import aten
 from weft.support import pytree
 from weft.support.handlers import is_watched
@@ -56,6 +56,7 @@ class PythonCalls:
         self.made: list[PythonCall] = []
         self.midway: Midway | None = None
         self.settled: dict[int, Any] = {}  # by parameter, the value that lies there
+        self.shared: dict[SymbolicStorage, int] = {}  # what Python was given, or gave, each with a number
         self.closed = ""
         self.switches: Sequence[Switch] = ()  # what is known to change in Python's state at the calls
         self.first = RemovableHandle.fresh_number()  # hooks with a later one are the function's
@@ -68,6 +69,7 @@ class PythonCalls:
         """The function has run. What is known of Python's state goes: the capture stays with the program, and the
         objects that the function met would stay with it, also those that weak references led to."""
         self.midway = None
+        self.shared.clear()
 
     def refuse_behind(self, why: str) -> None:
         """No hook may be called, from here on either. Raises NotCallable if one is."""
@@ -120,8 +122,11 @@ class PythonCalls:
         )
         self._switch()
         self.made.append(call)
+        self._read_again(call, number)
         made = iter(node.outputs)
-        return [None if like is None else self.capture.tensors.fresh(next(made)) for like in call.likes]
+        found = [None if like is None else self.capture.tensors.fresh(next(made)) for like in call.likes]
+        self._share([leaf for leaf in found if leaf is not None])
+        return found
 
     def _take(self, call: PythonCall) -> list[Any]:
         """The program's values among what a call is given, which are stood for."""
@@ -130,9 +135,34 @@ class PythonCalls:
             if self.is_value(leaf):
                 call.given[i] = Given(len(values))
                 values.append(self.capture.tensors.operand(leaf))
+                self._share([leaf])
             elif type(leaf) is SymInt:
                 call.given[i] = Size(operand_of(leaf))
         return values
+
+    def _share(self, tensors: Sequence[Tensor]) -> None:
+        """Python has these tensors from now on, but for views, of which it has copies."""
+        for data in [tensor._data for tensor in tensors]:
+            if not data.path:
+                self.shared.setdefault(data.storage, len(self.shared))
+
+    def _read_again(self, call: PythonCall, number: int) -> None:
+        """What Python may have written is read again behind it: all memory from outside, and what it has been given."""
+        places = {slot.symbolic: slot.param for slot in self.capture.outside.states.values()}
+        places |= {storage: storage.param for storage in self._arguments() if storage.slot is None}
+        known = [slot for slot, param in call.known if param is not None and not is_dense(slot.current)]
+        places |= {slot.current._data.storage: slot.param for slot in known}
+        own = {storage: -1 - at for storage, at in self.shared.items() if storage not in places}
+        for storage, place in (places | own).items():
+            value = storage.value
+            node = self.capture.recorder.builder.emit_raw(
+                READ_BEHIND, (value, number, place), (value.type,), where=call.where
+            )
+            storage.replace(node.output)
+            if place in self.settled:
+                self.settled[place] = node.output
+        for slot in known:
+            slot.settle()
 
     def _switch(self) -> None:
         assert self.midway is not None
@@ -169,7 +199,7 @@ class PythonCalls:
             why = "within try"
         elif self.midway.has_written():
             why = "behind a change of Python's state"
-        elif any(storage.generation and storage.has_gaps for storage in self._arguments()):
+        elif any(storage.is_written and storage.has_gaps for storage in self._arguments()):
             why = "behind a write to an argument whose memory has gaps"
         elif self.capture.env.has_unbacked:
             why = "behind sizes that the program finds"
@@ -190,7 +220,7 @@ class PythonCalls:
                 call.written.append(slot.param)
                 self.settled[slot.param] = value
         for storage in self._arguments():
-            if storage.generation and self.settled.get(storage.param) is not storage.value:
+            if storage.is_written and self.settled.get(storage.param) is not storage.value:
                 values.append(storage.value)
                 call.written.append(storage.param)
                 self.settled[storage.param] = storage.value

@@ -36,10 +36,10 @@ class ValueAsked(CaptureError):
 class SymbolicStorage(Storage[Value]):
     """A storage whose base is a value of a graph. builder, depth: the block that it belongs to. slot, param: the input
     that it is, if it is one. doubles: storages that may be the same memory, by a branch that the program chooses when
-    it runs; is_stale: one of them was written since.
+    it runs; is_stale: one of them was written since. is_written: whether the function wrote it.
     """
 
-    __slots__ = ("builder", "depth", "doubles", "is_stale", "param", "recorder", "slot")
+    __slots__ = ("builder", "depth", "doubles", "is_stale", "is_written", "param", "recorder", "slot")
 
     def __init__(
         self, recorder: GraphRecorder, value: Value, type: TensorType, geometry: Geometry | None = None,
@@ -51,7 +51,12 @@ class SymbolicStorage(Storage[Value]):
         self.slot: Any = None
         self.param: int | None = None
         self.doubles: list[SymbolicStorage] = []
-        self.is_stale = False
+        self.is_stale = self.is_written = False
+
+    def write(self, value: Value) -> None:
+        """Give the base another value."""
+        super().write(value)
+        self.is_written = True
 
     def may_be(self, other: SymbolicStorage) -> None:
         """Note that both may be the same memory."""

@@ -23,6 +23,7 @@ from weft.functionalizer.writes import Path, replay, write_path
 from weft.ir.builder import Handle, type_of_operand
 from weft.ir.graph import Value
 from weft.ir.opaque import STOP_GRADIENT, WITH_HISTORY
+from weft.ir.python_calls import before_calls
 from weft.ops.geometry import Geometry
 from weft.ops.layout import ordered
 from weft.ops.op import Op
@@ -195,7 +196,7 @@ class SymbolicTensors:
             return True
         param = storage.param if storage.slot is None else storage.slot.param
         begun = None if param is None else self.recorder.root.params[param]
-        if begun is storage.value:
+        if begun is before_calls(storage.value):
             return False
         view = tensor._view
         then = False if view is None or tensor.grad_fn is None else self.recorder.histories.behind(view.base)

@@ -87,6 +87,13 @@ class Inputs:
             inputs[at] = _grad_buffer(at, source, target_of(source, leaves), grads)
         return inputs, grads
 
+    def copy_again(self, leaves: list[Any], inputs: list[Any], read: Container[tuple[bool, int]]) -> None:
+        """Copy the arguments with gaps once more that are read."""
+        for at, leaf, permutation, expanded in self.arguments:
+            data = leaves[leaf]._data
+            if permutation is None and not data.flags.c_contiguous and (True, at) in read:
+                inputs[at] = contiguous_bytes(data, None, expanded)
+
     def _gather_flags(self, leaves: list[Any], inputs: list[Any]) -> None:
         for at, flag in self.flags:
             inputs[at] = _YES if present_grad(target_of(flag, leaves)) is not None else _NO

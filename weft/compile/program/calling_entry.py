@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from weft.compile.program.call_plan import Symbols, is_like, target_of
 from weft.compile.program.entry import Entry
 from weft.compile.program.executable import Compiled, Interpreted
 from weft.compile.program.miss import Miss
-from weft.compile.program.parts import Part
+from weft.compile.program.parts import Part, Place, read_before
 from weft.compile.program.step import Running, Step, called, zero
 from weft.guards import Switch
 from weft.guards.switches import has_moved, switches_in
@@ -120,6 +121,7 @@ class CallingEntry(Entry):
             self._settle(number, running)
             raise
         self._settle(number, running)
+        self._share(number, running)
 
     def _run_part(self, number: int, running: Running) -> list[Any]:
         part, executable = self.parts[number]
@@ -130,10 +132,11 @@ class CallingEntry(Entry):
             slots[slot] = inputs[param].copy()
         given = [inputs[at] if held else slots[at] for held, at in part.reads]
         results = executable.run(given, running.symbols)
+        taken = set(map(id, given))
         for at, slot in part.kept:
             found = results[at]
-            is_shared = isinstance(found, np.ndarray) and any([found is x for x in given])
-            slots[slot] = found.copy() if is_shared else found
+            slots[slot] = found.copy() if isinstance(found, np.ndarray) and id(found) in taken else found
+            taken.add(id(found))
         return results
 
     def _settle(self, number: int, running: Running) -> None:
@@ -144,6 +147,14 @@ class CallingEntry(Entry):
         for effect in effects.grad_effects:
             if effect.param is not None:
                 running.grads[effect.param] = present_grad(target_of(effect, running.leaves))
+
+    def _share(self, number: int, running: Running) -> None:
+        """Keep what is read behind a call as it is now apart from what Python may write."""
+        inputs, slots, part = running.inputs, running.slots, self.parts[number][0]
+        for old, slot in part.shared:
+            slots[slot] = slots[old]
+        for (held, at), slot in part.apart:
+            slots[slot] = (inputs if held else slots)[at].copy()
 
     # ---- calls
     def _make_call(self, number: int, running: Running) -> None:
@@ -232,6 +243,7 @@ class CallingEntry(Entry):
             if not is_dense(now) or not is_like(now._data, tensor._data) or now._data.shape != tensor._data.shape:
                 return False
             running.inputs[known.param], running.grads[known.param] = now._data, now
+        self.inputs.copy_again(running.leaves, running.inputs, self._read_behind[number])
         settled = {known.param for known in step.known}
         self.inputs.gather_gradients(running.leaves, running.inputs, running.grads, settled)
         for state in step.call.random:
@@ -317,18 +329,20 @@ class CallingEntry(Entry):
         held = dict(zip(other.texts, other.parts[number][0].held, strict=True))
         slots: list[Any] = [None] * len(self.slots)
         kept: list[tuple[int, str]] = []
-        made = {slot for part, _ in self.parts[number + 1 :] for _, slot in part.kept}
-        made |= {slot for part, _ in self.parts[number:] for slot in part.made}
-        for held_there, at in self._read_behind(number):
+        made = set(self.parts[number][0].made).union(*[part.slots_made() for part, _ in self.parts[number + 1 :]])
+        for held_there, at in self._read_behind[number]:
             if held_there:
                 text = self.texts[at]
                 if self.parts[number][0].held[at] != held.get(text, text):
                     return False
                 kept.append((at, text))
             elif at not in made:
-                if self.slots[at] not in there:
+                text = self.slots[at]
+                while text not in there and (earlier := read_before(text)) is not None:
+                    text = earlier
+                if text not in there:
                     return False
-                slots[at] = running.slots[there[self.slots[at]]]
+                slots[at] = running.slots[there[text]]
         inputs, grads = self.inputs.gather(running.leaves, symbols)
         for at, text in kept:
             if text in other.texts:
@@ -351,10 +365,10 @@ class CallingEntry(Entry):
                     found[mine.key], found[mine.offset] = running.symbols[its.key], running.symbols[its.offset]
         return found
 
-    def _read_behind(self, number: int) -> set[tuple[bool, int]]:
-        """The places that are read behind a call."""
-        found = set()
-        for part, _ in self.parts[number + 1 :]:
-            found.update(part.reads)
-            found.update(place for place in part.given if isinstance(place, tuple))
-        return found
+    @cached_property
+    def _read_behind(self) -> list[set[Place]]:
+        """For each call, the places that are read behind it."""
+        found: list[set[Place]] = [set()]
+        for part, _ in self.parts[:0:-1]:
+            found.append(found[-1] | part.places_read())
+        return found[:0:-1]

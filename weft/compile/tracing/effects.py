@@ -51,7 +51,7 @@ def state_writes(outcome: Outcome, stand_ins: list[Any]) -> None:
         if not isinstance(stand_in, Tensor) or type(stand_in._data) is not SymbolicPayload:
             continue
         storage: SymbolicStorage = stand_in._data.storage
-        if storage.generation and id(storage) not in done:
+        if storage.is_written and id(storage) not in done:
             done.add(id(storage))
             outcome.writes.append((outcome.result(storage.value), _param_of(outcome, storage)))
 

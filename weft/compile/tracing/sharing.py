@@ -61,8 +61,8 @@ def restart_for_sharing(owner: CompiledFunction, outcome: Outcome, seen: Observa
 
 def _apart(owner: CompiledFunction, outcome: Outcome, seen: Observation) -> set[int]:
     """The arguments of which nothing shows whether other tensors have their memory too: the function neither writes
-    them nor asks them where they lie. Python that it calls when it runs may write them, as it may write any memory;
-    what has gaps the program has a copy of by then."""
+    them nor asks them where they lie. Python that it calls when it runs may write them, as it may write any memory, and
+    behind it all memory is read again."""
     if seen.may_call(_TELLING):
         return set()
     as_they_lie = owner.static | owner.together
@@ -78,8 +78,7 @@ def _is_apart(capture: Capture, stand_in: Tensor) -> bool:
     if storage.slot is not None:
         return not storage.slot.written and len(storage.slot.own) == 1
     is_looked_at = storage.param in capture.recorder.by_memory or storage in capture.recorder.copied
-    is_copied = bool(capture.calls.made) and storage.has_gaps
-    return not (storage.generation or is_looked_at or is_copied)
+    return not (storage.is_written or is_looked_at)
 
 
 def _shown_by_state(outcome: Outcome) -> set[int]:
