@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import weft
+from weft.support.errors import CaptureError
 from weft.support.knobs import knobs
 
 N = random.randint(3, 6)
@@ -212,3 +213,53 @@ def test_one_program_has_windows_with_gaps_and_whatever_else_shows_their_memory(
         found = step(S[i : i + 2 * N : 2], S[i + 1 : i + 1 + N])
         assert found.tolist() == (x * 2 + start[i + 1 : i + 1 + N] + x + 1).tolist()
     assert len(step.entries) == 1
+
+
+def _state_view(x: Any) -> Any:
+    return BumpGiven.apply(S[1:N]).detach() + x[1:], S * 2
+
+
+def _argument_view(x: Any) -> Any:
+    return BumpGiven.apply(x[1:]).detach(), x * 2
+
+
+def _own_view(x: Any) -> Any:
+    h = W * x
+    return BumpGiven.apply(h[1:]).detach(), (h * 2).detach()
+
+
+@pytest.mark.parametrize("function", [_state_view, _argument_view, _own_view])
+def test_a_function_that_writes_a_view_that_it_is_given_runs_as_written(function: Any) -> None:
+    """Within a program the view would be a copy."""
+    found = []
+    for run in (function, weft.compile(function)):
+        with weft.no_grad():
+            S.copy_(weft.arange(8.0 * N))
+        found.append([(_listed(run(S[i : i + N])), S.tolist()) for i in range(4)])
+    assert found[0] == found[1]
+    assert run.stepwise and not run.entries
+
+
+class Sometimes(weft.autograd.Function):
+    """Writes what it is given, if that is large."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any) -> Any:
+        if a.sum().item() > 100:
+            with weft.no_grad():
+                a.sub_(1)
+        return a * 1
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g
+
+
+def test_one_that_does_so_later_stops_the_step_once() -> None:
+    step = weft.compile(lambda x: (Sometimes.apply(x[1:]).detach(), x * 2))
+    for _ in range(2):
+        assert step(weft.ones(N))[0].tolist() == [1.0] * (N - 1)
+    assert step.entries
+    with pytest.raises(CaptureError, match=r"test_memory_that_called.*writes a view that it is given"):
+        step(weft.full((N,), 101.0))
+    assert step(weft.full((N,), 101.0))[1].tolist() == [202.0] + [200.0] * (N - 1)

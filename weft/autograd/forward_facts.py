@@ -98,7 +98,14 @@ def watched() -> Iterator[list[tuple[Any, ForwardFacts | None]]]:
         _local.seen = before
 
 
-def note(function: Any, ctx: FunctionCtx, args: Sequence[Any], output: Any) -> None:
-    """A forward has run."""
+def versions_of_views(args: Sequence[Any]) -> list[int]:
+    """How often what the views among some arguments show has been written, while calls are watched."""
+    return [] if _local.seen is None else [a._version for a in args if isinstance(a, Tensor) and a._view is not None]
+
+
+def note(function: Any, ctx: FunctionCtx, args: Sequence[Any], output: Any, before: list[int]) -> None:
+    """A forward has run. before: `versions_of_views` of before; one that writes a view that it is given writes what is
+    seen elsewhere too."""
     if _local.seen is not None:
-        _local.seen.append((function, facts_of(ctx, args, output)))
+        facts = facts_of(ctx, args, output) if versions_of_views(args) == before else None
+        _local.seen.append((function, facts))

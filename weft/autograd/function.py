@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.autograd.anomaly import anomaly, remember_forward
-from weft.autograd.forward_facts import note
+from weft.autograd.forward_facts import note, versions_of_views
 from weft.autograd.function_context import FunctionCtx as FunctionCtx
 from weft.autograd.function_outputs import attach, save_for_node
 from weft.autograd.node import Edge, InputMetadata, Node
@@ -255,8 +255,9 @@ class Function:
         try:
             output = None if modes.capture is None else modes.capture.call_forward(cls, ctx, args)
             if output is None:
+                before = versions_of_views(args)
                 output = run_rules(cls, ctx, args)
-                note(cls, ctx, args, output)
+                note(cls, ctx, args, output, before)
             return output
         finally:
             modes.grad = previous

@@ -79,9 +79,11 @@ class PythonCall:
 
 @dataclass(frozen=True)
 class Given:
-    """Stands for an operand among the arguments of a call."""
+    """Stands for an operand among the arguments of a call. is_copy: whether it is a view of memory from outside, of
+    which the call gets a copy."""
 
     operand: int
+    is_copy: bool
 
 
 @dataclass(frozen=True)

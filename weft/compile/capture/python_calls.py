@@ -133,7 +133,8 @@ class PythonCalls:
         values: list[Any] = []
         for i, leaf in enumerate(call.given):
             if self.is_value(leaf):
-                call.given[i] = Given(len(values))
+                data = leaf._data
+                call.given[i] = Given(len(values), bool(data.path) and data.storage.is_outside)
                 values.append(self.capture.tensors.operand(leaf))
                 self._share([leaf])
             elif type(leaf) is SymInt:

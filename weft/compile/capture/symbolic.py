@@ -77,6 +77,11 @@ class SymbolicStorage(Storage[Value]):
             raise CaptureError(_EITHER.format(where=_here(), what="is read, and the other one was written since"))
 
     @property
+    def is_outside(self) -> bool:
+        """Whether it is memory from outside."""
+        return self.param is not None or self.slot is not None
+
+    @property
     def has_gaps(self) -> bool:
         """Whether it is an argument whose elements do not lie side by side: the graph has a row-major copy."""
         return (
@@ -109,7 +114,7 @@ class SymbolicStorage(Storage[Value]):
         """Have so many bytes. Raises CaptureError for the memory of a tensor from outside, and within a block;
         ArgumentChange for an argument's.
         """
-        if self.param is not None or self.slot is not None:
+        if self.is_outside:
             is_argument = self.slot is None or self.slot.own
             raise (ArgumentChange if is_argument else CaptureError)(
                 f"{_here()}a compiled function gives the storage of a tensor that exists outside of it another size; "

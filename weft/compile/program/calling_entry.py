@@ -48,6 +48,10 @@ _CHANGED = (
     "{where}: this hook changes something that the compiled step has read before it was called; the step stops behind "
     "the hook, and later calls run as they are written. Compile with split=True, which runs Python on each call"
 )
+_LOST = (
+    "{where}: this hook writes a view that it is given, of which the compiled step has made a copy; the step stops "
+    "behind the hook, and later calls run as they are written. Compile with split=True, which runs Python on each call"
+)
 _WRITTEN = (
     "{where}: one of the variables needed for gradient computation has been modified by an inplace operation: this "
     "hook writes a tensor of which the backward still reads what was saved"
@@ -159,15 +163,18 @@ class CallingEntry(Entry):
     # ---- calls
     def _make_call(self, number: int, running: Running) -> None:
         step, part = self.calls[number], self.parts[number][0]
-        given = pytree.unflatten(self._given(step, part, running), step.call.spec)
+        given = self._given(step, part, running)
+        copies = [x for x, at in zip(given, step.call.given, strict=True) if type(at) is Given and at.is_copy]
         hook = running.hooks[number]
         if not self._is_there(number, hook):
             hook = None
-        before = step.versions(running.leaves)
-        running.given = given
-        running.found = called(step.call, hook, given)
+        before, copied = step.versions(running.leaves), [x._version for x in copies]
+        running.given = pytree.unflatten(given, step.call.spec)
+        running.found = called(step.call, hook, running.given)
         if step.versions(running.leaves) != before:
             raise VersionError(_WRITTEN.format(where=step.call.where))
+        if [x._version for x in copies] != copied:
+            raise self._given_up(_LOST.format(where=step.call.where))
         if self._fits(number, running):
             self._take_results(number, running)
 
@@ -306,8 +313,13 @@ class CallingEntry(Entry):
                 if len(found) >= _MOST_ALIKE:
                     owner.give_up(made, why)
                 return made
-            owner.give_up(self, why)
-            raise NotCallable(why)
+            raise self._given_up(why)
+
+    def _given_up(self, why: str) -> NotCallable:
+        """The error of a call that cannot go on; later ones run as they are written."""
+        with self.owner.lock:
+            self.owner.give_up(self, why)
+        return NotCallable(why)
 
     def _learn(self, number: int, running: Running) -> None:
         forward = self.calls[number].call.forward
