@@ -13,6 +13,7 @@ from weft.ops import bind as binding
 from weft.ops.array import unwrap, wrap
 from weft.ops.op import OPS, Op
 from weft.ops.schema import Argument
+from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 
 Case = tuple[Any, ...]  # arguments in schema order, ndarrays for tensors
@@ -194,3 +195,12 @@ def mine() -> list[Op]:
         (op for op in OPS.values() if op.schema.namespace in ("aten", "nn") and not op.host and op.writes is None),
         key=lambda op: op.name,
     )
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
+    """The tensors in a value, in order."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for v in value:
+            yield from tensors(v)

@@ -3,12 +3,11 @@ they name, or none. A composite is what it is made of; a program holds neither v
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
-from sampling import NoSample, cases, mine
+from sampling import NoSample, cases, mine, tensors
 
 import weft
 from weft.functionalizer.operators import copy_of
@@ -17,17 +16,8 @@ from weft.lazy.backend import lazy_at
 from weft.lazy.recorded import Opened
 from weft.ops.op import OPS, Op
 from weft.ops.route import call
-from weft.tensor.tensor import Tensor
 
 VIEWS = {op.name for op in OPS.values() if op.view is not None}
-
-
-def tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for v in value:
-            yield from tensors(v)
 
 
 def on(device: str, value: Any) -> Any:

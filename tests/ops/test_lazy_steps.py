@@ -3,12 +3,11 @@ first time and later."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from sampling import NoSample, cases, mine
+from sampling import NoSample, cases, mine, tensors
 
 import weft
 import weft.lazy.inline.writer as writer
@@ -19,14 +18,6 @@ from weft.support.knobs import knobs
 from weft.tensor.tensor import Tensor
 
 ROUNDS = 3
-
-
-def tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for v in value:
-            yield from tensors(v)
 
 
 def on(device: str, value: Any, wants: bool) -> Any:

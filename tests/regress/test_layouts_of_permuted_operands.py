@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
 import weft
+from tests.regress.ways import WAYS, Program
 
-Program = Callable[[weft.Tensor], weft.Tensor]
-WAYS: dict[str, Callable[[Program, weft.Tensor], weft.Tensor]] = {
-    "eager": lambda f, x: f(x),
-    "meta": lambda f, x: f(x.to("meta")),
-    "functionalized": lambda f, x: weft.func.functionalize(f)(x),
-    "lazy": lambda f, x: f(x.to("lazy")),
-    "compiled": lambda f, x: weft.compile(f)(x),
-}
 ROWS: dict[str, Program] = {
     "repeat": lambda x: x.repeat(1, 1, 1),
     "tile": lambda x: weft.tile(x, ()),

@@ -3,21 +3,12 @@ with the last of a real signal the innermost of all, as PyTorch does; in every m
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
 import weft
+from tests.regress.ways import WAYS
 
-Program = Callable[[weft.Tensor], weft.Tensor]
-WAYS: dict[str, Callable[[Program, weft.Tensor], weft.Tensor]] = {
-    "eager": lambda f, x: f(x),
-    "meta": lambda f, x: f(x.to("meta")),
-    "functionalized": lambda f, x: weft.func.functionalize(f)(x),
-    "lazy": lambda f, x: f(x.to("lazy")),
-    "compiled": lambda f, x: weft.compile(f)(x),
-}
 ORDERS = {  # dims that are transformed -> the order in memory, outermost first, of whole and of real signals
     (0, 2): ((1, 0, 2), (1, 0, 2)),
     (2, 0): ((1, 0, 2), (1, 2, 0)),

@@ -5,7 +5,7 @@ value. What has no value that a program could bring is computed at once, on the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from weft.lazy.device import LazyDevice
 from weft.lazy.draws import drawn_numbers
 from weft.lazy.inline.calls import learn
 from weft.lazy.inline.updates import Update
-from weft.lazy.inline.writer import MISSED, Unfit, is_learnt, keep_cache
+from weft.lazy.inline.writer import MISSED, note
 from weft.lazy.inline.writes import Target, learn_write, write_of
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh, received
 from weft.lazy.rules import NOT_RECORDED, Rules, repeated
@@ -83,9 +83,9 @@ class Lazy(Backend):
                     return named(op, out) if type(out) is tuple else out
         at, versions = trace.point(), versions_of(args)
         out = below(op, args)
-        with trace.lock, suppress(Unfit):
-            if trace.has_grown(at) and versions_of(args) == versions and is_learnt(at.state, op):
-                keep_cache(at.state, op, learn(self.where, at, op, args, out, self._composites.latest))
+        if versions_of(args) == versions:
+            latest = self._composites.latest
+            note(trace, at, op, lambda: learn(self.where, at, op, args, out, latest))
         return out
 
     def run(self, op: Op, args: Args) -> Any:
@@ -200,9 +200,9 @@ class Lazy(Backend):
         at = trace.point()
         if rules.update(rule, args) is None:
             return False
-        with trace.lock, suppress(Unfit):
-            if trace.has_grown(at) and rules.latest is not None and is_learnt(at.state, rule):
-                keep_cache(at.state, rule, Update(self.where, at, args, rules.latest).run)
+        latest = rules.latest
+        if latest is not None:
+            note(trace, at, rule, lambda: Update(self.where, at, args, latest).run)
         return True
 
     def backward(self, roots: Sequence[Any], seeds: Sequence[Tensor], keep: bool) -> bool:
@@ -288,9 +288,8 @@ class Lazy(Backend):
         at = trace.point()
         found = Target.of(payload) if type(payload) is LazyPayload else None
         out = below(op, args)
-        with trace.lock, suppress(Unfit):
-            if trace.has_grown(at) and args[0]._data is payload and is_learnt(at.state, what):
-                keep_cache(at.state, what, learn_write(self.where, at, op, args, found))
+        if args[0]._data is payload:
+            note(trace, at, what, lambda: learn_write(self.where, at, op, args, found))
         return out
 
     def write(self, op: Op, args: Args) -> None:

@@ -8,7 +8,6 @@ users or writes through views have a part in is left to the engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from weft.autograd.accumulate import AccumulateGrad, gradient_of, is_row_major, laid_out_like
@@ -19,7 +18,7 @@ from weft.autograd.node import Edge, Node, OpNode
 from weft.autograd.saved import SavedTensor
 from weft.lazy.device import LazyDevice
 from weft.lazy.inline.graphs import learn_graph
-from weft.lazy.inline.writer import Unfit, is_learnt, keep_cache
+from weft.lazy.inline.writer import note
 from weft.lazy.rules import NOT_RECORDED, Rules
 from weft.lazy.states import State
 from weft.ops.backward import apply_functional
@@ -228,10 +227,9 @@ class Backwards:
         if gradients is NOT_RECORDED:
             state.backwards = ()
             return False
-        with trace.lock, suppress(Unfit):
-            if trace.has_grown(at) and rules.latest is not None and is_learnt(at.state, Backwards):
-                cache = learn_graph(self._device, at, roots, seeds, found.nodes, rules.latest)
-                keep_cache(at.state, Backwards, cache)
+        nodes, latest = found.nodes, rules.latest
+        if latest is not None:
+            note(trace, at, Backwards, lambda: learn_graph(self._device, at, roots, seeds, nodes, latest))
         for leaf, gradient in zip(found.nodes[len(graph.steps) :], gradients, strict=True):
             if gradient is not None:
                 leaf.take(gradient)

@@ -54,8 +54,7 @@ class _Call:
         """The cache."""
         code = self.code
         code.missed_if(f"local.grad is not {self.grad}")
-        code.add("".join(f"x{i}_, " for i in range(len(self.args))) + "= args", "with trace.lock:")
-        outside, code.lines = code.lines, []
+        code.add("".join(f"x{i}_, " for i in range(len(self.args))) + "= args")
         code.begin()
         self._arguments()
         found = self._found()
@@ -68,7 +67,6 @@ class _Call:
         self.history.nodes(found)
         results = found.results
         code.add(f"return t{results}" if type(results) is int else f"return ({''.join(f't{k}, ' for k in results)})")
-        code.lines = outside + [f"    {line}" for line in code.lines]
         return code.function()
 
     def _found(self) -> History:
@@ -96,8 +94,7 @@ class _Call:
     # ---- the entry
     def _append(self) -> None:
         code = self.code
-        if any([entry.position not in code.showing for entry in code.trace.nodes[code.first : -1]]):
-            raise Unfit
+        code.adds_views_and_one()
         if type(self.entry.op) is Recorded:
             code.add(f"calls[{code.name(self.op)}] += 1")
         elif self.entry.op is not self.op:

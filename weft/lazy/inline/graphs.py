@@ -49,9 +49,7 @@ class _Backward:
         code = self.code
         code.missed_if("local.grad or local.special is not None or local.capture is not None")
         code.missed_if(f"{code.name(overrides)}.override_classes")
-        code.add(f"with trace.lock, {code.name(taking)}:")
-        outside, code.lines = code.lines, []
-        code.begin()
+        code.begin(code.name(taking))
         self._roots()
         for place, node in enumerate(self.nodes):
             if type(node) is AccumulateGrad:
@@ -62,12 +60,10 @@ class _Backward:
             code.missed_if(f"n{later}.sequence <= n{earlier}.sequence")
         for j, (payload, holder) in enumerate(self.payloads):
             code.operand(j, payload, holder, j in self.found.calls.used)
-        if any([entry.position not in code.showing for entry in code.trace.nodes[code.first : -1]]):
-            raise Unfit
+        code.adds_views_and_one()
         code.append()
         self._give()
         code.add("return True")
-        code.lines = outside + [f"    {line}" for line in code.lines]
         return code.function()
 
     def _operators(self) -> list[int]:

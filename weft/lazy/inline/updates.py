@@ -39,7 +39,7 @@ class Update:
         self.calls, self.writes = found.calls, found.writes
         if at.entries >= ENOUGH or len(trace.nodes) != at.entries + 1 or not follows(trace, at):
             raise Unfit
-        if found.gives_operands:
+        if found.gives_operands or trace.nodes[-1].op is not found.calls:
             raise Unfit
         self.position, self.after = at.entries, trace.state
         self.kinds = tuple(map(type, args))

@@ -8,6 +8,7 @@ result of the entry at that position, or the input with that turn.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 from weakref import ref
 
@@ -48,11 +49,16 @@ def follows(trace: Trace, at: Point) -> bool:
     return (trace.nodes[at.entries - 1].state if at.entries else trace.root()) is at.state
 
 
-def keep_cache(state: State, what: Any, cache: Callable[..., Any]) -> None:
-    """Try this cache first from now on."""
-    caches = state.inline[what].caches
-    caches.insert(0, cache)
-    del caches[MOST:]
+def note(trace: Trace, at: Point, what: Any, learn: Callable[[], Callable[..., Any]]) -> None:
+    """Something has come the long way to entries of a trace, which stood there before: have a cache written where it
+    is time for one, and try that first from now on. learn: writes it, or raises Unfit.
+    """
+    with trace.lock, suppress(Unfit):
+        if trace.has_grown(at) and is_learnt(at.state, what):
+            cache = learn()
+            caches = at.state.inline[what].caches
+            caches.insert(0, cache)
+            del caches[MOST:]
 
 
 class Unfit(Exception):
@@ -78,6 +84,7 @@ class Writer(Code):
             raise Unfit
         self.fresh: dict[int, str] = {}  # inputs that nothing read before: of each turn the value
         self.showing: dict[int, list[int]] = {}  # of entries that show views, by position, the operands
+        self._outside: list[str] = []  # lines in front of those that hold the trace's lock
         self._values: dict[Any, str] = {}  # of values: by identity, or by the position and index of an entry's result
 
     def add(self, *lines: str) -> None:
@@ -118,10 +125,7 @@ class Writer(Code):
         storage, memo = payload.storage, payload._memo
         if memo is None or payload._generation != storage.generation:
             raise Unfit
-        self.missed_if(f"s{j}.is_resized or d{j}.path != {self.name(payload.path)}")
-        geometry = self.name(payload.geometry())
-        self.missed_if(f"d{j}._geometry is not {geometry} and d{j}._geometry != {geometry}")
-        self.missed_if(f"s{j}.order != {self.name(storage.order)}")
+        self.lies(j, payload)
         is_shown = memo.node is not None and memo.node in self.trace.nodes[self.first : -1]
         if is_shown or memo is storage.value:
             same = self.showing.setdefault(memo.node.position, []) if is_shown and memo.node is not None else []
@@ -136,6 +140,13 @@ class Writer(Code):
             self.add(f"v{j} = d{j}._memo")
             self.missed_if(f"v{j} is None")
             self.source(j, f"v{j}", memo, True)
+
+    def lies(self, j: int, payload: LazyPayload) -> None:
+        """Operand j shows what this payload does, and lies as it does."""
+        self.missed_if(f"s{j}.is_resized or d{j}.path != {self.name(payload.path)}")
+        geometry = self.name(payload.geometry())
+        self.missed_if(f"d{j}._geometry is not {geometry} and d{j}._geometry != {geometry}")
+        self.missed_if(f"s{j}.order != {self.name(payload.storage.order)}")
 
     def source(self, j: int, v: str, value: Deferred, is_read: bool) -> None:
         """Where a value comes from, which the lines have as `v`."""
@@ -164,10 +175,21 @@ class Writer(Code):
             self.fresh[turn] = v
 
     # ---- the trace
-    def begin(self) -> None:
-        """The trace is where it was."""
+    def begin(self, *locks: str) -> None:
+        """The trace is where it was; nobody else has it, or these locks, from here on."""
+        self._outside, self.lines = [*self.lines, f"with {', '.join(('trace.lock', *locks))}:"], []
         self.missed_if("trace.state is not before or config.forced")
         self.add("nodes, turns, inputs = trace.nodes, trace.turns, trace.inputs")
+
+    def function(self) -> Callable[..., Any]:
+        """The function."""
+        self.lines = self._outside + [f"    {line}" for line in self.lines]
+        return super().function()
+
+    def adds_views_and_one(self) -> None:
+        """Raises Unfit where there are other new entries than views that are read, and the last one."""
+        if any([entry.position not in self.showing for entry in self.trace.nodes[self.first : -1]]):
+            raise Unfit
 
     def append(self, wanted: Sequence[Deferred] = ()) -> None:
         """The new entries join the trace. wanted: results of theirs that `result` is asked for. Raises Unfit."""

@@ -50,9 +50,7 @@ class Target(NamedTuple):
         )
 
 
-def learn_write(
-    device: LazyDevice, at: Point, op: Op, args: Args, found: Target | None
-) -> Callable[[Args], Any]:
+def learn_write(device: LazyDevice, at: Point, op: Op, args: Args, found: Target | None) -> Callable[[Args], Any]:
     """The cache of a write that has just appended entries to the trace. at: where that stood before; found: what the
     write found. Raises Unfit.
     """
@@ -62,9 +60,7 @@ def learn_write(
 
 
 class _Write:
-    def __init__(
-        self, device: LazyDevice, at: Point, op: Op, args: Args, found: Target
-    ) -> None:
+    def __init__(self, device: LazyDevice, at: Point, op: Op, args: Args, found: Target) -> None:
         entries = device.trace.nodes[at.entries :]
         if entries[-1].position >= ENOUGH or op.effect not in ("pure", "raises"):
             raise Unfit
@@ -83,8 +79,7 @@ class _Write:
         """The cache."""
         code = self.code
         code.missed_if(f"local.grad is not {modes.grad}")
-        code.add("".join(f"x{i}_, " for i in range(len(self.args))) + "= args", "with trace.lock:")
-        outside, code.lines = code.lines, []
+        code.add("".join(f"x{i}_, " for i in range(len(self.args))) + "= args")
         code.begin()
         tensors: list[Tensor] = []
         for i, a in enumerate(self.args):
@@ -100,7 +95,6 @@ class _Write:
         code.append([self.storage.value] if memo is None else [self.storage.value, memo])
         self._put()
         code.add("return a0")
-        code.lines = outside + [f"    {line}" for line in code.lines]
         return code.function()
 
     def _without_history(self, tensors: list[Tensor]) -> None:
@@ -114,13 +108,10 @@ class _Write:
     def _target(self) -> None:
         """The base, the write before, and what the target's payload remembers, as the write found them."""
         code, target, found = self.code, self.target, self.found
-        path = code.name(target.path)
         code.add("d0 = a0._data")
         code.missed_if("type(d0) is not LazyPayload or a0._storage is None or a0._storage.is_inference")
         code.add("s0 = d0.storage")
-        geometry = code.name(target.geometry())
-        code.missed_if(f"s0.is_resized or s0.order != {code.name(self.storage.order)} or d0.path != {path}")
-        code.missed_if(f"d0._geometry is not {geometry} and d0._geometry != {geometry}")
+        code.lies(0, target)
         code.add("b0 = s0.value")
         code.source(0, "b0", found.value, True)
         if not target.path:
@@ -132,7 +123,7 @@ class _Write:
             code.add("v0 = d0._memo")
             code.missed_if("v0 is None")
             code.source(0, "v0", found.memo, True)
-        joins = f"b0.cell is None and u is not None and u[0] == {path} and u[2] is b0"
+        joins = "b0.cell is None and u is not None and u[0] == d0.path and u[2] is b0"
         code.add("u = s0.update")
         if found.joins(target):
             code.unless(joins)
