@@ -165,7 +165,10 @@ def _entry(kind: Type) -> Edge | None:
 
 
 def _flows(loop: Loop) -> list[bool]:
-    """Which results have a history: they depend on something outside that has one, perhaps over several steps."""
+    """Which results have a history: they depend on something outside that has one, perhaps over several steps. Under
+    no_grad none has: what no step changes is a result of the loop too, and not the tensor that went in."""
+    if not modes.grad:
+        return [False] * (len(loop.body.ends) - 1)
     ends = loop.body.ends[1:]
     reached = [loop.body.border([e]) for e in ends]
     entries = {e: i for i, e in enumerate(loop.entries) if e is not None}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from weft.autograd import engine
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.node import Edge, InputMetadata, Node, sequence_numbers
+from weft.autograd.saved import only_captured_hooks
 from weft.compile.blocks.memory import Memory, end_of
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Block, Operand, Value, map_operand, values_in
@@ -106,9 +107,11 @@ class Recorded:
 
 def record(capture: Capture, body: Callable[[Builder], Sequence[Any]], through: Recorded | None = None) -> Recorded:
     """What `body` does, as a block with the results that it returns. through: the block recorded earlier that it
-    goes back through."""
+    goes back through. What a block saves belongs to it and is computed anew in its backward: hooks that keep what a
+    program saves, or compute it again (checkpoint), are not asked.
+    """
     first = next(sequence_numbers)
-    with capture.block() as (inner, writes):
+    with only_captured_hooks(), capture.block() as (inner, writes):
         results = body(inner)
         operands = [capture.tensors.operand(r) for r in results]
         ends = tuple([end_of(r) for r in results])

@@ -22,6 +22,7 @@ from weft.compile.program.state_guards import StateGuards
 from weft.compile.program.step import Step
 from weft.ir.graph import Graph
 from weft.support import pytree
+from weft.support.errors import CaptureError
 from weft.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def assemble(owner: CompiledFunction, outcome: Outcome, spec: pytree.TreeSpec, b
     """Compile the graph that a capture found, and put the parts of the program together."""
     capture, sources, leaves = outcome.capture, outcome.sources, outcome.leaves
     graph = capture.recorder.builder.graph(outcome.results, outcome.writes)
+    _refuse_values_of_blocks(graph)
     joint, without = None, capture.recorder.histories.taken()
     if outcome.joint is not None:
         joint = JointProgram.build(graph, *outcome.joint, backend, without)
@@ -63,6 +65,21 @@ def assemble(owner: CompiledFunction, outcome: Outcome, spec: pytree.TreeSpec, b
         *made, owner=owner, parts=compiled, calls=steps, slots=cut.slots, texts=_texts(outcome),
         switches=tuple(owner.switches),
     )
+
+
+def _refuse_values_of_blocks(graph: Graph) -> None:
+    """Raises CaptureError where a value that a branch or a loop body computes is read outside of it: Python kept it
+    (an attribute, a list, a variable of an outer function), but whether, and how often, the block runs is known only
+    when the program runs.
+    """
+    if any(node.blocks for node in graph.nodes):
+        for value in graph.block.free_values():
+            where = value.node.where if value.node is not None else None
+            raise CaptureError(
+                f"{f'{where}: ' if where else ''}a branch of weft.cond, or the body of a loop, keeps a value that it "
+                "computes for later (in an attribute, a list or a variable outside): return it from the branch or "
+                "body, and keep what weft.cond, weft.scan or weft.while_loop returns"
+            )
 
 
 def _executable(part: Part, backend: str | None) -> Executable | None:

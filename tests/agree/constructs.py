@@ -1,0 +1,505 @@
+"""Steps that put constructs into one another: transforms, custom Functions, hooks, checkpoints, branches, loops,
+traces, copies, and bodies that draw, count, keep and write.
+
+A program is a body (a function of a vector) within constructs, each a function of functions, run as a training step
+over several calls: sizes, Python numbers and flags change between the calls, and results come back as arguments.
+The truth is eager mode, where a construct that only says how something runs (compile, trace, a copy) is left out.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import weft
+from weft.utils.checkpoint import checkpoint
+
+Body = Callable[[weft.Tensor], weft.Tensor]
+
+
+class Model(weft.nn.Module):
+    """What the bodies read and write: a parameter, a buffer, Python numbers, flags and containers, a generator.
+
+    device: where its tensors lie. is_reference: constructs that only say how a body runs are left out.
+    """
+
+    def __init__(self, device: str = "cpu", is_reference: bool = False) -> None:
+        super().__init__()
+        self.w = weft.nn.Parameter(weft.tensor(0.7, dtype=weft.float64, device=device))
+        self.mean = weft.zeros((), dtype=weft.float64, device=device)
+        self.register_buffer("kept", weft.ones((), dtype=weft.float64, device=device))
+        self.generator = weft.Generator(device).manual_seed(3) if device == "lazy" else weft.Generator().manual_seed(3)
+        self.device, self.is_reference = device, is_reference
+        self.scale, self.flag, self.count = 0.5, True, 0
+        self.seen: list[Any] = []
+        self.named: dict[str, Any] = {}
+        self.runs: list[str] = []
+
+    def latest(self) -> Any:
+        """What a body kept last."""
+        return self.seen[-1] + self.named.get("last", 0.0)
+
+    def example(self) -> weft.Tensor:
+        """A vector to trace a body with."""
+        return weft.linspace(-0.8, 0.9, 4, dtype=weft.float64, device=self.device)
+
+
+# ---------------------------------------------------------------- bodies
+
+
+def plain(x: weft.Tensor, m: Model) -> weft.Tensor:
+    return (x * m.w).sin() + x * m.scale
+
+
+def branching(x: weft.Tensor, m: Model) -> weft.Tensor:
+    return (x * m.w).exp() * 0.3 if m.flag else x * m.w - 1
+
+
+def draws(x: weft.Tensor, m: Model) -> weft.Tensor:
+    kept = weft.bernoulli(weft.full_like(x, 0.6))
+    return x * m.w * kept + weft.rand_like(x) * 0.1 + weft.nn.functional.dropout(x, 0.3) * 0.2
+
+
+def own_draws(x: weft.Tensor, m: Model) -> weft.Tensor:
+    noise = weft.rand(x.shape, generator=m.generator, dtype=x.dtype, device=x.device)
+    return x * m.w + noise * x + weft.bernoulli(weft.full_like(x, 0.5), generator=m.generator)
+
+
+def sizes(x: weft.Tensor, m: Model) -> weft.Tensor:
+    positive = weft.nonzero(x.detach() > 0).shape[0]
+    return x * m.w * (positive * 0.5) + 2.0 / (x.shape[0] + 1)
+
+
+def selecting(x: weft.Tensor, m: Model) -> weft.Tensor:
+    part = x[x.detach() > 0]
+    return x * m.w + part.sum() / max(part.shape[0], 1)
+
+
+def writing(x: weft.Tensor, m: Model) -> weft.Tensor:
+    y = x.clone()
+    y[1:] = x[1:] * m.w
+    y.mul_(1.5)
+    y.view(-1)[:1].add_(m.scale)
+    return y
+
+
+def statistic(x: weft.Tensor, m: Model) -> weft.Tensor:
+    m.mean.mul_(0.9).add_(x.detach().mean() * 0.1)
+    m.kept = m.kept * 0.5 + x.detach().sum()
+    return x * m.w - m.mean + m.kept * 0.1
+
+
+def keeping(x: weft.Tensor, m: Model) -> weft.Tensor:
+    m.seen.append(x.detach().sum())
+    del m.seen[:-2]
+    m.named["last"] = m.seen[0] * 0.5
+    m.count += 1
+    return x * m.w + m.latest() * 0.1 + m.count * 0.01
+
+
+def indefinite(x: weft.Tensor, m: Model) -> weft.Tensor:
+    return weft.where(x > 0.2, (x.abs() + 1e-300).log() * m.w, x / (x.abs() + m.scale))
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A body, and what it does besides computing: "numbers" (draws), "state" (writes what is older than the call),
+    "sizes" (sizes that only the run knows), "python" (reads Python values that change)."""
+
+    body: Callable[[weft.Tensor, Model], weft.Tensor]
+    does: frozenset[str] = frozenset()
+
+
+def _leaf(body: Callable[[weft.Tensor, Model], weft.Tensor], does: str = "") -> Leaf:
+    return Leaf(body, frozenset(does.split()))
+
+
+LEAVES = {
+    leaf.body.__name__: leaf
+    for leaf in (
+        _leaf(plain, "python"), _leaf(branching, "python"), _leaf(draws, "numbers"), _leaf(own_draws, "numbers state"),
+        _leaf(sizes, "sizes"), _leaf(selecting, "sizes"), _leaf(writing, "python"), _leaf(statistic, "state"),
+        _leaf(keeping, "state"), _leaf(indefinite, "python"),
+    )
+}
+
+# ---------------------------------------------------------------- constructs
+
+
+def compiled(f: Body, m: Model) -> Body:
+    return f if m.is_reference else weft.compile(f)
+
+
+def split(f: Body, m: Model) -> Body:
+    return f if m.is_reference else weft.compile(f, split=True)
+
+
+def lazy(f: Body, m: Model) -> Body:
+    """The body's argument is a lazy tensor, where its model lies there."""
+    if m.is_reference or m.device != "lazy":
+        return f
+
+    def run(x: weft.Tensor) -> weft.Tensor:
+        y = f(x)
+        weft.lazy.mark_step()
+        return y
+
+    return run
+
+
+def compiled_autograd(f: Body, m: Model) -> Body:
+    def run(x: weft.Tensor) -> weft.Tensor:
+        inside = x.detach().requires_grad_()
+        y = f(inside)
+        if m.is_reference:
+            (gradient,) = weft.autograd.grad(y.sum(), inside, allow_unused=True)
+        else:
+            with weft.compiled_autograd.enable():
+                (gradient,) = weft.autograd.grad(y.sum(), inside, allow_unused=True)
+        return x * (0.0 if gradient is None else gradient)
+
+    return run
+
+
+def traced(f: Body, m: Model) -> Body:
+    return f if m.is_reference else weft.jit.trace(f, (m.example(),), check_trace=False)
+
+
+def saved(f: Body, m: Model) -> Body:
+    """A body that is traced, saved and loaded."""
+    if m.is_reference:
+        return f
+    file = io.BytesIO()
+    weft.jit.save(weft.jit.trace(f, (m.example(),), check_trace=False), file)
+    file.seek(0)
+    return weft.jit.load(file)
+
+
+def scripted(f: Body, m: Model) -> Body:
+    if m.is_reference:
+        return lambda x: f(x + 1) * 0.5
+
+    @weft.jit.ignore
+    def outside(x: weft.Tensor) -> weft.Tensor:
+        return f(x)
+
+    def program(x: weft.Tensor) -> weft.Tensor:
+        return outside(x + 1) * 0.5
+
+    return weft.jit.script(program)
+
+
+def func_grad(f: Body, m: Model) -> Body:
+    return weft.func.grad(lambda x: f(x).sum())
+
+
+def func_vjp(f: Body, m: Model) -> Body:
+    def run(x: weft.Tensor) -> weft.Tensor:
+        y, pull = weft.func.vjp(f, x)
+        return y + pull(weft.ones_like(y))[0]
+
+    return run
+
+
+def func_jvp(f: Body, m: Model) -> Body:
+    def run(x: weft.Tensor) -> weft.Tensor:
+        y, tangent = weft.func.jvp(f, (x,), (weft.ones_like(x),))
+        return y + tangent
+
+    return run
+
+
+def vmap(f: Body, m: Model) -> Body:
+    def run(x: weft.Tensor) -> weft.Tensor:
+        return weft.func.vmap(f, randomness="different")(weft.stack([x, x * 0.5])).sum(0)
+
+    return run
+
+
+def checkpointed(f: Body, m: Model) -> Body:
+    return lambda x: checkpoint(f, x, use_reentrant=False)
+
+
+def function(f: Body, m: Model) -> Body:
+    """A custom Function whose backward runs the body again."""
+
+    class Wrapped(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: weft.Tensor) -> weft.Tensor:
+            ctx.save_for_backward(x)
+            return f(x)
+
+        @staticmethod
+        def backward(ctx: Any, g: weft.Tensor) -> weft.Tensor:
+            (x,) = ctx.saved_tensors
+            return g * (x.cos() + m.scale)
+
+    return Wrapped.apply
+
+
+def hook(f: Body, m: Model) -> Body:
+    """A hook of the result that calls the body on the gradient."""
+
+    def run(x: weft.Tensor) -> weft.Tensor:
+        y = f(x)
+        if y.requires_grad:
+            y.register_hook(lambda g: g * 0.5 + f(g.detach()).detach() * 0.1)
+        return y
+
+    return run
+
+
+def saved_tensor_hooks(f: Body, m: Model) -> Body:
+    def run(x: weft.Tensor) -> weft.Tensor:
+        with weft.autograd.graph.saved_tensors_hooks(lambda t: t * 2, lambda t: t / 2):
+            return f(x)
+
+    return run
+
+
+def cond(f: Body, m: Model) -> Body:
+    return lambda x: weft.cond(x.sum() > 0, f, lambda v: v * m.w * 0.5, (x,))
+
+
+def scan(f: Body, m: Model) -> Body:
+    def run(x: weft.Tensor) -> weft.Tensor:
+        steps = weft.ones(2, dtype=x.dtype, device=x.device)
+        carry, rows = weft.scan(lambda c, t: (f(c) * 0.5 * t, c.sum()), x, steps)
+        return carry + rows.sum()
+
+    return run
+
+
+def while_loop(f: Body, m: Model) -> Body:
+    return lambda x: weft.while_loop(lambda i, v: i < 2, lambda i, v: (i + 1, f(v) * 0.5), (0, x))[1]
+
+
+def loop(f: Body, m: Model) -> Body:
+    def run(x: weft.Tensor) -> weft.Tensor:
+        for i in range(2):
+            x = f(x) * (0.5 + 0.1 * i)
+        return x
+
+    return run
+
+
+class Scaled(weft.Tensor):
+    """A subclass that every operator keeps."""
+
+
+def subclass(f: Body, m: Model) -> Body:
+    return lambda x: f(x.as_subclass(Scaled)).as_subclass(weft.Tensor)
+
+
+class Holder(weft.nn.Module):
+    """A module around a body, which is found by name so that it can be pickled."""
+
+    bodies: dict[int, Body] = {}  # noqa: RUF012 - one registry for all
+
+    def __init__(self, key: int) -> None:
+        super().__init__()
+        self.key = key
+        self.gain = weft.nn.Parameter(weft.tensor(1.5, dtype=weft.float64))
+
+    def forward(self, x: weft.Tensor) -> weft.Tensor:
+        return Holder.bodies[self.key](x) * self.gain.detach().to(x.device)
+
+
+def _held(f: Body) -> Holder:
+    key = len(Holder.bodies)
+    Holder.bodies[key] = f
+    return Holder(key)
+
+
+def copied(f: Body, m: Model) -> Body:
+    holder = _held(f)
+    return holder if m.is_reference else copy.deepcopy(holder)
+
+
+def pickled(f: Body, m: Model) -> Body:
+    holder = _held(f)
+    return holder if m.is_reference else pickle.loads(pickle.dumps(holder))
+
+
+def no_grad(f: Body, m: Model) -> Body:
+    def run(x: weft.Tensor) -> weft.Tensor:
+        with weft.no_grad():
+            y = f(x)
+        return x * y
+
+    return run
+
+
+CONSTRUCTS: dict[str, Callable[[Body, Model], Body]] = {
+    f.__name__: f
+    for f in (
+        compiled, split, lazy, compiled_autograd, traced, saved, scripted, func_grad, func_vjp, func_jvp, vmap,
+        checkpointed, function, hook, saved_tensor_hooks, cond, scan, while_loop, loop, subclass, copied, pickled,
+        no_grad,
+    )
+}
+MODES = ("compile", "split", "lazy", "compiled autograd")
+
+# ---------------------------------------------------------------- programs
+
+
+@dataclass(frozen=True)
+class Program:
+    """constructs: from the outside in. calls: for each call the size of the argument, the number and the flag that the
+    model has then. feeds_back: a call's result is added to the next argument, where it has its size."""
+
+    constructs: tuple[str, ...]
+    leaf: str
+    calls: tuple[tuple[int, float, bool], ...] = ((5, 0.5, True), (5, 0.25, True), (3, 0.25, False), (8, 0.75, True))
+    feeds_back: bool = True
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether a trace is among the constructs: Python runs once then, so numbers and flags are constants."""
+        return bool({"traced", "saved"} & set(self.constructs))
+
+    def __str__(self) -> str:
+        return "(".join((*self.constructs, self.leaf)) + ")" * len(self.constructs) + f", calls {self.calls}"
+
+
+@dataclass
+class Outcome:
+    """What each call left behind, as numbers; or the error that ended the run."""
+
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    error: BaseException | None = None
+
+
+def run(program: Program, mode: str) -> Outcome:
+    """A program in a mode: "reference" is eager mode without what only says how a body runs, "eager" with it."""
+    device = "lazy" if mode == "lazy" else "cpu"
+    m = Model(device, mode == "reference")
+    outcome, previous = Outcome(), None
+    weft.manual_seed(11)
+    try:
+        step = _step(program, m, mode)
+        weft.manual_seed(11)
+        m.generator.manual_seed(3)
+        for index, (size, scale, flag) in enumerate(program.calls):
+            m.scale, m.flag = (m.scale, m.flag) if program.is_traced else (scale, flag)
+            x = weft.linspace(-0.9, 1.1, size, dtype=weft.float64, device=device) * (1 + 0.1 * index)
+            if program.feeds_back and previous is not None and previous.shape == x.shape:
+                x = x + previous.detach() * 0.1
+            previous, gradient = step(x)
+            outcome.calls.append(_state(m, previous, gradient))
+    except Exception as error:
+        outcome.error = error
+    return outcome
+
+
+def _step(program: Program, m: Model, mode: str) -> Callable[[weft.Tensor], tuple[weft.Tensor, Any]]:
+    leaf = LEAVES[program.leaf].body
+    m.w.requires_grad_("saved" not in program.constructs)  # a file has parameters of its own
+
+    def body(x: weft.Tensor) -> weft.Tensor:
+        return leaf(x, m)
+
+    for name in reversed(program.constructs):
+        body = CONSTRUCTS[name](body, m)
+
+    def step(x: weft.Tensor) -> tuple[weft.Tensor, Any]:
+        m.w.grad = None
+        inside = x.detach().requires_grad_()
+        y = body(inside)
+        loss = (y * y).sum() * 0.1 + (y * 0.3).sum()
+        if loss.requires_grad:
+            loss.backward()
+        return y.detach(), inside.grad
+
+    if mode == "compile":
+        return weft.compile(step)
+    if mode == "split":
+        return weft.compile(step, split=True)
+    if mode == "compiled autograd":
+
+        def captured(x: weft.Tensor) -> tuple[weft.Tensor, Any]:
+            with weft.compiled_autograd.enable():
+                return step(x)
+
+        return captured
+    if mode == "lazy":
+
+        def ended(x: weft.Tensor) -> tuple[weft.Tensor, Any]:
+            results = step(x)
+            weft.lazy.mark_step()
+            return results
+
+        return ended
+    return step
+
+
+def _state(m: Model, result: weft.Tensor, gradient: Any) -> dict[str, Any]:
+    """Everything that can be seen after a call, as NumPy arrays and Python values."""
+    state = {
+        "result": result, "gradient": gradient, "parameter's gradient": m.w.grad, "mean": m.mean, "kept": m.kept,
+        "seen": list(m.seen), "last": m.named.get("last"), "count": m.count, "scale": m.scale,
+        "generator": m.generator.get_state(), "default generator": weft.get_rng_state(),
+    }
+    if m.device == "lazy":
+        state["default generator"] = None  # lazy tensors draw from a generator of their device
+    return {name: _plain(value) for name, value in state.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, weft.Tensor):
+        return value.detach().cpu().numpy().copy()
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if value is not None and type(value) not in (int, float, bool, str):
+        raise TypeError(f"a {type(value).__name__} is left on the model")
+    return value
+
+
+def difference(outcome: Outcome, expected: Outcome) -> str | None:
+    """What two outcomes differ in; None if nothing does."""
+    for index, (ours, theirs) in enumerate(zip(outcome.calls, expected.calls, strict=False)):
+        for name, value in theirs.items():
+            if not _close(ours[name], value) and (name != "default generator" or ours[name] is not None):
+                return f"call {index}, {name}: {ours[name]}, expected {value}"
+    if len(outcome.calls) != len(expected.calls) or (outcome.error is None) != (expected.error is None):
+        return f"{len(outcome.calls)} calls, then {outcome.error!r}; expected {len(expected.calls)}, then {expected.error!r}"
+    return None
+
+
+def _close(a: Any, b: Any) -> bool:
+    if isinstance(b, list):
+        return len(a) == len(b) and all(map(_close, a, b))
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return a is not None and b is not None and a.shape == b.shape and np.allclose(a, b, 1e-9, 1e-9, equal_nan=True)
+    return bool(a == b)
+
+
+def draw(rng: np.random.Generator, depth: int) -> Program:
+    """A program of so many constructs."""
+    sizes = [int(n) for n in rng.integers(1, 9, 4)]
+    sizes[1] = sizes[0] if rng.random() < 0.5 else sizes[1]
+    numbers = [float(n) for n in rng.choice([0.25, 0.5, 0.75], 4)]
+    flags = [bool(b) for b in rng.random(4) < 0.7]
+    return Program(
+        tuple(str(c) for c in rng.choice(list(CONSTRUCTS), depth)), str(rng.choice(list(LEAVES))),
+        tuple(zip(sizes, numbers, flags, strict=True)), bool(rng.random() < 0.5),
+    )
+
+
+def smaller(program: Program) -> Sequence[Program]:
+    """Programs with one construct or call less, or a plainer body."""
+    fewer = [program.constructs[:i] + program.constructs[i + 1 :] for i in range(len(program.constructs))]
+    candidates = [Program(c, program.leaf, program.calls, program.feeds_back) for c in fewer]
+    candidates += [
+        Program(program.constructs, program.leaf, program.calls[:i] + program.calls[i + 1 :], program.feeds_back)
+        for i in range(len(program.calls)) if len(program.calls) > 1
+    ]
+    if program.leaf != "plain":
+        candidates.append(Program(program.constructs, "plain", program.calls, program.feeds_back))
+    return candidates
