@@ -468,7 +468,10 @@ def difference(outcome: Outcome, expected: Outcome) -> str | None:
             if not _close(ours[name], value) and (name != "default generator" or ours[name] is not None):
                 return f"call {index}, {name}: {ours[name]}, expected {value}"
     if len(outcome.calls) != len(expected.calls) or (outcome.error is None) != (expected.error is None):
-        return f"{len(outcome.calls)} calls, then {outcome.error!r}; expected {len(expected.calls)}, then {expected.error!r}"
+        return (
+            f"{len(outcome.calls)} calls, then {outcome.error!r}; "
+            f"expected {len(expected.calls)}, then {expected.error!r}"
+        )
     return None
 
 

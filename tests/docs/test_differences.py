@@ -700,6 +700,28 @@ def test_lasting_effects_are_refused() -> None:
     assert (opt.param_groups[0]["lr"], w.tolist()) == (0.5, [1.0, 1.0])
 
 
+def test_blocks_leave_python_alone() -> None:
+    seen: list[float] = []
+    written = weft.zeros(())
+
+    def then(v: weft.Tensor) -> weft.Tensor:
+        seen.append(1.0)
+        return v * 2
+
+    def adding(v: weft.Tensor) -> weft.Tensor:
+        written.add_(1)
+        return v * 2
+
+    def choose(branch: Any) -> Any:
+        return weft.compile(lambda x: weft.cond(x.sum() > 0, branch, lambda v: v * 1, (x,)))
+
+    with pytest.raises(weft.WeftError, match="changes seen, which existed before"):
+        choose(then)(weft.ones(2))
+    choose(adding)(-weft.ones(2))
+    choose(adding)(weft.ones(2))
+    assert seen == [] and written.item() == 1
+
+
 def test_draws_in_branches() -> None:
     def alike(x: weft.Tensor) -> weft.Tensor:
         return weft.cond(x.sum() > 0, lambda: weft.rand(2), lambda: weft.rand(2) + 1)

@@ -48,7 +48,7 @@ def in_while_loop(x: weft.Tensor, m: Model) -> weft.Tensor:
 def test_it_is_refused_with_its_line(step: Callable[..., weft.Tensor]) -> None:
     m = Model()
     before = m.last
-    with pytest.raises(CaptureError, match=r"test_values_that_leave_a_block.py:\d+: .*return it from the branch"):
+    with pytest.raises(CaptureError, match=r"test_values_that_leave_a_block.py:\d+: .*return the value from the branch"):
         weft.compile(lambda x: step(x, m))(weft.ones(3))
     assert m.last is before
 
@@ -87,3 +87,62 @@ def test_a_checkpoint_around_a_loop(size: int) -> None:
     x = weft.linspace(-1, 1, size)
     for ours, expected in zip(weft.compile(step)(x), step(x), strict=True):
         assert ours.allclose(expected)
+
+
+class Counter:
+    """Python's state, changed in each way that a branch may try."""
+
+    def __init__(self) -> None:
+        self.count, self.seen, self.table, self.kept = 0, [0.5], {"a": 1}, weft.ones(())
+
+    def rebind(self, v: weft.Tensor) -> None:
+        self.count += 1
+
+    def append(self, v: weft.Tensor) -> None:
+        self.seen.append(0.5)
+
+    def put(self, v: weft.Tensor) -> None:
+        self.table["b"] = 2
+
+    def keep(self, v: weft.Tensor) -> None:
+        self.kept = v.sum()  # the value of an equal expression outside
+
+
+@pytest.mark.parametrize("change", ["rebind", "append", "put", "keep"])
+@pytest.mark.parametrize("construct", ["cond", "scan", "while_loop"])
+def test_python_state_is_not_changed_in_a_block(construct: str, change: str) -> None:
+    """Whatever it is, and also where the program could compute the value outside of the block."""
+    counter = Counter()
+
+    def body(v: weft.Tensor) -> weft.Tensor:
+        getattr(counter, change)(v)
+        return v * 2
+
+    def step(x: weft.Tensor) -> weft.Tensor:
+        total = x.sum()
+        if construct == "cond":
+            return weft.cond(total > 100, body, lambda v: v * 1, (x,))
+        if construct == "scan":
+            return weft.scan(lambda c, t: (body(c) * t, t), x, weft.ones(2))[0]
+        return weft.while_loop(lambda i, v: i < 2, lambda i, v: (i + 1, body(v)), (0, x))[1]
+
+    before = dict(vars(counter))
+    with pytest.raises(CaptureError, match=rf"test_values_that_leave_a_block.py:\d+: .*changes"):
+        weft.compile(step)(weft.ones(3))
+    assert vars(counter) == before and counter.seen == [0.5] and counter.table == {"a": 1}
+
+
+def test_objects_of_a_block_are_its_own() -> None:
+    """Lists and objects that a branch makes may change in it, and what the function made before it may be read."""
+
+    def then(v: weft.Tensor) -> weft.Tensor:
+        parts = [v]
+        parts.append(v * 2)
+        counter = Counter()
+        counter.rebind(v)
+        return parts[-1] * counter.count
+
+    compiled = weft.compile(lambda x: weft.cond(x.sum() > 0, then, lambda v: v * 1, (x,)))
+    for sign in (1.0, -1.0):
+        x = weft.full((3,), sign)
+        assert compiled(x).tolist() == [2.0 if sign > 0 else -1.0] * 3

@@ -18,7 +18,7 @@ from weft.guards.lifting import Substitution
 from weft.guards.reads import Reads
 from weft.guards.slots import AttributeSlot, Key, Slot, WeakAttributeSlot
 from weft.guards.snapshots import BufferContent
-from weft.guards.values import MISSING
+from weft.guards.values import MISSING, same
 from weft.guards.writes import Write, drop_fresh, writes_of
 from weft.support.interrupts import to_the_end
 
@@ -78,12 +78,25 @@ class Midway:
 
     def has_written(self) -> bool:
         """Whether the function has changed anything older than the call."""
-        reads = self._watcher.reads
         try:
-            found = writes_of(reads, self._watcher.visitor, self._watcher.kinds)
+            return bool(self.writes())
         except SideEffectError:
             return True
-        return any(id(write.target.holder) not in reads.tentative for write in found)
+
+    def writes(self) -> dict[Key, Write]:
+        """What the function has changed of objects older than the call, by place. Raises SideEffectError for what a
+        program cannot repeat."""
+        reads = self._watcher.reads
+        writes = writes_of(reads, self._watcher.visitor, self._watcher.kinds)
+        return {write.target.key: write for write in writes if id(write.target.holder) not in reads.tentative}
+
+    def first_write_since(self, before: dict[Key, Write]) -> Write | None:
+        """A place that holds something else now than when `before` was asked for; None if there is none."""
+        for key, write in self.writes().items():
+            earlier = before.get(key)
+            if earlier is None or not _leave_the_same(earlier.value, write.value):
+                return write
+        return None
 
     def is_older(self, value: object) -> bool:
         """Whether an object existed before the call, for certain."""
@@ -97,6 +110,15 @@ class Midway:
         contents = self._watcher.reads.containers.get(id(slot.holder))
         if contents is not None:  # others have changed what it holds
             contents.before = copy.copy(contents.container)
+
+
+def _leave_the_same(a: Any, b: Any) -> bool:
+    """Whether two writes of a place left the same there; of a container its items are compared."""
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(map(_leave_the_same, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return list(a) == list(b) and all(map(_leave_the_same, a.values(), b.values()))
+    return same(a, b)
 
 
 def observe(

@@ -86,9 +86,10 @@ class Capture:
 
     @contextmanager
     def block(self) -> Iterator[tuple[Builder, OpenBlock]]:
-        """Record into a nested block. What it writes of outer memory is undone where it ends."""
+        """Record into a nested block. What it writes of outer memory is undone where it ends; Python's state it may not
+        change."""
         block = OpenBlock(self)
-        with self.recorder.inner(block) as inner:
+        with self.calls.without_writes(), self.recorder.inner(block) as inner:
             yield inner, block
 
     # ---- what layers, modules and optimizers ask

@@ -10,7 +10,8 @@ from __future__ import annotations
 import dis
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ from weft.ir.graph import Value
 from weft.ir.python_calls import PYTHON_CALL, READ_BEHIND, python_call_types
 from weft.ops.packet import aten
 from weft.support import pytree
+from weft.support.errors import CaptureError
 from weft.support.handlers import is_watched
 from weft.support.locations import is_internal
 from weft.tensor.dense import is_dense
@@ -70,6 +72,24 @@ class PythonCalls:
         objects that the function met would stay with it, also those that weak references led to."""
         self.midway = None
         self.shared.clear()
+
+    @contextmanager
+    def without_writes(self) -> Iterator[None]:
+        """Within the block (a branch or loop body) the function may not change Python's state: Python runs it once
+        while it is recorded, but whether, and how often, it runs is known only when the program runs.
+
+        Raises CaptureError with the line of the change.
+        """
+        midway = self.midway
+        before = {} if midway is None else midway.writes()
+        yield
+        write = None if midway is None else midway.first_write_since(before)
+        if write is not None:
+            raise CaptureError(
+                f"{write.where}: a branch of weft.cond, or the body of a loop, changes {write.target.text}, which "
+                "existed before. Whether it runs is known only when the program runs: return the value from the "
+                "branch or body, and assign what weft.cond, weft.scan or weft.while_loop returns"
+            )
 
     def refuse_behind(self, why: str) -> None:
         """No hook may be called, from here on either. Raises NotCallable if one is."""
