@@ -127,7 +127,7 @@ def test_python_state_is_not_changed_in_a_block(construct: str, change: str) -> 
         return weft.while_loop(lambda i, v: i < 2, lambda i, v: (i + 1, body(v)), (0, x))[1]
 
     before = dict(vars(counter))
-    with pytest.raises(CaptureError, match=rf"test_values_that_leave_a_block.py:\d+: .*changes"):
+    with pytest.raises(CaptureError, match=r"test_values_that_leave_a_block.py:\d+: .*changes"):
         weft.compile(step)(weft.ones(3))
     assert vars(counter) == before and counter.seen == [0.5] and counter.table == {"a": 1}
 
