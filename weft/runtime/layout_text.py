@@ -123,10 +123,11 @@ def _field_types(kind: type) -> dict[str, Any]:
 def _is_a(value: Any, wanted: Any) -> bool:
     if wanted is Any:
         return True
-    if isinstance(wanted, type):
+    origin = typing.get_origin(wanted)
+    if origin is None:
         return type(value) is wanted
     parts = typing.get_args(wanted)
-    if typing.get_origin(wanted) is not tuple:
+    if origin is not tuple:
         return any(_is_a(value, part) for part in parts)
     if type(value) is not tuple:
         return False
