@@ -4,16 +4,21 @@ out there.
 
 from __future__ import annotations
 
+import dis
 import opcode
 import sys
 from functools import lru_cache
 from types import CodeType
+from typing import Final
 
 from weft.support.locations import is_internal
 
-# (before Python 3.11 code has no table of handlers: whether it has any is all that is asked then)
-_ENTER, _WITH, _SETUP = [opcode.opmap.get(name, 0) for name in ("PUSH_EXC_INFO", "WITH_EXCEPT_START", "SETUP_FINALLY")]
-
+_ENTER, _WITH = [opcode.opmap.get(name, 0) for name in ("PUSH_EXC_INFO", "WITH_EXCEPT_START")]
+# Python 3.10, whose code has instructions that open and close handlers in place of a table
+_TRY: Final = "SETUP_FINALLY"
+_OPENS: Final = (_TRY, "SETUP_WITH", "SETUP_ASYNC_WITH")
+_CLOSES: Final = ("POP_BLOCK", "POP_EXCEPT")
+_LEAVES: Final = ("JUMP_FORWARD", "JUMP_ABSOLUTE", "RETURN_VALUE", "RAISE_VARARGS", "RERAISE")
 
 outermost: set[CodeType] = set()  # of functions from whose callers exceptions come too late anyway
 
@@ -34,14 +39,51 @@ def is_watched() -> bool:
 @lru_cache(maxsize=4096)
 def _is_tried(code: CodeType, at: int) -> bool:
     if not _ENTER:
-        return _SETUP in code.co_code[::2]
-    return any(start <= at < end and _catches(code, target) for start, end, target in _table(code))
+        return _TRY in _open_handlers(code).get(at, ())
+    table = _table(code)
+    places: list[int] = []
+    while at not in places:  # the table names the innermost handler: one that lets exceptions pass lies in an outer one
+        places.append(at)
+        for start, end, target in table:
+            if start <= at < end:
+                if _catches(code, target):
+                    return True
+                at = target
+                break
+    return False
 
 
 def _catches(code: CodeType, target: int) -> bool:
     """Whether a handler belongs to a `try`: that of a `with` block lets exceptions pass."""
     handler = code.co_code[target : target + 8 : 2]
     return _ENTER in handler[:1] and _WITH not in handler
+
+
+@lru_cache(maxsize=256)
+def _open_handlers(code: CodeType) -> dict[int, tuple[str, ...]]:
+    """By the place of each instruction that can be reached, the instructions that opened the handlers around it
+    (Python 3.10). Within a handler stands "" for it."""
+    instructions = list(dis.get_instructions(code))
+    position = {ins.offset: i for i, ins in enumerate(instructions)}
+    jumps = {*dis.hasjrel, *dis.hasjabs}
+    around: dict[int, tuple[str, ...]] = {}
+    pending: list[tuple[int, tuple[str, ...]]] = [(0, ())]
+    while pending:
+        i, handlers = pending.pop()
+        if i >= len(instructions) or instructions[i].offset in around:
+            continue
+        ins = instructions[i]
+        around[ins.offset] = handlers
+        opens = ins.opname in _OPENS
+        if ins.opcode in jumps:
+            pending.append((position[ins.argval], (*handlers, "") if opens else handlers))
+        if opens:
+            handlers = (*handlers, ins.opname)
+        elif ins.opname in _CLOSES:
+            handlers = handlers[:-1]
+        if ins.opname not in _LEAVES:
+            pending.append((i + 1, handlers))
+    return around
 
 
 def _table(code: CodeType) -> list[tuple[int, int, int]]:
