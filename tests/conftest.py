@@ -6,6 +6,7 @@ A run draws sizes and programs from one fixed seed, so that a red run is a fault
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import tempfile
@@ -43,6 +44,14 @@ def pytest_report_header() -> str:
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """Random numbers of this test and this run; WEFT_TEST_SEED repeats a run."""
     return np.random.default_rng([SEED, zlib.crc32(request.node.nodeid.encode())])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_objects_to_collect() -> None:
+    """What earlier modules left alive (weft's own objects, caches of programs) is not walked by the collector again:
+    a process holds millions of objects after some thousand tests, and a collection took a second."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
