@@ -32,11 +32,12 @@ class Substitutes:
     """What is loaded in place of globals, by the identity of the global's value.
 
     values: functions and what stands for them; modules: a module, what stands for it, and the attributes for which
-    it does.
+    it does; called: types and what stands for them where they are called (before CPython 3.11 code does not say that).
     """
 
     values: Mapping[int, Any] = field(default_factory=dict)
     modules: Mapping[int, tuple[Any, frozenset[str]]] = field(default_factory=dict)
+    called: Mapping[int, Any] = field(default_factory=dict)
 
     def is_loaded_by(self, code: CodeType, scope: Scope, builtins: Scope) -> bool:
         """Whether the code itself (not what is nested in it) loads one of them, as it was written."""
@@ -97,7 +98,7 @@ def _sites(
     if original(code) is not code:
         return
     named = {name: scope.get(name, builtins.get(name, _MISSING)) for name in code.co_names}
-    known = {*substitutes.values, *substitutes.modules}
+    known = {*substitutes.values, *substitutes.modules, *substitutes.called}
     if not any(id(value) in known for value in named.values()) and not _imports(code, substitutes):
         return
     steps = _with_extent(code)
@@ -105,12 +106,15 @@ def _sites(
         if ins.opname == "LOAD_GLOBAL":
             value = named[ins.argval]
             after = steps[i + 1][0] if i + 1 < len(steps) else ins
+            is_called = sys.version_info >= (3, 11) and bool((ins.arg or 0) & 1)
             instead = substitutes.values.get(id(value), _MISSING)
+            if is_called and instead is _MISSING:
+                instead = substitutes.called.get(id(value), _MISSING)
             module, attributes = substitutes.modules.get(id(value), (None, frozenset()))
             if after.opname in ("LOAD_ATTR", "LOAD_METHOD") and after.argval in attributes:
                 instead = module
             if instead is not _MISSING:
-                yield start, end, instead, sys.version_info >= (3, 11) and bool((ins.arg or 0) & 1)
+                yield start, end, instead, is_called
         elif ins.opname == "IMPORT_NAME" and i >= 2 and not (ins.is_jump_target or steps[i - 1][0].is_jump_target):
             module, _ = substitutes.modules.get(id(sys.modules.get(ins.argval)), (None, None))
             if module is not None and all(step[0].opname in _CONSTANTS for step in steps[i - 2 : i]):

@@ -49,7 +49,10 @@ CONSTANT = define(
 )
 
 
-_ERRORS = {name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, WeftError)}
+_ERRORS: dict[str, type[Exception]] = {
+    "ZeroDivisionError": ZeroDivisionError,
+    **{name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, WeftError)},
+}
 
 
 def _refuse(value: int, relation: str, error: str, text: str) -> np.ndarray[Any, Any]:
@@ -99,15 +102,15 @@ LOOP = define(
     public=(),
 )
 
-def _steps_type(count: TensorType) -> TensorType:
+def _steps_type(count: Type) -> TensorType:
     env = shape_env.current_env()
     return tensor_type(dt.bool_, (None if env is None else env.unbacked(), 0))
 
 
 STEPS = define(
-    "prim::steps(Tensor count) -> Tensor",
-    "A tensor without elements that has as many rows as a loop makes steps: `count`, a 0-dim tensor. "
-    "What is sized by the steps waits for it.",
+    "prim::steps(Object count) -> Tensor",
+    "A tensor without elements that has as many rows as `count` says, a 0-dim tensor (how many steps a loop makes) or a "
+    "number that the program computes. What is sized by it waits for it.",
     type=_steps_type,
     kernel=lambda count: np.empty((max(int(count), 0), 0), np.bool_),
     unbacked_from=lambda count: (count,),

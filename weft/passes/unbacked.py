@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from weft.ir.graph import Block, Node, Operand, Value
+from weft.ir.structure import REFUSE
 from weft.passes.alias import Aliases, dims_of
 from weft.types.dims import Expr
 from weft.types.shape_env import ShapeEnv
@@ -68,14 +69,21 @@ class UnbackedSizes:
         self.env = env
         self.exist = env.has_unbacked
         self.binders: dict[str, Value] = {}
+        self.checks: dict[str, list[Value]] = {}  # of each size: the checks of it so far, which come before its uses
         self.given: set[str] = set()  # those that a block finds bound: what its first node reads has them
+        self.order: dict[Node | None, int] = {}
+        self._in_number: dict[Value, tuple[str, ...]] = {}
 
     def note(self, node: Node) -> None:
         """Remember what a node binds. Nodes come in program order."""
         if not self.exist:
             return
+        self.order[node] = len(self.order)
         read = (*symbols_in(node.args), *(s for v in node.inputs() for s in self._unknown(dims_of(v))))
         self.given.update(s for s in read if s not in self.binders)
+        if node.op is REFUSE:
+            for symbol in symbols_in(node.args[0]):
+                self.checks.setdefault(symbol, []).append(node.output)
         for value in node.outputs:
             for symbol in self._unknown(dims_of(value)):
                 if symbol not in self.given:
@@ -86,7 +94,11 @@ class UnbackedSizes:
         those that it binds itself left out."""
         if not self.binders:
             return []
-        found = {self.binders[s]: None for s in self._used(node, aliases) if s in self.binders}
+        used = dict.fromkeys(self._used(node, aliases))
+        found = {self.binders[s]: None for s in used if s in self.binders}
+        if self.checks and node.op is not REFUSE:
+            order = self.order[node]
+            found.update({check: None for s in used for check in self.checks.get(s, ()) if self.order[check.node] < order})
         return [value for value in found if value not in node.outputs]
 
     def _used(self, node: Node, aliases: Aliases) -> Iterator[str]:
@@ -107,8 +119,22 @@ class UnbackedSizes:
             shown = aliases.geometry.get(operand)
             if shown is not None:
                 yield from self._unknown((*shown[1].dims, *shown[1].strides, shown[1].offset))
+            yield from self._of_number(operand, aliases)
         elif type(operand) is Expr:
             yield from self._unknown((operand,))
+
+    def _of_number(self, value: Value, aliases: Aliases) -> tuple[str, ...]:
+        """The sizes that a number is made of which its reader computes, or has computed just before: it is no item
+        that could be waited for."""
+        is_number = not isinstance(value.type, TensorType) or value in aliases.splats
+        if value.node is None or not is_number:
+            return ()
+        found = self._in_number.get(value)
+        if found is None:
+            operands = value.node.args
+            found = tuple(dict.fromkeys(s for a in operands for s in self._of_operand(a, aliases)))
+            self._in_number[value] = found
+        return found
 
     def _unknown(self, dims: tuple[object, ...]) -> Iterator[str]:
         for d in dims:

@@ -49,7 +49,7 @@ Monomial = tuple[Atom, ...]
 
 
 class Expr:
-    """A polynomial with integer coefficients over atoms. Equality is structural; questions go to a ShapeEnv."""
+    """A polynomial with integer coefficients over atoms. Equality is structural; other questions go to a ShapeEnv."""
 
     __slots__ = ("_hash", "terms")
 
@@ -138,6 +138,18 @@ class Expr:
     def __rmod__(self, other: Dim) -> Dim:
         return mod(other, self)
 
+    def __lt__(self, other: Dim) -> bool:
+        return _less[0](self, other)
+
+    def __gt__(self, other: Dim) -> bool:
+        return _less[0](other, self)
+
+    def __le__(self, other: Dim) -> bool:
+        return not _less[0](other, self)
+
+    def __ge__(self, other: Dim) -> bool:
+        return not _less[0](self, other)
+
     def __str__(self) -> str:
         if not self.terms:
             return "0"
@@ -152,6 +164,18 @@ class Expr:
         return out
 
     __repr__ = __str__
+
+
+def _unasked(a: Dim, b: Dim) -> bool:
+    raise TypeError(f"nobody answers whether {a} is less than {b}")
+
+
+_less: list[Callable[[Dim, Dim], bool]] = [_unasked]
+
+
+def install_less(less: Callable[[Dim, Dim], bool]) -> None:
+    """Who answers whether a dim is less than another one."""
+    _less[0] = less
 
 
 def _is_tensor(value: object) -> bool:

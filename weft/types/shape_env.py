@@ -113,7 +113,7 @@ class ShapeEnv:
             return difference < 0
         return self._ask(Relation("<", difference))
 
-    def refuse(self, relation: Relation, error: Callable[[], WeftError]) -> None:
+    def refuse(self, relation: Relation, error: Callable[[], Exception]) -> None:
         """Raise `error()` where the relation holds: now, and (a guard sees to it) for every size that a later call
         brings. What hangs on an unbacked size becomes a demand, which the program checks."""
         if relation.expr.symbols() <= self.examples.keys():
@@ -247,6 +247,9 @@ def less(a: Dim, b: Dim) -> bool:
     if isinstance(a, int) and isinstance(b, int):
         return a < b
     return _required().less(a, b)
+
+
+dims.install_less(less)
 
 
 def is_zero(d: Dim) -> bool:

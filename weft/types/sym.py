@@ -8,18 +8,23 @@ that was captured.
 from __future__ import annotations
 
 import sys
-from typing import Any, Union
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Protocol, Union
 
 import numpy as np
 
+from weft.support.errors import UnknownSize
 from weft.types import dims
 from weft.types.dims import Dim, Expr
+from weft.types.numbers import BINARY, COMPARISONS, NumberMethods, NumberOperation, are_numbers
+from weft.types.relation import Relation, positive_first
 from weft.types.shape_env import ShapeEnv, current_env
 
 IntLike = Union[int, "SymInt"]
 
 
-class SymInt:
+class SymInt(NumberMethods):
     """A symbolic integer. `x.shape[0] * 2` is again symbolic; `x.shape[0] > 8` answers from the example
     and records a guard."""
 
@@ -51,62 +56,61 @@ class SymInt:
         env = self.env
         return env if not env.is_over else current_env() or env
 
-    def __add__(self, other: Any) -> Any:
-        return self._wrap(self.expr + to_dim(other)) if is_int_like(other) else _number(self, other, "__add__")
+    def _operation(self, operation: NumberOperation, *operands: Any) -> Any:
+        """Arithmetic that leaves the integers: through a symbolic float where a builder offers one, else through the
+        guarded value."""
+        if operation.result == "int":
+            return operation(*[int(x) if type(x) is SymInt else x for x in operands])
+        if not are_numbers(operands):
+            return NotImplemented
+        return operation(*[_as_float(x) if type(x) is SymInt else x for x in operands])
 
-    __radd__ = __add__
+    def __add__(self, other: Any) -> Any:
+        return self._wrap(self.expr + to_dim(other)) if is_int_like(other) else self._operation(_ADD, self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._wrap(self.expr + to_dim(other)) if is_int_like(other) else self._operation(_ADD, other, self)
 
     def __sub__(self, other: Any) -> Any:
-        return self._wrap(self.expr - to_dim(other)) if is_int_like(other) else _number(self, other, "__sub__")
+        return self._wrap(self.expr - to_dim(other)) if is_int_like(other) else self._operation(_SUB, self, other)
 
     def __rsub__(self, other: Any) -> Any:
-        return self._wrap(to_dim(other) - self.expr) if is_int_like(other) else _number(self, other, "__rsub__")
+        return self._wrap(to_dim(other) - self.expr) if is_int_like(other) else self._operation(_SUB, other, self)
 
     def __mul__(self, other: Any) -> Any:
-        return self._wrap(self.expr * to_dim(other)) if is_int_like(other) else _number(self, other, "__mul__")
+        return self._wrap(self.expr * to_dim(other)) if is_int_like(other) else self._operation(_MUL, self, other)
 
-    __rmul__ = __mul__
+    def __rmul__(self, other: Any) -> Any:
+        return self._wrap(self.expr * to_dim(other)) if is_int_like(other) else self._operation(_MUL, other, self)
 
     def __floordiv__(self, other: Any) -> Any:
-        return self._wrap(dims.floordiv(self.expr, to_dim(other))) if is_int_like(other) else NotImplemented
+        return self._divided(dims.floordiv, _FLOORDIV, self, other)
 
     def __rfloordiv__(self, other: Any) -> Any:
-        return self._wrap(dims.floordiv(to_dim(other), self.expr)) if is_int_like(other) else NotImplemented
+        return self._divided(dims.floordiv, _FLOORDIV, other, self)
 
     def __mod__(self, other: Any) -> Any:
-        return self._wrap(dims.mod(self.expr, to_dim(other))) if is_int_like(other) else NotImplemented
+        return self._divided(dims.mod, _MOD, self, other)
 
     def __rmod__(self, other: Any) -> Any:
-        return self._wrap(dims.mod(to_dim(other), self.expr)) if is_int_like(other) else NotImplemented
+        return self._divided(dims.mod, _MOD, other, self)
 
-    def __divmod__(self, other: Any) -> Any:
-        return (self // other, self % other) if is_int_like(other) else NotImplemented
-
-    def __rdivmod__(self, other: Any) -> Any:
-        return (other // self, other % self) if is_int_like(other) else NotImplemented
+    def _divided(self, of_dims: Callable[[Dim, Dim], Dim], operation: NumberOperation, a: Any, b: Any) -> Any:
+        """A quotient or remainder. Raises ZeroDivisionError, in a later call or while the program runs too."""
+        if not (is_int_like(a) and is_int_like(b)):
+            return self._operation(operation, a, b)
+        divisor = to_dim(b)
+        if isinstance(divisor, int):
+            return operation(self.expr, divisor) if divisor == 0 else self._wrap(of_dims(to_dim(a), divisor))
+        relation = Relation("==", positive_first(divisor))
+        self._asked().refuse(relation, lambda: ZeroDivisionError("integer division or modulo by zero"))
+        return self._wrap(of_dims(to_dim(a), divisor))
 
     def __lshift__(self, other: Any) -> Any:
-        return self * 2 ** int(other)
+        return self * 2 ** _shift(other)
 
     def __rshift__(self, other: Any) -> Any:
-        return self // 2 ** int(other)
-
-    def __rlshift__(self, other: int) -> int:
-        return other << int(self)
-
-    def __rrshift__(self, other: int) -> int:
-        return other >> int(self)
-
-    def __and__(self, other: Any) -> int:
-        return int(self) & int(other)
-
-    def __or__(self, other: Any) -> int:
-        return int(self) | int(other)
-
-    def __xor__(self, other: Any) -> int:
-        return int(self) ^ int(other)
-
-    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+        return self // 2 ** _shift(other)
 
     def __invert__(self) -> Any:
         return -self - 1
@@ -126,25 +130,21 @@ class SymInt:
         return self
 
     def __abs__(self) -> IntLike:
-        return -self if self < 0 else self
+        return self._wrap(dims.maximum(self.expr, -self.expr))
 
-    def __pow__(self, power: Any) -> Any:
-        if isinstance(power, int) and power >= 0:
+    def __pow__(self, power: Any, modulus: Any = None) -> Any:
+        if modulus is None and type(power) is int and power >= 0:
             return self._wrap(dims.product([self.expr] * power))
-        return _number(self, power, "__pow__")
+        if modulus is not None or type(power) is SymInt:  # an int or a float, by the sign of the exponent
+            return pow(int(self), power if modulus is None else int(power), modulus)
+        return self._operation(_POW, self, power)
 
     def __rpow__(self, base: Any) -> Any:
-        return _number(self, base, "__rpow__")
-
-    def __truediv__(self, other: Any) -> Any:
-        return _number(self, other, "__truediv__")
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return _number(self, other, "__rtruediv__")
+        return base ** int(self) if is_int_like(base) else self._operation(_POW, base, self)
 
     def __eq__(self, other: object) -> bool:
         if not is_int_like(other):
-            return bool(isinstance(other, float)) and int(self) == other
+            return isinstance(other, float) and bool(self._operation(_EQ, self, other) is True)
         mine = self.expr
         return self._asked().equal(mine, to_dim(other))
 
@@ -152,16 +152,24 @@ class SymInt:
         return not self == other
 
     def __lt__(self, other: Any) -> bool:
-        return self._asked().less(self.expr, to_dim(other)) if is_int_like(other) else int(self) < other
+        return self._is_less(self, other, sys._getframe(1)) if is_int_like(other) else self._operation(_LT, self, other)
 
     def __gt__(self, other: Any) -> bool:
-        return self._asked().less(to_dim(other), self.expr) if is_int_like(other) else int(self) > other
+        return self._is_less(other, self, sys._getframe(1)) if is_int_like(other) else self._operation(_GT, self, other)
 
     def __le__(self, other: Any) -> bool:
-        return not self > other
+        return not self > other if is_int_like(other) else self._operation(_LE, self, other)  # type: ignore[no-any-return]
 
     def __ge__(self, other: Any) -> bool:
-        return not self < other
+        return not self < other if is_int_like(other) else self._operation(_GE, self, other)  # type: ignore[no-any-return]
+
+    def _is_less(self, a: Any, b: Any, frame: FrameType) -> bool:
+        try:
+            return self._asked().less(to_dim(a), to_dim(b))
+        except UnknownSize:
+            if _notes[0] is not None:
+                _notes[0].question(self, frame)
+            raise
 
     def __bool__(self) -> bool:
         return not self._asked().equal(self.expr, 0)
@@ -171,15 +179,20 @@ class SymInt:
         mine = self.expr
         if isinstance(mine, int):
             return mine
-        value = self.env.hint(mine)
+        try:
+            value = self.env.hint(mine)
+        except UnknownSize:
+            if _notes[0] is not None:
+                _notes[0].number(self, sys._getframe(1))
+            raise
         self.env.equal(mine, value)
         return value
 
     __index__ = __int__
 
     def __float__(self) -> float:
-        if _taken_as_float[0] is not None:
-            _taken_as_float[0](self, sys._getframe(1))
+        if _notes[0] is not None:
+            _notes[0].number(self, sys._getframe(1))
         return float(int(self))
 
     def __hash__(self) -> int:
@@ -215,9 +228,16 @@ class SymInt:
         return getattr(int(self), name)
 
 
-def _number(value: SymInt, other: Any, method: str) -> Any:
-    """Arithmetic with a float: through a symbolic float where a builder offers one, else through the guarded value."""
-    return getattr(_as_float(value), method)(_as_float(other) if isinstance(other, SymInt) else other)
+_LT, _GT, _LE, _GE, _EQ = (COMPARISONS[name] for name in ("lt", "gt", "le", "ge", "eq"))
+_ADD, _SUB, _MUL, _POW = (BINARY[name] for name in ("add", "sub", "mul", "pow"))
+_FLOORDIV, _MOD = BINARY["floordiv"], BINARY["mod"]
+
+
+def _shift(count: Any) -> int:
+    bits = int(count)
+    if bits < 0:
+        raise ValueError("negative shift count")
+    return bits
 
 
 def _as_float(value: SymInt) -> Any:
@@ -229,15 +249,22 @@ def _as_float(value: SymInt) -> Any:
 _SETTLED = ShapeEnv(is_over=True)  # of numbers whose capture has ended: nothing of it is kept
 
 _float_maker: list[Any] = [None]
-_taken_as_float: list[Any] = [None]
+_notes: list[Notes | None] = [None]
 
 
-def install_float_maker(make: Any, taken: Any) -> None:
-    """Let capture turn a SymInt into a symbolic float (the builder emits the conversion).
+class Notes(Protocol):
+    """What capture is told of a SymInt, and of the frame that it happens on."""
 
-    taken: called with a SymInt of which a plain float is made, and with the frame that asked for it.
-    """
-    _float_maker[0], _taken_as_float[0] = make, taken
+    def number(self, number: SymInt, frame: FrameType) -> None:
+        """A plain number is made of it."""
+
+    def question(self, number: SymInt, frame: FrameType) -> None:
+        """It is compared, and nothing says with which answer."""
+
+
+def install_float_maker(make: Any, notes: Notes) -> None:
+    """Let capture turn a SymInt into a symbolic float (the builder emits the conversion)."""
+    _float_maker[0], _notes[0] = make, notes
 
 
 def is_int_like(value: object) -> bool:

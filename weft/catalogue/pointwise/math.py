@@ -199,7 +199,7 @@ pow_number = pointwise(
     scalar=lambda s, x, e: s.pow(x, e),
     node="PowBackward0",
     rule=_Power,
-    specialize={"exponent": lambda exponent: exponent == 0 or (type(exponent) is int and exponent < 0)},
+    specialize={"exponent": lambda exponent: exponent == 0 or (isinstance(exponent, int) and exponent < 0)},
     numbers=False,
     number_first=True,
     vjp={"self": _power_base_gradient},

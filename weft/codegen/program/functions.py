@@ -96,9 +96,12 @@ class SegmentEmitter:
             self.f.ret(const(I64, NO_MEMORY))
 
     def bind(self, word: int, source: Value) -> None:
-        """Let a symbol be the number in a 0-dim tensor, 0 for a negative one."""
+        """Let a symbol be a number, or that in a 0-dim tensor; 0 for a negative one."""
         f = self.f
-        found = f.load(I64, self.address(self.storage.of(source)), name="count")
+        found = (
+            self.read_number(source) if is_number(source)
+            else f.load(I64, self.address(self.storage.of(source)), name="count")
+        )
         f.store(f.select(f.icmp("slt", found, 0), const(I64, 0), found), at(f, self.frame, word), align=8)
 
     def calculate(self, plan: str) -> None:

@@ -41,6 +41,8 @@ def _block_function(node: Node, inputs: tuple[Value, ...]) -> HostFunction:
 
 def evaluate_node(op: Op, args: tuple[Any, ...]) -> Any:
     """The operator's value; of numbers alone, a number, computed as Python does (64 bits)."""
+    if op.host:
+        return op.kernel(*args)  # type: ignore[misc]
     if op.scalar is not None and isinstance(op.type, Pointwise) and all(isinstance(a, NUMBERS) for a in args):
         return evaluate_numbers(op, args)
     return evaluate(op, laid_out(op, args))

@@ -10,15 +10,18 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from weakref import ref
 
-from weft.compile.numbers.lifted_math import FUNCTIONS, LENGTHS
+from weft.compile.numbers.lifted_math import FUNCTIONS, LENGTHS, QUESTIONS
 from weft.compile.numbers.sym_float import SymFloat, Values, is_lifted
 from weft.compile.restart import Restart
 from weft.guards.rewrite import Substitutes
 from weft.guards.values import number_kind
 from weft.ir.graph import Operand, Value
+from weft.ir.structure import STEPS
+from weft.ops.op import OPS
 from weft.support.errors import CaptureError
-from weft.support.locations import Location, user_location
+from weft.support.locations import Location, is_internal, user_location
 from weft.tensor.tensor import Tensor
+from weft.types.dims import Dim
 from weft.types.sym import SymInt
 from weft.types.tensor_type import FLOAT
 
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _MOST_CODES: Final = 64
+_NEG: Final = OPS["prim::neg"]
 
 
 @dataclass(eq=False)
@@ -197,15 +201,30 @@ class LiftedNumbers:
             self._divisors.add(operand)
             self.ask_number(lambda values: compute(values) != 0, operand.name or "a divisor", compute)
 
+    def whole_number(self, value: Value, is_positive: bool) -> SymInt:
+        """An integer that the program computes: a symbol that it binds, or the difference of two, of which one is 0."""
+        return SymInt(self._bound(value) - (0 if is_positive else self._bound(self.capture.recorder.builder.emit(_NEG, (value,)).output)), self.env)  # type: ignore[arg-type]
+
+    def _bound(self, value: Value) -> Dim:
+        """The symbol of a number that the program computes; 0 for a negative one."""
+        found = self.capture.recorder.builder.emit(STEPS, (value,)).output.tensor_type.shape[0]
+        self.env.origins[str(found)] = (user_location(2), "")
+        return found
+
     def stand_in(self, value: Value, key: str, example: float) -> SymFloat:
         """A number that stands for a value of the graph, which every call knows by this key."""
         self._examples[key] = example
         return SymFloat(value, self.capture, lambda values: float(values[key]))
 
     def note_float(self, frame: FrameType) -> None:
-        """A symbol is made a plain float on this frame, perhaps by a function of math's. Raises Restart if the frame's
+        """A symbol is made a plain number on this frame, perhaps by a function of math's. Raises Restart if the frame's
         code is to be captured with those that take symbols."""
         self._note_taken(frame, FUNCTIONS)
+
+    def note_question(self, frame: FrameType) -> None:
+        """Numbers are compared on this frame, perhaps by `max` or `min`, of which no call knows which is less. Raises
+        Restart, as `note_float`."""
+        self._note_taken(frame, QUESTIONS)
 
     def note_length(self, frame: FrameType) -> None:
         """A size is made a plain integer by `len`, perhaps called on this frame. Raises Restart, as `note_float`."""
@@ -217,7 +236,8 @@ class LiftedNumbers:
             code = around.f_code
             if any(code is known for known in self.lifted_codes):
                 return
-            if substitutes.is_loaded_by(code, around.f_globals, around.f_builtins):
+            wanted = Substitutes(substitutes.values, substitutes.modules) if is_internal(code.co_filename) else substitutes
+            if wanted.is_loaded_by(code, around.f_globals, around.f_builtins):
                 self._restart = self._restart or Restart(lifted=code)
                 raise self._restart
             around = around.f_back  # of a comprehension the function that it stands in, which may import the module

@@ -10,6 +10,7 @@ from weft.compile.numbers.sym_float import SymFloat, Values
 from weft.ops.op import Op
 from weft.types import shape_env
 from weft.types.dims import Expr, evaluate
+from weft.types.sym import wrap
 
 
 def specialized(numbers: LiftedNumbers, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -36,6 +37,8 @@ def _holds(numbers: LiftedNumbers, value: Expr, question: Callable[[Any], bool])
     def now(values: Values) -> int:
         return evaluate(value, values)
 
+    if not shape_env.is_known(value):  # bounds may say it; what they leave open is refused
+        return question(wrap(value, numbers.env))
     if numbers.example_of(lambda values: question(now(values))):
         return True
     return numbers.ask_number(lambda values: question(now(values)), str(value), now)

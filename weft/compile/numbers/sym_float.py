@@ -7,23 +7,26 @@ that was captured.
 
 from __future__ import annotations
 
-import math
-import operator
 import sys
 from collections.abc import Callable, Mapping
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
 import numpy as np
 
 from weft.compile.capture.backend import active_capture
+from weft.compile.capture.recorder import refusal
 from weft.guards.values import same
 from weft.ir.graph import Value
-from weft.ops.packet import Overload, aten
+from weft.ops.op import OPS
+from weft.ops.packet import aten
 from weft.ops.route import call
+from weft.plan.numbers import LIBRARY
 from weft.support.errors import CaptureError
-from weft.types.dims import Expr, evaluate
+from weft.types.dims import Expr, evaluate, lower_bound, symbols
+from weft.types.numbers import MATH, NumberMethods, NumberOperation, are_numbers
+from weft.types.relation import lower_bound_of
 from weft.types.sym import SymInt, install_float_maker
 
 if TYPE_CHECKING:
@@ -33,11 +36,20 @@ Values = Mapping[str, Any]  # of symbols and lifted numbers, at a call
 Compute = Callable[[Values], float]
 
 
-class SymFloat:
+class Facts(NamedTuple):
+    """What is certain of a lifted float. is_known: a call knows it before it runs, it hangs on no size that the run finds.
+    is_positive: it is never below 0. is_sized: it is made of sizes."""
+
+    is_known: bool = True
+    is_positive: bool = False
+    is_sized: bool = False
+
+
+class SymFloat(NumberMethods):
     """A float known when the program runs. `compute(values)` evaluates it from the current Python state and the values
     of a call's symbols."""
 
-    __slots__ = ("__weakref__", "capture", "compute", "value")
+    __slots__ = ("__weakref__", "capture", "compute", "facts", "value")
     __weft_number__ = True
     __weft_number_type__ = float
     is_number = True
@@ -47,8 +59,8 @@ class SymFloat:
         """float, so that `isinstance(k, float)` in the user's code says what it says in eager mode."""
         return float
 
-    def __init__(self, value: Value, capture: Capture, compute: Compute) -> None:
-        self.value, self.compute = value, compute
+    def __init__(self, value: Value, capture: Capture, compute: Compute, facts: Facts = Facts()) -> None:
+        self.value, self.compute, self.facts = value, compute, facts
         self.capture: Capture | None = capture
         capture.python_state.floats.append(ref(self))
 
@@ -67,106 +79,62 @@ class SymFloat:
         capture = next((a.capture for a in args if type(a) is SymFloat), None)
         return call(op, args) if capture is None else capture.tensors.run_numbers(op, args)
 
-    def _binary(self, other: Any, overload: Overload, fn: Callable[[Any, Any], Any], swapped: bool = False) -> Any:
-        if type(other) is SymFloat and other.capture is None:
-            other = other.now()
+    def _operation(self, operation: NumberOperation, *operands: Any) -> Any:
+        """Record an operation of Python's on numbers. Raises what Python raises in the example; a run raises it too."""
         if self.capture is None:
-            return fn(other, self.now()) if swapped else fn(self.now(), other)
-        if isinstance(other, SymInt):
-            other = float_of(other) or int(other)
-        if type(other) is SymFloat:  # (to isinstance it is a float)
-            other_compute: Compute = other.compute
-            operand: Any = other.value
-        elif isinstance(other, (int, float)):
-            other_compute, operand = (lambda values: other), other
-        else:
+            return _plainly(operation, operands)
+        if not are_numbers(operands):
             return NotImplemented
-        mine = self.compute
-        if fn is operator.truediv:
-            self.capture.python_state.refuse_zero(*((self.value, mine) if swapped else (operand, other_compute)))
-        args = (operand, self.value) if swapped else (self.value, operand)
-        compute: Compute = (
-            (lambda v: fn(other_compute(v), mine(v))) if swapped else (lambda v: fn(mine(v), other_compute(v)))
-        )
-        node = self.capture.recorder.builder.emit(overload.op, _with_defaults(overload.op, args))
-        return SymFloat(node.output, self.capture, compute)
+        operands = tuple([_lifted_operand(x) for x in operands])
+        compute = _joined(operation.python, operands)
+        state = self.capture.python_state
+        if operation.result == "bool":
+            lifted = [x for x in operands if type(x) is SymFloat]
+            if not _facts(operation, operands).is_known:
+                state.note_question(sys._getframe(2))
+            return state.ask_number(compute, lifted[0].name, lifted[0].compute if len(lifted) == 1 else None)
+        facts = _facts(operation, operands)
+        is_int = operation.is_int(*[float if type(x) is SymFloat else type(x) for x in operands])
+        if is_int and not facts.is_known:
+            return state.whole_number(self._emitted(operation, operands), facts.is_positive)
+        if facts.is_known:
+            example = state.example_of(compute)
+            if type(example) is complex:
+                raise refusal(f"a number to the power of another one is {example}, a complex number")
+            if is_int:
+                return self._whole(compute, example)
+        overload = _NATIVE.get((operation.entry, len(operands)))
+        if overload is None or not (facts.is_known or operation.entry in _NEVER_RAISES):
+            return SymFloat(self._emitted(operation, operands), self.capture, compute, facts)
+        if operation.entry == "prim::truediv":
+            state.refuse_zero(*_operand_and_value(operands[1]))
+        elif operation.entry == "prim::neg":
+            operands = (operands[0], -1.0)
+        elif operation.entry not in _NEVER_RAISES and (facts.is_sized or operation.entry != "prim::pow"):
+            state.ask_number(lambda values: _is_defined(compute, values), self.name)
+        node = self.capture.recorder.builder.emit(overload.op, _with_defaults(overload.op, _values(operands)))
+        return SymFloat(node.output, self.capture, compute, facts)
+
+    @property
+    def name(self) -> str:
+        """What a message calls it."""
+        return self.value.name or "a number"
+
+    def _emitted(self, operation: NumberOperation, operands: tuple[Any, ...]) -> Value:
+        """A node of the language: it does what Python does, its errors included."""
+        assert self.capture is not None
+        op = OPS[operation.entry]
+        return self.capture.recorder.builder.emit(op, _with_defaults(op, _values(operands))).output
+
+    def _whole(self, compute: Compute, example: Any) -> Any:
+        """A whole number made of the example's value; guarded is that it stays the same, not the value."""
+        assert self.capture is not None
+        self.capture.python_state.ask_number(lambda values: compute(values) == example, self.name, self.compute)
+        return example
 
     def now(self) -> float:
         """Its value in the example."""
         return self.compute({}) if self.capture is None else self.capture.python_state.example_of(self.compute)
-
-    def __add__(self, other: Any) -> Any:
-        return self._binary(other, aten.add.Tensor, operator.add)
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> Any:
-        return self._binary(other, aten.sub.Tensor, operator.sub)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._binary(other, aten.sub.Tensor, operator.sub, swapped=True)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._binary(other, aten.mul.Tensor, operator.mul)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._binary(other, aten.div.Tensor, operator.truediv)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self._binary(other, aten.div.Tensor, operator.truediv, swapped=True)
-
-    def __neg__(self) -> Any:
-        return self._binary(-1.0, aten.mul.Tensor, operator.mul)
-
-    def __pos__(self) -> SymFloat:
-        return self
-
-    def __pow__(self, other: Any) -> Any:
-        return self._binary(other, aten.pow.Tensor_Tensor, operator.pow)
-
-    def __rpow__(self, other: Any) -> Any:
-        return self._binary(other, aten.pow.Tensor_Tensor, operator.pow, swapped=True)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return float(self) // other
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return other // float(self)
-
-    def __mod__(self, other: Any) -> Any:
-        return float(self) % other
-
-    def __rmod__(self, other: Any) -> Any:
-        return other % float(self)
-
-    def __divmod__(self, other: Any) -> Any:
-        return divmod(float(self), other)
-
-    def __rdivmod__(self, other: Any) -> Any:
-        return divmod(other, float(self))
-
-    def __abs__(self) -> Any:
-        return -self if self < 0 else self
-
-    def __round__(self, digits: int | None = None) -> Any:
-        return self._whole(round) if digits is None else round(float(self), digits)
-
-    def __trunc__(self) -> int:
-        return self._whole(math.trunc)
-
-    def __floor__(self) -> int:
-        return self._whole(math.floor)
-
-    def __ceil__(self) -> int:
-        return self._whole(math.ceil)
-
-    def _whole(self, rounded: Callable[[float], int]) -> int:
-        """A whole number made of the example's value; guarded is that it stays the same, not the value."""
-        found = rounded(self.now())
-        self.ask(lambda v: rounded(v) == found)
-        return found
 
     def ask(self, question: Callable[[float], bool]) -> bool:
         """Answer a question from the example; the answer is guarded."""
@@ -174,43 +142,11 @@ class SymFloat:
             return question(self.now())
         mine = self.compute
         return self.capture.python_state.ask_number(
-            lambda values: question(mine(values)), self.value.name or "a number", mine
+            lambda values: question(mine(values)), self.name, mine
         )
 
     def __bool__(self) -> bool:
         return self.ask(lambda v: v != 0)
-
-    def __eq__(self, other: object) -> Any:
-        return self._compare(other, operator.eq)
-
-    def __ne__(self, other: object) -> Any:
-        return self._compare(other, operator.ne)
-
-    def __lt__(self, other: Any) -> Any:
-        return self._compare(other, operator.lt)
-
-    def __le__(self, other: Any) -> Any:
-        return self._compare(other, operator.le)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._compare(other, operator.gt)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._compare(other, operator.ge)
-
-    def _compare(self, other: Any, fn: Callable[[Any, Any], bool]) -> Any:
-        if isinstance(other, SymInt):
-            other = float_of(other) or int(other)
-        if type(other) is SymFloat and other.capture is None:
-            other = other.now()
-        if self.capture is None:
-            return fn(self.now(), other)
-        if type(other) is SymFloat:
-            mine, theirs = self.compute, other.compute
-            return self.capture.python_state.ask_number(lambda values: fn(mine(values), theirs(values)))
-        if isinstance(other, (int, float)):
-            return self.ask(lambda v: fn(v, other))
-        return NotImplemented
 
     def __float__(self) -> float:
         """The example's value, guarded: for code that cannot stay symbolic (functions in C, formatting)."""
@@ -220,7 +156,9 @@ class SymFloat:
         self.ask(lambda v: same(v, value))
         return value
 
-    __int__ = __trunc__
+    def __int__(self) -> int:
+        """Of a number that a run finds there is no int of Python's."""
+        return self._whole(lambda values: int(self.compute(values)), int(self.now())) if self.capture else int(self.now())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.array(float(self), dtype)
@@ -261,16 +199,85 @@ def float_of(number: SymInt) -> SymFloat | None:
         return None
     expr = number.expr
     node = capture.recorder.builder.emit(aten.add.Tensor.op, (0.0, expr, 1))
-    return SymFloat(node.output, capture, lambda values: float(evaluate(expr, values)))
+    names, low = symbols(expr), lower_bound(expr, lower_bound_of)
+    facts = Facts(names <= capture.env.examples.keys(), low is not None and low >= 0, any(n[0] in "su" for n in names))
+    return SymFloat(node.output, capture, lambda values: float(evaluate(expr, values)), facts)
 
 
-def _note_float(number: SymInt, frame: FrameType) -> None:
-    capture = active_capture()
-    if capture is not None and number.env is capture.env:
-        capture.python_state.note_float(frame)
+class _Notes:
+    """Numbers that were made plain, and questions without an answer, are noted by the capture that they belong to."""
+
+    def number(self, number: SymInt, frame: FrameType) -> None:
+        capture = active_capture()
+        if capture is not None and number.env is capture.env:
+            capture.python_state.note_float(frame)
+
+    def question(self, number: SymInt, frame: FrameType) -> None:
+        capture = active_capture()
+        if capture is not None and number.env is capture.env:
+            capture.python_state.note_question(frame)
 
 
-install_float_maker(float_of, _note_float)
+install_float_maker(float_of, _Notes())
+
+
+def _is_defined(compute: Compute, values: Values) -> bool:
+    try:
+        return type(compute(values)) is float
+    except (ArithmeticError, ValueError):
+        return False
+
+
+# what native code does as Python does it where it raises nothing, by entry and number of operands
+_NATIVE: dict[tuple[str, int], Any] = {
+    ("prim::add", 2): aten.add.Tensor, ("prim::sub", 2): aten.sub.Tensor, ("prim::mul", 2): aten.mul.Tensor,
+    ("prim::truediv", 2): aten.div.Tensor, ("prim::pow", 2): aten.pow.Tensor_Tensor, ("prim::neg", 1): aten.mul.Tensor,
+    ("math::pow", 2): aten.pow.Tensor_Tensor,
+    **{(f"math::{name}", 1): getattr(aten, name).default for name in ("sqrt", "log", *LIBRARY) if name in MATH},
+}
+_NEVER_RAISES = frozenset(("prim::add", "prim::sub", "prim::mul", "prim::neg"))
+
+
+def _lifted_operand(x: Any) -> Any:
+    """A number as an operand: a symbol of the capture as a lifted float, one of an earlier capture as the number that
+    it has become."""
+    if type(x) is SymInt:
+        number = float_of(x)
+        return int(x) if number is None else number
+    if type(x) is SymFloat:
+        return x.now() if x.capture is None else x
+    return x
+
+
+def _plainly(operation: NumberOperation, operands: tuple[Any, ...]) -> Any:
+    return operation(*[x.now() if type(x) is SymFloat and x.capture is None else x for x in operands])
+
+
+def _joined(python: Callable[..., Any], operands: tuple[Any, ...]) -> Compute:
+    """What a call's numbers give. Functions of one and two operands are written out: guards compute them anew."""
+    computes = [x.compute if type(x) is SymFloat else None for x in operands]
+    if len(operands) == 2 and computes[0] is not None:
+        mine, other = computes[0], operands[1]
+        theirs = computes[1]
+        return (lambda v: python(mine(v), other)) if theirs is None else (lambda v: python(mine(v), theirs(v)))
+    return lambda v: python(*[x if c is None else c(v) for x, c in zip(operands, computes, strict=True)])
+
+
+def _facts(operation: NumberOperation, operands: tuple[Any, ...]) -> Facts:
+    lifted = [x.facts for x in operands if type(x) is SymFloat]
+    is_positive = operation.keeps_sign and all([type(x) is SymFloat or x is None or x >= 0 for x in operands])
+    return Facts(
+        all([f.is_known for f in lifted]), is_positive and all([f.is_positive for f in lifted]),
+        any([f.is_sized for f in lifted]),
+    )
+
+
+def _values(operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple([x.value if type(x) is SymFloat else x for x in operands])
+
+
+def _operand_and_value(x: Any) -> tuple[Any, Compute]:
+    return (x.value, x.compute) if type(x) is SymFloat else (x, lambda values: x)  # type: ignore[return-value]
 
 
 def _with_defaults(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:

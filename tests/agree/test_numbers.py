@@ -1,0 +1,130 @@
+"""Numbers made of sizes give in every mode what Python gives, over several calls with other sizes and other masks; or
+the function is refused by an error of weft's."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from tests.agree.number_programs import Program, draw, draw_calls
+from weft.jit.tracing.values import TracerWarning
+from weft.support.errors import WeftError
+
+TIMES = int(os.environ.get("WEFT_AGREE", "1"))
+IN_A_TEST = 4
+MODES = ("compile", "interpret", "split", "lazy", "trace")
+
+
+class Refused(Exception):
+    """weft says that it cannot do this."""
+
+
+def _plain(value: Any) -> Any:
+    """A result as NumPy and Python have it."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_plain, value))
+    return np.array(value.detach().cpu().numpy()) if isinstance(value, weft.Tensor) else value
+
+
+def _outcome(function: Any, arguments: Any) -> Any:
+    """What a call gives, or the error that it raises."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _plain(function(*arguments))
+    except Exception as error:
+        return error
+
+
+def in_mode(program: Program, mode: str, example: Any) -> Any:
+    """The program's function in a mode. Raises Refused."""
+    function = program.function()
+    if mode == "eager":
+        return function
+    if mode == "trace":
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            try:
+                traced = weft.jit.trace(function, _tensors(example, "cpu"), check_trace=False)
+            except (WeftError, ArithmeticError, ValueError, IndexError) as error:
+                raise Refused(str(error)) from error
+        if any(issubclass(w.category, TracerWarning) for w in seen):
+            raise Refused(str(seen[-1].message))
+        return traced
+    if mode == "lazy":
+        return function
+    return weft.compile(function, split=mode == "split", backend="interpret" if mode == "interpret" else "llvm")
+
+
+def _tensors(arrays: Any, device: str) -> tuple[Any, ...]:
+    return tuple(weft.tensor(a).to(device) for a in arrays)
+
+
+def difference(program: Program, mode: str, seen: Counter[str]) -> str | None:
+    """What a mode gives otherwise than eager mode, or None."""
+    calls = draw_calls(program)
+    try:
+        function = in_mode(program, mode, calls[0])
+    except Refused as refused:
+        seen[f"{mode} refused"] += 1
+        return None if "Python" in str(refused) or refused.__cause__ is not None else str(refused)
+    eager = program.function()
+    for n, arrays in enumerate(calls):
+        expected = _outcome(eager, _tensors(arrays, "cpu"))
+        found = _outcome(function, _tensors(arrays, "lazy" if mode == "lazy" else "cpu"))
+        text = _unlike(found, expected)
+        if isinstance(found, WeftError) and not isinstance(expected, Exception):
+            seen[f"{mode} refused"] += 1
+            seen[f"{mode}: {str(found).partition(': ')[2][:90]}"] += 1
+            return None
+        if text is not None:
+            return f"{mode}, call {n}, x{list(arrays[0].shape)}: {text}"
+    seen[f"{mode} agrees"] += 1
+    return None
+
+
+def _unlike(found: Any, expected: Any) -> str | None:
+    if isinstance(expected, Exception) or isinstance(found, Exception):
+        if not isinstance(found, Exception) or not isinstance(expected, Exception):
+            is_refusal = isinstance(found, WeftError)
+            return None if is_refusal else f"{found!r} instead of {expected!r}"
+        is_error = isinstance(found, WeftError) or type(found) is type(expected)
+        return None if is_error else f"{found!r} instead of {expected!r}"
+    if isinstance(expected, (tuple, list)):
+        texts = [_unlike(a, b) for a, b in zip(found, expected, strict=True)]
+        return next((f"result {n}: {t}" for n, t in enumerate(texts) if t is not None), None)
+    if isinstance(expected, np.ndarray):
+        if found.shape != expected.shape or found.dtype != expected.dtype:
+            return f"{found.dtype}{found.shape} instead of {expected.dtype}{expected.shape}"
+        return None if np.allclose(found, expected, 1e-5, 1e-6, equal_nan=True) else f"{found} instead of {expected}"
+    is_equal = found.__class__ is expected.__class__ and (found == expected or bool(np.isclose(found, expected, 1e-12, 0, True)))
+    return None if is_equal else f"{found!r} instead of {expected!r}"
+
+
+def check(program: Program, modes: Any = MODES, seen: Counter[str] | None = None) -> str | None:
+    """The first difference, of the smallest program that has one."""
+    seen = Counter() if seen is None else seen
+    for mode in modes:
+        text = difference(program, mode, seen)
+        if text is None:
+            continue
+        for smaller in program.smaller():
+            again = difference(smaller, mode, Counter())
+            if again is not None:
+                program, text = smaller, again
+                break
+        return f"program {program.seed}: {text}\n{program.source()}"
+    return None
+
+
+@pytest.mark.parametrize("first", range(0, 8 * TIMES, IN_A_TEST))
+def test_numbers_made_of_sizes(first: int) -> None:
+    for seed in range(first, first + IN_A_TEST):
+        text = check(draw(seed))
+        assert text is None, text

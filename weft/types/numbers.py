@@ -1,0 +1,156 @@
+"""Python's operations on numbers, in one table, and the methods that pass them on: what a number that is not known yet
+(SymInt, SymFloat, a number of a trace) can do, every other one can too.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+Python = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class NumberOperation:
+    """An operation on numbers.
+
+    entry: the operator of the language (catalogue/language) that does it in a program. python: Python's own function.
+    result: "int", "float", "bool", or "joint": an int of ints, else a float. keeps_sign: whether it gives no negative
+    number of numbers that are not negative.
+    """
+
+    entry: str
+    python: Python
+    result: str
+    keeps_sign: bool = False
+
+    def is_int(self, *types: type) -> bool:
+        """Whether operands of these types give an int."""
+        return self.result == "int" or (self.result == "joint" and all(issubclass(t, int) for t in types))
+
+    def __call__(self, *operands: Any) -> Any:
+        return self.python(*operands)
+
+
+def _round(number: Any, digits: Any = None) -> Any:
+    return round(number, digits)
+
+
+# of two numbers, by the name of Python's method; the other way round, `__r...__` asks for the same
+BINARY: Final = {
+    "add": NumberOperation("prim::add", operator.add, "joint", True),
+    "sub": NumberOperation("prim::sub", operator.sub, "joint"),
+    "mul": NumberOperation("prim::mul", operator.mul, "joint", True),
+    "truediv": NumberOperation("prim::truediv", operator.truediv, "float", True),
+    "floordiv": NumberOperation("prim::floordiv", operator.floordiv, "joint", True),
+    "mod": NumberOperation("prim::mod", operator.mod, "joint", True),
+    "pow": NumberOperation("prim::pow", operator.pow, "float", True),
+}
+BITS: Final = {
+    "and": NumberOperation("prim::bitwise_and", operator.and_, "int"),
+    "or": NumberOperation("prim::bitwise_or", operator.or_, "int"),
+    "xor": NumberOperation("prim::bitwise_xor", operator.xor, "int"),
+    "lshift": NumberOperation("prim::lshift", operator.lshift, "int"),
+    "rshift": NumberOperation("prim::rshift", operator.rshift, "int"),
+}
+COMPARISONS: Final = {
+    "eq": NumberOperation("prim::eq", operator.eq, "bool"),
+    "ne": NumberOperation("prim::ne", operator.ne, "bool"),
+    "lt": NumberOperation("prim::lt", operator.lt, "bool"),
+    "le": NumberOperation("prim::le", operator.le, "bool"),
+    "gt": NumberOperation("prim::gt", operator.gt, "bool"),
+    "ge": NumberOperation("prim::ge", operator.ge, "bool"),
+}
+UNARY: Final = {
+    "neg": NumberOperation("prim::neg", operator.neg, "joint"),
+    "pos": NumberOperation("prim::pos", operator.pos, "joint", True),
+    "abs": NumberOperation("prim::abs", abs, "joint", True),
+    "invert": NumberOperation("prim::invert", operator.invert, "int"),
+    "trunc": NumberOperation("math::trunc", math.trunc, "int", True),
+    "floor": NumberOperation("math::floor", math.floor, "int", True),
+    "ceil": NumberOperation("math::ceil", math.ceil, "int", True),
+}
+ROUND: Final = NumberOperation("prim::round", _round, "int", True)
+ROUND_TO_DIGITS: Final = NumberOperation("prim::round", _round, "joint", True)
+# what builtins of two numbers give where both are of one type
+EXTREMA: Final = {"max": NumberOperation("prim::max", max, "joint", True), "min": NumberOperation("prim::min", min, "joint", True)}
+
+_OF_ONE = (
+    "sqrt exp expm1 log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc fabs "
+    "degrees radians gamma lgamma"
+)
+_OF_TWO = "pow atan2 copysign fmod hypot remainder"
+_KEEP_SIGN = frozenset("sqrt exp expm1 log1p atan sinh cosh tanh asinh erf erfc fabs degrees radians pow fmod hypot".split())
+# functions of the module math, by name, on floats (an int is taken as one)
+MATH: Final[dict[str, NumberOperation]] = {
+    **{
+        name: NumberOperation(f"math::{name}", getattr(math, name), "float", name in _KEEP_SIGN)
+        for name in (_OF_ONE + " " + _OF_TWO).split()
+    },
+    "log": NumberOperation("math::log", math.log, "float"),
+    **{name: NumberOperation(f"math::{name}", getattr(math, name), "bool") for name in ("isnan", "isinf", "isfinite")},
+}
+
+
+def are_numbers(operands: Iterable[Any]) -> bool:
+    """Whether all are Python's numbers. NumPy's make numbers of NumPy's: NumPy is asked for these."""
+    return all([x is None or (isinstance(x, (int, float)) and not isinstance(x, np.generic)) for x in operands])
+
+
+class NumberMethods:
+    """Python's methods of a number, all of which ask `_operation` for what the table says."""
+
+    __slots__ = ()
+
+    def _operation(self, operation: NumberOperation, *operands: Any) -> Any:
+        """What the operation gives, this number among the operands; NotImplemented for operands that are no numbers."""
+        raise NotImplementedError
+
+    @property
+    def real(self) -> Any:
+        """The number itself."""
+        return self
+
+    def conjugate(self) -> Any:
+        """The number itself."""
+        return self
+
+    def __divmod__(self, other: Any) -> Any:
+        quotient = self.__floordiv__(other)  # type: ignore[attr-defined]
+        return quotient if quotient is NotImplemented else (quotient, self.__mod__(other))  # type: ignore[attr-defined]
+
+    def __rdivmod__(self, other: Any) -> Any:
+        quotient = self.__rfloordiv__(other)  # type: ignore[attr-defined]
+        return quotient if quotient is NotImplemented else (quotient, self.__rmod__(other))  # type: ignore[attr-defined]
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return self._operation(ROUND, self) if digits is None else self._operation(ROUND_TO_DIGITS, self, digits)
+
+
+def _binary(operation: NumberOperation) -> Python:
+    return lambda self, other: self._operation(operation, self, other)
+
+
+def _swapped(operation: NumberOperation) -> Python:
+    return lambda self, other: self._operation(operation, other, self)
+
+
+def _unary(operation: NumberOperation) -> Python:
+    return lambda self: self._operation(operation, self)
+
+
+def _give_methods() -> None:
+    methods = {name: _binary(o) for name, o in {**BINARY, **BITS, **COMPARISONS}.items()}
+    methods |= {f"r{name}": _swapped(o) for name, o in {**BINARY, **BITS}.items()}
+    methods |= {name: _unary(o) for name, o in UNARY.items()}
+    for name, method in methods.items():
+        method.__name__ = f"__{name}__"
+        setattr(NumberMethods, f"__{name}__", method)
+
+
+_give_methods()
