@@ -36,8 +36,10 @@ def _integer(value: Any, argument: Argument) -> Any:
         return value
     if kind is SymInt:
         return value.expr
+    if hasattr(kind, "__weft_integer__"):  # one that a trace computes
+        return value
     if isinstance(value, (int, np.integer)):
-        return value if hasattr(kind, "__weft_integer__") else int(value)  # (one that a trace computes)
+        return int(value)
     if is_routable(value) and value.ndim == 0 and not argument.is_list:
         found = value.item()
         if type(found) is float or type(found) is complex:

@@ -103,9 +103,27 @@ def are_numbers(operands: Iterable[Any]) -> bool:
 
 
 class NumberMethods:
-    """Python's methods of a number, all of which ask `_operation` for what the table says."""
+    """A number that is not known yet: Python's methods of a number, all of which ask `_operation` for what the table
+    says."""
 
     __slots__ = ()
+
+    @property
+    def is_live(self) -> bool:
+        """Whether what records operations on it still does."""
+        raise NotImplementedError
+
+    def as_float(self) -> Any:
+        """What `float` gives."""
+        raise NotImplementedError
+
+    def of_math(self, operation: NumberOperation, *operands: Any) -> Any:
+        """What a function of the module math gives, this number among the operands."""
+        return self._operation(operation, *[x.item() if isinstance(x, np.generic) else x for x in operands])
+
+    def extreme(self, operation: NumberOperation, a: Any, b: Any) -> Any:
+        """What `max` or `min` gives of two numbers, this one among them."""
+        raise NotImplementedError
 
     def _operation(self, operation: NumberOperation, *operands: Any) -> Any:
         """What the operation gives, this number among the operands; NotImplemented for operands that are no numbers."""

@@ -48,6 +48,28 @@ class SymInt(NumberMethods):
                 self.env = _SETTLED  # whichever environment asks
         return self._expr
 
+    @property
+    def is_live(self) -> bool:
+        """Whether its capture has not ended."""
+        return not self.env.is_over
+
+    def as_float(self) -> Any:
+        """A symbolic float where a builder offers one, else that of the guarded value."""
+        return _as_float(self)
+
+    def of_math(self, operation: NumberOperation, *operands: Any) -> Any:
+        """What a function of the module math gives of a symbolic float."""
+        number = _as_float(self)
+        if not isinstance(number, NumberMethods):
+            return operation(*operands)
+        return number.of_math(operation, *operands)
+
+    def extreme(self, operation: NumberOperation, a: Any, b: Any) -> Any:
+        """`max` or `min` of two numbers: integers stay symbolic, otherwise it is asked which is which."""
+        if not (is_int_like(a) and is_int_like(b)):
+            return operation(a, b)
+        return self._wrap(dims.combined(operation.python.__name__, to_dim(a), to_dim(b)))
+
     def _wrap(self, value: Dim) -> IntLike:
         return wrap(value, self._asked())
 

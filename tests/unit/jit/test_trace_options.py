@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 import pytest
 
 import weft
@@ -116,7 +117,11 @@ def test_another_graph_for_another_input_is_an_error() -> None:
 
 @pytest.mark.parametrize(
     "function",
-    [lambda x: x * x[0].item(), lambda x: sum(a for a in x), lambda x: x + len(x), lambda x: x if x[0] > 0 else -x],
+    [
+        lambda x: x * x[0].item(), lambda x: sum(a for a in x), lambda x: x + x.__len__(),
+        lambda x: x if x[0] > 0 else -x, lambda x: x if x.shape[0] > 1 else -x, lambda x: sum(range(x.shape[0]), x),
+        lambda x: x * f"{x.shape[0]}".count("2"), lambda x: x * float(np.float64(2.0) * x.shape[0]),
+    ],
 )
 def test_values_that_become_python_s_are_warned_of(function) -> None:
     with pytest.warns(weft.jit.TracerWarning, match="constant"):

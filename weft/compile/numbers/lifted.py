@@ -10,7 +10,7 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from weakref import ref
 
-from weft.compile.numbers.lifted_math import FUNCTIONS, LENGTHS, QUESTIONS
+from weft.compile.numbers.lifted_math import FUNCTIONS, LENGTHS, QUESTIONS, code_that_loads
 from weft.compile.numbers.sym_float import SymFloat, Values, is_lifted
 from weft.compile.restart import Restart
 from weft.guards.rewrite import Substitutes
@@ -19,7 +19,7 @@ from weft.ir.graph import Operand, Value
 from weft.ir.structure import STEPS
 from weft.ops.op import OPS
 from weft.support.errors import CaptureError
-from weft.support.locations import Location, is_internal, user_location
+from weft.support.locations import Location, user_location
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Dim
 from weft.types.sym import SymInt
@@ -231,17 +231,11 @@ class LiftedNumbers:
         self._note_taken(frame, LENGTHS)
 
     def _note_taken(self, frame: FrameType, substitutes: Substitutes) -> None:
-        around: FrameType | None = frame
-        while around is not None and len(self.lifted_codes) < _MOST_CODES:
-            code = around.f_code
-            if any(code is known for known in self.lifted_codes):
-                return
-            wanted = Substitutes(substitutes.values, substitutes.modules) if is_internal(code.co_filename) else substitutes
-            if wanted.is_loaded_by(code, around.f_globals, around.f_builtins):
+        if len(self.lifted_codes) < _MOST_CODES:
+            code = code_that_loads(frame, substitutes, self.lifted_codes)
+            if code is not None:
                 self._restart = self._restart or Restart(lifted=code)
                 raise self._restart
-            around = around.f_back  # of a comprehension the function that it stands in, which may import the module
-            around = around if around is not None and code in around.f_code.co_consts else None
 
     def settle_taken(self) -> None:
         """Raises the Restart that the user's code has caught, if there is one."""

@@ -10,22 +10,18 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
 
 import numpy as np
 
 from weft.compile.capture.symbolic import SymbolicPayload
-from weft.compile.numbers.sym_float import SymFloat, float_of, is_live
 from weft.guards.rewrite import Substitutes, functions_with, with_substitutes
 from weft.support.locations import is_internal
 from weft.tensor.tensor import Tensor
-from weft.types import dims
-from weft.types.dims import Dim
-from weft.types.numbers import EXTREMA, MATH, NumberOperation
-from weft.types.sym import SymInt, is_int_like, to_dim, wrap
+from weft.types.numbers import EXTREMA, MATH, NumberMethods, NumberOperation
 
 Function = Callable[..., Any]
 _PYTHONS_LEN: Final = len
@@ -33,8 +29,9 @@ _PYTHONS_INT: Final = int
 _PYTHONS_FLOAT: Final = float
 
 
-def _is_symbol(value: Any) -> bool:
-    return type(value) in (SymInt, SymFloat) and is_live(value)
+def _lifted_among(values: Iterable[Any]) -> NumberMethods | None:
+    """The first number that is not known yet."""
+    return next((x for x in values if isinstance(x, NumberMethods) and x.is_live), None)
 
 
 def _recorded(operation: NumberOperation) -> Function:
@@ -42,47 +39,42 @@ def _recorded(operation: NumberOperation) -> Function:
 
     @functools.wraps(python)
     def function(*numbers: Any) -> Any:
-        lifted = next(filter(_is_symbol, numbers), None)
-        if lifted is None:
-            return python(*numbers)
-        number: Any = float_of(lifted) if type(lifted) is SymInt else lifted
-        return number._operation(operation, *[x.item() if isinstance(x, np.generic) else x for x in numbers])
+        lifted = _lifted_among(numbers)
+        return python(*numbers) if lifted is None else lifted.of_math(operation, *numbers)
 
     return function
 
 
-def _extreme(operation: NumberOperation, of_dims: Callable[[Dim, Dim], Dim]) -> Function:
+def _extreme(operation: NumberOperation) -> Function:
     python = operation.python
 
     @functools.wraps(python)
     def function(*values: Any, **options: Any) -> Any:
         numbers = values if len(values) != 1 or type(values[0]) not in (list, tuple) else values[0]
-        lifted = next(filter(_is_symbol, numbers), None) if not options else None
-        if lifted is None:
+        if options or _lifted_among(numbers) is None:
             return python(*values, **options)
-        if all([is_int_like(x) for x in numbers]):
-            return wrap(functools.reduce(of_dims, map(to_dim, numbers)), lifted.env)
-        if all([isinstance(x, float) for x in numbers]):
-            return functools.reduce(lambda a, b: _recorded(operation)(a, b), numbers)
-        return python(*values)
+        return functools.reduce(_least, numbers)
+
+    def _least(a: Any, b: Any) -> Any:
+        lifted = _lifted_among((a, b))
+        return python(a, b) if lifted is None else lifted.extreme(operation, a, b)
 
     return function
 
 
 def _int(*args: Any) -> Any:
-    if len(args) != 1 or not _is_symbol(args[0]):
-        return _PYTHONS_INT(*args)
-    return args[0] if type(args[0]) is SymInt else args[0].__trunc__()
+    lifted = _lifted_among(args) if len(args) == 1 else None
+    return _PYTHONS_INT(*args) if lifted is None else lifted.__trunc__()  # type: ignore[attr-defined]
 
 
 def _float(*args: Any) -> Any:
-    if len(args) != 1 or not _is_symbol(args[0]):
-        return _PYTHONS_FLOAT(*args)
-    return float_of(args[0]) if type(args[0]) is SymInt else args[0]
+    lifted = _lifted_among(args) if len(args) == 1 else None
+    return _PYTHONS_FLOAT(*args) if lifted is None else lifted.as_float()
 
 
 def _len(x: Any) -> Any:
-    return x.shape[0] if type(x) is Tensor and type(x._data) is SymbolicPayload and x.shape else _PYTHONS_LEN(x)
+    is_symbolic = (type(x) is Tensor and type(x._data) is SymbolicPayload) or hasattr(x, "__weft_control__")
+    return x.shape[0] if is_symbolic and x.shape else _PYTHONS_LEN(x)
 
 
 class _Math:
@@ -94,9 +86,7 @@ class _Math:
 
 
 _OURS: Final[dict[str, Function]] = {name: _recorded(operation) for name, operation in MATH.items()}
-_EXTREMA: Final = {
-    id(max): _extreme(EXTREMA["max"], dims.maximum), id(min): _extreme(EXTREMA["min"], dims.minimum)
-}
+_EXTREMA: Final = {id(max): _extreme(EXTREMA["max"]), id(min): _extreme(EXTREMA["min"])}
 _CONVERSIONS: Final = {id(_PYTHONS_INT): _int, id(_PYTHONS_FLOAT): _float}
 LENGTHS: Final = Substitutes({id(_PYTHONS_LEN): _len})
 QUESTIONS: Final = Substitutes(_EXTREMA)
@@ -111,6 +101,22 @@ LIFTED_IN_WEFT: Final = Substitutes({**LENGTHS.values, **FUNCTIONS.values}, FUNC
 CODES: Final = frozenset(
     [f.__code__ for f in (_len, _int, _float, *_EXTREMA.values(), *_OURS.values())]  # type: ignore[attr-defined]
 )
+
+
+def code_that_loads(frame: FrameType, substitutes: Substitutes, known: Collection[CodeType]) -> CodeType | None:
+    """The code that runs on a frame if it loads what is substituted, and is not yet known to; of a comprehension also
+    the function that it stands in, which may import the module."""
+    around: FrameType | None = frame
+    while around is not None:
+        code = around.f_code
+        if any(code is one for one in known):
+            return None
+        wanted = Substitutes(substitutes.values, substitutes.modules) if is_internal(code.co_filename) else substitutes
+        if wanted.is_loaded_by(code, around.f_globals, around.f_builtins):
+            return code
+        around = around.f_back
+        around = around if around is not None and code in around.f_code.co_consts else None
+    return None
 
 
 @contextmanager

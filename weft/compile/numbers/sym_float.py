@@ -64,6 +64,20 @@ class SymFloat(NumberMethods):
         self.capture: Capture | None = capture
         capture.python_state.floats.append(ref(self))
 
+    @property
+    def is_live(self) -> bool:
+        """Whether its capture has not ended."""
+        return self.capture is not None
+
+    def as_float(self) -> SymFloat:
+        """The number itself."""
+        return self
+
+    def extreme(self, operation: NumberOperation, a: Any, b: Any) -> Any:
+        """`max` or `min` of two numbers: floats stay symbolic, otherwise it is asked which is which."""
+        are_floats = isinstance(a, float) and isinstance(b, float) and are_numbers((a, b))
+        return self._operation(operation, a, b) if are_floats else operation(a, b)
+
     def settle(self) -> None:
         """The capture has ended: become the number of the call that was captured, and hold nothing else of it."""
         try:
@@ -286,9 +300,7 @@ def _with_defaults(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def is_live(value: Any) -> bool:
     """Whether a value is a symbol of a capture that has not ended."""
-    if type(value) is SymInt:
-        return not value.env.is_over
-    return type(value) is SymFloat and value.capture is not None
+    return type(value) in (SymInt, SymFloat) and bool(value.is_live)
 
 
 def operand_of(value: Any) -> Any:

@@ -62,20 +62,40 @@ def call_any(
     kwargs: Kwargs,
     in_place: bool = False,
 ) -> SugaredValue:
-    """Call the first of some operators that the arguments fit; `in_place`: its form that writes the result into the
-    first argument.
+    """Call the first of some operators that the arguments fit as they are, else the first that they fit with a tensor
+    made a number; `in_place`: its form that writes the result into the first argument.
     """
     problems: list[str] = []
+    found: tuple[Op, list[Make]] | None = None
     for op in candidates:
         try:
             makes = match(ctx, node, op, args, kwargs)
         except NoMatch as problem:
             problems.append(f"\n  {op.schema}\n      {problem}")
             continue
+        converts = len(candidates) > 1 and _makes_numbers(op, args, kwargs)
+        found = found or (op, makes)
+        if not converts:
+            found = op, makes
+            break
+    if found is not None:
+        op, makes = found
         return result_of(ctx, node, writing_op(op) if in_place else op, tuple(make() for make in makes))
     if len(problems) == 1:
         ctx.fail(node, f"{name}(): {problems[0].split(chr(10))[-1].strip()}; expected {candidates[0].schema}")
     ctx.fail(node, f"{name}(): Arguments for call are not valid. Candidates:{''.join(problems)}")
+
+
+def _makes_numbers(op: Op, args: Sequence[SugaredValue], kwargs: Kwargs) -> bool:
+    """Whether a tensor is given where the operator takes a number."""
+    names = positions_of(op)
+    given = [*zip(op.schema.arguments, args, strict=False)]
+    given += [(op.schema.arguments[names[name]], value) for name, value in kwargs.items()]
+    return any(
+        a.kind in ("int", "float", "bool") and not a.is_list and isinstance(value, Simple)
+        and isinstance(value.type, TensorType)
+        for a, value in given
+    )
 
 
 def result_of(ctx: Context, node: ast.AST, op: Op, args: tuple[Operand, ...]) -> SugaredValue:

@@ -81,7 +81,7 @@ class Control:
     ) -> tuple[Rows, Rows]:
         """weft.scan: a loop over the numbers of rows that puts each y at the end of a list. Raises ArgumentError for an
         example without rows."""
-        if int(length) == 0:
+        if unwrapped(length) == 0:
             raise ArgumentError("scan: in a trace the example needs at least one row")
         final, ys = self._in_python(run)
         lists: list[Simple] = []

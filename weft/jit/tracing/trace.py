@@ -15,6 +15,7 @@ from weft.jit.program import Parameter, Program
 from weft.jit.recorders import RECORDING, recording
 from weft.jit.script import compile_exported
 from weft.jit.tracing.checking import check_trace as check
+from weft.jit.tracing.lifted import with_lifted_numbers
 from weft.jit.tracing.recorder import Recorder
 from weft.jit.tracing.values import type_of_example
 from weft.nn.modules.module import Module
@@ -26,6 +27,15 @@ def record(
     function: Callable[..., Any], inputs: Sequence[Any], name: str, names: Sequence[str], root: ScriptModule | None
 ) -> Program:
     """The program of what a function does with inputs."""
+    return with_lifted_numbers(
+        function.forward if isinstance(function, Module) else function,
+        lambda: _record(function, inputs, name, names, root),
+    )
+
+
+def _record(
+    function: Callable[..., Any], inputs: Sequence[Any], name: str, names: Sequence[str], root: ScriptModule | None
+) -> Program:
     recorder = Recorder(name, root)
     ctx = recorder.ctx
     entered = []

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import operator
+import sys
 from typing import Any
+
+import numpy as np
 
 from weft.jit.errors import CompileError
 from weft.jit.frontend.attributes import type_of_object
 from weft.jit.frontend.values import Simple, constant
 from weft.jit.recorders import recording
-from weft.ops.op import Op
+from weft.jit.tracing.lifted import note_conversion, note_length
+from weft.ops.op import OPS, Op
 from weft.ops.route import call
-from weft.support.locations import user_location
+from weft.support.locations import is_internal, user_location
 from weft.support.warn import warn
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
+from weft.types.numbers import NumberMethods, NumberOperation, are_numbers
 from weft.types.tensor_type import Type
 
 
@@ -67,6 +72,8 @@ class TracedTensor(Tensor):
         return TracedNumber.of(recorder, self.plain.numel(), made)
 
     def __len__(self) -> int:
+        if recording() is not None:
+            note_length(sys._getframe(1))
         _warned("The length of a tensor is asked for: the trace keeps it as a constant; `x.shape[0]` stays open")
         return int(self.plain.shape[0])
 
@@ -119,62 +126,155 @@ def _warned(text: str) -> None:
         warn(f"{user_location()}: {text}", TracerWarning)
 
 
-class TracedNumber:
-    """A number that the program computes. `plain` is what it is for the example."""
+def _active() -> Any:
+    """What records the operations of numbers; None where nothing does."""
+    recorder = recording()
+    return None if recorder is None or recorder.ctx.paused else recorder
 
-    recorder: Any
-    plain: Any
-    value: Simple
+
+class TracedNumber(NumberMethods):
+    """A number that the program computes. `plain` is what it is for the example; what Python makes a plain number of is
+    a constant of the trace, and a warning says so."""
+
+    __slots__ = ("plain", "recorder", "value")
+    kind: type
+
+    def __init__(self, recorder: Any, plain: Any, value: Simple) -> None:
+        self.recorder, self.plain, self.value = recorder, plain, value
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """int or float, so that `isinstance(n, int)` says what it says outside of a trace."""
+        return self.kind
 
     @staticmethod
     def of(recorder: Any, plain: Any, value: Simple) -> Any:
         """The number as the traced function sees it: an int or float of Python's."""
         if value.is_constant or type(plain) not in (int, float):
             return plain
-        made: Any = (TracedInt if type(plain) is int else TracedFloat)(plain)
-        made.recorder, made.plain, made.value = recorder, plain, value
-        return made
+        return (TracedInt if type(plain) is int else TracedFloat)(recorder, plain, value)
 
+    @property
+    def is_live(self) -> bool:
+        """Whether its trace is being recorded."""
+        return _active() is not None
 
-def _computed(name: str, function: Any, swapped: bool = False) -> Any:
-    def method(self: Any, other: Any) -> Any:
-        if not isinstance(other, (int, float)):
+    def as_float(self) -> Any:
+        """The number as a float."""
+        return self._recorded("prim::float", float(self.plain), (self,)) if self.kind is int else self
+
+    def extreme(self, operation: NumberOperation, a: Any, b: Any) -> Any:
+        """`max` or `min` of two numbers."""
+        return self._operation(operation, a, b) if are_numbers((a, b)) else operation(a, b)
+
+    def _operation(self, operation: NumberOperation, *operands: Any) -> Any:
+        if not are_numbers(operands):
             return NotImplemented
-        a, b = (other, self) if swapped else (self, other)
-        plain = function(getattr(a, "plain", a), getattr(b, "plain", b))
-        recorder = recording()
-        if recorder is None:
-            return plain
-        operands = [v.value if isinstance(v, TracedNumber) else _constant(v) for v in (a, b)]
-        return TracedNumber.of(recorder, plain, recorder.ctx.prim(name, PLACE, *operands))
+        found = operation(*map(plain, operands))
+        if _active() is None:
+            return found
+        entry = operation.entry
+        if operation.result == "bool":
+            if not is_internal(sys._getframe(2).f_code.co_filename):
+                _warned("A question about a number that the program computes: the trace keeps the answer as a constant")
+            return found
+        if entry == "prim::pow" and type(found) is int:
+            entry = "prim::int_pow" if type(operands[1]) is int else ""
+        return self._recorded(entry, found, operands)
 
-    return method
+    def _recorded(self, entry: str, found: Any, operands: tuple[Any, ...]) -> Any:
+        """What the program computes there, where it is a number of the example's type."""
+        recorder = _active()
+        assert recorder is not None
+        if entry and type(found) in (int, float):
+            given = [x.value if isinstance(x, TracedNumber) else _constant(x) for x in operands]
+            op = OPS[entry]
+            left = tuple(a.default for a in op.schema.arguments[len(given) :])
+            made = recorder.ctx.emit(op, (*[v.operand for v in given], *left), PLACE)
+            if made.type is (tt.INT if type(found) is int else tt.FLOAT):
+                return TracedNumber.of(recorder, found, made)
+        _warned(f"A number that no program computes as Python does ({found!r} here): the trace keeps it as a constant")
+        return found
+
+    def _told(self, what: str) -> Any:
+        if _active() is not None:
+            note_conversion(sys._getframe(2))
+            _warned(f"A number that the program computes becomes {what} of Python's: the trace keeps it as a constant")
+        return self.plain
+
+    def __int__(self) -> int:
+        return int(self._told("an int"))
+
+    def __float__(self) -> float:
+        return float(self._told("a float"))
+
+    def __complex__(self) -> complex:
+        return complex(self._told("a number"))
+
+    def __bool__(self) -> bool:
+        if _active() is not None and not is_internal(sys._getframe(1).f_code.co_filename):
+            self._told("a bool")
+        return bool(self.plain)
+
+    def __hash__(self) -> int:
+        return hash(self.plain)
+
+    def __repr__(self) -> str:
+        return repr(self.plain)
+
+    def __str__(self) -> str:
+        return str(self._told("a text"))
+
+    def __format__(self, spec: str) -> str:
+        return format(self._told("a text"), spec)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self._told("an array"), dtype)
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.kind, (self._told("a number"),)
+
+    def __getattr__(self, name: str) -> Any:
+        """What else a number has (bit_length, is_integer, ...), of the example's."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._told("a number"), name)
+
+
+class TracedInt(TracedNumber):
+    """An int that the program computes."""
+
+    __slots__ = ()
+    __weft_integer__ = True
+    kind = int
+
+    def __index__(self) -> int:
+        return int(self._told("an int"))
+
+    def __trunc__(self) -> Any:
+        return self
+
+    __floor__ = __ceil__ = __pos__ = __trunc__
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return self if digits is None or digits >= 0 else round(int(self), digits)
+
+
+class TracedFloat(TracedNumber):
+    """A float that the program computes."""
+
+    __slots__ = ()
+    kind = float
 
 
 def _constant(value: Any) -> Simple:
-    return constant(value, {bool: tt.BOOL, int: tt.INT}.get(type(value), tt.FLOAT))
-
-
-def _negated(self: Any) -> Any:
-    recorder = recording()
-    return (
-        -self.plain
-        if recorder is None
-        else TracedNumber.of(recorder, -self.plain, recorder.ctx.prim("neg", PLACE, self.value))
-    )
-
-
-_METHODS: dict[str, Any] = {"__neg__": _negated}
-for _name, _entry, _function in (
-    ("add", "add", operator.add), ("sub", "sub", operator.sub), ("mul", "mul", operator.mul), ("truediv",
-    "truediv", operator.truediv),
-    ("floordiv", "floordiv", operator.floordiv), ("mod", "mod", operator.mod), ("pow", "pow", operator.pow),
-):  # fmt: skip
-    _METHODS[f"__{_name}__"] = _computed(_entry, _function)
-    _METHODS[f"__r{_name}__"] = _computed(_entry, _function, True)
-
-TracedInt: Any = type("TracedInt", (TracedNumber, int), {**_METHODS, "__weft_integer__": True})
-TracedFloat: Any = type("TracedFloat", (TracedNumber, float), dict(_METHODS))
+    return constant(value, {bool: tt.BOOL, int: tt.INT, type(None): tt.NONE}.get(type(value), tt.FLOAT))
 
 
 def type_of_example(value: Any) -> Type:
