@@ -118,7 +118,7 @@ class UnbackedSizes:
             yield from self._unknown(dims_of(operand))
             shown = aliases.geometry.get(operand)
             if shown is not None:
-                yield from self._unknown((*shown[1].dims, *shown[1].strides, shown[1].offset))
+                yield from self._unknown((*dims_of(shown[0]), *shown[1].dims, *shown[1].strides, shown[1].offset))
             yield from self._of_number(operand, aliases)
         elif type(operand) is Expr:
             yield from self._unknown((operand,))

@@ -190,8 +190,12 @@ def _slice(view: Any, item: slice, dim: int) -> Any:
 
 def _select(view: Any, index: Dim, dim: int, axis: int) -> Any:
     size = view.dims[dim]
-    if shape_env.less(index, -size) or not shape_env.less(index, size):
-        raise IndexBoundsError(f"index {index} is out of bounds for dimension {axis} with size {size}")
+
+    def out_of_bounds() -> IndexBoundsError:
+        return IndexBoundsError(f"index {index} is out of bounds for dimension {axis} with size {size}")
+
+    shape_env.refuse_less(index + size, 0, out_of_bounds)
+    shape_env.refuse_less(size, index + 1, out_of_bounds)
     return aten.select(view, dim, index)
 
 

@@ -296,7 +296,7 @@ def is_int_like(value: object) -> bool:
 
 def to_dim(value: Any) -> Dim:
     """The dim behind an int or SymInt."""
-    return value.expr if isinstance(value, SymInt) else value
+    return value.expr if isinstance(value, SymInt) else int(value) if type(value) is bool else value
 
 
 def wrap(value: Dim, env: ShapeEnv) -> IntLike:

@@ -35,15 +35,27 @@ def _select(g: Geometry, dim: int, index: Dim) -> Geometry:
         raise IndexBoundsError("select() cannot be applied to a 0-dim tensor.")
     at = normalize_dim("select", dim, g.ndim)
     size = g.dims[at]
-    if shape_env.less(index, 0):
-        index = index + size
-    if shape_env.less(index, 0) or not shape_env.less(index, size):
-        raise IndexBoundsError(
+
+    def out_of_range() -> IndexBoundsError:
+        return IndexBoundsError(
             f"select(): index {index} out of range for tensor of size {dims_text(g.dims)} at dimension {at}"
         )
+
+    shape_env.refuse_less(index + size, 0, out_of_range)
+    shape_env.refuse_less(size, index + 1, out_of_range)
+    place = _from_start(index, size)
     return Geometry(
-        g.dims[:at] + g.dims[at + 1 :], g.strides[:at] + g.strides[at + 1 :], g.offset + index * g.strides[at]
+        g.dims[:at] + g.dims[at + 1 :], g.strides[:at] + g.strides[at + 1 :], g.offset + place * g.strides[at]
     )
+
+
+def _from_start(index: Dim, size: Dim) -> Dim:
+    """An index within its bounds, counted from the first element."""
+    if shape_env.is_never_less(index, 0):
+        return index
+    if shape_env.is_known(index):
+        return index + size if shape_env.less(index, 0) else index
+    return dm.mod(index, size)  # only the run knows from which end it counts
 
 
 def _select_index(dims: tuple[int, ...], dim: int, index: int) -> Any:
@@ -65,8 +77,8 @@ def clamp_index(index: Dim, size: Dim) -> Dim:
     """A slice bound in [0, size]: negative ones count from the end. Symbols that are known only while running give min
     and max."""
     if _hangs_on_the_run(index) or _hangs_on_the_run(size):
-        if isinstance(index, int) and index < 0:
-            index = index + size
+        if not shape_env.is_never_less(index, 0):
+            index = index + size * dm.minimum(dm.maximum(-index, 0), 1)  # once where it is negative
         first = dm.maximum(index, 0)
         return first if shape_env.is_never_less(size, first) else dm.minimum(first, size)
     if shape_env.less(index, 0):
