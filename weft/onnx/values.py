@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import weft
+from weft.compile.blocks.front_ends import integers
 from weft.support.errors import Unsupported
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -78,8 +79,12 @@ def as_tensor(value: Any) -> Any:
 
 
 def numbers(value: Host, what: str) -> list[Any]:
-    """The elements as Python's numbers (sizes stay symbols). A tensor is read; under capture that is refused."""
+    """The elements as Python's numbers (sizes stay symbols). A tensor is read; under capture its integers are numbers that
+    the program finds, and others are refused."""
     if isinstance(value, Tensor):
+        unknown = integers(value)
+        if unknown is not None:
+            return list(unknown)
         found = value.reshape(-1).tolist()
         return list(found) if isinstance(found, Sequence) else [found]
     if not isinstance(value, Known):

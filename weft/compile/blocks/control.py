@@ -18,12 +18,15 @@ from weft.compile.blocks.recorded import Recorded, record
 from weft.compile.capture.backend import active_capture
 from weft.compile.numbers.random_state import go_to, places
 from weft.layers.transforms.level import top
+from weft.ir.structure import REFUSE
 from weft.ops.packet import aten
+from weft.passes.unbacked import symbols_of, unbacked_sizes
 from weft.support import pytree
-from weft.support.errors import ArgumentError
+from weft.support.errors import ArgumentError, CaptureError, WeftError
 from weft.support.locations import user_location
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
+from weft.types.sym import wrap
 from weft.types.tensor_type import TensorType, Type
 
 if TYPE_CHECKING:
@@ -49,7 +52,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
         return true_fn(*operands) if pred else false_fn(*operands)
     refuse_under_transforms(capture, "cond")
     condition = _one_element(pred)
-    specs: list[pytree.TreeSpec] = []
+    specs: list[pytree.TreeSpec] = []  # of the branches that give something
     orders: list[list[Any]] = []
 
     def run(fn: Callable[..., Any]) -> list[Any]:
@@ -59,29 +62,61 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
         orders.append([capture.tensors.order_of(t) for t in tensors])
         return tensors
 
-    recorded = record_branches(capture, [lambda: run(true_fn), lambda: run(false_fn)])
-    if specs[0] != specs[1]:
+    recorded = record_branches(capture, [lambda: run(true_fn), lambda: run(false_fn)], may_fail=True)
+    if specs[0] != specs[-1]:
         raise capture.refuse(f"cond: the branches return different structures, {specs[0]!r} and {specs[1]!r}")
     check_types(capture, "cond: the branches return", [r.type for r in recorded[0].results], recorded[1].results)
-    both = [a if a == b else None for a, b in zip(*orders, strict=True)]
+    both = [a if a == b else None for a, b in zip(orders[0], orders[-1], strict=True)]
     return pytree.unflatten(choose(capture, condition, (recorded[0], recorded[1]), both, user_location(2)), specs[0])
 
 
-def record_branches(capture: Capture, branches: Sequence[Callable[[], Sequence[Any]]]) -> list[Recorded]:
-    """What each branch does, as blocks, of which one runs. Raises CaptureError if they draw different amounts of random
-    numbers.
+def record_branches(
+    capture: Capture, branches: Sequence[Callable[[], Sequence[Any]]], may_fail: bool = False
+) -> list[Recorded]:
+    """What each branch does, as blocks, of which one runs. may_fail: a branch whose operators refuse what they are given
+    is one that raises their error, should it run. Raises CaptureError if they draw different amounts of random numbers.
     """
     start, drawn = places(capture.random), []
-    recorded: list[Recorded] = []
-    for branch in branches:
+    recorded: dict[int, Recorded] = {}
+    errors: dict[int, WeftError] = {}
+    for i, branch in enumerate(branches):
         go_to(capture.random, start)  # only one branch runs: both draw from here
-        recorded.append(record(capture, lambda _, branch=branch: branch()))  # type: ignore[misc]
+        try:
+            recorded[i] = record(capture, lambda _, branch=branch: branch())  # type: ignore[misc]
+        except WeftError as error:
+            if not may_fail or isinstance(error, CaptureError):
+                raise
+            errors[i] = error
+            continue
         drawn.append(places(capture.random))
+    for i, error in errors.items():
+        if not recorded:  # whichever runs
+            raise error
+        recorded[i] = _failing(capture, error, next(iter(recorded.values())))
+    if drawn:
+        go_to(capture.random, drawn[-1])
     if any(d != drawn[0] for d in drawn):
         raise capture.refuse(
             "cond: the branches draw different amounts of random numbers; draw them before it and pass them in"
         )
-    return recorded
+    return [recorded[i] for i in range(len(branches))]
+
+
+def _failing(capture: Capture, error: WeftError, other: Recorded) -> Recorded:
+    """A branch that raises an error, with results of the types that the other branch gives. Raises the error where
+    sizes of these are found in that branch.
+    """
+    types = [r.type for r in other.results]  # type: ignore[union-attr]
+    found = unbacked_sizes(other.block.nodes)
+    if any(symbol in found for kind in types for symbol in symbols_of(kind)):
+        raise error
+
+    def body(builder: Builder) -> list[Tensor]:
+        builder.emit(REFUSE, (0, "==", type(error).__name__, str(error)))
+        sizes = [tuple(wrap(d, capture.env) for d in kind.shape) for kind in types]
+        return [aten.zeros(size, dtype=kind.dtype) for size, kind in zip(sizes, types, strict=True)]
+
+    return record(capture, body)
 
 
 def _for_each(pred: Tensor, chosen: Any, other: Any) -> Any:

@@ -20,6 +20,7 @@ from weft.support.locations import Location
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.dims import Dim
+from weft.types.sym import SymInt
 
 if TYPE_CHECKING:
     from weft.compile.capture.capture import Capture
@@ -59,6 +60,22 @@ def drawn() -> dict[int, Dim]:
 def operand(value: Any) -> Any:
     """What stands for a value in the graph."""
     return _active().tensors.operand(value)
+
+
+def integers(tensor: Tensor) -> list[SymInt] | None:
+    """The elements of a tensor of integers as numbers of the program: inputs where it is an argument as it was given,
+    else numbers that the program finds. None where nothing is captured, and for other tensors.
+    """
+    capture = active_capture()
+    if capture is None or tensor.dtype.category != dt.INT:
+        return None
+    count = int(tensor.numel())
+    given = capture.outside.argument_of(tensor)
+    if given is not None:
+        return capture.python_state.lift_elements(given[1], given[0])
+    flat = aten.reshape(aten.to(tensor, dt.int64), (-1,))
+    found = [aten.select(flat, 0, i) for i in range(count)]
+    return [capture.python_state.whole_number(operand(x), operand(-x)) for x in found]
 
 
 def order_of(value: Any) -> Order | None:

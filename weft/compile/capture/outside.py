@@ -57,7 +57,7 @@ class GuardedState:
     """The storages that a function reaches, the tensors that led there, and what may not happen to them.
 
     stand_ins: the user's tensor behind each symbolic argument, by id. argument_keys: by parameter, the place of the
-    argument among a call's.
+    argument among a call's. argument_leaves: by parameter, the argument and its place among the call's leaves.
     """
 
     def __init__(self, recorder: GraphRecorder, writes: Writes, python_state: LiftedNumbers) -> None:
@@ -66,6 +66,7 @@ class GuardedState:
         self.wants_grad: dict[int, tuple[Tensor, bool, Location | None]] = {}
         self.stand_ins: dict[int, Tensor] = {}
         self.argument_keys: dict[int, Any] = {}
+        self.argument_leaves: dict[int, tuple[int, Tensor]] = {}
         self.histories: dict[Any, Tensor] = {}  # the tensors from outside that have one, by where their gradients flow
         # of concrete tensors by id: the array that they showed, and how the program sees it
         self._met: dict[int, tuple[Any, SymbolicPayload]] = {}
@@ -302,6 +303,15 @@ class GuardedState:
     def has_wrappers(self) -> bool:
         """Whether the function met wrappers."""
         return bool(self._wrappers)
+
+    def argument_of(self, tensor: Tensor) -> tuple[int, Tensor] | None:
+        """The argument that a tensor is, as the call gave it, with its place among the leaves; None for any other."""
+        payload = self.payload_of(tensor)
+        storage = payload.storage
+        if payload.path or storage.slot is not None or storage.param is None:
+            return None
+        is_as_given = storage.value is self.recorder.root.params[storage.param]
+        return self.argument_leaves.get(storage.param) if is_as_given else None
 
     def is_outside(self, tensor: Tensor) -> bool:
         """Whether a tensor exists outside of the function: it has bytes, or its inner tensors have."""

@@ -17,7 +17,6 @@ from weft.guards.rewrite import Substitutes
 from weft.guards.values import number_kind
 from weft.ir.graph import Operand, Value
 from weft.ir.structure import STEPS
-from weft.ops.op import OPS
 from weft.support.errors import CaptureError
 from weft.support.locations import Location, user_location
 from weft.tensor.tensor import Tensor
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _MOST_CODES: Final = 64
-_NEG: Final = OPS["prim::neg"]
 
 
 @dataclass(eq=False)
@@ -39,7 +37,8 @@ class NumberInput:
     """A Python number that is read at every call: its graph parameter (floats) or symbol (integers),
     and where it comes from.
 
-    leaf: the place among the call's arguments; None for state, which `getter` reads.
+    leaf: the place among the call's arguments; None for state, which `getter` reads. element: which element it is of
+    the tensor there, if it is one.
     key: what its value goes by among the values of a call's symbols. since: how many calls of Python there were when
     it was first met.
     """
@@ -50,6 +49,7 @@ class NumberInput:
     param: int | None
     key: str
     since: int = 0
+    element: int | None = None
 
 
 @dataclass(eq=False)
@@ -141,6 +141,20 @@ class LiftedNumbers:
             self._kept.append(container)
         return found
 
+    def lift_elements(self, argument: Tensor, leaf: int) -> list[Any]:
+        """The integers of a tensor argument, as inputs of the program."""
+        flat = argument._data.reshape(-1)
+        found = []
+        for i in range(flat.size):
+            key = id(argument), i
+            if key not in self._lifted:
+                self._lifted[key] = self.lift_number(
+                    f"arg{leaf}[{i}]", lambda i=i: int(flat[i]), flat[i], False, leaf, i  # type: ignore[misc]
+                )
+            found.append(self._lifted[key])
+        self._kept.append(argument)
+        return found
+
     def guard(
         self, key: Any, describe: Callable[[], str], check: Callable[[], bool], renewal: Renewal | None = None
     ) -> None:
@@ -160,7 +174,8 @@ class LiftedNumbers:
         self._kept.append(value)
 
     def lift_number(
-        self, name: str, getter: Callable[[], Any], example: Any, as_float: bool, leaf: int | None = None
+        self, name: str, getter: Callable[[], Any], example: Any, as_float: bool, leaf: int | None = None,
+        element: int | None = None,
     ) -> Any:
         """A Python number read at every call."""
         if as_float:
@@ -171,7 +186,7 @@ class LiftedNumbers:
             self._examples[key] = float(example)
             return SymFloat(value, self.capture, lambda values: float(values[key]))
         symbol = self.env.fresh("i", int(example))
-        self.numbers.append(NumberInput(name, getter, leaf, None, str(symbol), len(self.capture.calls.made)))
+        self.numbers.append(NumberInput(name, getter, leaf, None, str(symbol), len(self.capture.calls.made), element))
         return SymInt(symbol, self.env)
 
     def ask_number(
@@ -201,12 +216,13 @@ class LiftedNumbers:
             self._divisors.add(operand)
             self.ask_number(lambda values: compute(values) != 0, operand.name or "a divisor", compute)
 
-    def whole_number(self, value: Value, is_positive: bool) -> SymInt:
-        """An integer that the program computes: a symbol that it binds, or the difference of two, of which one is 0."""
-        return SymInt(self._bound(value) - (0 if is_positive else self._bound(self.capture.recorder.builder.emit(_NEG, (value,)).output)), self.env)  # type: ignore[arg-type]
+    def whole_number(self, value: Value, negated: Value | None) -> SymInt:
+        """An integer that the program computes: a symbol that it binds, or the difference of two, of which one is 0.
+        negated: the opposite number; None if it is known not to be negative."""
+        return SymInt(self._bound(value) - (0 if negated is None else self._bound(negated)), self.env)  # type: ignore[arg-type]
 
     def _bound(self, value: Value) -> Dim:
-        """The symbol of a number that the program computes; 0 for a negative one."""
+        """The symbol of a number that the program computes (or a 0-dim tensor has); 0 for a negative one."""
         found = self.capture.recorder.builder.emit(STEPS, (value,)).output.tensor_type.shape[0]
         self.env.origins[str(found)] = (user_location(2), "")
         return found

@@ -110,7 +110,9 @@ class SymFloat(NumberMethods):
         facts = _facts(operation, operands)
         is_int = operation.is_int(*[float if type(x) is SymFloat else type(x) for x in operands])
         if is_int and not facts.is_known:
-            return state.whole_number(self._emitted(operation, operands), facts.is_positive)
+            whole = self._emitted(operation, operands)
+            negated = None if facts.is_positive else self.capture.recorder.builder.emit(_NEG, (whole,)).output
+            return state.whole_number(whole, negated)
         if facts.is_known:
             example = state.example_of(compute)
             if type(example) is complex:
@@ -249,6 +251,7 @@ _NATIVE: dict[tuple[str, int], Any] = {
     ("math::pow", 2): aten.pow.Tensor_Tensor,
     **{(f"math::{name}", 1): getattr(aten, name).default for name in ("sqrt", "log", *LIBRARY) if name in MATH},
 }
+_NEG = OPS["prim::neg"]
 _NEVER_RAISES = frozenset(("prim::add", "prim::sub", "prim::mul", "prim::neg"))
 
 

@@ -54,8 +54,8 @@ class CallGuards:
         self.numbers = capture.python_state.numbers
         self.shape_check, self.shape_names = shape_check(capture.env)
         self.outer_numbers = [(n.key, n.getter) for n in capture.python_state.numbers if n.leaf is None]
-        self.leaf_numbers: list[tuple[str, int]] = [
-            (n.key, n.leaf) for n in capture.python_state.numbers if n.leaf is not None
+        self.leaf_numbers: list[tuple[str, int, int | None]] = [
+            (n.key, n.leaf, n.element) for n in capture.python_state.numbers if n.leaf is not None
         ]
         arguments = [source for source in sources if type(source) is ArgumentSource]
         self.sizes = [(a.leaf, tuple((i, str(d)) for i, d in enumerate(a.dims) if type(d) is Expr)) for a in arguments]
@@ -157,8 +157,8 @@ class CallGuards:
                 symbols[name] = shape[i]
         for leaf, strided in self.strides:
             symbols.update(zip(strided, strides_of(leaves[leaf]._data), strict=False))
-        for key, leaf in self.leaf_numbers:
-            symbols[key] = leaves[leaf]
+        for key, leaf, element in self.leaf_numbers:
+            symbols[key] = leaves[leaf] if element is None else int(leaves[leaf]._data.reshape(-1)[element])
         return self._bound(symbols)
 
     def _bound(self, symbols: Symbols) -> Symbols | Miss:

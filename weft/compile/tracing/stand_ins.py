@@ -82,6 +82,7 @@ def _stand_in(outcome: Outcome, leaf: Tensor, i: int, fact: TensorFacts) -> Tens
     )
     at = len(capture.recorder.builder.params) - 1
     capture.outside.argument_keys[at] = outcome.bound.key_of(i)
+    capture.outside.argument_leaves[at] = i, leaf
     outcome.put_source(at, ArgumentSource(i, dims, fact.permutation, strides, False, expanded=fact.expanded))
     if fact.requires_grad:
         if fact.is_leaf or type(leaf.grad_fn) is UnwrapBackward:
