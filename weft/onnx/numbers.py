@@ -64,6 +64,8 @@ class ModelNumbers:
         return self.g.arithmetic("min" if predicate == "lt" else "max", a, b)
 
     def neg(self, a: Any) -> Any:
+        if isinstance(a, Number) and self._kind(a) is weft.float64:
+            return self._made("Neg", self._as(a, weft.float64))  # (of 0.0 it is -0.0)
         return self.g.arithmetic("sub", 0, a)
 
     def pos(self, a: Any) -> Any:

@@ -187,6 +187,9 @@ class Recorder(WeftFunctionMode):
         """Emit what a scripted function would have for the call, and hand back the result as the function sees it."""
         ctx, name = self.ctx, path.rpartition(".")[2]
         self.follow_grad_mode(is_grad_enabled(), result)
+        numbers = any(isinstance(a, TracedNumber) for a in (*args, *kwargs.values()))
+        if numbers and type(result) in (tuple, list) and holds_tensor(result):
+            _warn(f"{path} gives {len(result)} tensors, and the trace keeps how many")
         try:
             given = [self.value_of(a) for a in args]
             named = {k: self.value_of(v) for k, v in kwargs.items()}
