@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import numpy as np
@@ -203,3 +204,33 @@ def test_backward_hooks_are_refused() -> None:
     module[0].register_full_backward_hook(lambda *parts: None)
     with pytest.raises(RuntimeError, match="backward hooks assigned cannot be traced; take those of 0"):
         weft.jit.trace(module, weft.ones(2))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * (0.5 * x.shape[0]), lambda x: x / (2.0 / x.shape[0]), lambda x: x - (10.0 - x.shape[0]),
+        lambda x: x * 2.0 ** x.shape[0], lambda x: x * (9.5 // x.shape[0] + 9.5 % x.shape[0]), lambda x: x * -x.shape[0],
+        lambda x: x * math.sqrt(x.shape[0]), lambda x: x * max(x.shape[0], 5), lambda x: x[: int(x.shape[0] * 0.6)],
+        lambda x: x[round(x.shape[0] / 3) :], lambda x: weft.zeros(math.floor(x.numel() / 2)), lambda x: x + len(x),
+        lambda x: x * divmod(x.shape[0], 3)[1], lambda x: x * abs(x.shape[0] - 7), lambda x: x * float(x.shape[0]),
+        lambda x: x * (x.shape[0] >> 1), lambda x: x.masked_fill(x > 0, math.log(x.shape[0], 3)),
+    ],
+)
+def test_numbers_of_sizes_stay_open(function, tmp_path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        traced = weft.jit.trace(function, (weft.ones(4),))
+    weft.jit.save(traced, tmp_path / "t")
+    for program in (traced, weft.jit.load(tmp_path / "t"), weft.compile(traced)):
+        for n in (4, 6, 3, 9):
+            x = weft.linspace(-1, 1, n)
+            np.testing.assert_allclose(program(x).numpy(), function(x).numpy(), 1e-6)
+
+
+def test_an_operator_that_takes_a_tensor_goes_before_one_that_takes_its_number() -> None:
+    def repeated(i: Tensor) -> Tensor:
+        return weft.repeat_interleave(i, i)
+
+    for program in (weft.jit.trace(repeated, (weft.tensor([1, 2, 0]),)), weft.jit.script(repeated)):
+        assert program(weft.tensor([3, 0])).tolist() == [3, 3, 3]

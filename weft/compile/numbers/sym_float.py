@@ -173,8 +173,13 @@ class SymFloat(NumberMethods):
         return value
 
     def __int__(self) -> int:
-        """Of a number that a run finds there is no int of Python's."""
-        return self._whole(lambda values: int(self.compute(values)), int(self.now())) if self.capture else int(self.now())
+        """Cut off, as the example has it; guarded is that it stays so."""
+        if self.capture is None:
+            return int(self.now())
+        if not self.facts.is_known:
+            self.capture.python_state.note_float(sys._getframe(1))
+        mine = self.compute
+        return int(self._whole(lambda values: int(mine(values)), int(self.now())))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.array(float(self), dtype)
