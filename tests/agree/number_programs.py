@@ -19,17 +19,22 @@ import weft
 
 Rng = np.random.Generator
 
-# what a size is read from -> the tensor that has it; "backed" ones are sizes of arguments
-BACKED = {"x.shape[0]": "", "x.size(-1)": "", "x.numel()": "", "len(m)": "", "x.shape[1]": "", "m.size()[0]": ""}
+BACKED = ("x.shape[0]", "x.size(-1)", "x.numel()", "len(m)", "x.shape[1]", "m.size()[0]")  # sizes of arguments
+# tensors with sizes that only the run knows, by name, and what is read of them
 UNBACKED = {
-    "nonzero": "weft.nonzero(m)", "where": "weft.where(m)[0]", "masked": "x[m]", "unique": "weft.unique(i)",
-    "selected": "weft.masked_select(x, x > 0)", "repeated": "weft.repeat_interleave(i, i)",
+    "nonzero": "weft.nonzero(m)",
+    "where": "weft.where(m)[0]",
+    "masked": "x[m]",
+    "unique": "weft.unique(i)",
+    "selected": "weft.masked_select(x, x > 0)",
+    "repeated": "weft.repeat_interleave(i, i)",
 }
 READ = ("{}.shape[0]", "len({})", "{}.size(0)", "{}.numel()", "{}.shape.numel()")
 
 _INTS = ("{} + {}", "{} - {}", "{} * {}", "{} // {}", "{} % {}")
 _OF_INT = ("-{}", "+{}", "abs({})", "int({})", "~{}", "round({})", "{} ** 2", "{} << 1", "{} >> 1", "{} & 3", "{} | 1",
-           "{} ^ 2", "math.trunc({})", "math.isqrt(abs({}))", "operator.index({})", "{}.bit_length()", "{}.real")  # fmt: skip
+           "{} ^ 2", "math.trunc({})", "math.isqrt(abs({}))", "operator.index({})", "{}.bit_length()",
+           "{}.real")  # fmt: skip
 _OF_INTS = ("max({}, {})", "min({}, {})", "divmod({}, {})[0]", "divmod({}, {})[1]", "math.gcd({}, {})", "sum([{}, {}])")
 _TO_INT = ("int({})", "round({})", "math.floor({})", "math.ceil({})", "math.trunc({})")
 _FLOATS = ("{} + {}", "{} - {}", "{} * {}", "{} / {}", "{} // {}", "{} % {}", "max({}, {})", "min({}, {})",
@@ -44,21 +49,25 @@ _QUESTIONS = ("{} < {}", "{} >= {}", "{} == {}", "{} != {}", "{} > {}", "{} <= {
 _OF_QUESTION = ("int({})", "float({})", "1.5 * ({})", "({}) + 1", "(2.0 if {} else 0.5)")
 
 USES = (
-    "x * ({})", "({}) + x", "({}) - x", "x / ({})", "({}) / (x.abs() + 1)", "x.abs() ** ({})", "weft.full((2, 3), {})",
+    "x * ({})", "({}) + x", "({}) - x", "x / ({})", "({}) / (x.abs() + 1)", "x.abs() ** ({})",
+    "weft.full((2, 3), {})",
     "x.masked_fill(x > 0, {})", "weft.add(x, x, alpha={})", "weft.lerp(x, x + 1, {})", "x.clamp(max={})",
     "weft.tensor({})", "weft.tensor([{}, 1.0])", "weft.full_like(x, {})", "weft.where(x > 0, x, {})",
     "weft.nn.functional.layer_norm(x, x.shape[-1:], eps=abs({}) + 1e-3)", "{}", "({}, [x.sum(), {}])",
     "x.new_full((2,), {})", "x.sub({}).mul({})", "x.clone().fill_({})", "weft.addcmul(x, x, x, value={})",
     "weft.nn.functional.leaky_relu(x, {})", "x.clone().mul_({})", "x % ({})", "x // ({})", "weft.ones(3) * ({}) > 1.5",
-    "(x.double() * ({})).sum()", "x.fmod({})", "weft.pow({}, x.abs())", "weft.as_tensor({}) + x.sum()", "x.new_tensor({})",
+    "(x.double() * ({})).sum()", "x.fmod({})", "weft.pow({}, x.abs())", "weft.as_tensor({}) + x.sum()",
+    "x.new_tensor({})",
 )  # fmt: skip
 USES_OF_INT = (
-    "weft.zeros(abs({}))", "weft.ones(min(abs({}), 20), 2) + 1", "weft.arange({})", "x[: {}]", "x[{} :]", "x.flatten()[{}]",
+    "weft.zeros(abs({}))", "weft.ones(min(abs({}), 20), 2) + 1", "weft.arange({})", "x[: {}]", "x[{} :]",
+    "x.flatten()[{}]",
     "x.reshape(-1).narrow(0, 0, {})", "weft.nn.functional.pad(x, (0, {}))", "x.roll({}, 0)", "x.repeat({}, 1)",
     "x.expand({}, *x.shape).sum()", "x.sum(({}) % 2)", "weft.linspace(0, 1, {})", "weft.eye({})", "x[0, ({}) % 2]",
     "weft.arange({}, 2 * ({}))", "sum([x * j for j in range({})], x)", "x.view(-1)[: {}].sum()", "x[:: ({})]",
-    "weft.full(({}, 2), 1.5).sum()", "x.unsqueeze(({}) % 2)", "x.tril({})", "x.diagonal({})", "weft.one_hot(i, 9) + ({})"
-    if hasattr(weft, "one_hot") else "i + ({})", "i * ({})", "i // ({})", "i % ({})", "weft.zeros(3, dtype=weft.int64) + ({})",
+    "weft.full(({}, 2), 1.5).sum()", "x.unsqueeze(({}) % 2)", "x.tril({})", "x.diagonal({})",
+    "weft.nn.functional.one_hot(i, 9) + ({})", "i * ({})", "i // ({})", "i % ({})",
+    "weft.zeros(3, dtype=weft.int64) + ({})",
     "i.clamp(max={})", "weft.zeros({})", "x.new_zeros({}, 2)", "x.select(1, ({}) % 2)", "x.chunk({})[0]",
     "weft.randperm(5)[: {}] * 0", "x.reshape({}, -1)", "x.index_select(0, weft.arange({}))",
 )  # fmt: skip
@@ -82,7 +91,11 @@ class Program:
             else:
                 body.append(f"r{n} = {result}")
             names.append(f"r{n}")
-        return "def program(x, m, i):\n" + "".join(f"    {line}\n" for line in body) + f"    return ({', '.join(names)},)\n"
+        return (
+            "def program(x, m, i):\n"
+            + "".join(f"    {line}\n" for line in body)
+            + f"    return ({', '.join(names)},)\n"
+        )
 
     def function(self) -> Any:
         """The function. Its source can be read by tracebacks."""
@@ -111,7 +124,7 @@ class _Draw:
 
     def size(self) -> str:
         if self.rng.random() > self.odds:
-            return self.pick(tuple(BACKED))
+            return self.pick(BACKED)
         name = self.pick(tuple(UNBACKED))
         self.lines[name] = f"{name} = {UNBACKED[name]}"
         return self.pick(READ).format(name)
@@ -137,7 +150,11 @@ class _Draw:
         kind = self.rng.random()
         if kind < 0.3:
             return self.number(depth - 1)
-        return str(self.rng.choice(["0.5", "2.0", "7.5", "-1.5", "0.1", "3", "2", "9.0", "np.float64(1.5)", "np.int64(2)", "True", "0.0"]))
+        return str(
+            self.rng.choice(
+                ["0.5", "2.0", "7.5", "-1.5", "0.1", "3", "2", "9.0", "np.float64(1.5)", "np.int64(2)", "True", "0.0"]
+            )
+        )
 
     def floating(self, depth: int) -> str:
         if depth <= 0:

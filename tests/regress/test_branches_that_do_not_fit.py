@@ -61,6 +61,8 @@ def test_what_such_a_branch_would_have_written_is_not() -> None:
 
 
 def test_both_branches_refused() -> None:
-    compiled = weft.compile(lambda x: weft.cond(x.sum() > 0, lambda x: x + weft.ones(7), lambda x: x + weft.ones(8), (x,)))
+    compiled = weft.compile(
+        lambda x: weft.cond(x.sum() > 0, lambda x: x + weft.ones(7), lambda x: x + weft.ones(8), (x,))
+    )
     with pytest.raises(ShapeError, match="must match the size"):
         compiled(weft.ones(3))

@@ -109,8 +109,8 @@ def _steps_type(count: Type) -> TensorType:
 
 STEPS = define(
     "prim::steps(Object count) -> Tensor",
-    "A tensor without elements that has as many rows as `count` says, a 0-dim tensor (how many steps a loop makes) or a "
-    "number that the program computes. What is sized by it waits for it.",
+    "A tensor without elements that has as many rows as `count` says, a 0-dim tensor (how many steps a loop makes) or "
+    "a number that the program computes. What is sized by it waits for it.",
     type=_steps_type,
     kernel=lambda count: np.empty((max(int(count), 0), 0), np.bool_),
     unbacked_from=lambda count: (count,),

@@ -79,8 +79,8 @@ def as_tensor(value: Any) -> Any:
 
 
 def numbers(value: Host, what: str) -> list[Any]:
-    """The elements as Python's numbers (sizes stay symbols). A tensor is read; under capture its integers are numbers that
-    the program finds, and others are refused."""
+    """The elements as Python's numbers (sizes stay symbols). A tensor is read; under capture its integers are numbers
+    of the program, and others are refused."""
     if isinstance(value, Tensor):
         unknown = integers(value)
         if unknown is not None:

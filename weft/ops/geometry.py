@@ -80,7 +80,7 @@ def may_repeat(dims: Sequence[Dim], strides: Sequence[Dim]) -> bool:
         return True
     reach = 0
     for stride, size in sorted((s, d) for s, d in zip(strides, dims, strict=True) if d != 1):
-        if stride <= reach:  # type: ignore[operator]
+        if stride <= reach:
             return True
         reach += stride * (size - 1)  # type: ignore[assignment]
     return False

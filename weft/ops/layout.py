@@ -72,8 +72,8 @@ def _compare(a: int, b: int, rows: Sequence[Dims], dims: Dims) -> int:
         if x == 0 or y == 0:
             continue
         if x != y:
-            return 1 if x > y else -1  # type: ignore[operator]
-        if dims[a] > dims[b]:  # type: ignore[operator]
+            return 1 if x > y else -1
+        if dims[a] > dims[b]:
             return 1
     return 0
 

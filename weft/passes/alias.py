@@ -9,7 +9,7 @@ from dataclasses import replace
 from weft.ir.graph import Node, Value
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.op import Op
-from weft.support.errors import ShapeError, WeftError
+from weft.support.errors import ShapeError
 from weft.types import dtype as dt
 from weft.types.dims import Dim
 from weft.types.dtype import DType
@@ -41,7 +41,7 @@ class ProvingEnv(ShapeEnv):
     def __init__(self, env: ShapeEnv) -> None:
         super().__init__(env.examples, env.guards | settled_guards(env), env.counts)
 
-    def refuse(self, relation: Relation, error: Callable[[], WeftError]) -> None:
+    def refuse(self, relation: Relation, error: Callable[[], Exception]) -> None:
         """The graph has been made: what it must refuse has been asked."""
 
     def _ask(self, relation: Relation) -> bool:

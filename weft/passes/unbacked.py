@@ -98,7 +98,8 @@ class UnbackedSizes:
         found = {self.binders[s]: None for s in used if s in self.binders}
         if self.checks and node.op is not REFUSE:
             order = self.order[node]
-            found.update({check: None for s in used for check in self.checks.get(s, ()) if self.order[check.node] < order})
+            checks = [check for s in used for check in self.checks.get(s, ())]
+            found.update(dict.fromkeys(check for check in checks if self.order[check.node] < order))
         return [value for value in found if value not in node.outputs]
 
     def _used(self, node: Node, aliases: Aliases) -> Iterator[str]:

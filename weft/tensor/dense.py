@@ -174,7 +174,7 @@ def over_storage(storage: Storage, dtype: DType, g: Geometry) -> Any:
     shown: Any = g  # of bytes: numbers
     if 0 in shown.dims:
         return storage.view(shown.dims, shown.strides, 0, dtype.numpy)
-    if reach(shown) * dtype.itemsize > storage.nbytes:  # type: ignore[operator]
+    if reach(shown) * dtype.itemsize > storage.nbytes:
         return FreedPayload(tensor_type(dtype, g.dims), g, storage)
     return storage.view(shown.dims, shown.strides, shown.offset, dtype.numpy)
 

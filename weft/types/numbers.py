@@ -78,19 +78,22 @@ UNARY: Final = {
 ROUND: Final = NumberOperation("prim::round", _round, "int", True)
 ROUND_TO_DIGITS: Final = NumberOperation("prim::round", _round, "joint", True)
 # what builtins of two numbers give where both are of one type
-EXTREMA: Final = {"max": NumberOperation("prim::max", max, "joint", True), "min": NumberOperation("prim::min", min, "joint", True)}
+EXTREMA: Final = {
+    "max": NumberOperation("prim::max", max, "joint", True),
+    "min": NumberOperation("prim::min", min, "joint", True),
+}
 
 _OF_ONE = (
     "sqrt exp expm1 log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc fabs "
     "degrees radians gamma lgamma"
 )
 _OF_TWO = "pow atan2 copysign fmod hypot remainder"
-_KEEP_SIGN = frozenset("sqrt exp expm1 log1p atan sinh cosh tanh asinh erf erfc fabs degrees radians pow fmod hypot".split())
+_KEEP_SIGN = "sqrt exp expm1 log1p atan sinh cosh tanh asinh erf erfc fabs degrees radians pow fmod hypot"
 # functions of the module math, by name, on floats (an int is taken as one)
 MATH: Final[dict[str, NumberOperation]] = {
     **{
-        name: NumberOperation(f"math::{name}", getattr(math, name), "float", name in _KEEP_SIGN)
-        for name in (_OF_ONE + " " + _OF_TWO).split()
+        name: NumberOperation(f"math::{name}", getattr(math, name), "float", name in str.split(_KEEP_SIGN))
+        for name in str.split(f"{_OF_ONE} {_OF_TWO}")
     },
     "log": NumberOperation("math::log", math.log, "float"),
     **{name: NumberOperation(f"math::{name}", getattr(math, name), "bool") for name in ("isnan", "isinf", "isfinite")},
@@ -139,12 +142,10 @@ class NumberMethods:
         return self
 
     def __divmod__(self, other: Any) -> Any:
-        quotient = self.__floordiv__(other)  # type: ignore[attr-defined]
-        return quotient if quotient is NotImplemented else (quotient, self.__mod__(other))  # type: ignore[attr-defined]
+        return (self // other, self % other) if are_numbers((other,)) else NotImplemented
 
     def __rdivmod__(self, other: Any) -> Any:
-        quotient = self.__rfloordiv__(other)  # type: ignore[attr-defined]
-        return quotient if quotient is NotImplemented else (quotient, self.__rmod__(other))  # type: ignore[attr-defined]
+        return (other // self, other % self) if are_numbers((other,)) else NotImplemented
 
     def __round__(self, digits: int | None = None) -> Any:
         return self._operation(ROUND, self) if digits is None else self._operation(ROUND_TO_DIGITS, self, digits)

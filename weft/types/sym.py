@@ -180,10 +180,10 @@ class SymInt(NumberMethods):
         return self._is_less(other, self, sys._getframe(1)) if is_int_like(other) else self._operation(_GT, self, other)
 
     def __le__(self, other: Any) -> bool:
-        return not self > other if is_int_like(other) else self._operation(_LE, self, other)  # type: ignore[no-any-return]
+        return not self > other if is_int_like(other) else self._operation(_LE, self, other)
 
     def __ge__(self, other: Any) -> bool:
-        return not self < other if is_int_like(other) else self._operation(_GE, self, other)  # type: ignore[no-any-return]
+        return not self < other if is_int_like(other) else self._operation(_GE, self, other)
 
     def _is_less(self, a: Any, b: Any, frame: FrameType) -> bool:
         try:

@@ -210,7 +210,8 @@ def test_backward_hooks_are_refused() -> None:
     "function",
     [
         lambda x: x * (0.5 * x.shape[0]), lambda x: x / (2.0 / x.shape[0]), lambda x: x - (10.0 - x.shape[0]),
-        lambda x: x * 2.0 ** x.shape[0], lambda x: x * (9.5 // x.shape[0] + 9.5 % x.shape[0]), lambda x: x * -x.shape[0],
+        lambda x: x * 2.0 ** x.shape[0], lambda x: x * (9.5 // x.shape[0] + 9.5 % x.shape[0]),
+        lambda x: x * -x.shape[0],
         lambda x: x * math.sqrt(x.shape[0]), lambda x: x * max(x.shape[0], 5), lambda x: x[: int(x.shape[0] * 0.6)],
         lambda x: x[round(x.shape[0] / 3) :], lambda x: weft.zeros(math.floor(x.numel() / 2)), lambda x: x + len(x),
         lambda x: x * divmod(x.shape[0], 3)[1], lambda x: x * abs(x.shape[0] - 7), lambda x: x * float(x.shape[0]),

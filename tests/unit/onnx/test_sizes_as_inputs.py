@@ -56,8 +56,10 @@ def test_numbers_that_are_inputs(name: str, tmp_path: Path) -> None:
 
 def test_numbers_that_the_model_computes(tmp_path: Path) -> None:
     nodes = [
-        helper.make_node("Add", ["i1", "i1"], ["twice"]), helper.make_node("Slice", ["i0", "i1", "twice"], ["part"]),
-        helper.make_node("Pad", ["part", "pads"], ["y"]), helper.make_node("Concat", ["i1", "twice"], ["pads"], axis=0),
+        helper.make_node("Add", ["i1", "i1"], ["twice"]),
+        helper.make_node("Slice", ["i0", "i1", "twice"], ["part"]),
+        helper.make_node("Pad", ["part", "pads"], ["y"]),
+        helper.make_node("Concat", ["i1", "twice"], ["pads"], axis=0),
     ]
     nodes = [nodes[0], nodes[3], nodes[1], nodes[2]]
     model = loaded(nodes, (X, ints(1)), tmp_path / "m.onnx")

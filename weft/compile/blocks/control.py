@@ -17,8 +17,8 @@ from weft.compile.blocks.loops import ENDLESS, Outcome, repeat
 from weft.compile.blocks.recorded import Recorded, record
 from weft.compile.capture.backend import active_capture
 from weft.compile.numbers.random_state import go_to, places
-from weft.layers.transforms.level import top
 from weft.ir.structure import REFUSE
+from weft.layers.transforms.level import top
 from weft.ops.packet import aten
 from weft.passes.unbacked import symbols_of, unbacked_sizes
 from weft.support import pytree
@@ -73,8 +73,9 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
 def record_branches(
     capture: Capture, branches: Sequence[Callable[[], Sequence[Any]]], may_fail: bool = False
 ) -> list[Recorded]:
-    """What each branch does, as blocks, of which one runs. may_fail: a branch whose operators refuse what they are given
-    is one that raises their error, should it run. Raises CaptureError if they draw different amounts of random numbers.
+    """What each branch does, as blocks, of which one runs. may_fail: a branch whose operators refuse what they are
+    given is one that raises their error, should it run. Raises CaptureError if they draw different amounts of random
+    numbers.
     """
     start, drawn = places(capture.random), []
     recorded: dict[int, Recorded] = {}
@@ -89,10 +90,10 @@ def record_branches(
             errors[i] = error
             continue
         drawn.append(places(capture.random))
-    for i, error in errors.items():
+    for i, raised in errors.items():
         if not recorded:  # whichever runs
-            raise error
-        recorded[i] = _failing(capture, error, next(iter(recorded.values())))
+            raise raised
+        recorded[i] = _failing(capture, raised, next(iter(recorded.values())))
     if drawn:
         go_to(capture.random, drawn[-1])
     if any(d != drawn[0] for d in drawn):
@@ -106,7 +107,7 @@ def _failing(capture: Capture, error: WeftError, other: Recorded) -> Recorded:
     """A branch that raises an error, with results of the types that the other branch gives. Raises the error where
     sizes of these are found in that branch.
     """
-    types = [r.type for r in other.results]  # type: ignore[union-attr]
+    types = [r.type for r in other.results]
     found = unbacked_sizes(other.block.nodes)
     if any(symbol in found for kind in types for symbol in symbols_of(kind)):
         raise error

@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
 
-import numpy as np
-
 from weft.compile.capture.symbolic import SymbolicPayload
 from weft.guards.rewrite import Substitutes, functions_with, with_substitutes
 from weft.support.locations import is_internal
@@ -99,7 +97,7 @@ LIFTED: Final = Substitutes({**LENGTHS.values, **_EXTREMA, **FUNCTIONS.values}, 
 LIFTED_IN_WEFT: Final = Substitutes({**LENGTHS.values, **FUNCTIONS.values}, FUNCTIONS.modules)
 # their frames stand between the user's code and what Python's own call of it
 CODES: Final = frozenset(
-    [f.__code__ for f in (_len, _int, _float, *_EXTREMA.values(), *_OURS.values())]  # type: ignore[attr-defined]
+    [f.__code__ for f in (_len, _int, _float, *_EXTREMA.values(), *_OURS.values())]
 )
 
 

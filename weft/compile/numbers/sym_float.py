@@ -37,12 +37,18 @@ Compute = Callable[[Values], float]
 
 
 class Facts(NamedTuple):
-    """What is certain of a lifted float. is_known: a call knows it before it runs, it hangs on no size that the run finds.
-    is_positive: it is never below 0. is_sized: it is made of sizes."""
+    """What is certain of a lifted float.
+
+    is_known: a call knows it before it runs: it hangs on no size that the run finds. is_positive: it is never below 0.
+    is_sized: it is made of sizes.
+    """
 
     is_known: bool = True
     is_positive: bool = False
     is_sized: bool = False
+
+
+_GIVEN = Facts()
 
 
 class SymFloat(NumberMethods):
@@ -59,7 +65,7 @@ class SymFloat(NumberMethods):
         """float, so that `isinstance(k, float)` in the user's code says what it says in eager mode."""
         return float
 
-    def __init__(self, value: Value, capture: Capture, compute: Compute, facts: Facts = Facts()) -> None:
+    def __init__(self, value: Value, capture: Capture, compute: Compute, facts: Facts = _GIVEN) -> None:
         self.value, self.compute, self.facts = value, compute, facts
         self.capture: Capture | None = capture
         capture.python_state.floats.append(ref(self))
@@ -106,7 +112,8 @@ class SymFloat(NumberMethods):
             lifted = [x for x in operands if type(x) is SymFloat]
             if not _facts(operation, operands).is_known:
                 state.note_question(sys._getframe(2))
-            return state.ask_number(compute, lifted[0].name, lifted[0].compute if len(lifted) == 1 else None)
+            question: Any = compute  # it gives a bool
+            return state.ask_number(question, lifted[0].name, lifted[0].compute if len(lifted) == 1 else None)
         facts = _facts(operation, operands)
         is_int = operation.is_int(*[float if type(x) is SymFloat else type(x) for x in operands])
         if is_int and not facts.is_known:
@@ -299,7 +306,7 @@ def _values(operands: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _operand_and_value(x: Any) -> tuple[Any, Compute]:
-    return (x.value, x.compute) if type(x) is SymFloat else (x, lambda values: x)  # type: ignore[return-value]
+    return (x.value, x.compute) if type(x) is SymFloat else (x, lambda values: x)
 
 
 def _with_defaults(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -163,7 +163,7 @@ def _open_view(op: Op, function: Callable[..., Any], args: tuple[Any, ...], on_l
 def _is_start(part: Geometry, whole: Geometry) -> bool:
     """Whether one geometry shows the first elements of another, dim by dim."""
     return part.offset == whole.offset and part.ndim == whole.ndim and all(
-        size <= most and (size <= 1 or step == wide)  # type: ignore[operator]
+        size <= most and (size <= 1 or step == wide)
         for size, most, step, wide in zip(part.dims, whole.dims, part.strides, whole.strides, strict=True)
     )
 

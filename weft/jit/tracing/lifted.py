@@ -1,4 +1,4 @@
-"""Python's math module, `len`, `int`, `float`, `max` and `min` in code that is traced: numbers of the program stay such.
+"""Python's math module, `len`, `int`, `float`, `max` and `min` in code that is traced: numbers of the program stay so.
 
 The traced function has them from the beginning (compile/numbers/lifted_math.py). Other code that it calls is known by a
 number that it makes plain: the trace begins again with that code too.
@@ -19,7 +19,7 @@ _MOST_CODES: Final = 64
 
 
 class _Again(BaseException):
-    """The trace begins again: more code takes numbers of the program. (User code that catches Exception lets it pass.)"""
+    """The trace begins again: more code takes numbers of the program. (Code that catches Exception lets it pass.)"""
 
 
 class _Lifted(threading.local):
