@@ -131,6 +131,7 @@ from weft.nn.modules.running_norms import (
     InstanceNorm1d,
     InstanceNorm2d,
     InstanceNorm3d,
+    SyncBatchNorm,
 )
 from weft.nn.modules.transformer import (
     Transformer,
@@ -166,8 +167,10 @@ def __getattr__(name: str) -> Any:
     when first asked for."""
     import importlib
 
-    if name in ("attention", "grad"):
+    if name in ("attention", "grad", "parallel", "modules"):
         return importlib.import_module(f"weft.nn.{name}")
+    if name == "DataParallel":
+        return importlib.import_module("weft.nn.parallel").DataParallel
     if name not in __all__:
         refuse("module 'weft.nn'", name)
     return getattr(importlib.import_module(
@@ -320,6 +323,7 @@ __all__ = [
     "Softplus",
     "Softshrink",
     "Softsign",
+    "SyncBatchNorm",
     "Tanh",
     "Tanhshrink",
     "Threshold",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -104,7 +107,7 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     return dims[1] * field, dims[0] * field
 
 
-def _fan(tensor: Tensor, mode: str) -> int:
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
     if mode.lower() not in ("fan_in", "fan_out"):
         raise ValueProblem(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
     return _calculate_fan_in_and_fan_out(tensor)[mode.lower() == "fan_out"]
@@ -117,7 +120,7 @@ def kaiming_uniform_(
     """Uniform with the variance of He et al. (arXiv:1502.01852)."""
     if _is_empty(tensor):
         return tensor
-    bound = math.sqrt(3.0) * calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode))
+    bound = math.sqrt(3.0) * calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
     return uniform_(tensor, -bound, bound, generator)
 
 
@@ -128,7 +131,8 @@ def kaiming_normal_(
     """Normal with the variance of He et al. (arXiv:1502.01852)."""
     if _is_empty(tensor):
         return tensor
-    return normal_(tensor, 0.0, calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode)), generator)
+    std = calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
+    return normal_(tensor, 0.0, std, generator)
 
 
 def _is_empty(tensor: Tensor) -> bool:
@@ -183,3 +187,24 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
             chosen = aten.slice(aten.randperm(rows, generator=generator), 0, 0, zeros)
             tensor[chosen, column] = 0
     return tensor
+
+
+def _old(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """An initialiser under the name that it had before PyTorch 0.4."""
+    new = function.__name__
+    old = new.rstrip("_")
+
+    @functools.wraps(function)
+    def named(*args: Any, **kwargs: Any) -> Tensor:
+        warn(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.", FutureWarning)
+        return function(*args, **kwargs)
+
+    named.__name__ = named.__qualname__ = old
+    named.__doc__ = f"The old name of {new}."
+    return named
+
+
+uniform, normal, constant, eye, dirac = map(_old, (uniform_, normal_, constant_, eye_, dirac_))
+xavier_uniform, xavier_normal = _old(xavier_uniform_), _old(xavier_normal_)
+kaiming_uniform, kaiming_normal = _old(kaiming_uniform_), _old(kaiming_normal_)
+orthogonal, sparse = _old(orthogonal_), _old(sparse_)

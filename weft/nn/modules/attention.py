@@ -6,7 +6,7 @@ from typing import Any
 
 import weft.nn.functional as F
 import weft.nn.init as init
-from weft.nn.modules.linear import Linear
+from weft.nn.modules.linear import NonDynamicallyQuantizableLinear
 from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter, empty
 from weft.support.errors import ValueProblem
@@ -38,7 +38,7 @@ class MultiheadAttention(Module):
         self.dropout, self.batch_first, self.add_zero_attn = dropout, batch_first, add_zero_attn
         self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
         self._make_projections(bias, device, dtype)
-        self.out_proj = Linear(embed_dim, embed_dim, bias=bias, dtype=dtype, device=device)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, dtype=dtype, device=device)
         for name in ("bias_k", "bias_v"):
             self.register_parameter(
                 name, Parameter(empty((1, 1, embed_dim), dtype=dtype, device=device)) if add_bias_kv else None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from weft.nn.modules.module import Module
 
 Grads = tuple[Any, ...]
+Tables = tuple[dict[int, Any], ...]
 _NO_INPUTS = (
     "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs require "
     "gradients."
@@ -35,10 +36,15 @@ class BackwardHookFunctionBackward(Node):
 
 
 class BackwardWatch:
-    """The hooks of one call of a module. grad_output is kept from the outputs' node until the inputs' node has run."""
+    """The hooks of one call of a module. grad_output is kept from the outputs' node until the inputs' node has run.
 
-    def __init__(self, module: Module) -> None:
+    hooks, pre_hooks: tables of hooks, called in order; None: those of all modules, then the module's own.
+    """
+
+    def __init__(self, module: Module, hooks: Tables | None = None, pre_hooks: Tables | None = None) -> None:
         self.module = module
+        self.tables = (everywhere.backward, module._backward_hooks) if hooks is None else hooks
+        self.pre_tables = (everywhere.backward_pre, module._backward_pre_hooks) if pre_hooks is None else pre_hooks
         self.grad_outputs: Grads | None = None
         self.watches_inputs = False
         self.input_count = -1
@@ -71,7 +77,7 @@ class BackwardWatch:
 
     def _outputs_known(self, grads: Grads, places: list[int], count: int) -> Grads:
         seen = _spread(grads, places, count)
-        for hook in _hooks(everywhere.backward_pre, self.module._backward_pre_hooks, call_pre_hook, 1):
+        for hook in _hooks(self.pre_tables, call_pre_hook, 1):
             seen = call_pre_hook(hook, self.module, seen)
         self.grad_outputs = seen
         if not self.watches_inputs:
@@ -79,9 +85,9 @@ class BackwardWatch:
         return tuple(seen[i] for i in places)
 
     def _without_inputs(self, grad_outputs: Grads) -> None:
-        if modes.capture is None and (everywhere.backward or self.module._backward_hooks):
+        if modes.capture is None and any(self.tables):
             warn(_NO_INPUTS)
-        for hook in _hooks(everywhere.backward, self.module._backward_hooks, call_without_inputs, None):
+        for hook in _hooks(self.tables, call_without_inputs, None):
             call_without_inputs(hook, self.module, (None,) * self.input_count, grad_outputs)
         self.grad_outputs = None
 
@@ -89,16 +95,14 @@ class BackwardWatch:
         if self.grad_outputs is None:  # only the inputs' gradients were asked for past the outputs
             return None
         seen = _spread(grads, places, self.input_count)
-        for hook in _hooks(everywhere.backward, self.module._backward_hooks, call_hook, 1):
+        for hook in _hooks(self.tables, call_hook, 1):
             seen = call_hook(hook, self.module, seen, self.grad_outputs)
         self.grad_outputs = None
         return tuple(seen[i] for i in places)
 
 
-def _hooks(
-    on_all: dict[int, Any], own: dict[int, Any], caller: Callable[..., Any], replaced: int | None
-) -> list[Any]:
-    return [*hooks_of(on_all, caller, replaced), *hooks_of(own, caller, replaced)]
+def _hooks(tables: Tables, caller: Callable[..., Any], replaced: int | None) -> list[Any]:
+    return [hook for table in tables for hook in hooks_of(table, caller, replaced)]
 
 
 def call_pre_hook(hook: Any, module: Module, grad_outputs: Grads) -> Grads:

@@ -7,6 +7,7 @@ from typing import Any
 
 import weft.nn.functional as F
 import weft.nn.init as init
+from weft.nn.modules.file_names import in_files
 from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter, empty
 from weft.support.errors import ValueProblem
@@ -191,3 +192,11 @@ class ConvTranspose3d(_Transposed):
     """The adjoint of Conv3d: input [n, in, d, h, w] -> [n, out, d', h', w']."""
 
     _rank = 3
+
+
+_ConvTransposeNd = _Transposed
+
+
+def __getattr__(name: str) -> Any:
+    """The lazy layers, which PyTorch keeps in this file."""
+    return in_files(__name__, name, ("lazy_layers",))

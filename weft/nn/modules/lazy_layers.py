@@ -230,3 +230,6 @@ class LazyInstanceNorm3d(_LazyInstanceNorm, InstanceNorm3d):
 def _materialize(value: Any, shape: tuple[int, ...]) -> None:
     if is_lazy(value):
         value.materialize(shape)
+
+
+_LazyConvXdMixin, _LazyNormBase = _LazyConvolution, _LazyNorm  # PyTorch's names

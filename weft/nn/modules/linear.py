@@ -7,6 +7,7 @@ from typing import Any
 
 import weft.nn.functional as F
 import weft.nn.init as init
+from weft.nn.modules.file_names import in_files
 from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter, empty
 from weft.support.errors import ValueProblem
@@ -50,6 +51,10 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """A Linear under the name that PyTorch gives to the output projection of an attention."""
+
+
 class Bilinear(Module):
     """x1 weight x2 + bias. weight: [out_features, in1_features, in2_features]; uniform in +-1/sqrt(in1_features)
     at first."""
@@ -81,3 +86,8 @@ class Bilinear(Module):
             f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, "
             f"bias={self.bias is not None}"
         )
+
+
+def __getattr__(name: str) -> Any:
+    """The lazy layers, which PyTorch keeps in this file."""
+    return in_files(__name__, name, ("lazy_layers",))

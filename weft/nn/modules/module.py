@@ -20,6 +20,7 @@ from weft.nn.modules.global_hooks import (
     register_module_parameter_registration_hook,
 )
 from weft.nn.modules.hooks import Hooked, call_with_hooks, make_tables
+from weft.nn.modules.saving import IncompatibleKeys as _IncompatibleKeys  # noqa: F401  (PyTorch has it here)
 from weft.nn.modules.saving import Saved
 from weft.nn.parameter import Buffer, Parameter
 from weft.support import registry

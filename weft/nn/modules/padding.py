@@ -26,7 +26,7 @@ class _Pad(Module):
         return f"{self.padding}"
 
 
-class _ConstantPad(_Pad):
+class _ConstantPadNd(_Pad):
     def __init__(self, padding: Any, value: float) -> None:
         super().__init__(padding)
         self.value = value
@@ -38,91 +38,110 @@ class _ConstantPad(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
-class ConstantPad1d(_ConstantPad):
+class ConstantPad1d(_ConstantPadNd):
     """A border of one value around [.., l]."""
 
     _rank = 1
 
 
-class ConstantPad2d(_ConstantPad):
+class ConstantPad2d(_ConstantPadNd):
     """A border of one value around [.., h, w]."""
 
     _rank = 2
 
 
-class ConstantPad3d(_ConstantPad):
+class ConstantPad3d(_ConstantPadNd):
     """A border of one value around [.., d, h, w]."""
 
     _rank = 3
 
 
-class ZeroPad1d(_Pad):
+class _ZeroPad:
+    def __init__(self, padding: Any) -> None:
+        super().__init__(padding, 0.0)  # type: ignore[call-arg]  # of the constant padding that comes next
+
+    extra_repr = _Pad.extra_repr
+
+
+class ZeroPad1d(_ZeroPad, ConstantPad1d):
     """A border of zeros around [.., l]."""
 
     _rank = 1
 
 
-class ZeroPad2d(_Pad):
+class ZeroPad2d(_ZeroPad, ConstantPad2d):
     """A border of zeros around [.., h, w]."""
 
     _rank = 2
 
 
-class ZeroPad3d(_Pad):
+class ZeroPad3d(_ZeroPad, ConstantPad3d):
     """A border of zeros around [.., d, h, w]."""
 
     _rank = 3
 
 
-class ReflectionPad1d(_Pad):
+class _ReflectionPadNd(_Pad):
+    pass
+
+
+class ReflectionPad1d(_ReflectionPadNd):
     """A border that mirrors the input."""
 
     _rank, _mode = 1, "reflect"
 
 
-class ReflectionPad2d(_Pad):
+class ReflectionPad2d(_ReflectionPadNd):
     """A border that mirrors the input."""
 
     _rank, _mode = 2, "reflect"
 
 
-class ReflectionPad3d(_Pad):
+class ReflectionPad3d(_ReflectionPadNd):
     """A border that mirrors the input."""
 
     _rank, _mode = 3, "reflect"
 
 
-class ReplicationPad1d(_Pad):
+class _ReplicationPadNd(_Pad):
+    pass
+
+
+class ReplicationPad1d(_ReplicationPadNd):
     """A border of the input's outermost elements."""
 
     _rank, _mode = 1, "replicate"
 
 
-class ReplicationPad2d(_Pad):
+class ReplicationPad2d(_ReplicationPadNd):
     """A border of the input's outermost elements."""
 
     _rank, _mode = 2, "replicate"
 
 
-class ReplicationPad3d(_Pad):
+class ReplicationPad3d(_ReplicationPadNd):
     """A border of the input's outermost elements."""
 
     _rank, _mode = 3, "replicate"
 
 
-class CircularPad1d(_Pad):
+class _CircularPadNd(_Pad):
+    pass
+
+
+class CircularPad1d(_CircularPadNd):
     """A border that goes on at the other end."""
 
     _rank, _mode = 1, "circular"
 
 
-class CircularPad2d(_Pad):
+class CircularPad2d(_CircularPadNd):
     """A border that goes on at the other end."""
 
     _rank, _mode = 2, "circular"
 
 
-class CircularPad3d(_Pad):
+class CircularPad3d(_CircularPadNd):
     """A border that goes on at the other end."""
 
     _rank, _mode = 3, "circular"

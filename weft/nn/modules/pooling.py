@@ -11,7 +11,7 @@ from weft.support.errors import ValueProblem
 from weft.tensor.tensor import Tensor
 
 
-class _MaxPool(Module):
+class _MaxPoolNd(Module):
     _rank = 0
 
     def __init__(
@@ -35,19 +35,19 @@ class _MaxPool(Module):
         )
 
 
-class MaxPool1d(_MaxPool):
+class MaxPool1d(_MaxPoolNd):
     """The greatest element of each window of [n, c, l]."""
 
     _rank = 1
 
 
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPoolNd):
     """The greatest element of each window of [n, c, h, w]."""
 
     _rank = 2
 
 
-class MaxPool3d(_MaxPool):
+class MaxPool3d(_MaxPoolNd):
     """The greatest element of each window of [n, c, d, h, w]."""
 
     _rank = 3
@@ -57,7 +57,7 @@ def _single(value: Any) -> tuple[int, ...]:
     return (value,) if isinstance(value, int) else tuple(value)
 
 
-class _AvgPool(Module):
+class _AvgPoolNd(Module):
     _rank = 0
 
     def __init__(
@@ -77,7 +77,7 @@ class _AvgPool(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class AvgPool1d(_AvgPool):
+class AvgPool1d(_AvgPoolNd):
     """The mean of each window of [n, c, l]."""
 
     _rank = 1
@@ -92,19 +92,19 @@ class AvgPool1d(_AvgPool):
         )
 
 
-class AvgPool2d(_AvgPool):
+class AvgPool2d(_AvgPoolNd):
     """The mean of each window of [n, c, h, w]."""
 
     _rank = 2
 
 
-class AvgPool3d(_AvgPool):
+class AvgPool3d(_AvgPoolNd):
     """The mean of each window of [n, c, d, h, w]."""
 
     _rank = 3
 
 
-class _AdaptiveAvgPool(Module):
+class _AdaptiveAvgPoolNd(Module):
     _rank = 0
 
     def __init__(self, output_size: Any) -> None:
@@ -118,25 +118,25 @@ class _AdaptiveAvgPool(Module):
         return f"output_size={self.output_size}"
 
 
-class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """Means of windows that divide [n, c, l] into output_size places."""
 
     _rank = 1
 
 
-class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     """Means of windows that divide [n, c, h, w] into output_size places."""
 
     _rank = 2
 
 
-class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """Means of windows that divide [n, c, d, h, w] into output_size places."""
 
     _rank = 3
 
 
-class _AdaptiveMaxPool(Module):
+class _AdaptiveMaxPoolNd(Module):
     _rank = 0
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
@@ -150,25 +150,25 @@ class _AdaptiveMaxPool(Module):
         return f"output_size={self.output_size}"
 
 
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """The greatest elements of windows that divide [n, c, l] into output_size places."""
 
     _rank = 1
 
 
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """The greatest elements of windows that divide [n, c, h, w] into output_size places."""
 
     _rank = 2
 
 
-class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """The greatest elements of windows that divide [n, c, d, h, w] into output_size places."""
 
     _rank = 3
 
 
-class _LPPool(Module):
+class _LPPoolNd(Module):
     _rank = 0
 
     def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> None:
@@ -187,19 +187,19 @@ class _LPPool(Module):
         )
 
 
-class LPPool1d(_LPPool):
+class LPPool1d(_LPPoolNd):
     """The p-norm of each window of [n, c, l]."""
 
     _rank = 1
 
 
-class LPPool2d(_LPPool):
+class LPPool2d(_LPPoolNd):
     """The p-norm of each window of [n, c, h, w]."""
 
     _rank = 2
 
 
-class LPPool3d(_LPPool):
+class LPPool3d(_LPPoolNd):
     """The p-norm of each window of [n, c, d, h, w]."""
 
     _rank = 3

@@ -138,3 +138,6 @@ class GRUCell(_Cell):
         gates, is_single, (hidden,) = self._prepared(input, (hx,))
         new = gru_step(gates, hidden, self.weight_hh, self.bias_hh)
         return aten.squeeze(new, 0) if is_single else new
+
+
+RNNCellBase = _Cell  # PyTorch's name, which programs ask isinstance of

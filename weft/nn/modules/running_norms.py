@@ -130,6 +130,44 @@ class BatchNorm3d(BatchNorm):
     _ranks = (5,)
 
 
+class SyncBatchNorm(BatchNorm):
+    """Each channel of [n, c, ...] normalized by the statistics of all processes' batches. weft computes in one process,
+    whose batch is all there is."""
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+        track_running_stats: bool = True, process_group: Any = None, device: Any = None, dtype: Any = None, *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        self.process_group = process_group
+
+    def _check_rank(self, input: Tensor) -> None:
+        if input.ndim < 2:
+            raise ValueProblem(f"expected at least 2D input (got {input.ndim}D input)")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """The module with a SyncBatchNorm, which has the same tensors, in the place of every BatchNorm."""
+        converted = module
+        if isinstance(module, BatchNorm):
+            converted = cls._of(module, process_group)
+        for name, child in module.named_children():
+            converted.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return converted
+
+    @classmethod
+    def _of(cls, norm: BatchNorm, process_group: Any) -> SyncBatchNorm:
+        made = cls(
+            norm.num_features, norm.eps, norm.momentum, norm.affine, norm.track_running_stats, process_group,
+            bias=norm.bias is not None,
+        )
+        made._parameters.update(norm._parameters)
+        made._buffers.update(norm._buffers)
+        made.training = norm.training
+        return made
+
+
 class _InstanceNorm(_RunningNorm):
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,

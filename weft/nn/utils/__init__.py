@@ -1,5 +1,7 @@
 """Utilities of training loops."""
 
+from typing import Any
+
 from weft.nn.utils import rnn
 from weft.nn.utils.clip import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from weft.nn.utils.fusion import fuse_conv_bn_eval, fuse_conv_bn_weights, fuse_linear_bn_eval, fuse_linear_bn_weights
@@ -13,3 +15,12 @@ __all__ = [
     "fuse_linear_bn_eval", "fuse_linear_bn_weights", "get_total_norm", "parameters_to_vector", "remove_spectral_norm",
     "remove_weight_norm", "rnn", "skip_init", "spectral_norm", "vector_to_parameters", "weight_norm",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Parametrizations are imported when first asked for."""
+    import importlib
+
+    if name in ("parametrizations", "parametrize"):
+        return importlib.import_module(f"weft.nn.utils.{name}")
+    raise AttributeError(f"module 'weft.nn.utils' has no attribute {name!r}")
