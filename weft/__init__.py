@@ -76,6 +76,14 @@ from weft.types.dtype import (
 from weft.types.dtype import bool_ as bool
 from weft.types.dtype import get_default as get_default_dtype
 from weft.types.dtype import set_default as set_default_dtype
+from weft.types.formats import (  # noqa: F401  (shown here)
+    channels_last,
+    contiguous_format,
+    layout,
+    memory_format,
+    preserve_format,
+    strided,
+)
 from weft.version import __version__  # noqa: F401
 
 vars(_types).update(_type_names.NAMES)
@@ -97,8 +105,6 @@ float = float32
 double, half = float64, float16
 int, long, short = int32, int64, int16
 cfloat, cdouble = complex64, complex128
-strided = "weft.strided"
-contiguous_format, preserve_format, channels_last = "contiguous_format", "preserve_format", "channels_last"
 pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, _math.inf, _math.nan, None
 
 _any = any  # weft.any, once looked up, stands in this module's globals
@@ -110,6 +116,8 @@ _LAZY = {
     "onnx": "weft.onnx",
     "memory": "weft.memory",
     "lazy": "weft.lazy",
+    "ao": "weft.ao", "hub": "weft.hub", "profiler": "weft.profiler", "multiprocessing": "weft.multiprocessing",
+    "amp": "weft.amp", "__future__": "weft.__future__",
 }
 _providers["lazy"] = "weft.lazy"
 _LAZY_NAMES = {
@@ -148,6 +156,15 @@ _LAZY_NAMES = {
     "UntypedStorage": ("weft.runtime.storage", "UntypedStorage"),
     "seed": ("weft.random", "seed"), "is_inference": ("weft.layers.inference", "is_inference"),
     "finfo": ("weft.types.limits", "finfo"), "iinfo": ("weft.types.limits", "iinfo"),
+    "SymInt": ("weft.types.sym", "SymInt"), "SymBool": ("weft.types.sym", "SymBool"),
+    "SymFloat": ("weft.compile.numbers.sym_float", "SymFloat"), "GradScaler": ("weft.amp", "GradScaler"),
+    **{name: ("weft.types.unheld", name) for name in (
+        "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
+        "float8_e8m0fnu", "float4_e2m1fn_x2", "complex32", "chalf",
+    )},
+    **{name: ("weft.types.formats", name) for name in (
+        "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged", "_mkldnn", "channels_last_3d",
+    )},
 }
 _FUNCTIONS: dict[str, Any] = {**_FACTORIES, "as_strided": _inplace_views.as_strided,
     "as_strided_scatter": _inplace_views.as_strided_scatter, "resize_as_": _inplace_views.resize_as_}

@@ -18,9 +18,11 @@ from weft.tensor.subclass import asks_itself, guarded_names
 from weft.tensor.tensor import Tensor
 
 __all__ = [
-    "DisableWeftFunction", "DisableWeftFunctionSubclass", "WeftFunctionMode", "disabled_weft_function",
-    "get_overridable_functions", "handle_weft_function", "has_weft_function", "is_tensor_like",
-    "is_tensor_method_or_property", "overridable", "resolve_name", "wrap_weft_function",
+    "DisableWeftFunction", "DisableWeftFunctionSubclass", "TorchFunctionMode", "WeftFunctionMode",
+    "disabled_weft_function", "get_default_nowrap_functions", "get_ignored_functions", "get_overridable_functions",
+    "handle_torch_function", "handle_weft_function", "has_torch_function", "has_torch_function_unary",
+    "has_torch_function_variadic", "has_weft_function", "is_tensor_like", "is_tensor_method_or_property",
+    "overridable", "resolve_name", "wrap_torch_function", "wrap_weft_function",
 ]
 _WRITTEN = {*FACTORIES, "tensor", "as_tensor", "from_numpy", "numel", "is_floating_point", "is_complex", "result_type"}
 _MODULES = ("weft", "weft.nn.functional", "weft.linalg", "weft.special", "weft.fft")
@@ -48,6 +50,17 @@ class WeftFunctionMode:
                 f"{type(self).__name__}: modes must be left in the reverse order in which they were entered"
             )
         overrides.pop_mode()
+
+
+class TorchFunctionMode(WeftFunctionMode):
+    """A WeftFunctionMode under PyTorch's name: `__torch_function__` is asked."""
+
+    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Answer a call; NotImplemented passes it on."""
+        return func(*args, **(kwargs or {}))
+
+    def __weft_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self.__torch_function__(func, types, args, kwargs)
 
 
 class DisableWeftFunctionSubclass(OverrideLevel):
@@ -78,6 +91,16 @@ def handle_weft_function(
     return overrides.handle(public_api, asked or (), args, kwargs)
 
 
+def has_torch_function_unary(value: Any) -> bool:
+    """has_weft_function of one argument."""
+    return has_weft_function((value,))
+
+
+def has_torch_function_variadic(*values: Any) -> bool:
+    """has_weft_function of these arguments."""
+    return has_weft_function(values)
+
+
 def is_tensor_like(inp: Any) -> bool:
     """Whether a value is a Tensor or has `__weft_function__`."""
     return type(inp) is Tensor or hasattr(inp, NAME)
@@ -97,6 +120,10 @@ def wrap_weft_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Ca
         return public
 
     return decorate
+
+
+has_torch_function, handle_torch_function = has_weft_function, handle_weft_function  # PyTorch's names
+wrap_torch_function = wrap_weft_function
 
 
 # ---- what can be taken over
@@ -169,3 +196,18 @@ def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
         (resolve_name(func) or "").startswith("weft.Tensor.")
         or getattr(func, "__name__", "") in ("__get__", "__set__", "__delete__")
     )
+
+
+def get_ignored_functions() -> set[Callable[..., Any]]:
+    """Public functions of weft that nobody is asked about: those with a name in `weft` that `get_overridable_functions`
+    does not list."""
+    import weft
+
+    listed = set(get_overridable_functions()[weft])
+    functions = (getattr(weft, name) for name in dir(weft) if not name.startswith("_"))
+    return {f for f in functions if callable(f) and not isinstance(f, type) and f not in listed}
+
+
+def get_default_nowrap_functions() -> set[Callable[..., Any]]:
+    """Getters whose result a subclass does not wrap: the base of a view, the gradient."""
+    return {getattr(Tensor, name).__get__ for name in ("_base", "grad", "_grad") if hasattr(Tensor, name)}

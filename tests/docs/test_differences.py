@@ -59,7 +59,7 @@ def test_only_the_cpu() -> None:
     with pytest.raises((RuntimeError, ValueError), match="cuda"):
         weft.zeros(2, device="cuda")
     assert weft.device("cuda:1").index == 1 and weft.cuda.device_count() == 0
-    assert not any(hasattr(weft, name) for name in ("sparse_coo_tensor", "quantize_per_tensor", "float8_e4m3fn"))
+    assert not any(hasattr(weft, name) for name in ("sparse_coo_tensor", "quantize_per_tensor"))
 
 
 def test_tracebacks_without_own_lines(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,11 +78,17 @@ def test_tracebacks_without_own_lines(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_twelve_dtypes() -> None:
-    found = {v for n in dir(weft) if isinstance(v := getattr(weft, n, None), weft.dtype)}
+    found = {v for n in dir(weft) if type(v := getattr(weft, n, None)) is weft.dtype}
     integers, floats = (
         {weft.int8, weft.int16, weft.int32, weft.int64}, {weft.float16, weft.bfloat16, weft.float32, weft.float64}
     )
     assert found == {weft.bool, weft.uint8, weft.complex64, weft.complex128} | integers | floats
+    for named in (weft.uint16, weft.uint32, weft.uint64, weft.complex32, weft.float8_e4m3fn):
+        assert isinstance(named, weft.dtype) and (weft.iinfo if "uint" in str(named) else weft.finfo)(named).bits < 65
+        for use in (lambda d=named: weft.zeros(2, dtype=d), lambda d=named: weft.ones(2).to(d)):
+            with pytest.raises(NotImplementedError, match="weft has no tensors of"):
+                use()
+    assert weft.finfo(weft.float32).dtype is weft.float32
     for kind in (np.uint16, np.uint32, np.uint64):
         with pytest.raises(weft.WeftError, match="supported types"):
             weft.from_numpy(np.ones(2, kind))
@@ -99,13 +105,17 @@ def test_texts_for_devices() -> None:
 
 
 def test_not_there() -> None:
-    for name in ("distributed", "distributions", "autocast", "amp"):
+    for name in ("distributed", "distributions", "autocast"):
         with pytest.raises(AttributeError, match=r"docs/differences\.md"):
             getattr(weft, name)
-    assert (
-        not any(hasattr(weft.nn, name) for name in ("SyncBatchNorm", "DataParallel"))
-        and not hasattr(weft.optim, "SparseAdam")
-    )
+    assert not hasattr(weft.optim, "SparseAdam")
+    for use in (lambda: weft.nn.parallel.DistributedDataParallel(weft.nn.Linear(1, 1)), weft.profiler.profile):
+        with pytest.raises(weft.WeftError, match=r"no process group|no profiler"):
+            use()
+    norm, images = weft.nn.SyncBatchNorm(3), weft.ones(2, 3, 4, 4)
+    assert weft.equal(norm(images), weft.nn.BatchNorm2d(3)(images))
+    with pytest.raises(FileNotFoundError, match="downloads nothing"):
+        weft.hub.load_state_dict_from_url("https://example.org/model.pth", model_dir="nowhere")
 
 
 def test_random_numbers(rng: RNG) -> None:

@@ -8,7 +8,7 @@ import sys
 import types
 import typing
 import weakref
-from typing import Any, Final, get_args, get_origin
+from typing import Any, Dict, Final, List, Optional, Tuple, Union, get_args, get_origin  # noqa: F401, UP035  (PyTorch's)
 
 from weft.catalogue.language.tuples import NAMED
 from weft.jit.futures import Future

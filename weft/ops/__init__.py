@@ -6,12 +6,18 @@ Start reading at op.py (the entry), then schema.py (the contract), scalar.py (wh
 weft/library. Imports only support/ and types/.
 """
 
-from typing import Any
+from typing import Any, NoReturn
 
 from weft.ops.packet import aten as aten
 from weft.ops.packet import has_operators as _has_operators
 from weft.ops.packet import namespace_of as _namespace_of
 from weft.ops.packet import prim as prim
+from weft.support.errors import NoLibrary
+
+
+def load_library(path: str) -> NoReturn:
+    """Refused with an OSError: libraries that are made for PyTorch need its binary."""
+    raise NoLibrary(f"ops.load_library: {path} is made for PyTorch's binary, which weft does not have")
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.ops.op import Op
 from weft.ops.schema import Argument
-from weft.support.errors import ArgumentError, DTypeError
+from weft.support.errors import ArgumentError, DTypeError, UnheldDTypeError
 from weft.types import dtype as dt
 from weft.types.dims import Expr
 from weft.types.sym import SymInt
@@ -95,6 +95,8 @@ def _str(value: Any, argument: Argument) -> Any:
 def _dtype(value: Any, argument: Argument) -> Any:
     try:
         return dt.as_dtype(value)
+    except UnheldDTypeError:
+        raise
     except (DTypeError, TypeError):
         raise Mismatch(f"argument '{argument.name}' must be a dtype, not {type(value).__name__}") from None
 

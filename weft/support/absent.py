@@ -15,21 +15,19 @@ _REASONS: tuple[tuple[str, str], ...] = (
         "weft.jit compiles functions, Modules and texts so far; docs/jit.md says what it has",
     ),
     (
-        r"_dynamo|_inductor|compiler|export|fx|package|library|ops",
+        r"_dynamo|_inductor|compiler|export|fx|package|library|ops|PyTorchFile\w+",
         "there is no such compiler interface; weft.compile and weft.explain are weft's",
     ),
     (
-        r"amp|GradScaler|\w*autocast\w*",
+        r"\w*autocast\w*|custom_[fb]wd",
         "there is no autocast; model.bfloat16() and x.bfloat16() compute in half precision",
     ),
     (r"distributions", "there are no distributions; weft.rand, weft.randn, weft.multinomial and the like draw numbers"),
-    (r"distributed|DataParallel|DistributedDataParallel|SyncBatchNorm|parallel|is_distributed|rpc|futures"
-     r"|multiprocessing",
+    (r"distributed|is_distributed|rpc|futures",
      "there is no distributed training: weft computes in one process"),
     (r"lazy", "operators are not put off; weft.compile captures whole functions"),
-    (r"hub|model_zoo", "nothing is downloaded; weft.load reads the files"),
     (
-        r"profiler|autograd_profiler|profile|record_function",
+        r"autograd_profiler|profile|record_function",
         "there is no profiler; weft.explain shows what a compiled function does",
     ),
     (r"mps|xpu|mtia|ipu|maia|accelerator|is_vulkan\w*|vulkan|record_stream|Stream|Event|get_device_module"
@@ -39,17 +37,17 @@ _REASONS: tuple[tuple[str, str], ...] = (
      r"|s?smm|hsmm|hspmm|dsmm|spmm|saddmm|sspaddmm|dense_dim|SparseAdam|_sparse\w*",
      "there are no sparse tensors"),
     (r"quantiz\w*|dequantize|q_\w+|int_repr|qu?int\d\w*|qscheme|fake_quantize\w*"
-     r"|fbgemm\w*|per_(tensor|channel)_\w+|qat|quantizable|intrinsic|ao|QInt\w*|QUInt\w*",
+     r"|fbgemm\w*|per_(tensor|channel)_\w+|qat|quantizable|intrinsic|QInt\w*|QUInt\w*",
      "there are no quantized tensors"),
     (
         r"nested|jagged|to_padded_tensor|masked",
         "there are no nested or masked tensors; weft.nn.utils.rnn pads and packs",
     ),
     (
-        r"float[48]_\w+|complex32|chalf|bits\w+|u?int[1-7]|uint16|uint32|uint64",
+        r"bits\w+|u?int[1-7]",
         "weft has twelve dtypes: bool, uint8, int8 to int64, float16, bfloat16, float32, float64, complex64, complex128"
     ),
-    (r"Sym(Int|Float|Bool)|sym_\w+", "sizes are symbols only within weft.compile, where they pass for ints"),
+    (r"sym_\w+", "sizes are symbols only within weft.compile, where they pass for ints"),
     (r"TypedStorage|\w+Storage", "storages are untyped: tensor.untyped_storage()"),
     (
         r"cholesky|symeig|eig|lstsq|solve|matrix_rank|triangular_solve|geqrf|orgqr|ormqr|lobpcg",

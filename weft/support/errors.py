@@ -21,6 +21,10 @@ class NotForDType(DTypeError, NotImplementedError):
     """An operator that has no meaning, or no kernel, for this dtype."""
 
 
+class UnheldDTypeError(NotForDType):
+    """An element type that weft knows by name only, where a tensor of it is to be made."""
+
+
 class ForeignDType(DTypeError, TypeError):
     """A NumPy dtype that weft has no like of."""
 
@@ -47,6 +51,10 @@ class StateError(WeftError, RuntimeError):
 
 class NoFolder(FileNotFoundError, StateError):
     """A file cannot be written: there is no such folder. (An OSError first: its number, text and filename are kept.)"""
+
+
+class NoLibrary(StateError, OSError):
+    """A library of machine code that cannot be loaded."""
 
 
 class TooLarge(StateError, MemoryError):

@@ -17,6 +17,34 @@ class TreeSpec:
         self.kind, self.meta, self.children = kind, meta, children
         self.size: int = 1 if kind is None else sum(c.size for c in children)
 
+    @property
+    def type(self) -> Any:
+        """The class of the container; None for a leaf."""
+        return self.kind
+
+    @property
+    def context(self) -> Any:
+        """What the container has beside its children."""
+        return self.meta
+
+    @property
+    def num_leaves(self) -> int:
+        """How many leaves it has, at all depths."""
+        return self.size
+
+    @property
+    def num_children(self) -> int:
+        """How many children it has."""
+        return len(self.children)
+
+    def is_leaf(self) -> bool:
+        """Whether it is the structure of a leaf."""
+        return self.kind is None
+
+    def unflatten(self, leaves: Any) -> Any:
+        """The tree of this structure with these leaves."""
+        return unflatten(list(leaves), self)
+
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, TreeSpec)
@@ -55,7 +83,19 @@ def steps(spec: TreeSpec) -> list[str]:
     return [f"[{key!r}]" if issubclass(spec.kind, dict) else f".{key}" for key in keys]
 
 
-LEAF = TreeSpec(None, None, ())
+class LeafSpec(TreeSpec):
+    """The structure of a leaf: one object."""
+
+    __slots__ = ()
+
+    def __new__(cls) -> LeafSpec:
+        return LEAF if "LEAF" in globals() else object.__new__(cls)
+
+    def __init__(self) -> None:
+        super().__init__(None, None, ())
+
+
+LEAF = LeafSpec()
 Nodes = tuple[list[Any], Any]
 _REGISTRY: dict[type, tuple[Callable[[Any], Nodes], Callable[[list[Any], Any], Any]]] = {}
 
@@ -92,6 +132,11 @@ def _parts(tree: Any) -> tuple[list[Any], Any] | None:
     if isinstance(tree, (list, tuple, dict)) and _is_bare(tree):
         return (list(tree.values()), tuple(tree)) if isinstance(tree, dict) else (list(tree), None)
     return None
+
+
+def is_node(tree: Any) -> bool:
+    """Whether a value is a container, and no leaf."""
+    return _parts(tree) is not None
 
 
 def _is_bare(tree: Any) -> bool:

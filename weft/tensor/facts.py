@@ -16,6 +16,7 @@ from weft.tensor.size import Size
 from weft.types import dtype as dt
 from weft.types.dims import Dim
 from weft.types.dtype import BY_NUMPY, DType
+from weft.types.formats import layout, strided
 from weft.types.sym import wrap as wrap_dim
 from weft.types.tensor_type import TensorType
 
@@ -88,9 +89,9 @@ class Facts(Operators):
         return device_named(payload_of(self).type.device)
 
     @property
-    def layout(self) -> str:
-        """Always "weft.strided"."""
-        return "weft.strided"
+    def layout(self) -> layout:
+        """Always `weft.strided`."""
+        return strided
 
     def numel(self) -> Any:
         """The number of elements."""

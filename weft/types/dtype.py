@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from weft.support.errors import DTypeError, ForeignDType
+from weft.support.errors import DTypeError, ForeignDType, UnheldDTypeError
 
 BOOL, INT, FLOAT, COMPLEX = 0, 1, 2, 3  # promotion categories, in order
 
@@ -56,6 +56,35 @@ class DType:
 
     def __copy__(self) -> DType:
         return self
+
+
+class UnheldDType(DType):
+    """An element type that no tensor of weft has: a name with limits (types/unheld.py)."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "numpy":
+            self.refuse()
+        return super().__getattr__(name)
+
+    def refuse(self) -> NoReturn:
+        """Raises the error of whoever is to make a tensor of it."""
+        raise UnheldDTypeError(
+            f"weft has no tensors of {self.name}: the name is there to be compared with, and for its limits. There are "
+            f"{', '.join(d.name for d in ALL)}"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_unheld, (self.name,))
+
+
+def _unheld(name: str) -> DType:
+    """The dtype of this name among those that no tensor has."""
+    from weft.types import unheld  # it stands on this module, and few programs name its dtypes
+
+    found: DType = getattr(unheld, name)
+    return found
 
 
 def _numpy_dtype(dtype: DType) -> np.dtype[Any]:
@@ -128,8 +157,10 @@ _PYTHON: dict[type, DType] = {bool: bool_, int: int64, float: float64, complex: 
 
 def as_dtype(value: Any) -> DType:
     """A DType from a DType, a Python type (as wide as Python's: float means float64) or a NumPy dtype."""
-    if isinstance(value, DType):
+    if type(value) is DType:
         return value
+    if isinstance(value, UnheldDType):
+        value.refuse()
     if isinstance(value, type) and value in _PYTHON:
         return _PYTHON[value]
     if isinstance(value, (np.dtype, type)):
@@ -148,6 +179,7 @@ def get_default() -> DType:
 def set_default(dtype: DType) -> None:
     """Set the default dtype; it must be a floating point dtype."""
     global _default
+    dtype = as_dtype(dtype)
     if not dtype.is_floating_point:
         raise DTypeError(f"set_default_dtype: only floating-point types are supported as the default type, got {dtype}")
     if dtype is _default:

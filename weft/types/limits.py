@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -11,40 +12,62 @@ from weft.support.errors import ArgumentError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
+_NAMED = {"float4_e2m1fn_x2": "float4_e2m1fn"}  # a byte holds two; the limits are of one
+
+
+def _asked(owner: str, asked: Any) -> DType:
+    """The dtype that is asked about: the argument, a tensor's, or that of a Python or NumPy type."""
+    wanted = asked if isinstance(asked, DType) else getattr(asked, "dtype", asked)
+    if isinstance(wanted, DType):
+        return wanted
+    if isinstance(wanted, (np.dtype, type)):
+        return dt.as_dtype(wanted)
+    raise ArgumentError(f"weft.{owner}() expects a dtype or a tensor, got {type(wanted).__name__}")
+
+
+def _numpy(dtype: DType) -> Any:
+    """What NumPy or ml_dtypes has of this dtype, also of one that no tensor has."""
+    if not isinstance(dtype, dt.UnheldDType):
+        return dtype.numpy
+    return np.dtype(getattr(ml_dtypes, _NAMED.get(dtype.name, dtype.name), dtype.name))
+
 
 class finfo:
     """Limits of a floating point dtype (for complex ones: of their parts): bits, eps, max, min, tiny,
-    smallest_normal, resolution."""
+    smallest_normal, resolution, and the dtype that they are of."""
 
-    def __init__(self, type: DType | None = None) -> None:
-        wanted = dt.get_default() if type is None else type
+    def __init__(self, type: Any = None) -> None:
+        wanted = dt.get_default() if type is None else _asked("finfo", type)
         if not (wanted.is_floating_point or wanted.is_complex):
             raise ArgumentError(
                 f"weft.finfo() requires a floating point input type. Use weft.iinfo to handle '{wanted}'"
             )
-        real = wanted.to_real() if wanted.is_complex else wanted
-        found: Any = ml_dtypes.finfo(real.numpy)  # type: ignore[no-untyped-call]
-        self.bits, self.dtype = real.itemsize * 8, real.name
+        real = wanted
+        if wanted.is_complex:
+            real = dt.float16 if wanted.name == "complex32" else wanted.to_real()
+        found: Any = ml_dtypes.finfo(_numpy(real))  # type: ignore[no-untyped-call]
+        self.bits, self.dtype = real.itemsize * 8, real
         self.eps, self.max, self.min = float(found.eps), float(found.max), float(found.min)
         self.tiny = self.smallest_normal = float(found.smallest_normal)
-        self.resolution = 10.0 ** -int(found.precision)
+        self.resolution = 10.0 ** -math.floor(found.nmant * math.log10(2))
 
     def __repr__(self) -> str:
         return (
             f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
-            f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+            f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype.name})"
         )
 
 
 class iinfo:
-    """Limits of an integer dtype: bits, max, min."""
+    """Limits of an integer dtype: bits, max, min, and the dtype."""
 
-    def __init__(self, type: DType) -> None:
-        if type.is_floating_point or type.is_complex or type is dt.bool_:
-            raise ArgumentError(f"weft.iinfo() requires an integer input type. Use weft.finfo to handle '{type}'")
-        found = np.iinfo(type.numpy)
-        self.bits, self.dtype = found.bits, type.name
+    def __init__(self, type: Any) -> None:
+        wanted = _asked("iinfo", type)
+        if wanted.is_floating_point or wanted.is_complex or wanted is dt.bool_:
+            raise ArgumentError(f"weft.iinfo() requires an integer input type. Use weft.finfo to handle '{wanted}'")
+        found = np.iinfo(_numpy(wanted))
+        self.bits, self.dtype = found.bits, wanted
         self.max, self.min = int(found.max), int(found.min)
 
     def __repr__(self) -> str:
-        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype.name})"

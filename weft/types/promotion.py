@@ -19,6 +19,7 @@ def promote(a: DType, b: DType) -> DType:
     """The smallest dtype that holds both (of equal priority)."""
     if a is b:
         return a
+    a, b = dt.as_dtype(a), dt.as_dtype(b)  # which refuses those that no tensor has
     if a.category > b.category:
         a, b = b, a
     if b.is_complex:

@@ -14,7 +14,7 @@ from typing import Any, Protocol, Union
 
 import numpy as np
 
-from weft.support.errors import UnknownSize
+from weft.support.errors import UnknownSize, Unsupported
 from weft.types import dims
 from weft.types.dims import Dim, Expr
 from weft.types.numbers import BINARY, COMPARISONS, NumberMethods, NumberOperation, are_numbers
@@ -22,6 +22,16 @@ from weft.types.relation import Relation, positive_first
 from weft.types.shape_env import ShapeEnv, current_env
 
 IntLike = Union[int, "SymInt"]
+
+
+class SymBool:
+    """PyTorch's type of a question about sizes. weft answers such a question when it is asked, and records a guard:
+    there are no objects of this type."""
+
+    __slots__ = ()
+
+    def __new__(cls, *args: object) -> SymBool:
+        raise Unsupported("SymBool: a question about sizes is answered when it is asked; there is nothing to make")
 
 
 class SymInt(NumberMethods):

@@ -1,0 +1,36 @@
+"""Layouts and memory formats as values of their own types; each is its text too."""
+
+from __future__ import annotations
+
+
+class layout(str):
+    """How a tensor's elements are kept. weft's tensors are `weft.strided`; the other layouts are names, which operators
+    refuse."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __reduce__(self) -> tuple[type[layout], tuple[str]]:
+        return layout, (str(self),)
+
+
+class memory_format(str):
+    """In which order the elements of a tensor lie in memory."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"weft.{self!s}"
+
+    def __reduce__(self) -> tuple[type[memory_format], tuple[str]]:
+        return memory_format, (str(self),)
+
+
+strided = layout("weft.strided")
+sparse_coo, sparse_csr, sparse_csc = layout("weft.sparse_coo"), layout("weft.sparse_csr"), layout("weft.sparse_csc")
+sparse_bsr, sparse_bsc = layout("weft.sparse_bsr"), layout("weft.sparse_bsc")
+jagged, _mkldnn = layout("weft.jagged"), layout("weft._mkldnn")
+contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
+channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
