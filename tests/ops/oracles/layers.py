@@ -189,7 +189,8 @@ def interpolate(x: Array, size: Any, factor: Any, mode: str, corners: Any, recom
         else (size if isinstance(size, tuple) else (size,) * rank)
     )
     for axis, (n, target) in enumerate(zip(x.shape[2:], sizes, strict=True), start=2):
-        step = n / target if size is not None or recompute else 1 / factors[axis - 2]
+        exact = mode.endswith("linear") and target == n or mode == "nearest" and rank == 2 and target in (n, 2 * n)
+        step = n / target if size is not None or recompute or exact else 1 / factors[axis - 2]
         rows = np.moveaxis(x, axis, 0)
         if mode == "nearest":
             found = [rows[min(int(np.floor(i * step)), n - 1)] for i in range(target)]
@@ -217,4 +218,7 @@ given(
 given(
     "nn::interpolate", interpolate, case(F(1, 2, 5), 3), case(F(1, 2, 3, 4), scale_factor=2.0, mode="bilinear"),
     case(F(1, 1, 4), 7, mode="linear", align_corners=True), case(F(1, 2, 4, 6), (2, 3), mode="area"),
+    # factors that leave a size as it was, or double it all but exactly
+    case(F(1, 2, 3), scale_factor=1.3, mode="linear"), case(F(1, 1, 3, 2), scale_factor=(1.3, 2.2)),
+    case(F(1, 1, 3, 2, 2), scale_factor=(1.3, 1.4, 1.0), mode="trilinear"), case(F(1, 1, 3), scale_factor=1.3),
 )

@@ -71,7 +71,7 @@ def cross_entropy(
 
 def huber(x: Array, y: Array, reduction: str, delta: float, weight: Any) -> Array:
     d = np.abs(x - y)
-    return reduced(np.where(d < delta, 0.5 * d**2, delta * (d - 0.5 * delta)), reduction, weight)
+    return plain(np.where(d < delta, 0.5 * d**2, delta * (d - 0.5 * delta)) * (1 if weight is None else weight), reduction)
 
 
 def smooth_l1(x: Array, y: Array, _a: Any, _r: Any, reduction: str, beta: float) -> Array:
@@ -106,15 +106,15 @@ given(
     case(F(2, 3, 4), I(2, 4, high=3), P(3), label_smoothing=0.2), case(F(3, 4), P(3, 4)),
     case(F(3, 4), I(3, high=4), reduction="none"),
 )
-given("nn::huber_loss", huber, case(*_PAIR), case(*_PAIR, "sum", 0.3))
+given("nn::huber_loss", huber, case(*_PAIR), case(*_PAIR, "sum", 0.3), case(*_PAIR, weight=P(3, 4)))
 given("nn::smooth_l1_loss", smooth_l1, case(*_PAIR), case(*_PAIR, reduction="none", beta=0.3))
 given(
     "nn::l1_loss", lambda x, y, _a, _r, reduction, weight: reduced(np.abs(x - y), reduction, weight), case(*_PAIR),
-    case(*_PAIR, reduction="none"),
+    case(*_PAIR, reduction="none"), case(*_PAIR, weight=P(3, 4)),
 )
 given(
     "nn::mse_loss", lambda x, y, _a, _r, reduction, weight: reduced((x - y)**2, reduction, weight), case(*_PAIR),
-    case(*_PAIR, reduction="sum"),
+    case(*_PAIR, reduction="sum"), case(*_PAIR, weight=P(3, 4)),
 )
 given(
     "nn::kl_div", kl_div, case(F(3, 4), P(3, 4)), case(F(3, 4), F(3, 4), reduction="batchmean", log_target=True),

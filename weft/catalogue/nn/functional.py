@@ -97,11 +97,18 @@ define(
 )
 
 
-def _dropout_channels(input: Any, p: float, training: bool, inplace: bool) -> Any:
+def _dropout_channels(rank: int, input: Any, p: float, training: bool, inplace: bool) -> Any:
+    """Of input [n, c, ...]. One without a batch is [c, ...], but for images: theirs is read as [n, c, l], as in
+    PyTorch."""
     _check_probability("dropout2d", p)
+    if rank == 1 and input.ndim not in (2, 3):
+        raise ShapeError(f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input")
     if not training or (isinstance(p, float) and p == 0.0):
         return input
-    ones = aten.new_ones(input, tuple(d if i < 2 else 1 for i, d in enumerate(input.dims)))
+    kept = 2 if rank == 2 or input.ndim == rank + 2 else 1
+    if input.ndim < kept or input.ndim == 0:
+        raise ShapeError("Feature dropout requires at least 2 dimensions in the input")
+    ones = aten.new_ones(input, tuple(d if i < kept else 1 for i, d in enumerate(input.dims)))
     out = input * aten.dropout(ones, p, True)
     return input.copy_(out) if inplace else out
 
@@ -110,7 +117,7 @@ for _count in (1, 2, 3):
     define(
         f"nn::dropout{_count}d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor",
         "Whole channels set to zero with probability p, the others divided by 1 - p; nothing outside of training.",
-        decompose=_dropout_channels,
+        decompose=lambda *args, rank=_count: _dropout_channels(rank, *args),
         effect="random",
         public=_PLACE,
     )

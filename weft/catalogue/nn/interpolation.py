@@ -35,6 +35,7 @@ def _interpolate(
     rank = input.ndim - 2
     _check(input, mode, rank, align_corners, antialias)
     sizes, scales = _sizes(input, size, scale_factor, rank, recompute_scale_factor)
+    scales = [_used_factor(*each, mode, input) for each in zip(input.dims[2:], sizes, scales, strict=True)]
     if mode == "area":
         return adaptive_average(rank, input, sizes)
     resize = resized_smoothly if antialias else _resized
@@ -113,6 +114,20 @@ def _scaled(size: Dim, factor: float) -> Dim:
             return dm.floordiv(size, int(inverse))
         size = shape_env.fixed(size)
     return int(size * factor)
+
+
+def _used_factor(have: Dim, size: Dim, factor: float | None, mode: str, input: Any) -> float | None:
+    """The factor that says where results lie in the input; None where the sizes say it. As in PyTorch, a factor that
+    leaves a size as it was copies in the linear modes, of pixels in the cubic one too, and in nearest of images, which
+    also counts a doubled size as doubled. (Sizes that are symbols grow by whole factors alone.)"""
+    if factor is None or isinstance(size, Expr):
+        return factor
+    have = shape_env.fixed(have)
+    if mode == "nearest":
+        is_exact = input.ndim == 4 and size in (have, 2 * have)
+    else:
+        is_exact = size == have and (mode in _LINEAR or mode == "bicubic" and input.dtype is dt.uint8)
+    return None if is_exact else factor
 
 
 def _resized(x: Any, dim: int, size: Dim, factor: float | None, mode: str, corners: bool) -> Any:

@@ -179,14 +179,17 @@ def _expanded(x: Any, dims: tuple[Dim, ...]) -> Any:
     return x if tuple(x.dims) == dims else aten.expand(x, dims)
 
 
-def _weighted(loss: Any, weight: Any, how: str) -> Any:
-    if weight is None:
-        return reduced(loss, how)
-    if weight.ndim != loss.ndim or not same_dims(weight.dims, loss.dims):
-        raise ValueProblem("Inputs and weights must have the same size.")
-    if how != "mean":
-        return reduced(loss * weight, how)
-    return aten.sum(loss * weight) / aten.sum(weight)
+def _weighted(loss: Any, weight: Any, input: Any) -> Any:
+    """Raises ValueProblem unless there is a weight for each element of the input."""
+    if weight.ndim != input.ndim or not same_dims(weight.dims, input.dims):
+        raise ValueProblem("Weights and input must have the same size.")
+    return loss * weight
+
+
+def _weighted_average(loss: Any, weight: Any, input: Any, how: str) -> Any:
+    """Reduced, where the mean is the sum over the sum of the weights."""
+    weighted = _weighted(loss, weight, input)
+    return aten.sum(weighted) / aten.sum(weight) if how == "mean" else reduced(weighted, how)
 
 
 def _mse(
@@ -196,20 +199,26 @@ def _mse(
     first, second = _pair(input, target)
     if weight is None:
         return aten.mse_loss(first, second, reduction=how)
-    return _weighted(aten.mse_loss(first, second, reduction="none"), weight, how)
+    return _weighted_average(aten.mse_loss(first, second, reduction="none"), weight, input, how)
+
+
+def _l1(
+    input: Any, target: Any, size_average: Any, reduce: Any, reduction: str, weight: Any
+) -> Any:
+    how = _reduction(size_average, reduce, reduction)
+    size = aten.abs(aten.sub(*_pair(input, target)))
+    return reduced(size, how) if weight is None else _weighted_average(size, weight, input, how)
 
 
 _loss(
     f'mse_loss(Tensor input, Tensor target, {_OLD}, str reduction="mean", Tensor? weight=None)',
-    "(input - target)^2.",
+    "(input - target)^2. The mean of weighted losses is their sum over the sum of the weights.",
     _mse,
 )
 _loss(
     f'l1_loss(Tensor input, Tensor target, {_OLD}, str reduction="mean", Tensor? weight=None)',
-    "|input - target|.",
-    lambda input, target, size_average, reduce, reduction, weight: _weighted(
-        aten.abs(aten.sub(*_pair(input, target))), weight, _reduction(size_average, reduce, reduction)
-    ),
+    "|input - target|. The mean of weighted losses is their sum over the sum of the weights.",
+    _l1,
 )
 
 
@@ -236,7 +245,7 @@ def _huber(input: Any, target: Any, reduction: str, delta: float, weight: Any) -
     first, second = _pair(input, target)
     if weight is None:
         return aten.huber_loss(first, second, delta, reduction=how)
-    return _weighted(aten.huber_loss(first, second, delta, reduction="none"), weight, how)
+    return reduced(_weighted(aten.huber_loss(first, second, delta, reduction="none"), weight, input), how)
 
 
 _loss(

@@ -37,7 +37,9 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """alpha_dropout of whole channels of [n, c, ...]."""
+    """alpha_dropout of whole channels of [n, c, ...]. Raises ShapeError."""
+    if training and input.ndim < 2:
+        raise ShapeError("Feature dropout requires at least 2 dimensions in the input")
     return _alpha_dropout(input, (*input.dims[:2], *(1,) * (input.ndim - 2)), p, training, inplace)
 
 

@@ -28,7 +28,7 @@ class Dropout(_Dropout):
 
 
 class Dropout1d(_Dropout):
-    """Dropout of whole channels of [n, c, l]."""
+    """Dropout of whole channels of [n, c, l] or [c, l]."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout1d(input, self.p, self.training, self.inplace)
@@ -42,7 +42,7 @@ class Dropout2d(_Dropout):
 
 
 class Dropout3d(_Dropout):
-    """Dropout of whole channels of [n, c, d, h, w]."""
+    """Dropout of whole channels of [n, c, d, h, w] or [c, d, h, w]."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout3d(input, self.p, self.training, self.inplace)
