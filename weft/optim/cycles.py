@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.optim.optimizer import Optimizer
-from weft.optim.scheduler import LRScheduler
+from weft.optim.scheduler import LRScheduler, set_rate
 from weft.support.errors import ValueProblem
 
 
@@ -95,7 +95,7 @@ class CyclicLR(LRScheduler):
         lows, self.max_lrs = _spread(base_lr, count, "base_lr"), _spread(max_lr, count, "max_lr")
         if last_epoch == -1:
             for group, low in zip(optimizer.param_groups, lows, strict=True):
-                group["lr"] = group["initial_lr"] = low
+                set_rate(group, low)
         down = step_size_up if step_size_down is None else step_size_down
         self.total_size, self.step_ratio = float(step_size_up + down), step_size_up / (step_size_up + down)
         self.mode, self.gamma, self.scale_mode = (
@@ -116,8 +116,7 @@ class CyclicLR(LRScheduler):
             _spread(base, count, "base_momentum"), _spread(greatest, count, "max_momentum")
         )
         if last_epoch == -1:
-            for group, momentum in zip(optimizer.param_groups, self.max_momentums, strict=True):
-                set_momentum(group, momentum)
+            _give_momentums(optimizer, self.base_momentums, self.max_momentums)
 
     def _scale(self, x: float) -> float:
         if self._scale_fn is not None:
@@ -180,9 +179,7 @@ class OneCycleLR(LRScheduler):
         if last_epoch == -1:
             count = len(optimizer.param_groups)
             lows, highs = _spread(base, count, "base_momentum"), _spread(greatest, count, "max_momentum")
-            for group, low, high in zip(optimizer.param_groups, lows, highs, strict=True):
-                set_momentum(group, high)
-                group["max_momentum"], group["base_momentum"] = high, low
+            _give_momentums(optimizer, lows, highs)
 
     def _between(self, start: float, end: float, share: float) -> float:
         if self.anneal_strategy == "linear":
@@ -225,6 +222,13 @@ def set_momentum(group: dict[str, Any], momentum: float) -> None:
         group["betas"] = (momentum, *group["betas"][1:])
     else:
         group["momentum"] = momentum
+
+
+def _give_momentums(optimizer: Optimizer, lows: list[float], highs: list[float]) -> None:
+    """Start each group at its highest momentum; it keeps both ends, where a OneCycleLR looks for them."""
+    for group, low, high in zip(optimizer.param_groups, lows, highs, strict=True):
+        set_momentum(group, high)
+        group["max_momentum"], group["base_momentum"] = high, low
 
 
 def _spread(value: Any, count: int, name: str) -> list[Any]:

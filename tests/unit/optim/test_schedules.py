@@ -6,6 +6,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 
 import weft
@@ -72,3 +73,34 @@ def test_the_last_rate_is_not_the_optimizers_tensor() -> None:
     opt.step()
     scheduler.step()
     assert last.item() == pytest.approx(0.1) and opt.param_groups[0]["lr"].item() == pytest.approx(0.05)
+
+
+# Rates that PyTorch 2.13 gives, with the momentum of the same step and the initial rate that stays.
+@pytest.mark.parametrize(("make", "initial", "want"), [
+    (
+        lambda o: schedulers.SequentialLR(
+            o, [schedulers.OneCycleLR(o, 0.6, total_steps=10), schedulers.CyclicLR(o, 0.01, 0.5, 2)], [3]
+        ),
+        0.024, [(0.024, 0.9), (0.312, 0.85), (0.6, 0.8), (0.01, 0.9), (0.255, 0.85), (0.5, 0.8)],
+    ),
+    (
+        lambda o: schedulers.SequentialLR(o, [schedulers.StepLR(o, 3), schedulers.CyclicLR(o, 0.01, 0.5, 2)], [2]),
+        0.1, [(0.1, 0.9), (0.1, 0.9), (0.01, 0.9), (0.255, 0.85), (0.5, 0.8), (0.255, 0.85)],
+    ),
+    (
+        lambda o: schedulers.ChainedScheduler([schedulers.StepLR(o, 2), schedulers.CyclicLR(o, 0.01, 0.5, 2)]),
+        0.1, [(0.1, 0.9), (0.255, 0.85), (0.5, 0.8), (0.255, 0.85), (0.01, 0.9), (0.255, 0.85)],
+    ),
+])
+@pytest.mark.parametrize("as_tensor", [False, True])
+def test_a_cyclic_rate_beside_others_keeps_what_they_kept(make: Any, initial: float, want: Any, as_tensor: bool) -> None:
+    rate = weft.tensor(0.1, dtype=weft.float64) if as_tensor else 0.1
+    opt = weft.optim.SGD([weft.nn.Parameter(weft.zeros(1))], lr=rate, momentum=0.5)
+    scheduler = make(opt)
+    group, found = opt.param_groups[0], []
+    for _ in want:
+        found.append((float(group["lr"]), group["momentum"]))
+        opt.step()
+        scheduler.step()
+    assert np.array(found) == pytest.approx(np.array(want))
+    assert float(group["initial_lr"]) == pytest.approx(initial)

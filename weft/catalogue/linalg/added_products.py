@@ -8,6 +8,7 @@ from typing import Any
 from weft.catalogue.families import is_one, scaled
 from weft.catalogue.linalg.matmul import bmm_type, conjugate, mm_type, mv_type
 from weft.catalogue.shapes.singletons import expanded_geometry
+from weft.catalogue.widening import cast, widened
 from weft.ops.geometry import contiguous
 from weft.ops.layout import ROW_MAJOR
 from weft.ops.op import Rule, define
@@ -28,11 +29,12 @@ def _times(x: Any, factor: Any) -> Any:
     return aten.logical_and(x, whole) if x.dtype is dt.bool_ else x * whole
 
 
-def _sum(self: Any, product: Any, beta: Any, alpha: Any) -> Any:
-    """beta * self + alpha * product; with beta 0, self does not count, NaN or not."""
+def _sum(product: Rule, self: Any, a: Any, b: Any, beta: Any, alpha: Any) -> Any:
+    """beta * self + alpha * the product of a and b, rounded once; with beta 0, self does not count, NaN or not."""
+    scaled_product = _times(product(widened(a), widened(b)), alpha)
     if type(beta) in (int, float) and beta == 0:
-        return _times(product, alpha)
-    return aten.expand(_times(self, beta), product.dims) + _times(product, alpha)
+        return cast(scaled_product, a.dtype)
+    return cast(aten.expand(_times(widened(self), beta), scaled_product.dims) + scaled_product, a.dtype)
 
 
 def _sum_type(self: TensorType, product: TensorType) -> TensorType:
@@ -66,7 +68,7 @@ def _added(base: str, arguments: str, doc: str, product: Rule, type: Rule, vjp: 
         f"aten::{base}({arguments}, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
         doc,
         type=lambda self, a, b, beta, alpha: _sum_type(self, type(a, b)),
-        decompose=lambda self, a, b, beta, alpha: _sum(self, product(a, b), beta, alpha),
+        decompose=lambda self, a, b, beta, alpha: _sum(product, self, a, b, beta, alpha),
         vjp={"self": lambda g, beta: _scaled(g, beta), **vjp},
         specialize={"beta": lambda beta: beta == 0},
         lies=None if base == "addr" else ROW_MAJOR,

@@ -14,6 +14,7 @@ from weft.catalogue.nn.convolution import (
     out_size,
     spread_type,
 )
+from weft.catalogue.widening import cast, widened
 from weft.ops.layout import Follows, channels_last
 from weft.ops.op import Rule, define
 from weft.ops.packet import aten
@@ -44,10 +45,13 @@ def _biased_type(type: Rule) -> Rule:
     return rule
 
 
-def _plus_bias(y: Any, bias: Any) -> Any:
+def _plus_bias(convolve: Rule, self: Any, weight: Any, bias: Any, *rest: Any) -> Any:
+    """A convolution, and a bias for each channel: the sum is rounded once."""
     if bias is None:
-        return y
-    return y + aten.reshape(bias, tuple(bias.dims[0] if i == 1 else 1 for i in range(y.ndim)))
+        return convolve(self, weight, *rest)
+    y = convolve(widened(self), widened(weight), *rest)
+    lined = aten.reshape(widened(bias), tuple(bias.dims[0] if i == 1 else 1 for i in range(y.ndim)))
+    return cast(y + lined, self.dtype)
 
 
 def _of_bias(g: Any) -> Any:
@@ -61,7 +65,7 @@ define(
     "_convolve, and a bias for each channel.",
     node="ConvolutionBackward0",
     type=_biased_type(correlate_type),
-    decompose=lambda self, weight, bias, *rest: _plus_bias(aten._convolve(self, weight, *rest), bias),
+    decompose=lambda *args: _plus_bias(aten._convolve, *args),
     vjp={**OF_CONVOLVE, "bias": _of_bias},
     lies=_LIKE_EITHER,
     public=(),
@@ -71,7 +75,7 @@ define(
     "_convolve_input, and a bias for each channel.",
     node="ConvolutionBackward0.transposed",
     type=_biased_type(spread_type),
-    decompose=lambda self, weight, bias, *rest: _plus_bias(aten._convolve_input(self, weight, *rest), bias),
+    decompose=lambda *args: _plus_bias(aten._convolve_input, *args),
     vjp={**OF_CONVOLVE_INPUT, "bias": _of_bias},
     lies=_LIKE_EITHER,
     public=(),

@@ -6,6 +6,7 @@ from typing import Any
 
 from weft.catalogue.linalg.matmul import conjugate, joint_dtype
 from weft.catalogue.samples import F, case, draw
+from weft.catalogue.widening import cast, widened
 from weft.ops.op import NodeBy, define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims, dims_text, same_dims
@@ -44,13 +45,19 @@ def _rows(x: Any) -> Any:
 
 
 def _linear(input: Any, weight: Any, bias: Any) -> Any:
+    if bias is not None:  # the sum is rounded once
+        return cast(_product(widened(input), widened(weight)) + widened(bias), input.dtype)
+    return _product(input, weight)
+
+
+def _product(input: Any, weight: Any) -> Any:
     if weight.ndim == 1:
         out = aten.matmul(input, weight)
     else:
         out = aten.mm(_rows(input), aten.t(weight))
         if input.ndim != 2:
             out = aten.reshape(out, (*input.dims[:-1], weight.dims[0]))
-    return out if bias is None else out + bias
+    return out
 
 
 def _linear_grad_input(g: Any, input_dims: Any, weight: Any) -> Any:

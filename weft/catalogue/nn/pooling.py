@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+from weft.catalogue.widening import cast, widened
 from weft.ops.geometry import Geometry
 from weft.ops.layout import Follows, Operand, channels_last
 from weft.ops.op import define
@@ -139,17 +141,15 @@ def _avg_pool(
     def totals(x: Any) -> Any:
         return aten.sum(windows_of(in_frame(x, kernel, steps, pads, ones, sizes, 0), kernel, steps, ones, sizes), -1)
 
-    out = totals(input)
-    whole = not input.dtype.is_differentiable
-    if divisor is not None:
-        return aten.to(aten.div(out, divisor, rounding_mode="trunc"), input.dtype) if whole else out / divisor
-    if not ceil_mode and (count_include_pad or not any(pads)):
-        count = 1
-        for k in kernel:
-            count *= k
-        return aten.to(aten.div(out, count, rounding_mode="trunc"), input.dtype) if whole else out / count
-    counts = _counts(input, kernel, steps, pads, sizes, spatial, count_include_pad)
-    return aten.to(aten.div(out, counts, rounding_mode="trunc"), input.dtype) if whole else out / counts
+    out = totals(widened(input))
+    counts: Any = divisor
+    if divisor is None and not ceil_mode and (count_include_pad or not any(pads)):
+        counts = math.prod(kernel)
+    elif divisor is None:
+        counts = _counts(out, kernel, steps, pads, sizes, spatial, count_include_pad)
+    if not input.dtype.is_differentiable:
+        return aten.to(aten.div(out, counts, rounding_mode="trunc"), input.dtype)
+    return cast(out / counts, input.dtype)
 
 
 def _counts(
@@ -204,20 +204,20 @@ def adaptive_average(rank: int, input: Any, output_size: Any) -> Any:
     wanted = (output_size,) * rank if isinstance(output_size, int) else tuple(output_size)
     if len(wanted) != rank:
         raise ShapeError(f"adaptive_avg_pool{rank}d: output_size must be {rank} ints, got {list(wanted)}")
-    out = input
+    out = source = widened(input)
     for i in range(rank):
         dim = input.ndim - rank + i
         count = wanted[i]
         if count is None or count == input.dims[dim]:
             continue
-        weights = _cover(input.dims[dim], count, input.dtype)
+        weights = _cover(input.dims[dim], count, source.dtype)
         before, behind = out.dims[:dim], out.dims[dim + 1 :]
         if behind:
             rows = aten.reshape(out, (*before, out.dims[dim], dm.product(behind)))
             out = aten.reshape(aten.matmul(aten.transpose(weights, 0, 1), rows), (*before, count, *behind))
         else:
             out = aten.matmul(out, weights)
-    return aten.clone(input) if out is input else out
+    return aten.clone(input) if out is source else cast(out, input.dtype)
 
 
 def _cover(size: Dim, count: Dim, dtype: dt.DType) -> Any:

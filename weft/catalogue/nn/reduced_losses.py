@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.catalogue.families import pointwise
 from weft.catalogue.samples import F, P, case, draw
-from weft.catalogue.widening import cast
+from weft.catalogue.widening import cast, widened
 from weft.ops.op import NOT_DIFFERENTIABLE, Rule, define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims
@@ -61,8 +61,8 @@ def _loss(
     """An entry whose `each(self, target, *more)` is reduced."""
 
     def decompose(self: Any, target: Any, *rest: Any) -> Any:
-        _float(base, self, target)
-        return reduced(each(self, target, *rest[:-1]), rest[-1])
+        dtype = _float(base, self, target)
+        return reduced(cast(each(widened(self), widened(target), *rest[:-1]), dtype), rest[-1])
 
     arguments = f"Tensor self, Tensor target, {more}" if more else "Tensor self, Tensor target"
     define(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.catalogue.transforms import batching_convolution, batching_indexing, batching_views
+from weft.catalogue.widening import cast, widened
 from weft.ops.batching import Flags, along, batches, everywhere, full_rank, over, same, shifted, unary, whole
 from weft.ops.op import Op
 from weft.ops.packet import aten
@@ -124,6 +125,9 @@ def _bmm(op: Op, size: Dim, flags: Flags, self: Any, mat2: Any) -> Any:
 def _linear(op: Op, size: Dim, flags: Flags, input: Any, weight: Any, bias: Any) -> Any:
     if not flags[1] and not flags[2]:
         return aten.linear(input, weight, bias)
+    dtype = input.dtype
+    if bias is not None:  # the sum is rounded once
+        input, weight, bias = (widened(x) for x in (input, weight, bias))
     rank = input.ndim - bool(flags[0])
     transposed = aten.transpose(weight, -1, -2) if weight.ndim - bool(flags[1]) == 2 else aten.unsqueeze(weight, -1)
     rows = aten.reshape(input, (*((size,) if flags[0] else ()), *_rows(input, flags[0]), input.dims[-1]))
@@ -136,7 +140,7 @@ def _linear(op: Op, size: Dim, flags: Flags, input: Any, weight: Any, bias: Any)
         return out
     if not (flags[0] or flags[1]):
         out = whole(out, size)
-    return out + (full_rank(bias, True, size, rank) if flags[2] else bias)
+    return cast(out + (full_rank(bias, True, size, rank) if flags[2] else bias), dtype)
 
 
 def _middle(value: Any, flag: bool) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.catalogue.widening import cast, widened
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError
 from weft.tensor.tensor import Tensor
@@ -24,5 +25,5 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x1[..., a] weight[o, a, b] x2[..., b] + bias[o]: [..., o]."""
-    out = aten.einsum("...a,oab,...b->...o", [input1, weight, input2])
-    return out if bias is None else out + bias
+    out = aten.einsum("...a,oab,...b->...o", [widened(x) for x in (input1, weight, input2)])
+    return cast(out if bias is None else out + widened(bias), input1.dtype)  # rounded once

@@ -12,6 +12,7 @@ from weft.ops.rules import dims_text, same_dims
 from weft.support.errors import ShapeError, StateError, ValueProblem
 from weft.tensor.dense import dense_array
 from weft.tensor.tensor import Tensor
+from weft.types import shape_env
 
 __all__ = [
     "binary_cross_entropy", "cosine_embedding_loss", "gaussian_nll_loss", "hinge_embedding_loss", "margin_ranking_loss",
@@ -70,7 +71,13 @@ def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:
-    """max(0, -target * (input1 - input2) + margin); target 1 asks for input1 above input2, -1 for the contrary."""
+    """max(0, -target * (input1 - input2) + margin); target 1 asks for input1 above input2, -1 for the contrary.
+    Raises ShapeError unless they have equally many dims."""
+    if not input1.ndim == input2.ndim == target.ndim:
+        raise ShapeError(
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
+            f"{dims_text(input1.dims)}, input2: {dims_text(input2.dims)}, target: {dims_text(target.dims)} "
+        )
     return reduced(
         aten.clamp_min(-target * (input1 - input2) + margin, 0), reduction_of(size_average, reduce, reduction)
     )
@@ -195,6 +202,8 @@ def multi_margin_loss(
     if weight is not None and weight.ndim != 1:
         raise ValueProblem("weight must be one-dimensional")
     rows = aten.reshape(input, (1, -1)) if input.ndim < 2 else input
+    if weight is not None and not shape_env.equal(weight.dims[0], rows.dims[1]):
+        raise ShapeError(f"inconsistent weight size, expected {rows.dims[1]} but got {dims_text(weight.dims)}")
     classes = aten.reshape(target, (-1, 1))
     gap = _positive(margin - aten.gather(rows, 1, classes) + rows)
     gap = gap if p == 1 else gap * gap
