@@ -1,4 +1,5 @@
-"""interpolate by a factor that leaves a size as it was (3 by 1.3) copies in the linear modes and in nearest of images."""
+"""interpolate by a factor that leaves a size as it was (3 by 1.3) copies, in the linear modes and in nearest of
+images."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def interpolate(x: Array, size: Any, factor: Any, mode: str, corners: Any, recom
         else (size if isinstance(size, tuple) else (size,) * rank)
     )
     for axis, (n, target) in enumerate(zip(x.shape[2:], sizes, strict=True), start=2):
-        exact = mode.endswith("linear") and target == n or mode == "nearest" and rank == 2 and target in (n, 2 * n)
+        exact = target == n if mode.endswith("linear") else (mode, rank) == ("nearest", 2) and target in (n, 2 * n)
         step = n / target if size is not None or recompute or exact else 1 / factors[axis - 2]
         rows = np.moveaxis(x, axis, 0)
         if mode == "nearest":

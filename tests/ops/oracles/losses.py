@@ -71,7 +71,8 @@ def cross_entropy(
 
 def huber(x: Array, y: Array, reduction: str, delta: float, weight: Any) -> Array:
     d = np.abs(x - y)
-    return plain(np.where(d < delta, 0.5 * d**2, delta * (d - 0.5 * delta)) * (1 if weight is None else weight), reduction)
+    loss = np.where(d < delta, 0.5 * d**2, delta * (d - 0.5 * delta))
+    return plain(loss if weight is None else loss * weight, reduction)
 
 
 def smooth_l1(x: Array, y: Array, _a: Any, _r: Any, reduction: str, beta: float) -> Array:

@@ -93,7 +93,9 @@ def test_the_last_rate_is_not_the_optimizers_tensor() -> None:
     ),
 ])
 @pytest.mark.parametrize("as_tensor", [False, True])
-def test_a_cyclic_rate_beside_others_keeps_what_they_kept(make: Any, initial: float, want: Any, as_tensor: bool) -> None:
+def test_a_cyclic_rate_beside_others_keeps_what_they_kept(
+    make: Any, initial: float, want: Any, as_tensor: bool
+) -> None:
     rate = weft.tensor(0.1, dtype=weft.float64) if as_tensor else 0.1
     opt = weft.optim.SGD([weft.nn.Parameter(weft.zeros(1))], lr=rate, momentum=0.5)
     scheduler = make(opt)

@@ -150,13 +150,15 @@ def _eigh(A: Array, UPLO: str) -> tuple[Array, Array]:
 
 
 def _eigh_back(gs: Sequence[Any], self_dtype: Any, result0: Any, result1: Any) -> Any:
-    """V (V^H gV / E + diag(gL)) V^H with E_ij = l_j - l_i; gradients through V need distinct eigenvalues."""
+    """V (skew(V^H gV) / E + diag(gL)) V^H with E_ij = l_j - l_i, which is Hermitian, as what moves the matrix is:
+    V turns by skew-Hermitian matrices alone. Gradients through V need distinct eigenvalues."""
     gL, gV = gs
     values, V = result0, result1
     if gV is None:
         return aten.matmul(V * aten.unsqueeze(aten.to(gL, self_dtype), -2), _adjoint(V))
     gaps = aten.unsqueeze(values, -2) - aten.unsqueeze(values, -1) + aten.diag_embed(aten.ones_like(values))
-    inner = aten.matmul(_adjoint(V), gV) / gaps
+    turned = aten.matmul(_adjoint(V), gV)
+    inner = (turned - _adjoint(turned)) * 0.5 / gaps
     inner = inner - aten.diag_embed(aten.diagonal(inner, 0, -2, -1))
     if gL is not None:
         inner = inner + aten.diag_embed(aten.to(gL, self_dtype))

@@ -126,7 +126,7 @@ def _used_factor(have: Dim, size: Dim, factor: float | None, mode: str, input: A
     if mode == "nearest":
         is_exact = input.ndim == 4 and size in (have, 2 * have)
     else:
-        is_exact = size == have and (mode in _LINEAR or mode == "bicubic" and input.dtype is dt.uint8)
+        is_exact = size == have and (mode in _LINEAR or (mode == "bicubic" and input.dtype is dt.uint8))
     return None if is_exact else factor
 
 
