@@ -11,7 +11,6 @@ A Value that is no tensor (a number that a node computes) is a buffer of one ele
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -114,12 +113,3 @@ class LoweredGraph:
         """The buffer that holds a value."""
         found = self.alias.get(value)
         return value if found is None else found[0]
-
-    def kernels(self) -> Iterator[KernelCall]:
-        """Every kernel, those in blocks included."""
-        for step in self.steps:
-            if isinstance(step, KernelCall):
-                yield step
-            elif isinstance(step, BlockStep):
-                for block in step.blocks:
-                    yield from block.kernels()

@@ -96,6 +96,7 @@ class Emitter:
     """Appends lines to the current block and hands out readable, unique register names."""
 
     def __init__(self, declare: Callable[..., Signature]) -> None:
+        self.callees: set[str] = set()  # names of the functions that are called
         self._declare = declare
         self._lines: list[str] = []
         self._allocas: list[str] = []

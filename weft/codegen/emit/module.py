@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from weft.codegen.target import Target
 
@@ -35,7 +35,7 @@ class Function(ControlFlow):
 
     @property
     def pointer(self) -> Value:
-        """The function's address."""
+        """The function's address. `Module.keep` does not follow it."""
         return Value(PTR, "@" + self.signature.name)
 
     def text(self) -> str:
@@ -88,6 +88,17 @@ class Module:
         group = self.attribute_group(f"{attrs} {self._machine}".strip())
         made = self.functions[name] = Function(self, name, result, params, "internal " if internal else "", group)
         return made
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Take away every function that neither is one of `names` nor is called, at any depth, by one of them."""
+        reached: set[str] = set()
+        waiting = list(names)
+        while waiting:
+            function = self.functions.get(waiting.pop())  # None: declared, defined elsewhere
+            if function is not None and function.name not in reached:
+                reached.add(function.name)
+                waiting += function.callees
+        self.functions = {name: f for name, f in self.functions.items() if name in reached}
 
     def declare(
         self, name: str, result: LType, params: Sequence[LType] = (), varargs: bool = False, attrs: str = ""

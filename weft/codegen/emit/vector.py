@@ -37,6 +37,7 @@ class VectorOps(Arithmetic):
         types = tuple(a.type for a in args)
         if types != params and not (callee.varargs and types[: len(params)] == params):
             raise EmitError(f"call @{callee.name}: takes ({_join(params)}), got ({_join(types)})")
+        self.callees.add(callee.name)
         kind = callee.result.text + (f" ({_join(params)}, ...)" if callee.varargs else "")
         return self._call(f"call {kind} @{callee.name}", callee.result, args, name or callee.name)
 

@@ -18,8 +18,7 @@ from weft.runtime.segments import Layout, NativeSegment, Segment
 def native_layout(lowered: LoweredGraph, module: Module) -> Layout:
     """Emit the program's functions into `module`, which has the kernels, and describe how to run them."""
     frame = Frame(lowered)
-    for name in {k.function for k in lowered.kernels()} - frame.functions.keys():
-        module.functions.pop(name, None)  # of numbers alone, which segments compute themselves
+    module.keep(frame.functions)  # nobody calls the rest: numbers, and blocks that run as one node in NumPy
     return _Assembly(frame, module).layout()
 
 
