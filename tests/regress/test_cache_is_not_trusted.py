@@ -159,11 +159,13 @@ def test_wrong_content_with_the_right_digest_is_made_anew(tmp_path: Path) -> Non
     names = sorted(path.stem for path in tmp_path.glob("*.o"))
     contents = {name: cache.get(name) for name in names}
     rotated = dict(zip(names, [*(contents[n] for n in names[1:]), contents[names[0]]], strict=True))
-    for wrong in (dict.fromkeys(
-        names, b""
-    ), dict.fromkeys(names, random.randbytes(400)), {n: (c or b"")[:-9] for n, c in contents.items()}, rotated):
-        for name, content in wrong.items():
-            cache.put(name, content or b"")
+    kinds = [
+        dict.fromkeys(names, b""), dict.fromkeys(names, random.randbytes(400)),
+        {n: (c or b"")[:-9] for n, c in contents.items()}, rotated,
+    ]
+    for turn in range(2):  # each entry is wrong in two ways out of four
+        for i, name in enumerate(names):
+            cache.put(name, kinds[(i + 2 * turn) % 4][name] or b"")
         again, compiled = run(tmp_path)
         assert again == values and 0 < int(compiled) <= int(compiles)
     assert run(tmp_path) == [values, "0"]

@@ -230,8 +230,8 @@ def test_many_steps_leave_memory_as_it_was() -> None:
         gc.collect()
         return len(gc.get_objects()) + lazy_at(0).where.trace.made
 
-    before = objects(int(os.environ.get("WEFT_LAZY_STEPS", "60")))
-    assert objects(int(os.environ.get("WEFT_LAZY_STEPS", "240"))) - before < 40
+    before = objects(int(os.environ.get("WEFT_LAZY_STEPS", "40")))
+    assert objects(int(os.environ.get("WEFT_LAZY_STEPS", "120"))) - before < 40
 
 
 def test_rules_are_recorded_anew_for_another_default_dtype() -> None:
