@@ -54,6 +54,12 @@ def _few_objects_to_collect() -> None:
     gc.freeze()
 
 
+@pytest.fixture
+def every_object_seen() -> None:
+    """The collector knows every object, for tests of what asks it (which tensors show a storage)."""
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def _other_draws(request: pytest.FixtureRequest) -> None:
     """The numbers of Python's `random` and of weft's generator (weights of modules) are this test's and this run's too,

@@ -13,6 +13,8 @@ import pytest
 import weft
 from weft.support.garbage import IN_A_ROW, MANY, collection_held
 
+pytestmark = pytest.mark.usefixtures("every_object_seen")
+
 
 @pytest.fixture(autouse=True)
 def _collection_on() -> Iterator[None]:
