@@ -9,7 +9,7 @@ of a 64-bit counter.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.ops.quantile import DOUBLE, SINGLE
@@ -99,8 +99,9 @@ def _rational(s: Any, x: Any, parts: tuple[Sequence[float], Sequence[float]]) ->
     return s.div(_polynomial(s, x, parts[0]), _polynomial(s, x, parts[1]))
 
 
-def lower_quantile(s: Any, p: Any) -> Any:
-    """-z where z is the normal quantile of p in [2**-55, 1/2]: 0 at 1/2, 8.3 at 2**-54.
+def lower_quantile(s: Any, p: Any, log: Callable[[Any, Any], Any] = positive_log) -> Any:
+    """-z where z is the normal quantile of p in [2**-55, 1/2]: 0 at 1/2, 8.3 at 2**-54. In float64 p may be as small
+    as `log` allows: 38.5 at the least number.
 
     Largest error relative to the exact quantile of the same p: 4e-16 in float64, 3e-7 in float32.
     """
@@ -112,7 +113,7 @@ def lower_quantile(s: Any, p: Any) -> Any:
 
     q = s.sub(const(0.5), p)
     centre = s.mul(q, _rational(s, s.sub(const(0.180625), s.mul(q, q)), tables.centre))
-    r = s.sqrt(s.neg(positive_log(s, p)))
+    r = s.sqrt(s.neg(log(s, p)))
     tail = _rational(s, s.sub(r, const(1.6)), tables.tail)
     if tables.far is not None:
         tail = s.where(s.le(r, const(5.0)), tail, _rational(s, s.sub(r, const(5.0)), tables.far))

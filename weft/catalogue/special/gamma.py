@@ -14,6 +14,7 @@ import numpy as np
 
 from weft.catalogue.families import pointwise
 from weft.catalogue.samples import Case, P, case, draw
+from weft.catalogue.special.gamma_zeros import lgamma_beside_zeros
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise
@@ -50,6 +51,14 @@ def _raised(s: Any, z: Any) -> tuple[Any, Any]:
     return low, s.where(low, s.add(z, _number(s, _STEPS)), z)
 
 
+def _cotangent(s: Any, offset: Any) -> Any:
+    """cot(pi offset) for |offset| <= 1/2, exactly 0 at both ends."""
+    size = s.abs(offset)
+    is_flat = s.gt(size, _number(s, 0.25))
+    tangent = s.tan(s.mul(s.where(is_flat, s.sub(_number(s, 0.5), size), size), _number(s, math.pi)))
+    return s.copysign(s.where(is_flat, tangent, s.div(_number(s, 1), tangent)), offset)
+
+
 def _away_from_poles(rng: np.random.Generator) -> list[Case]:
     return [((rng.integers(-3, 4, (3, 4)) + rng.uniform(0.2, 0.8, (3, 4)),), {}), ((rng.uniform(1, 40, 5),), {})]
 
@@ -62,6 +71,7 @@ def _zeta_less_1(k: int, terms: int = 60) -> float:
     rest = (
         terms ** (1.0 - k) / (k - 1) + terms**-k / 2 + k * terms ** (-k - 1.0) / 12
         - k * (k + 1) * (k + 2) * terms ** (-k - 3.0) / 720
+        + k * (k + 1) * (k + 2) * (k + 3) * (k + 4) * terms ** (-k - 5.0) / 30240
     )
     return math.fsum([n ** -float(k) for n in range(2, terms)] + [rest])
 
@@ -80,28 +90,35 @@ def _lgamma_near_2(s: Any, z: Any) -> Any:
     return s.where(around_1, s.sub(value, s.log1p(x)), value)
 
 
+_STIRLING = tuple(p / (q * 2 * k * (2 * k - 1)) for k, (p, q) in enumerate(_BERNOULLI, 1))
+
+
 def _lgamma(s: Any, x: Any) -> Any:
     v = s.cast(x, dt.float64)
     below, z, offset = _reflected(s, v)
-    low, far = _raised(s, z)
+    far = s.maximum(z, _number(s, _STEPS))
     inverse = s.div(_number(s, 1), far)
-    tail = s.mul(
-        inverse,
-        _series(s, s.mul(inverse, inverse), [p / (q * 2 * k * (2 * k - 1)) for k, (p, q) in enumerate(_BERNOULLI, 1)]),
-    )
+    tail = s.mul(inverse, _series(s, s.mul(inverse, inverse), _STIRLING))
     value = s.sub(s.mul(s.sub(far, _number(s, 0.5)), s.log(far)), far)
     value = s.add(s.add(value, _number(s, 0.5 * math.log(2 * math.pi))), tail)
-    near = s.where(low, z, _number(s, 1))
-    product = near
-    for k in range(1, _STEPS):
-        product = s.mul(product, s.add(near, _number(s, k)))
-    value = s.where(low, s.sub(value, s.log(product)), value)
-    value = s.where(s.lt(z, _number(s, 2.5)), _lgamma_near_2(s, z), value)
+    # below that, down to between 1/2 and 5/2: nothing that is added is much greater than the sum
+    near, product = z, _number(s, 1)
+    for k in range(1, _STEPS - 1):
+        lower = s.sub(z, _number(s, k))
+        goes = s.ge(lower, _number(s, 1.5))
+        near = s.where(goes, lower, near)
+        product = s.mul(product, s.where(goes, lower, _number(s, 1)))
+    value = s.where(s.lt(z, _number(s, _STEPS)), s.add(_lgamma_near_2(s, near), s.log(product)), value)
     sine = s.div(s.sin(s.mul(offset, _number(s, math.pi))), _number(s, math.pi))
     # (the least numbers have no digits left for a product)
     sine = s.abs(s.where(s.lt(s.abs(offset), _number(s, 1e-100)), offset, sine))
     value = s.where(below, s.sub(s.neg(s.log(sine)), value), value)
-    return s.cast(s.where(s.isinf(v), _number(s, math.inf), value), s.dtype(x))
+    if s.dtype(x) is dt.float64:  # narrower numbers lose nothing that they hold
+        inside = s.bit_and(s.lt(v, _number(s, -2)), s.gt(v, _number(s, -18)))
+        is_small = s.bit_and(inside, s.lt(s.abs(value), _number(s, 2)))
+        value = s.where(is_small, lgamma_beside_zeros(s, v, _cotangent(s, offset), _STIRLING), value)
+    at_pole = s.bit_and(below, s.eq(offset, _number(s, 0)))
+    return s.cast(s.where(s.bit_or(s.isinf(v), at_pole), _number(s, math.inf), value), s.dtype(x))
 
 
 lgamma = pointwise(
@@ -131,8 +148,7 @@ def _digamma(s: Any, x: Any) -> Any:
     for k in range(1, _STEPS):
         sum_ = s.add(sum_, s.div(_number(s, 1), s.add(near, _number(s, k))))
     value = s.where(low, s.sub(value, sum_), value)
-    tangent = s.tan(s.mul(offset, _number(s, math.pi)))
-    value = s.where(below, s.sub(value, s.div(_number(s, math.pi), tangent)), value)
+    value = s.where(below, s.sub(value, s.mul(_cotangent(s, offset), _number(s, math.pi))), value)
     at_pole = s.bit_and(s.eq(offset, zero), s.lt(v, zero))
     value = s.where(at_pole, _number(s, math.nan), value)
     return s.cast(s.where(s.eq(v, zero), s.copysign(_number(s, math.inf), s.neg(v)), value), s.dtype(x))
@@ -181,7 +197,8 @@ def _polygamma(s: Any, n: int, x: Any) -> Any:
         return _digamma(s, x)
     v = s.cast(x, dt.float64)
     below, z, offset = _reflected(s, v)
-    low, far = _raised(s, z)
+    # the recurrence is followed always: of a high order the series needs more than 8 to be exact, where z + 8 does
+    far = s.add(z, _number(s, _STEPS))
     inverse = s.div(_number(s, 1), far)
     square = s.mul(inverse, inverse)
     rising = [
@@ -190,15 +207,11 @@ def _polygamma(s: Any, n: int, x: Any) -> Any:
     ]
     tail = s.add(s.add(_number(s, 1 / n), s.mul(inverse, _number(s, 0.5))), s.mul(square, _series(s, square, rising)))
     value = s.mul(tail, _power(s, inverse, n))
-    near = s.where(low, z, _number(s, 1))
-    sum_ = _power(s, s.div(_number(s, 1), near), n + 1)
-    for k in range(1, _STEPS):
-        sum_ = s.add(sum_, _power(s, s.div(_number(s, 1), s.add(near, _number(s, k))), n + 1))
-    value = s.where(low, s.add(value, sum_), value)
+    for k in reversed(range(_STEPS)):
+        value = s.add(value, _power(s, s.div(_number(s, 1), s.add(z, _number(s, k))), n + 1))
     sign = 1.0 if n % 2 else -1.0
     value = s.mul(value, _number(s, sign * math.factorial(n)))
-    angle = s.mul(offset, _number(s, math.pi))
-    cotangent = s.div(_number(s, 1), s.tan(angle))
+    cotangent = _cotangent(s, offset)
     turned = s.mul(_series(s, cotangent, [float(c) for c in cotangent_polynomial(n)]), _number(s, math.pi ** (n + 1)))
     value = s.where(below, s.sub(s.mul(value, _number(s, -sign)), turned), value)
     at_pole = s.bit_and(s.eq(offset, _number(s, 0)), s.le(v, _number(s, 0)))

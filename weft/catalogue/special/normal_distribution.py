@@ -22,6 +22,25 @@ def _ndtr(s: Any, x: Any) -> Any:
     return s.mul(s.const(0.5, dtype), s.erfc(s.mul(x, s.const(-_ROOT_HALF, dtype))))
 
 
+def _tail_series(s: Any, x: Any) -> Any:
+    """1 - 1/x**2 + 3/x**4 - ..., for x far below 0."""
+    dtype = s.dtype(x)
+    over = s.div(s.const(1.0, dtype), x)
+    over, series = s.mul(over, over), s.const(1.0, dtype)
+    for k in range(2 * _FAR[dtype][1] - 1, 0, -2):
+        series = s.sub(s.const(1.0, dtype), s.mul(s.mul(series, over), s.const(float(k), dtype)))
+    return series
+
+
+def _density_over_ndtr(s: Any, x: Any) -> Any:
+    """exp(-x**2/2) / sqrt(2 pi) / ndtr(x), which is about -x far below 0."""
+    dtype = s.dtype(x)
+    limit = s.const(_FAR[dtype][0], dtype)
+    near, far = s.maximum(x, limit), s.minimum(x, limit)
+    density = s.mul(s.exp(s.mul(s.mul(near, s.const(-0.5, dtype)), near)), s.const(1 / _ROOT_TAU, dtype))
+    return s.where(s.lt(x, limit), s.neg(s.div(far, _tail_series(s, far))), s.div(density, _ndtr(s, near)))
+
+
 def _log_ndtr(s: Any, x: Any) -> Any:
     """log(erfc) in the middle, log1p above 0, and far below the series of the tail:
     -x**2/2 - log(-x sqrt(2 pi)) + log(1 - 1/x**2 + 3/x**4 - ...)."""
@@ -30,28 +49,25 @@ def _log_ndtr(s: Any, x: Any) -> Any:
     def const(value: float) -> Any:
         return s.const(value, dtype)
 
-    limit, terms = _FAR[dtype]
+    limit = _FAR[dtype][0]
     below = s.minimum(x, const(limit))
-    over = s.div(const(1.0), s.mul(below, below))
-    series = const(1.0)
-    for k in range(2 * terms - 1, 0, -2):
-        series = s.sub(const(1.0), s.mul(s.mul(series, over), const(float(k))))
-    tail = s.sub(s.mul(s.mul(below, below), const(-0.5)), s.log(s.mul(below, const(-_ROOT_TAU))))
+    series = _tail_series(s, below)
+    tail = s.sub(s.mul(s.mul(below, const(-0.5)), below), s.log(s.mul(below, const(-_ROOT_TAU))))
     upper = s.log1p(s.mul(s.erfc(s.mul(x, const(_ROOT_HALF))), const(-0.5)))
     near = s.where(s.gt(x, const(0.0)), upper, s.log(_ndtr(s, s.maximum(x, const(limit)))))
     return s.where(s.lt(x, const(limit)), s.add(tail, s.log(series)), near)
 
 
 def _ndtri(s: Any, p: Any) -> Any:
-    dtype = s.dtype(p)
-    zero, one, half = (s.const(v, dtype) for v in (0.0, 1.0, 0.5))
-    upper = s.gt(p, half)
-    small = s.where(upper, s.sub(one, p), p)
-    size = lower_quantile(s, s.maximum(small, s.const(2.0**-55 if dtype is dt.float64 else 2.0**-126, dtype)))
-    size = s.where(s.eq(small, zero), s.const(math.inf, dtype), size)
-    signed = s.where(upper, size, s.neg(size))
-    nan = s.const(math.nan, dtype)
-    return s.where(s.ge(p, zero), s.where(s.le(p, one), signed, nan), nan)
+    """In float64, whose tables reach down to the least number."""
+    v = s.cast(p, dt.float64)
+    zero, one, half, infinity = (s.const(x, dt.float64) for x in (0.0, 1.0, 0.5, math.inf))
+    upper = s.gt(v, half)
+    small = s.where(upper, s.sub(one, v), v)
+    inside = s.gt(small, zero)
+    size = lower_quantile(s, s.where(inside, small, half), lambda s, x: s.log(x))
+    size = s.where(inside, size, s.where(s.eq(small, zero), infinity, s.const(math.nan, dt.float64)))
+    return s.cast(s.where(upper, size, s.neg(size)), s.dtype(p))
 
 
 def _entr(s: Any, x: Any) -> Any:
@@ -84,12 +100,19 @@ def _function(name: str, doc: str, scalar: Any, slope: Any, exact: Any = None) -
     )
 
 
+pointwise(
+    "aten::_density_over_ndtr(Tensor self) -> Tensor",
+    "The density of the standard normal distribution over ndtr: the slope of log_ndtr.",
+    scalar=_density_over_ndtr, compute="real_float", public=(), inplace=False, out=False,
+    vjp={"self": lambda g, self, result: g * (-result * (self + result))},
+    reference=lambda x: np.exp(x * x * -0.5) / _ROOT_TAU / np.vectorize(_cdf, otypes=[np.float64])(x),
+)
 _function(
     "ndtr", "The distribution function of the standard normal distribution.",
     _ndtr, lambda g, self: g * _density(self), _cdf,
 )
 _function("log_ndtr", "The logarithm of ndtr, exact far below 0 too.", _log_ndtr,
-          lambda g, self, result: g * (aten.exp(self * self * -0.5 - result) / _ROOT_TAU), lambda x: math.log(_cdf(x)))
+          lambda g, self: g * aten._density_over_ndtr(self), lambda x: math.log(_cdf(x)))
 _function(
     "ndtri", "The quantiles of the standard normal distribution: the inverse of ndtr on [0, 1], NaN outside.", _ndtri,
     lambda g, result: g * (aten.exp(result * result * 0.5) * _ROOT_TAU), _exact_quantile,
