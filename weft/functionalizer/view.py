@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from weft.functionalizer.recorder import Recorder
 from weft.functionalizer.storage import Storage
 from weft.functionalizer.writes import Path, replay
 from weft.ops.geometry import Geometry
+from weft.ops.layout import blocks_meet
 from weft.types.tensor_type import TensorType
 
 V = TypeVar("V")
@@ -43,6 +44,13 @@ class View(Generic[V]):
         """Dims and strides as the user sees them; the offset counts from where the storage begins."""
         assert self._geometry is not None
         return self._geometry
+
+    def meets(self, other: Any) -> bool:
+        """Whether this and another view are blocks of one storage with a place in common."""
+        return (
+            isinstance(other, View) and other.storage is self.storage and self.has_geometry and other.has_geometry
+            and blocks_meet(View.geometry(self), View.geometry(other))
+        )
 
     def read_with(self, recorder: Recorder[V]) -> V:
         """The value now."""

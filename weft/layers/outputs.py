@@ -66,7 +66,7 @@ def _check_places(name: str, out: Tensor) -> None:
 def _check_apart(name: str, out: Tensor, args: tuple[Any, ...]) -> None:
     payload = payload_of(out)
     for t in tensors_in(args):
-        if t is out or payload.shares_memory(t._data):
+        if t is out or payload.overlaps(t._data):
             raise StateError(
                 f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to "
                 "a single memory location. Please clone() the tensor before performing the operation."

@@ -309,6 +309,10 @@ class LazyPayload(Payload, View[Deferred]):
         """Whether both show the same storage."""
         return isinstance(other, LazyPayload) and other.storage is self.storage
 
+    def overlaps(self, other: Any) -> bool:
+        """Whether both are blocks of one storage that meet."""
+        return self.meets(other)
+
     def new_storage(self) -> LazyStorage:
         """What its aliases share."""
         return self.storage

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.ops.geometry import Geometry, contiguous_strides
+from weft.ops.geometry import Geometry, contiguous_strides, is_contiguous, reach
+from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.dtype import DType
 
@@ -56,6 +57,22 @@ def is_dense(g: Geometry) -> bool:
             return 0 in g.dims
         expected = expected * size
     return True
+
+
+def blocks_meet(a: Geometry, b: Geometry) -> bool:
+    """Whether two views of one storage fill a block of memory each, and the blocks have a place in common. Of views
+    with gaps it is not found out, as in PyTorch. Asks about sizes that are symbols."""
+    if not (_fills_block(a) and _fills_block(b)):
+        return False
+    if any(shape_env.is_zero(d) for d in (*a.dims, *b.dims)):
+        return False
+    return shape_env.less(a.offset, reach(b)) and shape_env.less(b.offset, reach(a))
+
+
+def _fills_block(g: Geometry) -> bool:
+    if all(type(n) is int for n in (*g.dims, *g.strides)):
+        return is_dense(g)
+    return is_contiguous(g)
 
 
 def _aligned(g: Geometry, dims: Dims) -> Dims:

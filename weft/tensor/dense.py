@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.ops.compute import element_strides
+from weft.ops.compute import element_strides, geometry_of
 from weft.ops.geometry import Geometry, reach
+from weft.ops.layout import is_dense as is_block
 from weft.runtime.moving import Move
 from weft.runtime.storage import Storage
 from weft.tensor.freed import FreedPayload
@@ -81,6 +82,9 @@ class DensePayload(Payload):
 
     def shares_memory(self, other: Any) -> bool:
         return type(other) is ndarray and np.may_share_memory(self.array, other)
+
+    def overlaps(self, other: Any) -> bool:
+        return self.shares_memory(other) and is_block(self.geometry()) and is_block(geometry_of(other))
 
     def new_storage(self) -> Storage:
         return Storage(self.array)

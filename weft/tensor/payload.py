@@ -110,6 +110,11 @@ class Payload:
         """Whether writes to the value of another tensor, of which this is the payload, may be seen here."""
         return other is self
 
+    def overlaps(self, other: Any) -> bool:
+        """Whether this and the value of another tensor, of which that is the payload, are blocks of one memory that
+        meet (`blocks_meet`)."""
+        return other is self
+
     def new_storage(self) -> Any:
         """What the aliases of a tensor with this payload share."""
         return self.materialize("storage()")

@@ -200,6 +200,14 @@ class SymbolicPayload(Payload, View[Value]):
         # replayed where the base lives, so that every block that sees the base sees it
         return self.read_with(Nodes(storage.builder, {}))
 
+    def shares_memory(self, other: Any) -> bool:
+        """Whether both show the same storage."""
+        return isinstance(other, View) and other.storage is self.storage
+
+    def overlaps(self, other: Any) -> bool:
+        """Whether both are blocks of one storage that meet."""
+        return self.meets(other)
+
     def copy_to(self, out: Tensor, memo: dict[int, Any]) -> None:
         """Give an empty tensor a copy; tensors that share a storage share its copy."""
         mine = self.storage

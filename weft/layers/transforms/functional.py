@@ -67,6 +67,14 @@ class Functional(Wrapper, View[Tensor]):
         """Dims and strides as eager mode would have them."""
         return View.geometry(self)
 
+    def shares_memory(self, other: Any) -> bool:
+        """Whether both show the same storage."""
+        return isinstance(other, View) and other.storage is self.storage
+
+    def overlaps(self, other: Any) -> bool:
+        """Whether both are blocks of one storage that meet."""
+        return self.meets(other)
+
     def new_storage(self) -> Any:
         """What its aliases share."""
         return self.storage

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from weft.catalogue.random import factories
 from weft.layers.backends import backend_for, backend_of
 from weft.ops.geometry import Geometry
+from weft.ops.layout import blocks_meet
 from weft.ops.op import Op
 from weft.ops.route import call
 from weft.support.errors import StateError
@@ -72,6 +73,14 @@ class Wrapper(Payload):
         """The value's address."""
         self.materialize("data_ptr()")
         return self.value.data_ptr()
+
+    def shares_memory(self, other: Any) -> bool:
+        """Whether the values do."""
+        return isinstance(other, Wrapper) and payload_of(self.value).shares_memory(other.value._data)
+
+    def overlaps(self, other: Any) -> bool:
+        """Whether both, as their level sees them, are blocks of one memory that meet."""
+        return self.shares_memory(other) and blocks_meet(self.geometry(), other.geometry())
 
     def new_storage(self) -> Any:
         """The value's storage: wrappers share memory and version with what they wrap."""

@@ -186,6 +186,11 @@ class SplitPayload(LazyPayload):
             and np.may_share_memory(self.dense("shares_memory"), other)
         )
 
+    def overlaps(self, other: Any) -> bool:
+        if isinstance(other, SplitPayload):
+            return self.meets(other)
+        return self.shares_memory(other) and DensePayload(self.dense("shares_memory"), None).overlaps(other)
+
     def new_storage(self) -> Storage:  # type: ignore[override]
         return self._storage()
 
