@@ -86,7 +86,10 @@ class NumpyScalar:
             return x
         if x.dtype.kind == "c":
             size = np.abs(x)
-            return np.where(size == 0, x.dtype.type(0), x / np.where(size == 0, 1, size).astype(size.dtype))
+            size = np.where(size == 0, size.dtype.type(1), size)
+            out = np.empty(x.shape, x.dtype)  # part by part: NumPy's quotient of complex numbers overflows at tiny ones
+            out.real, out.imag = x.real / size, x.imag / size
+            return out
         if x.dtype.kind not in "iu":
             return np.subtract(x > 0, x < 0, dtype=x.dtype)  # (NumPy's own sign of NaN is NaN)
         return np.sign(x)
@@ -94,7 +97,9 @@ class NumpyScalar:
     def pow(self, x: Array, y: Array) -> Array:
         if x.dtype.kind in "iub":
             return _integer_pow(x, y)
-        return _constant_power(x, y) if y.ndim == 0 else np.power(x, y)
+        if y.ndim == 0:
+            return _constant_power(x, y)
+        return _complex_power(x, y) if x.dtype.kind == "c" else np.power(x, y)
 
     floor = staticmethod(np.floor)
     ceil = staticmethod(np.ceil)
@@ -216,6 +221,7 @@ def _is_place(y: Array, bits: int) -> bool:
     return y.ndim == 0 and 0 <= int(y) < bits
 
 
+_LARGE_EXPONENT = 1e30  # (times a logarithm it stays a number)
 _POWERS: dict[float, Callable[[Array], Array]] = {
     0.5: np.sqrt, 1.0: np.positive, 2.0: np.square, -1.0: np.reciprocal, 3.0: lambda x: x * x * x,
     -2.0: lambda x: np.reciprocal(x * x), -0.5: lambda x: np.reciprocal(np.sqrt(x)),
@@ -224,8 +230,27 @@ _POWERS: dict[float, Callable[[Array], Array]] = {
 
 def _constant_power(x: Array, y: Array) -> Array:
     """A power with one exponent: the common ones are products, roots and reciprocals, as in PyTorch."""
+    if y.dtype.kind == "c":
+        exponent = y.item()
+        if exponent in (1, 0.5):
+            return _POWERS[exponent.real](x)
+        if exponent in (2, 3):
+            return np.power(x, y)
+        return _complex_power(x, y)
     known = _POWERS.get(y.item()) if y.dtype.kind == "f" else None
     return np.power(x, y) if known is None else known(x)
+
+
+def _complex_power(x: Array, y: Array) -> Array:
+    """NumPy multiplies where exponents are whole: what overflows on the way, or before its reciprocal is taken,
+    and powers of 0 and of infinities, are exp(y log x). (Reciprocals of
+    other numbers are not lost.)"""
+    out = np.asarray(np.power(x, y))
+    lost = ~(np.isfinite(out) | np.isnan(x)) & (np.abs(y) < _LARGE_EXPONENT) & ((y != -1) | (x == 0) | np.isinf(x))
+    if not lost.any():
+        return out
+    with np.errstate(all="ignore"):
+        return np.where(lost, np.exp(y * np.log(x)), out)
 
 
 def _float_to_int(x: Array, dtype: DType) -> Array:
