@@ -21,9 +21,10 @@ _PLANS: dict[
 _LIBRARY_PLANS: dict[int, Plan] = {}
 MATCH_ARGS: Final = "__match_args__"
 # what they give holds every attribute
-OPENING: Final = frozenset({"__dict__", "__reduce_ex__", "__reduce__", "__getstate__"})
+OPENING: Final = frozenset({"__getattribute__", "__dict__", "__reduce_ex__", "__reduce__", "__getstate__"})
 _GETTERS: Final = frozenset({"attrgetter", "methodcaller"})
 _DYNAMIC: Final = frozenset({"vars", "dir", "setattr", "delattr"})
+_BY_NAME: Final = ("getattr", "hasattr")
 _PLAIN_FORMAT: Final = re.compile(r"(?:[^{]|\{\{|\{\w*[:!}])*")  # whose fields name no attributes
 _DRAWING: Final = frozenset(str.split("next list tuple zip enumerate map filter sum set dict sorted min max any all"))
 
@@ -124,6 +125,12 @@ class _Walk:
             self.stack.push(item)
         if ins.argval in _DYNAMIC:
             self.plan.everything = self.line
+
+    def store_name(self, ins: dis.Instruction) -> None:
+        if self.code.co_name == "<module>":  # that exec runs
+            self.store_global(ins)
+        else:
+            self.stack.other(ins)
 
     def load_local(self, ins: dis.Instruction) -> None:
         for name in names_in(ins.argval):
@@ -297,6 +304,12 @@ class _Walk:
                 value = self.read_step(arguments[0], wanted.value, True)
                 return value if name == "getattr" else None
             self.plan.everything = self.line
+        if any(item is self.plan.roots.get(("global", n), self) for item in arguments for n in _BY_NAME):
+            self.plan.everything = self.line
+        if callee is self.plan.roots.get(("global", "globals"), self) and not arguments:
+            return self.root("scope", "globals()")
+        if callee is self.plan.roots.get(("global", "type"), self) and len(arguments) == 1:
+            return self.read_step(arguments[0], "__class__") if isinstance(arguments[0], Link) else None
         if isinstance(callee, Link) and callee.name in _GETTERS:
             self.named(arguments)
         if isinstance(callee, Link) and any(callee is self.plan.roots.get(("global", n)) for n in _DRAWING):
@@ -313,6 +326,14 @@ class _Walk:
                     self.read_step(None, part)
             else:
                 self.plan.everything = self.line
+
+    def compare_identity(self, ins: dis.Instruction) -> None:
+        if any(isinstance(self.stack.peek(i), Const) for i in (1, 2)):  # `is None`: nothing is asked of the value
+            self.stack.take()
+            self.stack.take()
+        else:
+            self.stack.use(2)
+        self.stack.push(None)
 
     def iterate(self, ins: dis.Instruction) -> None:
         (item,) = self.stack.use()
@@ -365,6 +386,9 @@ _RULES: Final[dict[str, Any]] = {
     **dict.fromkeys(("STORE_FAST", "STORE_FAST_STORE_FAST"), _Walk.store_local),
     "STORE_FAST_LOAD_FAST": _Walk.store_then_load,
     **dict.fromkeys(("STORE_GLOBAL", "DELETE_GLOBAL"), _Walk.store_global),
+    **dict.fromkeys(("STORE_NAME", "DELETE_NAME"), _Walk.store_name),
+    "IS_OP": _Walk.compare_identity,
+    **{name: _Walk.pop_top for name in dis.opmap if name.endswith(("IF_NONE", "IF_NOT_NONE"))},
     **dict.fromkeys(STORE_CELL, _Walk.store_cell),
     "IMPORT_NAME": _Walk.import_name,
     "IMPORT_FROM": _Walk.import_from,

@@ -4,6 +4,7 @@ names that a lookup missed."""
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Iterator
 from types import FunctionType
 from typing import Any, Final
@@ -12,7 +13,7 @@ from weft.guards.content_guard import KeysGuard
 from weft.guards.guard import ClassGuard, OrderGuard
 from weft.guards.kinds import CONTAINERS, Kind, Kinds, is_changeable
 from weft.guards.origin import INTERNAL, USER
-from weft.guards.slots import NOTHING, ClassSlot, Slot, class_lookup, instance_dict
+from weft.guards.slots import NOTHING, AttributeSlot, ClassSlot, Slot, class_lookup, instance_dict
 from weft.guards.values import MISSING
 from weft.support.locations import Location
 
@@ -32,6 +33,7 @@ SPECIAL: Final = frozenset(
         "__getattribute__ __setattr__ __index__ __int__ __float__ __complex__ __str__ __repr__ __format__ __neg__ "
         "__pos__ __abs__ __invert__ __round__ __add__ __radd__ __iadd__ __sub__ __rsub__ __isub__ __mul__ __rmul__ "
         "__imul__ __truediv__ __rtruediv__ __itruediv__ __floordiv__ __rfloordiv__ __mod__ __rmod__ __pow__ __rpow__ "
+        "__instancecheck__ __subclasscheck__ "
         "__matmul__ __rmatmul__ __and__ __rand__ __or__ __ror__ __xor__ __rxor__ __weft_function__ __array__"
     )
 )  # what an operator, a statement or a builtin function may look up on the class of its operand
@@ -54,6 +56,14 @@ class ClassReads:
         self, slot: Slot, where: Location, read: bool = True, store: Location | None = None, sure: bool = True
     ) -> Any:
         """Record a slot."""
+        raise NotImplementedError
+
+    def structure(self, container: Any, text: str, where: Location, module: Any = None, names: str = "") -> None:
+        """Guard a container's keys and items."""
+        raise NotImplementedError
+
+    def told(self, obj: Any, name: str, path: str, where: Location) -> Any:
+        """An attribute that code in C gives."""
         raise NotImplementedError
 
     def note(self, value: Any, text: str, where: Location, sure: bool = True) -> None:
@@ -143,6 +153,10 @@ class ClassReads:
             self.lacks(cls, name, where, owner)
         if owner is None and is_changeable(type(cls)):
             self.of_metaclass(cls, name, path, where, read)
+        if store is None and is_changeable(cls) and (owner is None or not is_changeable(owner)):
+            raw = class_lookup(type(cls), name)[1]
+            if type(raw) is types.GetSetDescriptorType or type(raw) is types.MemberDescriptorType:
+                return self.told(cls, name, path, where)
         if owner is not None and self._is_weft(owner) and not self._is_weft(cls):
             self.overrides(cls, where)
         if owner is None or not is_changeable(owner):
@@ -171,6 +185,10 @@ class ClassReads:
             self.classes[id(cls), name] = ClassGuard(cls, name, raw, where)
             for function in _underlying(raw):
                 self.note(function, f"{cls.__name__}.{name}", where)
+            if isinstance(raw, functools.partialmethod):
+                for part in ("func", "args", "keywords"):
+                    self.entry(AttributeSlot(raw, part, f"{cls.__name__}.{name}.{part}"), where)
+                self.structure(raw.keywords, f"{cls.__name__}.{name}.keywords", where)
             for method in ("__get__", "__set__"):
                 if is_changeable(type(raw)) and (found := class_lookup(type(raw), method)[1]) is not MISSING:
                     self.class_value(type(raw), method, found, where)

@@ -68,7 +68,7 @@ class ContainerGuard(Guard):
         if len(now) != len(self.items):
             return False
         if self.kind is Kind.SET:
-            return same_members(set(self.items), now)
+            return all(map(same, self.items, now))  # in this order, which is what loops go by
         if self.kind is Kind.DICT:
             if all(map(is_, now.values(), self.items)) and all(map(is_, now, self.keys)):
                 return True
@@ -159,7 +159,7 @@ class BufferGuard(ArrayGuard):
 
     def holds(self) -> bool:
         holder: Any = self.holder
-        return bytes(memoryview(holder).cast("B")) == bytes(self.before)
+        return bool(memoryview(holder).tobytes() == self.before)
 
 
 def same_array(a: Any, b: Any) -> bool:

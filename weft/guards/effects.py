@@ -8,6 +8,7 @@ import types
 from collections import deque
 from typing import Any, Final
 
+from weft.guards.asked import QUESTIONS
 from weft.support.errors import CaptureError
 from weft.support.locations import Location
 
@@ -37,7 +38,7 @@ _CHANGES: Final[dict[str, str]] = {
 }
 _CONTAINERS: Final = (list, dict, set, deque, bytearray)
 _FILES: Final = (io.TextIOWrapper, io.FileIO, io.BufferedWriter, io.BufferedReader, io.BufferedRandom)
-_FILE_METHODS: Final = frozenset(str.split("write writelines read readline readlines readinto flush truncate seek"))
+_FILE_METHODS: Final = frozenset(str.split("write writelines read readline readlines readinto flush truncate seek tell"))
 _CLOCK_METHODS: Final = frozenset({"now", "utcnow", "today"})
 
 _BUILTINS: Final[dict[tuple[str, str], tuple[str, str]]] = {
@@ -54,20 +55,46 @@ _BUILTINS: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("time", "sleep"): ("sleeps", MOVE_OUT),
     # ours would be gone, and what the function reads unseen
     ("sys", "setprofile"): ("sets a profile function", MOVE_OUT),
+    ("sys", "getprofile"): ("asks for the profile function", MOVE_OUT),
+    **{
+        ("gc", n): ("asks the garbage collector", PASS_IN)
+        for n in str.split("isenabled get_count get_objects get_referrers get_stats is_tracked")
+    },
+    **{
+        (m, n): ("counts references", PASS_IN)
+        for m, n in (("sys", "getrefcount"), ("_weakref", "getweakrefcount"), ("_weakref", "getweakrefs"))
+    },
+    **{("_tracemalloc", n): ("asks for memory in use", PASS_IN) for n in ("get_traced_memory", "_get_traces")},
+    **{("resource", n): ("reads the clock", PASS_IN) for n in ("getrusage", "getrlimit")},
+    **{("numpy", n): ("reads a file", MOVE_OUT) for n in ("fromfile",)},
     **{
         (m, n): ("reads or writes files or processes", MOVE_OUT)
         for m in ("posix", "nt")
         for n in str.split(
-            "open read write close remove unlink mkdir rmdir rename replace listdir scandir stat system kill fork chdir"
+            "open read write close remove unlink mkdir rmdir rename replace listdir scandir stat lstat fstat access statvfs "
+            "readlink system kill fork chdir times getloadavg get_terminal_size sched_getaffinity umask"
         )
     },
-    **{(m, "urandom"): ("draws foreign random bytes", USE_OURS) for m in ("posix", "nt")},
+    **{
+        (m, n): ("draws foreign random bytes", USE_OURS) for m in ("posix", "nt") for n in ("urandom", "getrandom")
+    },
     **{(m, n): ("changes the environment", MOVE_OUT) for m in ("posix", "nt") for n in ("putenv", "unsetenv")},
     **{("_pickle", n): ("reads or writes a file", MOVE_OUT) for n in ("dump", "load")},
 }
+# functions of NumPy's and of weft's own that the user's code calls
+MACHINERY_DEEDS: Final[dict[tuple[str, str], tuple[str, str]]] = {
+    (module, name): ("reads or writes a file", MOVE_OUT)
+    for module, names in {
+        "numpy.lib._npyio_impl": "load loadtxt genfromtxt fromregex save savez savez_compressed savetxt",
+        "numpy.lib.npyio": "load loadtxt genfromtxt fromregex save savez savez_compressed savetxt",
+        "numpy._core.memmap": "__new__ flush", "numpy.core.memmap": "__new__ flush",
+        "weft.interop.files": "save load",
+    }.items()
+    for name in names.split()
+} | {("weft.runtime.generator", "seed"): ("draws foreign random bytes", USE_OURS)}
 _RANDOM_METHODS: Final = frozenset({"random", "getrandbits", "seed"})
 SUSPECTS: Final = frozenset(
-    {*_CHANGES, *_FILE_METHODS, *_CLOCK_METHODS, *_RANDOM_METHODS, "next", *(name for _, name in _BUILTINS)}
+    {*(name for _, name in QUESTIONS), "globals", "_getframe", "__subclasses__", "cache_info", *_CHANGES, *_FILE_METHODS, *_CLOCK_METHODS, *_RANDOM_METHODS, "next", *(name for _, name in _BUILTINS)}
 )
 
 _STDLIB: Final[dict[str, tuple[str, str]]] = {
@@ -105,7 +132,7 @@ def builtin_deed(function: Any) -> tuple[str, str] | None:
         return _BUILTINS.get((function.__module__ or "", name))
     if name in _FILE_METHODS and isinstance(owner, _FILES):
         return ("reads or writes a file", MOVE_OUT)
-    if name in _CLOCK_METHODS and isinstance(owner, type) and owner.__module__ == "datetime":
+    if name in _CLOCK_METHODS and isinstance(owner, type) and any(c.__module__ == "datetime" for c in owner.__mro__):
         return ("reads the clock", PASS_IN)
     if name in _RANDOM_METHODS and any(c.__module__ in ("_random", "random") for c in type(owner).__mro__):
         return ("draws from Python's random", USE_OURS)

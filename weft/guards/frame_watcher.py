@@ -8,25 +8,32 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from types import CodeType, FrameType
 from typing import Any, Final
 
 from weft.guards.analyse import library_plan, plan_of
-from weft.guards.effects import MOVE_OUT, SUSPECTS, SideEffectError, builtin_deed, container_deed, stdlib_deed
+from weft.guards.asked import QUESTIONS, is_fixed, solid_class
+from weft.guards.effects import MOVE_OUT, PASS_IN, SUSPECTS, SideEffectError, MACHINERY_DEEDS, builtin_deed, container_deed, stdlib_deed
 from weft.guards.kinds import BORING, CONTAINERS, Kind, Kinds
 from weft.guards.origin import INTERNAL, STDLIB, USER
 from weft.guards.plan import Plan
 from weft.guards.reads import Reads
 from weft.guards.rewrite import original
-from weft.guards.slots import GlobalSlot, ItemSlot, Key, instance_dict
+from weft.guards.slots import GlobalSlot, ItemSlot, Key, class_lookup, instance_dict
+from weft.guards.values import MISSING
 from weft.guards.visit import Visitor
 from weft.support.locations import Location
 
-Deed = tuple[str, str]
+Deed = tuple[Any, ...]  # what is done, and what to do instead; or ASKS, and a question
+ASKS: Final = "asks"
+_IN_C: Final = frozenset({Kind.OPAQUE, Kind.INSTANCE})
+_OF_SCOPES: Final = frozenset({"globals", "_getframe"})
 _TRANSPARENT: Final = frozenset({Kind.TUPLE, Kind.LIST, Kind.DICT})
 _UNSEEN: Final = ("", "")
 _IMPORT: Final = ("imports", "")
-_ENVIRONMENT: Final = type(os.environ).__getitem__.__code__  # get(), getenv() and `in` end here too
+# get(), getenv() and `in` end at the first one
+_ENVIRONMENT: Final = tuple([getattr(type(os.environ), name).__code__ for name in ("__getitem__", "__iter__", "__len__")])
 # what it stores is the attribute that the user's code reads
 _CACHED_PROPERTY: Final = functools.cached_property.__get__.__code__
 PASS_ITEM: Final = "Draw the item outside and pass it in as an argument."
@@ -102,6 +109,7 @@ class FrameWatcher:
         if code is not None:
             self._own.add(id(original(code)))
         self.reads.note(fn, getattr(fn, "__qualname__", type(fn).__name__), where)
+        self.reads.everybodys_generators(where)
         if code is not None:
             self.visitor.nested.add(id(original(code)))  # it is known which function runs
         self._take_in([*args, *kwargs.values()], "an argument", where)
@@ -154,6 +162,7 @@ class FrameWatcher:
             if self._importing is not None:  # what an import runs is nobody's reads
                 if event == "return" and frame is self._importing:
                     self._importing = None
+                    self.reads.everybodys_generators(Location(frame.f_code.co_filename, frame.f_lineno))
             elif event == "call":
                 plan = codes(id(frame.f_code), _UNSEEN)
                 if not plan:
@@ -167,11 +176,17 @@ class FrameWatcher:
                 elif plan is _IMPORT:
                     self._importing = frame
                 elif isinstance(plan, tuple):
-                    self._called_stdlib(frame, plan)
+                    if plan[0] is ASKS:
+                        owner, asked = frame.f_locals.get("self"), frame.f_globals.get(frame.f_code.co_name, plan[1])
+                        self._asked(frame.f_back, asked if owner is None else partial(plan[1], owner))
+                    else:
+                        self._called_stdlib(frame, plan)
                 elif plan:
                     self._environment(frame)
             elif event == "c_call":
-                if codes(id(frame.f_code)) is not False and arg.__name__ in SUSPECTS:
+                if codes(id(frame.f_code)) is not False and (
+                    arg.__name__ in SUSPECTS or boring_of(arg.__self__) in _IN_C
+                ):
                     self._suspect(frame, arg)
             elif event == "return":
                 own = codes(id(frame.f_code))
@@ -196,25 +211,29 @@ class FrameWatcher:
         origin = self.kinds.origins.of_file(code.co_filename)
         if origin == USER and code.co_filename.startswith("<"):  # generated source belongs to the module it runs in
             origin = self.kinds.origins.of_module(frame.f_globals.get("__name__"))
-        if code.co_name == "<module>":
-            found = None  # an import runs once in eager too
+        question = self.kinds.questions.get(key := (frame.f_globals.get("__name__") or "", code.co_name))
+        question = question or (frame.f_globals.get(code.co_name) if key in QUESTIONS else None)
+        if (code.co_name == "<module>" and origin != USER) or code is _CACHED_PROPERTY:
+            found = None
+        elif question is not None:
+            found = (ASKS, question)
         elif origin == USER or id(code) in self._own:
             found = plan_of(code)
             self._own.update(map(id, found.nested) if id(code) in self._own else ())
             self._stored |= found.store_names
         elif code.co_name == "_find_and_load" and "importlib" in code.co_filename:
             found = _IMPORT
+        elif origin == INTERNAL and key in MACHINERY_DEEDS:
+            found = MACHINERY_DEEDS[key]
         elif origin == INTERNAL:
             found = False
             if (frame.f_globals.get("__name__") or "").startswith(self.kinds.open_packages):
                 self._replaceable(frame)
-        elif code is _ENVIRONMENT:
+        elif code in _ENVIRONMENT:
             found = True
-        elif code is _CACHED_PROPERTY:
-            found = None
         elif origin == STDLIB:
             found = stdlib_deed(frame.f_globals.get("__name__") or "", code.co_name)
-            if found is None and not code.co_filename.startswith("<"):
+            if found is None and (not code.co_filename.startswith("<") or code.co_filename == "<frozen os>"):
                 found = library_plan(code)
         self._table[id(frame.f_code)] = found
         return found
@@ -320,6 +339,59 @@ class FrameWatcher:
         deed = builtin_deed(function)
         if deed is not None:
             self.refuse(user, *deed)
+        key = (function.__module__ or "", function.__name__)
+        if key in QUESTIONS:
+            self._asked(frame, QUESTIONS[key] or function)
+        elif function.__name__ in _OF_SCOPES and (user is frame or frame.f_code.co_name == "currentframe"):
+            self._whole_scope(user, function)
+        elif function.__name__ == "cache_info" and self.kinds.of(function.__self__) is Kind.CACHE:
+            self._asked(frame, function)
+        elif function.__name__ == "__subclasses__":
+            self._subclasses(user, function)
+        elif user is frame and self.kinds.of(function.__self__) in _IN_C:
+            self._of_opaque(user, function)
+
+    def _asked(self, frame: FrameType | None, question: Callable[[], Any]) -> None:
+        """The user's code asks something that Python answers from hidden state."""
+        user = self._user_frame(frame)
+        if user is not None:
+            where, holder = Location(user.f_code.co_filename, user.f_lineno), question
+            name = getattr(question, "__name__", "()")
+            if isinstance(question, partial):
+                holder, name = question.args[0], question.func.__name__
+            with self.paused():
+                self.reads.answer(question, holder, name, f"{name.strip('_')}()", where)
+
+    def _whole_scope(self, frame: FrameType, function: Any) -> None:
+        """The user's code asks for all globals, in a way that its plan does not show."""
+        plan = self._table.get(id(frame.f_code))
+        if function.__name__ == "globals" and isinstance(plan, Plan) and ("scope", "globals()") in plan.roots:
+            return
+        self.reads.known[id(frame.f_globals)] = frame.f_globals
+        self.reads.scope(frame.f_globals, Location(frame.f_code.co_filename, frame.f_lineno))
+
+    def _subclasses(self, user: FrameType, function: Any) -> None:
+        """The user's code asks for the classes under a class, and goes on with them."""
+        cls, plan = function.__self__, self._table.get(id(user.f_code))
+        where, text = Location(user.f_code.co_filename, user.f_lineno), f"{cls.__name__}.__subclasses__()"
+        below = self.reads.answer(function, cls, "__subclasses__", text, where)
+        if isinstance(plan, Plan):
+            self.visitor.reach([(each, each.__name__) for each in below], plan, plan.names)
+
+    def _of_opaque(self, user: FrameType, function: Any) -> None:
+        """The user's code calls a method of an object that is written in C: what it holds is known, or it is refused."""
+        owner = function.__self__
+        content = self.reads.opaques.get(id(owner))
+        if content is None and self.kinds.of(owner) is Kind.INSTANCE and self.reads.is_known(owner):
+            if is_fixed(solid_class(type(owner))) or class_lookup(type(owner), function.__name__)[0] in (None, object):
+                return
+            self.reads.opaque(owner, type(owner).__name__, Location(user.f_code.co_filename, user.f_lineno))
+            content = self.reads.opaques[id(owner)]
+        if content is not None and content.before is MISSING:
+            self.refuse(
+                user, f"calls {function.__name__} of a {type(owner).__name__} that existed before the call, of which "
+                "nobody can tell when it changes", PASS_IN,
+            )
 
     def _changes(self, user: FrameType, function: Any, what: str) -> None:
         """A method is about to change a container that existed before the call."""
@@ -342,9 +414,15 @@ class FrameWatcher:
     def _environment(self, frame: FrameType) -> None:
         """A variable of the environment is read: guard it where the user's code asks."""
         user, name = self._user_frame(frame.f_back), frame.f_locals.get("key")
-        if user is not None and isinstance(name, str):
-            where = Location(user.f_code.co_filename, user.f_lineno)
-            self.reads.entry(ItemSlot(os.environ, name, f"os.environ[{name!r}]"), where)
+        if user is None:
+            return
+        where = Location(user.f_code.co_filename, user.f_lineno)
+        if "key" not in frame.f_code.co_varnames:  # which there are
+            variables = frame.f_locals["self"]._data
+            self.reads.note(variables, "os.environ", where)
+            self.reads.structure(variables, "os.environ", where)
+        elif isinstance(name, (str, bytes)):
+            self.reads.entry(ItemSlot(frame.f_locals["self"], name, f"os.environ[{name!r}]"), where)
 
     def refuse(self, frame: FrameType, deed: str, remedy: str) -> None:
         """Raise at the user's line; kept in case the user's code swallows it."""
@@ -358,7 +436,7 @@ class FrameWatcher:
             origin = USER if id(original(code)) in self._own else self.kinds.origins.of_file(code.co_filename)
             if origin == USER:
                 return frame if isinstance(self._table.get(id(code)), Plan) else None
-            if origin == INTERNAL or "importlib" in code.co_filename:
+            if (origin == INTERNAL and code not in self.kinds.transparent) or "importlib" in code.co_filename:
                 return None
             frame = frame.f_back
         return None

@@ -10,7 +10,7 @@ from weft.guards.content_guard import ContainerGuard
 from weft.guards.guard import Guard, Miss, Names, ordered
 from weft.guards.slots import Slot
 
-_FAILED: Final = "(AttributeError, KeyError, IndexError, ValueError, TypeError)"
+_FAILED: Final = "(AttributeError, KeyError, IndexError, ValueError, TypeError, ReferenceError)"
 
 
 class GuardSet:

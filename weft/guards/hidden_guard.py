@@ -1,14 +1,62 @@
-"""Guards on what Python keeps where no attribute leads: caches, weak references, registrations of abstract classes,
-what a tensor says of itself."""
+"""Guards on what Python keeps where no attribute leads: answers to questions, caches, weak references, registrations of
+abstract classes, what a tensor says of itself."""
 
 from __future__ import annotations
 
 import abc
 import gc
+from collections.abc import Callable
 from typing import Any
 
+from weft.guards.asked import same_answer
 from weft.guards.guard import Guard, Miss, Names
+from weft.guards.values import MISSING, same
 from weft.support.locations import Location
+
+
+class AnswerGuard(Guard):
+    """A question to Python still has the same answer: what a function without arguments gives, an attribute that is
+    written in C. is_steady: whether asking twice gives the same answer at all."""
+
+    def __init__(
+        self, ask: Callable[[], Any], holder: object, where: Location, text: str, equal: tuple[type, ...] = (),
+    ) -> None:
+        self.ask, self.holder, self.where, self.text, self.equal = ask, holder, where, text, equal
+        self.before, again = ask(), ask()
+        # made anew each time: by what it holds, however deep; else its items have guards of their own
+        self.is_deep = not (self.before is again or same(self.before, again, equal))
+        if self.is_deep:
+            self.before = _copied(self.before)
+        self.is_steady = self.holds()
+
+    def source(self, names: Names) -> str:
+        return f"{names.variable(self.holds)}()"
+
+    def holds(self) -> bool:
+        """Whether the answer is the same."""
+        return self._is_same(self._now())
+
+    def _is_same(self, now: Any) -> bool:
+        return same_answer(self.before, now, self.equal) if self.is_deep else same(self.before, now, self.equal)
+
+    def _now(self) -> Any:
+        try:
+            return self.ask()
+        except Exception:  # there is none any more: a reference is dead, a name is gone
+            return MISSING
+
+    def miss(self) -> Miss | None:
+        now = self._now()
+        return None if self._is_same(now) else Miss(self.where, self.text, self.before, now)
+
+
+def _copied(answer: Any) -> Any:
+    """An answer whose containers nobody else changes."""
+    if type(answer) is dict:
+        return {key: _copied(value) for key, value in answer.items()}
+    if type(answer) in (list, tuple):
+        return type(answer)(map(_copied, answer))
+    return answer
 
 
 class CacheGuard(Guard):

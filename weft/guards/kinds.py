@@ -12,22 +12,23 @@ import threading
 import types
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, Final
 
 import numpy as np
 
+from weft.guards.asked import IN_MEMORY, is_buffer, is_fixed
 from weft.guards.origin import Origins
-from weft.guards.values import SCALARS, number_kind
+from weft.guards.values import SCALARS, has_attributes, number_kind
 from weft.support import pytree
 
 
 class Kind(enum.Enum):
     """How a value is guarded, and what may be read from it."""
 
-    SCALAR = "compared by value, never opened"
+    SCALAR = "compared by value, never opened: plain values, and subclasses of theirs without attributes"
     TUPLE = "compared by value; its elements are reached"
     LEAF = "compared by identity, never opened: tensors and generators of weft"
     OPTIMIZER = "an optimizer of weft: identity, and the parameter groups where the user's code reads them"
@@ -48,8 +49,9 @@ class Kind(enum.Enum):
     VIEW = "view of a dict (mappingproxy, dict.keys()): what it shows"
     VARIABLE = "context variable: its value"
     CACHE = "function behind functools.lru_cache: what its cache holds"
-    RANDOM = "NumPy random generator: state"
+    RANDOM = "random generator of Python's or NumPy's: state"
     ITERATOR = "iterator written in C, or generator: position"
+    OPAQUE = "object written in C that may change: what it holds, where that can be told, and its attributes"
     INSTANCE = "object with attributes"
     OTHER = "compared by identity, nothing to read"
 
@@ -58,18 +60,19 @@ class Kind(enum.Enum):
     )  # Enum's own is Python code, and every event of the profile hook asks whether a kind is in a set
 
 
+_VALUES: Final = (int, float, complex, str, bytes)
 CONTAINERS: Final = frozenset({Kind.LIST, Kind.DICT, Kind.SET})
 BORING: Final = frozenset({Kind.SCALAR, Kind.LEAF, Kind.SYMBOL, Kind.OTHER})
 
 _BY_BASE: Final[tuple[tuple[Any, Kind], ...]] = (
-    ((*SCALARS, np.generic, enum.Enum, np.dtype), Kind.SCALAR),
+    ((*SCALARS, np.generic, np.dtype), Kind.SCALAR),
     ((tuple, frozenset), Kind.TUPLE),
     ((list, deque), Kind.LIST),
     (dict, Kind.DICT),
     (set, Kind.SET),
     (types.FunctionType, Kind.FUNCTION),
     (types.MethodType, Kind.METHOD),
-    (types.BuiltinFunctionType, Kind.BUILTIN),
+    ((types.BuiltinFunctionType, types.MethodWrapperType), Kind.BUILTIN),
     (functools.partial, Kind.PARTIAL),
     (weakref.ref, Kind.REFERENCE),
     (type, Kind.CLASS),
@@ -83,9 +86,12 @@ _BY_BASE: Final[tuple[tuple[Any, Kind], ...]] = (
 
 
 def _generators() -> tuple[type, ...]:
-    """NumPy's classes of random generators, once NumPy has loaded them: nobody has one of them before, and a first
-    compilation need not load them."""
-    return (np.random.Generator, np.random.RandomState) if "numpy.random" in sys.modules else ()
+    """The classes of random generators, once they have been loaded: nobody has one of them before, and a first
+    compilation need not load NumPy's."""
+    python = (sys.modules["random"].Random,) if "random" in sys.modules else ()
+    if "numpy.random" not in sys.modules:
+        return python
+    return (*python, np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence)
 
 
 def is_changeable(cls: type) -> bool:
@@ -113,7 +119,8 @@ class Kinds:
     the call itself makes, through weft (the context of a custom Function), unless a chain of reads leads to them;
     is_recorded: whether a leaf is the call's own, an argument's stand-in or a result; transparent: the code of
     functions that the user's code calls in place of Python's own; inputs: classes whose objects a program can take
-    anew at every call (Tensor); open_packages: modules of weft whose code calls functions by names that users replace.
+    anew at every call (Tensor); questions: functions without arguments, by module and name, that are asked again at
+    every call; open_packages: modules of weft whose code calls functions by names that users replace.
     """
 
     leaves: tuple[type, ...] = ()
@@ -128,6 +135,7 @@ class Kinds:
     is_recorded: Callable[[Any], bool] = _never
     transparent: frozenset[CodeType] = frozenset()
     inputs: tuple[type, ...] = ()
+    questions: Mapping[tuple[str, str], Callable[[], Any]] = field(default_factory=dict)
     open_packages: tuple[str, ...] = ()
     origins: Origins = field(default_factory=Origins)
     _known: dict[type, Kind] = field(default_factory=dict, repr=False)
@@ -137,10 +145,13 @@ class Kinds:
         cls = type(value)
         kind = self._known.get(cls)
         if kind is None:
-            kind = self._known[cls] = self._judge(cls)
+            kind = self._known[cls] = self._judge(cls, value)
         return kind
 
-    def _judge(self, cls: type) -> Kind:
+    def _judge(self, cls: type, value: object) -> Kind:
+        if issubclass(cls, enum.Enum) or (issubclass(cls, _VALUES) and has_attributes(cls)):
+            if not issubclass(cls, (*self.symbols, *self.leaves, *self.equal)):
+                return Kind.INSTANCE
         for classes, kind in (
             (self.symbols, Kind.SYMBOL),
             (self.leaves, Kind.LEAF),
@@ -152,13 +163,15 @@ class Kinds:
         ):
             if issubclass(cls, classes):
                 return kind
-        if hasattr(cls, "__next__") and not is_changeable(cls):
+        if hasattr(cls, "__next__") and not is_changeable(cls) and not issubclass(cls, IN_MEMORY):
             return Kind.ITERATOR
-        has_attributes = (
+        if is_buffer(value):
+            return Kind.BUFFER
+        may_have_any = (
             "__dict__" in dir(cls) or issubclass(cls, threading.local)
             or any("__slots__" in c.__dict__ for c in cls.__mro__)
         )
-        return Kind.INSTANCE if has_attributes else Kind.OTHER
+        return Kind.INSTANCE if may_have_any else Kind.OTHER if is_fixed(cls) else Kind.OPAQUE
 
     def can_lift(self, old: object, new: object) -> bool:
         """Whether a place that held one value and holds another now can be an input: both are numbers,

@@ -5,19 +5,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
+from weft.guards.asked import content_of
 from weft.guards.content_guard import ArrayGuard, BufferGuard, ContainerGuard
 from weft.guards.effects import SideEffectError
 from weft.guards.frame_watcher import FrameWatcher
 from weft.guards.guard import AbsentGuard, AbsentNamesGuard, Guard, ShadowGuard, SlotGuard
 from weft.guards.guard_set import GuardSet
-from weft.guards.hidden_guard import CacheGuard, ReferenceGuard, RegistrationGuard
+from weft.guards.hidden_guard import AnswerGuard, CacheGuard, ReferenceGuard, RegistrationGuard
 from weft.guards.kinds import Kind, Kinds
 from weft.guards.lifting import Substitution
 from weft.guards.reads import Reads
 from weft.guards.slots import AttributeSlot, Key, Slot, WeakAttributeSlot
-from weft.guards.snapshots import BufferContent
+from weft.guards.snapshots import BufferContent, Drawn, OpaqueContent, position
 from weft.guards.values import MISSING, same
 from weft.guards.writes import Write, drop_fresh, writes_of
 from weft.support.interrupts import to_the_end
@@ -151,8 +153,9 @@ def observe(
     try:
         with watcher:
             result = fn(*args, **named)
-        if watcher.refusal is not None:
-            raise watcher.refusal
+        refusal = watcher.refusal or watcher.reads.refused
+        if refusal is not None:
+            raise refusal
         drop_fresh(watcher.reads, result, watcher.kinds)
         writes = writes_of(watcher.reads, watcher.visitor, watcher.kinds)
         end()
@@ -165,7 +168,7 @@ def observe(
 
 
 def _rollback(reads: Reads) -> None:
-    for group in (reads.containers, reads.entries, reads.arrays, reads.randoms):
+    for group in (reads.containers, reads.entries, reads.arrays, reads.randoms):  # (what else changed is refused)
         for snapshot in group.values():
             snapshot.restore()
 
@@ -177,6 +180,16 @@ def _weakened(slot: Slot, reads: Reads) -> Slot:
         WeakAttributeSlot(reference, slot.name, slot.text) if reference is not None and type(slot) is AttributeSlot
         else slot
     )
+
+
+def _content_guard(content: OpaqueContent) -> AnswerGuard:
+    value = content.value
+    return AnswerGuard(partial(content_of, value), value, content.where, f"content of {content.text}")
+
+
+def _position_guard(drawn: Drawn) -> AnswerGuard:
+    iterator = drawn.iterator
+    return AnswerGuard(partial(position, iterator), iterator, drawn.where, f"position of {drawn.text}")
 
 
 def _guards(reads: Reads, written: set[Key]) -> list[Guard]:
@@ -205,6 +218,9 @@ def _guards(reads: Reads, written: set[Key]) -> list[Guard]:
     found += [ReferenceGuard(*each) for each in reads.references.values()]
     found += [RegistrationGuard(*each) for each in reads.registries.values()]
     found += reads.keys.values()
+    found += [guard for guard in reads.answers.values() if guard.is_steady]
+    found += [_content_guard(each) for each in reads.opaques.values() if each.before is not MISSING]
+    found += [_position_guard(each) for each in reads.drawn.values() if each.used]
     found += [ShadowGuard(scope, names) for scope, names in reads.shadows.values()]
     for held in reads.containers.values():
         if held.guarded:

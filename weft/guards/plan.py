@@ -35,7 +35,7 @@ class Link:
 class Plan:
     """The state that a code object can touch.
 
-    roots: chains by ("global" | "cell" | "local" | "import", name); loose: attribute names read from values that
+    roots: chains by ("global" | "cell" | "local" | "import" | "scope", name); loose: attribute names read from values that
     bytecode alone does not identify (a loop variable), with their line; optional: those of them that need not exist;
     loose_stores: the same for writes;
     names: every attribute name; operators: the special methods behind its operators;
@@ -58,6 +58,11 @@ class Plan:
     # names and keys that chains pass through: after a store to one of them, the chains must be followed again
     path_names: frozenset[Any] = frozenset()
     store_names: frozenset[Any] = frozenset()
+
+    @property
+    def global_names(self) -> set[str]:
+        """The globals and builtins that it loads."""
+        return {name for kind, name in self.roots if kind == "global"}
 
     @property
     def file(self) -> str:

@@ -6,16 +6,22 @@ from __future__ import annotations
 import abc
 import functools
 import gc
+import sys
+import types
+import weakref
 from collections import ChainMap, UserDict, UserList
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import Any, Final
 
 import numpy as np
 
+from weft.guards.asked import AMBIENT, content_of, module_of
 from weft.guards.class_reads import DESCRIPTORS
+from weft.guards.effects import SideEffectError, builtin_deed
 from weft.guards.guard import FunctionGuard, TypeGuard
 from weft.guards.held import HOLDING, note_attribute
+from weft.guards.hidden_guard import AnswerGuard
 from weft.guards.kinds import BORING, CONTAINERS, Kind, Kinds, is_changeable
 from weft.guards.leaf_reads import LeafReads, overrides_instances
 from weft.guards.origin import INTERNAL, USER
@@ -38,6 +44,7 @@ from weft.guards.snapshots import (
     Contents,
     Drawn,
     Entry,
+    OpaqueContent,
     RandomState,
     position,
     state_of,
@@ -47,9 +54,15 @@ from weft.support.locations import Location
 
 _WRAPPED: Final = (ChainMap, UserDict, UserList)  # containers of Python's that are written in Python, around another
 _CLOSED: Final = frozenset({
-    Kind.ARRAY, Kind.BUFFER, Kind.VIEW, Kind.VARIABLE, Kind.RANDOM,
-    Kind.PARTIAL, Kind.ITERATOR, Kind.BUILTIN, Kind.TUPLE,
+    Kind.ARRAY, Kind.BUFFER, Kind.VIEW, Kind.VARIABLE, Kind.RANDOM, Kind.CACHE, Kind.PARTIAL, Kind.ITERATOR, Kind.BUILTIN,
+    Kind.TUPLE, Kind.OPAQUE,
 })
+_IN_C: Final = (types.GetSetDescriptorType, types.MemberDescriptorType)
+_SAID_BY_FUNCTIONS: Final = frozenset(str.split(
+    "__name__ __qualname__ __doc__ __module__ __annotations__ __closure__ __defaults__ __kwdefaults__ __code__ "
+    "__globals__ __type_params__ __builtins__"
+))
+_NOT_SAID: Final = frozenset({"__dict__", "__class__", "__weakref__", "shape", "dtype", "ndim", "size", "nbytes"})
 _ARRAY_LIMIT: Final = 1 << 20  # bytes; a larger array is guarded by identity alone
 
 
@@ -82,6 +95,10 @@ class Reads(LeafReads):
         self.fresh: dict[int, Any] = {}  # objects that the call made, since it initialised them: never guarded
         self.exempt: set[int] = set()  # containers of the arguments, whose structure is the caller's to guard
         self.mutations: dict[int, list[Location]] = {}
+        self.answers: dict[tuple[int, str], AnswerGuard] = {}
+        self.opaques: dict[int, OpaqueContent] = {}
+        self.passing: dict[int, Callable[[], Any]] = {}  # how to come to objects that are made when they are asked for
+        self.refused: SideEffectError | None = None
         self._noted: set[int] = set()
 
     # values
@@ -120,10 +137,13 @@ class Reads(LeafReads):
             self.function(value, where)
         elif kind is Kind.MODULE:
             self.module(value, text, where)
-        elif kind is Kind.ARRAY and value.nbytes <= _ARRAY_LIMIT:
-            self.arrays[id(value)] = ArrayContent(value, value.copy(), where, text)
+        elif kind is Kind.ARRAY:
+            self.array(value, text, where)
         elif kind is Kind.BUFFER:
-            self.arrays[id(value)] = BufferContent(value, bytes(memoryview(value).cast("B")), where, text)
+            self.arrays[id(value)] = BufferContent(value, memoryview(value).tobytes(), where, text)
+            self.pointee(value, text, where)
+        elif kind is Kind.OPAQUE:
+            self.opaque(value, text, where)
         elif kind is Kind.VIEW:
             self.view(value, text, where)
         elif kind is Kind.VARIABLE:
@@ -144,13 +164,94 @@ class Reads(LeafReads):
                 self.behind(value, text, where)
             for inner, name in _parts(kind, value, text):
                 self.note(inner, name, where)
+                if kind is not Kind.TUPLE:
+                    self.draws_from(inner, where)
             if isinstance(value, _WRAPPED):
                 inside = value.maps if isinstance(value, ChainMap) else value.data
                 self.structure(inside, f"{text}.{'maps' if isinstance(value, ChainMap) else 'data'}", where)
             if kind is Kind.PARTIAL:
+                for name in ("func", "args", "keywords"):
+                    self.answer(functools.partial(getattr, value, name), value, name, f"{text}.{name}", where)
                 self.structure(value.keywords, f"{text}.keywords", where)
-                for key in value.keywords:
+                for key, item in value.keywords.items():
                     self.entry(ItemSlot(value.keywords, key, f"{text}.keywords[{key!r}]"), where)
+                    self.draws_from(item, where)
+                for item in value.args:
+                    self.draws_from(item, where)
+                for item in (value.func, *value.args, *value.keywords.values()):
+                    if self.kinds.of(item) is Kind.BUILTIN and (deed := builtin_deed(item)) is not None:
+                        self.refused = SideEffectError(where, *deed)
+
+    def array(self, value: Any, text: str, where: Location) -> None:
+        """A NumPy array: its content, and what objects in it and an array of a subclass hold besides."""
+        if value.nbytes <= _ARRAY_LIMIT:
+            self.arrays[id(value)] = ArrayContent(value, value.copy(), where, text)
+        if value.dtype.hasobject:
+            for i, item in enumerate(value.ravel().tolist()):
+                self.note(item, f"{text}[{i}]", where)
+                if self.kinds.of(item) in CONTAINERS:
+                    self.structure(item, f"{text}[{i}]", where)
+        for name in list(instance_dict(value)):
+            self.entry(AttributeSlot(value, name, f"{text}.{name}"), where)
+
+    def pointee(self, value: Any, text: str, where: Location) -> None:
+        """What a pointer of ctypes points to."""
+        ctypes = sys.modules.get("_ctypes")
+        if ctypes is not None and isinstance(value, ctypes._Pointer) and value:
+            self.note(value.contents, f"{text}.contents", where)
+
+    def opaque(self, value: Any, text: str, where: Location) -> None:
+        """An object written in C: what it holds, and what that holds."""
+        content = self.opaques[id(value)] = OpaqueContent(value, content_of(value), where, text)
+        pending = [content.before]
+        while pending:
+            each = pending.pop()
+            if type(each) in (tuple, list, dict):
+                pending.extend(each.values() if type(each) is dict else each)
+            elif self.kinds.of(each) is Kind.OPAQUE:
+                self.note(each, text, where)
+
+    def draws_from(self, value: Any, where: Location) -> None:
+        """Code that this leads to may take from an iterator."""
+        if self.kinds.of(value) is Kind.ITERATOR and id(value) in self.drawn:
+            self.drawn[id(value)].used = True
+        elif self.kinds.of(value) is Kind.INSTANCE and module_of(type(value)) == "numpy" and self.is_known(value):
+            self.settings(value, type(value).__name__, where)
+
+    def answer(
+        self, ask: Callable[[], Any], holder: object, name: str, text: str, where: Location,
+    ) -> Any:
+        """What Python says now, in answer to a question that is asked again at every call; MISSING for none."""
+        key = (id(holder), name)
+        if key not in self.answers:
+            try:
+                guard = AnswerGuard(ask, holder, where, text, self.kinds.equal)
+            except Exception:  # there is nothing under that name
+                return MISSING
+            self.answers[key] = guard
+        before = self.answers[key].before
+        if not self.answers[key].is_steady:  # another object each time: what is asked of it is asked of the next one
+            before = self.answers[key].before = ask()
+            self.passing[id(before)] = ask
+        self.note(before, text, where)
+        return before
+
+    def told(self, obj: Any, name: str, path: str, where: Location) -> Any:
+        """An attribute that code in C gives."""
+        if name in _NOT_SAID or isinstance(class_lookup(type(obj), name)[1], (FunctionType, property)):
+            return MISSING
+        behind = self.passing.get(id(obj))
+        ask = functools.partial(getattr, obj, name) if behind is None else lambda: getattr(behind(), name)
+        value = self.answer(ask, obj, name, path, where)
+        return MISSING if isinstance(value, types.BuiltinMethodType | types.MethodWrapperType) else value
+
+    def ambient(self, value: Any, where: Location) -> None:
+        """A value belongs to a module that computes by settings of this thread."""
+        module = module_of(value if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)) else type(value))
+        if module in AMBIENT:
+            text, questions = AMBIENT[module]
+            for ask in questions:
+                self.answer(ask, ask, "()", text, where)
 
     def view(self, view: Any, text: str, where: Location) -> None:
         """The container behind a view, which Python names nowhere."""
@@ -164,12 +265,33 @@ class Reads(LeafReads):
         Nothing that it leads to is kept alive by a guard."""
         found = reference()
         self.references[id(reference)] = (reference, found is not None, where, text)
+        if isinstance(reference, weakref.WeakMethod) and found is not None:
+            self.note(found.__func__, text, where)
+            found = found.__self__
+            reference = weakref.ref(found)
         if found is not None and id(found) not in self.known:
             self.weak[id(found)] = reference
 
     def random(self, generator: Any, text: str, where: Location) -> None:
-        """Remember where a NumPy generator stands."""
-        self.randoms.setdefault(id(generator), RandomState(generator, state_of(generator), where, text))
+        """Remember where a random generator stands."""
+        known = self.randoms.get(id(generator))
+        if known is None:
+            self.randoms[id(generator)] = RandomState(generator, state_of(generator), where, text)
+        elif known.is_everybodys:  # now it is known who draws
+            known.where, known.text, known.is_everybodys = where, text, False
+
+    def everybodys_generators(self, where: Location) -> None:
+        """Remember where the generators stand that functions of `random` and `numpy.random` draw from: they are reached
+        without a name."""
+        if "random" in sys.modules:
+            self._everybodys(sys.modules["random"]._inst, "random", where)
+        if "numpy.random" in sys.modules:
+            self._everybodys(np.random.mtrand._rand, "numpy.random", where)
+
+    def _everybodys(self, generator: Any, text: str, where: Location) -> None:
+        if id(generator) not in self.randoms:
+            self.random(generator, text, where)
+            self.randoms[id(generator)].is_everybodys = True
 
     def function(self, function: FunctionType, where: Location) -> None:
         """Guard a user's function; of a wrapper that is not the user's, the functions it closes over."""
@@ -206,6 +328,9 @@ class Reads(LeafReads):
 
     def structure(self, container: Any, text: str, where: Location, module: Any = None, names: str = "") -> None:
         """Guard a container's keys and items, and what its items are. `module`: the Module whose own dict it is."""
+        if type(container) is dict and "__builtins__" in container and "__name__" in container:
+            self.scope(container, where)
+            return
         contents = self.containers.get(id(container))
         if contents is None or not (contents.guarded or id(container) in self.exempt):
             if contents is None:
@@ -217,6 +342,13 @@ class Reads(LeafReads):
                 self.note(item, name, where)
                 if self.kinds.of(item) in CONTAINERS:
                     self.structure(item, name, where)
+
+    def scope(self, scope: dict[str, Any], where: Location) -> None:
+        """All globals of a module: which there are, and what each is."""
+        self.answer(functools.partial(list, scope), scope, "names", f"the names of globals of {scope['__name__']}", where)
+        for name in list(scope):
+            if not name.startswith("__"):
+                self.entry(GlobalSlot(scope, name, f"global {name}"), where)
 
     def grown(self, container: Any, text: str, where: Location) -> Contents:
         """Watch a container to which something is about to be added. What it holds is not guarded,
@@ -236,6 +368,7 @@ class Reads(LeafReads):
         if id(slot.holder) in self.fresh:
             self.note(value, slot.stem, where, False)
             return value
+        self.ambient(value, where)
         key = slot.key
         entry = self.entries.get(key)
         if entry is None:
@@ -273,17 +406,27 @@ class Reads(LeafReads):
         if kind is Kind.CLASS:
             return self.class_attribute(obj, name, path, where, read, store)
         if kind is Kind.METHOD:
-            return obj.__self__ if name == "__self__" else MISSING
+            if name in ("__self__", "__func__"):
+                return getattr(obj, name)
+            return self.attribute(obj.__func__, name, text, where) if name in _SAID_BY_FUNCTIONS else MISSING
+        if name == "__class__" and class_lookup(type(obj), name)[0] is object and kind not in BORING and store is None:
+            if sure and id(obj) not in self.fresh and id(obj) not in self.weak and is_changeable(type(obj)):
+                self.types.setdefault(id(obj), TypeGuard(obj, where, text, self.kinds))
+            return type(obj)
         if kind is Kind.OPTIMIZER:
             return self.of_optimizer(obj, name, path, where, read, store, sure)
         if kind is Kind.TUPLE and name in getattr(type(obj), "_fields", ()):
             return obj[type(obj)._fields.index(name)]
         if kind is Kind.FUNCTION and name not in instance_dict(obj) and store is None:
-            return MISSING
+            return self.told(obj, name, path, where) if name in _SAID_BY_FUNCTIONS and sure else MISSING
         if kind is Kind.LEAF:
             return MISSING if store is not None else self.of_leaf(obj, name, path, where)
-        if kind in BORING or kind in _CLOSED:
+        if kind in BORING:
             return MISSING
+        if kind in _CLOSED and not (is_changeable(type(obj)) or name in instance_dict(obj)):
+            if kind is Kind.ITERATOR:
+                self.draws_from(obj, where)
+            return self.told(obj, name, path, where) if store is None and sure else MISSING
         return self.instance_attribute(obj, name, path, where, read, store, sure)
 
     def foreign(self, module: Any, name: str, path: str, where: Location) -> Any:
@@ -293,6 +436,8 @@ class Reads(LeafReads):
         A name that is not there yet is no fact: libraries import parts of themselves when they are first asked.
         """
         value = module.__dict__.get(name, MISSING)
+        if value is MISSING and module is np and name == "random":  # loaded when it is first asked for
+            value = np.random
         if value is not MISSING:
             self.entry(GlobalSlot(module.__dict__, name, path), where)
         if module.__name__ == "numpy.random" and callable(value):
@@ -312,6 +457,8 @@ class Reads(LeafReads):
             if raw is MISSING and read:
                 self.lacks_over_instances(cls, name, where)
             return self.entry(slot, where, read, store, sure)
+        if isinstance(raw, _IN_C) and owner is not None and not is_changeable(owner):
+            return self.told(obj, name, path, where) if store is None and sure else MISSING
         if overrides_instances(raw):
             return self.class_value(cls, name, raw, where)
         if raw is MISSING and (found := self.submodule(obj, name)) is not MISSING:
@@ -340,10 +487,11 @@ class Reads(LeafReads):
         return self.entry(ClassSlot(owner, name, path), where, read) if owner and is_changeable(owner) else raw
 
     def settings(self, obj: Any, text: str, where: Location) -> None:
-        """What an object of weft's own (a scheduler) has for its methods to go by."""
+        """What an object of weft's own (a scheduler) or of NumPy's has for its methods to go by."""
         for name, value in list(instance_dict(obj).items()):
-            if self.kinds.of(value) in (Kind.SCALAR, Kind.TUPLE, Kind.SYMBOL):
+            if self.kinds.of(value) in (Kind.SCALAR, Kind.TUPLE, Kind.SYMBOL, Kind.ARRAY, Kind.ITERATOR):
                 self.entry(AttributeSlot(obj, name, f"{text}.{name}"), where)
+                self.draws_from(value, where)
             elif self.kinds.of(value) is Kind.LIST:
                 self.entry(AttributeSlot(obj, name, f"{text}.{name}"), where)
                 self.structure(value, f"{text}.{name}", where)
@@ -352,6 +500,8 @@ class Reads(LeafReads):
         """An object took part in an operator, a statement or a call: its class decides what that does."""
         cls = type(obj)
         self.special_methods(cls, where)
+        if sure and module_of(cls) == "numpy" and id(obj) not in self.fresh:
+            self.settings(obj, text, where)
         if (
             sure and id(obj) not in self.weak and is_changeable(cls) and id(obj) not in self.fresh
             and id(obj) not in self.types and class_lookup(cls, "__class__")[0] is object

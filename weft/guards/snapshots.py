@@ -3,6 +3,7 @@ array and generator."""
 
 from __future__ import annotations
 
+import inspect
 import io
 import itertools
 import operator
@@ -13,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.guards.asked import content_of, same_answer
 from weft.guards.content_guard import same_array
 from weft.guards.slots import Slot
-from weft.guards.values import same
+from weft.guards.values import MISSING, same
 from weft.support.locations import Location
 
 
@@ -117,25 +119,32 @@ class ArrayContent:
 
 @dataclass(eq=False)
 class BufferContent(ArrayContent):
-    """The same for a bytearray, array.array or memoryview; `before` are its bytes."""
+    """The same for a bytearray, array.array, memoryview or value of ctypes; `before` are its bytes."""
 
     def changed(self) -> bool:
-        return bool(bytes(memoryview(self.array).cast("B")) != self.before)
+        return bool(memoryview(self.array).tobytes() != self.before)
 
     def restore(self) -> None:
-        if self.changed():
-            now = self.array
+        if not self.changed():
+            return
+        now = self.array
+        if hasattr(now, "typecode") or isinstance(now, bytearray):  # whose lengths may have changed
             now[:] = type(now)(now.typecode, self.before) if hasattr(now, "typecode") else self.before
+            return
+        view = memoryview(now)
+        if not view.readonly and view.c_contiguous:
+            view.cast("B")[:] = self.before
 
 
 @dataclass(eq=False)
 class RandomState:
-    """A NumPy random generator older than the call, with its state."""
+    """A random generator of Python's or NumPy's older than the call, with its state."""
 
     generator: Any
     before: Any
     where: Location
     text: str
+    is_everybodys: bool = False  # functions without a generator draw from it
 
     def changed(self) -> bool:
         """Whether numbers were drawn from it."""
@@ -143,23 +152,54 @@ class RandomState:
 
     def restore(self) -> None:
         """Rewind it."""
-        if isinstance(self.generator, np.random.RandomState):
-            self.generator.set_state(self.before)
+        generator = self.generator
+        if isinstance(generator, np.random.SeedSequence):
+            return  # (it says how many were spawned, but takes no answer)
+        if isinstance(generator, np.random.BitGenerator):
+            generator.state = self.before
+        elif isinstance(generator, np.random.Generator):
+            generator.bit_generator.state = {key: value for key, value in self.before.items() if key != "spawned"}
+        elif isinstance(generator, np.random.RandomState):
+            generator.set_state(self.before)
         else:
-            self.generator.bit_generator.state = self.before
+            generator.setstate(self.before)
 
 
 def state_of(generator: Any) -> Any:
-    """The state of a NumPy Generator or RandomState."""
+    """The state of a random generator of Python's, or of one of NumPy's classes."""
+    if hasattr(generator, "getstate"):
+        return generator.getstate()
     if isinstance(generator, np.random.RandomState):
         return generator.get_state(legacy=False)
-    return generator.bit_generator.state
+    if isinstance(generator, np.random.Generator):
+        children = getattr(generator.bit_generator, "seed_seq", None)
+        return {**generator.bit_generator.state, "spawned": getattr(children, "n_children_spawned", 0)}
+    return generator.state
 
 
 def _same_state(a: Any, b: Any) -> bool:
     if isinstance(a, dict):
         return a.keys() == b.keys() and all(_same_state(a[k], b[k]) for k in a)
+    if isinstance(a, tuple):
+        return bool(a == b)
     return bool(np.array_equal(a, b))
+
+
+@dataclass(eq=False)
+class OpaqueContent:
+    """An object written in C older than the call, with what it holds (MISSING: nobody can tell)."""
+
+    value: Any
+    before: Any
+    where: Location
+    text: str
+
+    def changed(self) -> bool:
+        """Whether it holds something else now."""
+        return self.before is not MISSING and not same_answer(self.before, content_of(self.value))
+
+    def restore(self) -> None:
+        """Nothing can be done."""
 
 
 @dataclass(eq=False)
@@ -170,10 +210,11 @@ class Drawn:
     before: Any
     where: Location
     text: str
+    used: bool = False
 
     def changed(self) -> bool:
-        """Whether something was taken from it."""
-        return bool(position(self.iterator) != self.before)
+        """Whether something was taken from it, or may have been."""
+        return (self.used and self.before is None) or bool(position(self.iterator) != self.before)
 
     def restore(self) -> None:
         """Nothing can be done."""
@@ -181,15 +222,18 @@ class Drawn:
 
 def position(iterator: Any) -> Any:
     """How far an iterator is, for those that tell without moving; None for the others."""
-    if isinstance(iterator, GeneratorType):
-        return -2 if iterator.gi_frame is None else iterator.gi_frame.f_lasti
+    if isinstance(iterator, GeneratorType):  # within a loop it stands at the same place again and again
+        state = inspect.getgeneratorstate(iterator)
+        return state if state in (inspect.GEN_CREATED, inspect.GEN_CLOSED) else None
     if isinstance(iterator, (zip, map, enumerate, filter)):
-        return [position(part) for part in iterator.__reduce__()[1] if hasattr(type(part), "__next__")]
+        parts = [position(part) for part in iterator.__reduce__()[1] if hasattr(type(part), "__next__")]
+        return None if None in parts else parts
     if isinstance(iterator, itertools.count):
         return repr(iterator)
     if isinstance(iterator, io.IOBase):
         return _offset(iterator)
-    return operator.length_hint(iterator, -1) if hasattr(type(iterator), "__length_hint__") else None
+    hint = operator.length_hint(iterator, -1) if hasattr(type(iterator), "__length_hint__") else -1
+    return None if hint < 0 else hint
 
 
 def _offset(file: Any) -> int | None:

@@ -27,11 +27,18 @@ SCALARS: Final = (int, float, bool, str, bytes, type(None), complex, type(Ellips
 def number_kind(value: object) -> str | None:
     """'int' or 'float' for what can become a runtime number (Python's and NumPy's), None for all else;
     a bool is no number."""
-    if isinstance(value, (bool, enum.Enum)):
+    if isinstance(value, (bool, enum.Enum)) or has_attributes(type(value)):
         return None
     if isinstance(value, (int, np.integer)):
         return "int"
     return "float" if isinstance(value, (float, np.floating)) else None
+
+
+def has_attributes(cls: type) -> bool:
+    """Whether objects of the class have attributes of their own besides their value, as those of a subclass of int,
+    tuple or an enum may."""
+    is_written_in_python = cls.__flags__ & 1 << 9  # Py_TPFLAGS_HEAPTYPE
+    return bool(is_written_in_python and (cls.__dictoffset__ or cls.__basicsize__ != cls.__base__.__basicsize__))
 
 
 def same(old: Any, new: Any, equal: tuple[type, ...] = ()) -> bool:
@@ -45,7 +52,11 @@ def same(old: Any, new: Any, equal: tuple[type, ...] = ()) -> bool:
         return _same_float(old, new)
     if kind is complex:
         return _same_float(old.real, new.real) and _same_float(old.imag, new.imag)
-    if kind in SCALARS or isinstance(old, (int, str, bytes, *equal)):
+    if kind in SCALARS or isinstance(old, equal):
+        return bool(old == new)
+    if has_attributes(kind):  # equal values may differ in these
+        return False
+    if isinstance(old, (int, str, bytes)):
         return bool(old == new)
     if isinstance(old, np.generic):
         return bool(old.dtype == new.dtype and old.tobytes() == new.tobytes())

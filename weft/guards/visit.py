@@ -3,6 +3,8 @@ the objects in reach."""
 
 from __future__ import annotations
 
+import builtins
+import importlib
 import importlib.util
 import operator
 import sys
@@ -11,7 +13,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
 
 from weft.guards.analyse import MATCH_ARGS, OPENING
-from weft.guards.kinds import BORING, CONTAINERS, Kind
+from weft.guards.kinds import BORING, CONTAINERS, Kind, is_changeable
 from weft.guards.origin import INTERNAL
 from weft.guards.plan import Link, Plan
 from weft.guards.reads import Reads
@@ -21,6 +23,9 @@ from weft.guards.values import MISSING
 from weft.support.locations import Location
 
 _EMPTY: Final = BORING - {Kind.LEAF}  # what nothing is read from
+_NEW_LOCALS: Final = 2  # CO_NEWLOCALS: a function's code
+_BUILTINS: Final = frozenset(vars(builtins))
+_GETTERS: Final = (getattr, hasattr, vars, dir)
 Reached = tuple[Any, str]  # a value and how the source would say it
 
 
@@ -48,6 +53,8 @@ class Visitor:
             where = Location(plan.file, link.line)
             if kind == "global":
                 value = self.global_value(frame, name, link, plan, where)
+            elif kind == "scope":
+                value = self.reads.known[id(frame.f_globals)] = frame.f_globals
             elif kind == "cell":
                 value = self.cell(plan, name, link, values, where)
             elif kind == "import":
@@ -73,6 +80,11 @@ class Visitor:
     # roots
     def global_value(self, frame: FrameType, name: str, link: Link, plan: Plan, where: Location) -> Any:
         scope = frame.f_globals
+        if not plan.code.co_flags & _NEW_LOCALS and frame.f_locals is not scope and plan.code.co_name == "<module>":
+            if name in frame.f_locals:  # code that is run by eval or exec, with locals of its own
+                return frame.f_locals[name]
+            if link.stores and name not in scope:
+                return MISSING
         if name in scope or link.stores:
             value = MISSING
             for line in link.stores or (0,):
@@ -80,7 +92,9 @@ class Visitor:
                 value = self.reads.entry(GlobalSlot(scope, name, f"global {name}"), where, link.read, store)
             return value
         self.reads.shadows.setdefault(id(scope), (scope, {}))[1].setdefault(name, where)
-        return MISSING
+        if name in _BUILTINS or name not in vars(builtins):
+            return MISSING
+        return self.reads.entry(GlobalSlot(vars(builtins), name, f"builtins.{name}"), where, link.read)
 
     def imported(self, frame: FrameType, name: str, where: Location) -> Any:
         """The module that an import finds; one that is imported for the first time is not there yet."""
@@ -89,6 +103,8 @@ class Visitor:
                 name = importlib.util.resolve_name(name, frame.f_globals.get("__package__"))
             except ImportError:
                 return MISSING
+        if name.startswith("numpy.random") and name not in sys.modules:  # what it draws is watched from the beginning
+            importlib.import_module(name)
         if name not in sys.modules:
             return MISSING
         return self.reads.entry(ItemSlot(sys.modules, name, f"sys.modules[{name!r}]"), where)
@@ -135,6 +151,13 @@ class Visitor:
                 if found is not None:
                     self.reads.class_value(base, name, raw, Location(plan.file, line))
 
+    def behind_super(self, value: Any, plan: Plan) -> None:
+        """What `super(cls, value)` may find."""
+        for base in type(value).__mro__[1:]:
+            for name, line in plan.loose.items():
+                if name in base.__dict__ and is_changeable(base):
+                    self.reads.class_value(base, name, base.__dict__[name], Location(plan.file, line))
+
     # chains
     def walk(self, link: Link, value: Any, text: str, plan: Plan, pool: list[Reached]) -> None:
         """Follow the chains that start at `link`, whose value is given."""
@@ -164,6 +187,12 @@ class Visitor:
             pool.append((value, text))
         if opened and kind is Kind.INSTANCE:
             self.reads.used(value, text, where, sure)
+        if opened and kind is Kind.CLASS and is_changeable(type(value)):
+            self.reads.special_methods(type(value), where)
+        if kind is Kind.ITERATOR and (opened or link.steps) and sure:
+            self.reads.draws_from(value, where)
+        if kind is Kind.BUILTIN and value in _GETTERS and value.__name__ != text:  # by another name
+            plan.everything = link.line
         for (op, key), inner in link.steps.items():
             found = self.step(value, op, key, inner, text, plan, sure)
             if key == MATCH_ARGS and op == "." and isinstance(found, tuple):
@@ -198,7 +227,7 @@ class Visitor:
         self, value: Any, key: Any, text: str, where: Location, read: bool, store: Location | None, sure: bool
     ) -> Any:
         kind = self.kinds.of(value)
-        if kind is Kind.TUPLE or id(value) in self.reads.exempt:
+        if kind is Kind.TUPLE or id(value) in self.reads.exempt or (kind is Kind.ARRAY and value.dtype.hasobject):
             try:
                 return value[key]
             except (IndexError, KeyError, TypeError):
@@ -247,6 +276,10 @@ class Visitor:
                 found += [(m, f"{text}.{n}") for n, m in instance_dict(value).get(group, {}).items()]
         if kind is Kind.INSTANCE:
             self.reads.used(value, text, Location(plan.file, plan.code.co_firstlineno), self.reads.is_known(value))
+            if "super" in plan.global_names:
+                self.behind_super(value, plan)
+        if kind is Kind.ITERATOR:
+            self.reads.draws_from(value, Location(plan.file, plan.code.co_firstlineno))
         if kind is Kind.METHOD:
             found.append((value.__self__, text))
         if kind is Kind.REFERENCE:
@@ -271,6 +304,7 @@ class Visitor:
                 name in held
                 or name in plan.optional
                 or class_lookup(value if is_plain and isinstance(value, type) else cls, name)[0]
+                or (isinstance(value, type) and hasattr(type(value), name))
             )
             if not there and self.reads.submodule(value, name) is MISSING:
                 continue

@@ -103,6 +103,15 @@ def writes_of(reads: Reads, visitor: Visitor, kinds: Kinds) -> list[Write]:
             raise SideEffectError(
                 drawn.where, f"draws from an iterator that existed before the call ({drawn.text})", MOVE_OUT
             )
+    for opaque in reads.opaques.values():
+        if opaque.changed():
+            raise SideEffectError(
+                opaque.where, f"changes a {type(opaque.value).__name__} that existed before the call ({opaque.text})",
+                MOVE_OUT,
+            )
+    for answer in reads.answers.values():
+        if answer.is_steady and not answer.holds():
+            raise SideEffectError(answer.where, f"changes {answer.text}", MOVE_OUT)
     for array in reads.arrays.values():
         if array.changed():
             where = _line_of(reads, visitor, array.array, array.where)

@@ -222,12 +222,12 @@ class inference_mode(_ModeSetting):
 
     def __enter__(self) -> None:
         self._previous.append((modes.inference, modes.grad))
-        _set_inference(self.mode)
+        switch_inference(self.mode)
         modes.grad = not self.mode
 
     def __exit__(self, *error: Any) -> None:
         inference, modes.grad = self._previous.pop()
-        _set_inference(inference)
+        switch_inference(inference)
 
     def _again(self) -> _ModeSetting:
         return inference_mode(self.mode)
@@ -236,7 +236,7 @@ class inference_mode(_ModeSetting):
 inference_layer: Any = None  # marks what operators make in inference mode (installed by layers/inference.py)
 
 
-def _set_inference(on: bool) -> None:
+def switch_inference(on: bool) -> None:
     """Switch inference mode: its layer stands below every other interceptor but a floor."""
     if modes.inference is on:
         return

@@ -36,10 +36,11 @@ class ValueAsked(CaptureError):
 class SymbolicStorage(Storage[Value]):
     """A storage whose base is a value of a graph. builder, depth: the block that it belongs to. slot, param: the input
     that it is, if it is one. doubles: storages that may be the same memory, by a branch that the program chooses when
-    it runs; is_stale: one of them was written since. is_written: whether the function wrote it.
+    it runs; is_stale: one of them was written since. is_written: whether the function wrote it; is_inference:
+    whether it made it in inference mode.
     """
 
-    __slots__ = ("builder", "depth", "doubles", "is_stale", "is_written", "param", "recorder", "slot")
+    __slots__ = ("builder", "depth", "doubles", "is_inference", "is_stale", "is_written", "param", "recorder", "slot")
 
     def __init__(
         self, recorder: GraphRecorder, value: Value, type: TensorType, geometry: Geometry | None = None,
@@ -51,7 +52,7 @@ class SymbolicStorage(Storage[Value]):
         self.slot: Any = None
         self.param: int | None = None
         self.doubles: list[SymbolicStorage] = []
-        self.is_stale = self.is_written = False
+        self.is_stale = self.is_written = self.is_inference = False
 
     def write(self, value: Value) -> None:
         """Give the base another value."""
@@ -175,6 +176,10 @@ class SymbolicPayload(Payload, View[Value]):
     def geometry(self) -> Geometry:
         """Dims and strides as the user sees them."""
         return View.geometry(self)
+
+    def note_inference(self, owner: Tensor) -> None:
+        """The owner was made in inference mode."""
+        self.storage.is_inference = True
 
     def offset(self) -> Any:
         """The place of the first element in the storage: of an argument's, all of which matters then."""

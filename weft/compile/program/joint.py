@@ -228,8 +228,6 @@ class JointProgram:
     ) -> None:
         """Give the returned tensors (some of what the call made), and arguments that were written, their common node.
         """
-        if not modes.grad:
-            return
         receivers = [self._receiver(i, capture, sources, leaves, made) for i in range(len(self.record.primals))]
         edges = [before.edges[id(t)] if id(t) in before.edges else gradient_edge(t) for t in receivers]
         sizes = {name: symbols[found] for name, found in self.halves.sizes.items()}

@@ -44,8 +44,8 @@ from weft.types.dims import Expr
 class Outputs:
     """The results of a program as its caller sees them.
 
-    returns: for each leaf what it is, and the first leaf that is the same tensor. settings: modes as the function
-    leaves them. assigned: places that get what the function assigned to them. spent: assigned tensors through which the
+    returns: for each leaf what it is, and the first leaf that is the same tensor. leaves_grad: grad mode
+    as the function leaves it, if it changes it. assigned: places that get what the function assigned to them. spent: assigned tensors through which the
     function ran backward. made_leaves: results that are leaves of the function's own making; retained: others whose
     gradients are kept. late: symbols that the program's run binds, and the results that hold them. changes: of the
     histories of arguments.
@@ -53,7 +53,7 @@ class Outputs:
 
     returns: list[tuple[Return, int]]
     spec: pytree.TreeSpec
-    settings: Sequence[Callable[[], None]]
+    leaves_grad: bool | None
     assigned: Sequence[ObjectWrite]
     spent: Sequence[int]
     late: Sequence[tuple[str, int]]
@@ -92,7 +92,7 @@ class Outputs:
     def remembered(self, leaves: list[Any], inputs: list[Any]) -> Before:
         """What the program is about to overwrite. Raises StateError where eager mode refuses to write an argument."""
         changes = self.changes
-        if not modes.grad or not (self.overwritten or changes.written or changes.detached or changes.reshaped):
+        if (not modes.grad and self.joint is None) or not (self.overwritten or changes.written or changes.detached or changes.reshaped):
             return NOTHING
         changes.check(leaves)
         values = {i: as_it_was(self.sources[i], leaves, inputs[i]) for i in self.overwritten}
@@ -106,8 +106,6 @@ class Outputs:
         `remembered`."""
         fresh = self.all_fresh
         made = self._rebuild(leaves, results, symbols) if fresh is None else [Tensor(results[i]) for i in fresh]
-        for settle in self.settings:
-            settle()
         for i in self.made_leaves:
             made[i]._state().requires_grad = True
         self.changes.settle(leaves, partial(_numbers, symbols=symbols))
@@ -116,10 +114,14 @@ class Outputs:
             self.joint.attach(self.capture, self.sources, leaves, inputs, results, symbols, made, before)
         for tensor, view in shown:
             tensor._view, tensor._state().version = view, tensor._version
-        for i in self.retained if modes.grad else ():
+        for i in self.retained:
             made[i].retain_grad()
         if self.views:
             self._follow(self.views, made, symbols)
+        if modes.inference:
+            self._mark(made)
+        if self.leaves_grad is not None:
+            modes.grad = self.leaves_grad
         if not self.assigned:
             return pytree.unflatten(made, self.spec)
         for i in self.spent:
@@ -130,6 +132,12 @@ class Outputs:
             self.assigned[at].target.put(values[at])
             kept_up.append(self.assigned[at])
         return result
+
+    def _mark(self, made: list[Any]) -> None:
+        """Results of a call in inference mode are inference tensors."""
+        for tensor, (returned, _) in zip(made, self.returns, strict=True):
+            if type(returned) in (ReturnFresh, ReturnView) and isinstance(tensor, Tensor):
+                tensor.storage().is_inference = True
 
     def _bare(self, made: list[Any], symbols: Symbols) -> list[tuple[Tensor, ViewOf]]:
         """Make the returned views that custom Functions gave, each a tensor of its own until it has its history; and
@@ -150,7 +158,7 @@ class Outputs:
                 made[i] = made[group]
                 continue
             path = tuple((op, _numbers(args, symbols), index) for op, args, index in view.path)
-            with set_grad_enabled(modes.grad and view.is_recorded):
+            with set_grad_enabled(view.is_recorded):
                 made[i] = follow(made[view.root], path)
 
     def _shared(self, results: list[Any], inputs: list[Any]) -> list[int]:

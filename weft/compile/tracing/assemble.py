@@ -49,7 +49,7 @@ def assemble(owner: CompiledFunction, outcome: Outcome, spec: pytree.TreeSpec, b
         graph.writes, sources, outcome.grad_effects, outcome.number_writes, outcome.random, raised, memory
     )
     outputs = Outputs(
-        outcome.returns, outcome.spec, outcome.settings, outcome.assigned, outcome.spent, outcome.late,
+        outcome.returns, outcome.spec, outcome.leaves_grad, outcome.assigned, outcome.spent, outcome.late,
         outcome.made_leaves, outcome.retained, outcome.changes, joint, capture, sources,
     )
     state = StateGuards(owner, capture, sources, memory, inputs, outputs, leaves, outcome.apart)

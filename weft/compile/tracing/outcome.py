@@ -45,7 +45,8 @@ class Outcome:
     number_writes: list[NumberWrite] = field(default_factory=list)
     random: list[RandomState] = field(default_factory=list)
     late: list[tuple[str, int]] = field(default_factory=list)
-    settings: list[Callable[[], None]] = field(default_factory=list)
+    is_inference: bool = False  # whether the caller is in inference mode
+    leaves_grad: bool | None = None  # grad mode as the function leaves it, if it changes it
     assigned: list[guards.ObjectWrite] = field(default_factory=list)
     spent: list[int] = field(default_factory=list)
     raised: dict[int, tuple[Any, int]] = field(default_factory=dict)

@@ -3,22 +3,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from weft import guards
+from weft.autograd.anomaly import anomaly, is_anomaly_check_nan_enabled, is_anomaly_enabled
 from weft.autograd.function_context import FunctionCtx
+from weft.autograd.grad_mode import is_multithreading_enabled, set_multithreading_enabled
+from weft.autograd.saved import default_hooks
 from weft.compile.capture.capture import Capture
 from weft.compile.capture.symbolic import SymbolicPayload
+from weft.compile.capture.writes import ArgumentChange
 from weft.compile.numbers.lifted_math import CODES
 from weft.compile.numbers.sym_float import SymFloat
 from weft.compile.tracing.outcome import Outcome
+from weft.runtime import pool
 from weft.runtime.generator import Generator
 from weft.support import registry
-from weft.tensor.device import Device
-from weft.tensor.modes import modes
+from weft.tensor.device import Device, chosen
+from weft.tensor.modes import modes, switch_inference
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dtypes
 from weft.types.dtype import DType
@@ -27,6 +31,13 @@ from weft.types.unbacked import UnbackedEnv
 
 if TYPE_CHECKING:
     from weft.compile.driver import CompiledFunction
+
+
+# what weft's own functions answer from settings, by the module and name of the function
+_QUESTIONS: Final[dict[tuple[str, str], Callable[[], Any]]] = {
+    (f.__module__, f.__name__): f
+    for f in (is_anomaly_enabled, is_anomaly_check_nan_enabled, is_multithreading_enabled, Generator.initial_seed)
+}
 
 
 def kinds(leaves: Iterable[Any] = ()) -> guards.Kinds:
@@ -42,7 +53,7 @@ def kinds(leaves: Iterable[Any] = ()) -> guards.Kinds:
         leaves=(Tensor, Generator), said_by_leaves=("requires_grad", "is_leaf", "grad_fn", "retains_grad"),
         optimizers=tuple(registry.opaque_classes), modules=tuple(registry.module_classes), equal=(DType, Device),
         symbols=(SymInt, SymFloat), number_of=_number_from_outside, made=(FunctionCtx,), is_recorded=is_recorded,
-        transparent=CODES, inputs=(Tensor,), open_packages=("weft.nn.", "weft.optim."),
+        transparent=CODES, inputs=(Tensor,), questions=_QUESTIONS, open_packages=("weft.nn.", "weft.optim."),
     )
 
 
@@ -69,19 +80,65 @@ def substitution_of(
 
 @contextmanager
 def settings_kept(outcome: Outcome) -> Iterator[None]:
-    """Grad mode and the default dtype as the function leaves them, for every call to leave them so; the capture itself
-    leaves them alone.
-    """
-    grad, dtype = modes.grad, dtypes.get_default()
+    """Grad mode as the function leaves it, for every call to leave it so; the capture itself leaves all settings alone.
+    Raises SettingChange for another one that the function changes, which calls of programs would not."""
+    before, changes = [get() for _, get, _ in _SETTINGS], _dtype_changes[0]
+    outcome.is_inference = modes.inference
     try:
         yield
-        if modes.grad is not grad:
-            outcome.settings.append(partial(setattr, modes, "grad", modes.grad))
-        if dtypes.get_default() is not dtype:
-            outcome.settings.append(partial(dtypes.set_default, dtypes.get_default()))
+        for (name, get, _), value in zip(_SETTINGS, before, strict=True):
+            if get() == value or name == _GRAD:
+                continue
+            raise SettingChange(f"{outcome.capture.recorder.root.name} leaves {name} changed: it was {value}, is now {get()}")
+        if _dtype_changes[0] != changes:  # operators that are opened later would go by the last one
+            raise SettingChange(f"{outcome.capture.recorder.root.name} changes the default dtype on its way")
+        if modes.grad is not before[0]:
+            outcome.leaves_grad = modes.grad
     finally:
-        modes.grad = grad
-        dtypes.set_default(dtype)
+        for (_, get, put), value in zip(_SETTINGS, before, strict=True):
+            if get() != value:
+                put(value)
+
+
+class SettingChange(ArgumentChange):
+    """The function changes a setting that holds for more than its own operators. Such a call runs as it is written."""
+
+
+def refuse_inference(outcome: Outcome) -> None:
+    """Raises SettingChange where the function makes results in inference mode that its caller is not in, or in none
+    where its caller is."""
+    for carrier in outcome.carriers:
+        if isinstance(carrier, Tensor) and type(carrier._data) is SymbolicPayload:
+            storage = carrier._data.storage
+            if storage.param is None and storage.is_inference is not outcome.is_inference:
+                raise SettingChange(f"{outcome.capture.recorder.root.name} switches inference mode around a result")
+
+
+_dtype_changes = [0]  # how often the default dtype was changed
+
+
+def _count() -> None:
+    _dtype_changes[0] += 1
+
+
+dtypes.on_default_change(_count)
+
+
+def _put_anomaly(value: tuple[bool, bool]) -> None:
+    anomaly.enabled, anomaly.check_nan = value
+
+
+_GRAD: Final = "grad mode"
+_SETTINGS: Final[tuple[tuple[str, Callable[[], Any], Callable[[Any], None]], ...]] = (
+    (_GRAD, lambda: modes.grad, lambda value: setattr(modes, "grad", value)),
+    ("inference mode", lambda: modes.inference, switch_inference),
+    ("the default dtype", dtypes.get_default, dtypes.set_default),
+    ("anomaly mode", lambda: (anomaly.enabled, anomaly.check_nan), _put_anomaly),
+    ("the number of threads", pool.get_num_threads, pool.set_num_threads),
+    ("multithreading", is_multithreading_enabled, set_multithreading_enabled),
+    ("the saved_tensors_hooks in force", lambda: default_hooks.stack, lambda value: setattr(default_hooks, "stack", value)),
+    ("the default device", lambda: chosen.device, lambda value: setattr(chosen, "device", value)),
+)
 
 
 Groups = list[tuple[dict[str, Any], dict[str, Any]]]  # parameter groups, and their options before the capture

@@ -28,6 +28,7 @@ from weft.compile.tracing.python_state import (
     kinds,
     optimizer_groups,
     refuse_changed_groups,
+    refuse_inference,
     settings_kept,
     substitution_of,
 )
@@ -148,6 +149,7 @@ def _note_results(outcome: Outcome, seen: guards.Observation, result: Any, given
     if outcome.changes.reshaped:
         capture.calls.refuse_behind("an argument gets other strides")
     outcome.returns, outcome.carriers, outcome.spec = returns_of(outcome, tree, outcome.stand_ins)
+    refuse_inference(outcome)
     if outcome.assigned:
         first, last = outcome.spec.children[0].size, outcome.spec.size
         outcome.spent = [i for i, leaf in enumerate(outcome.carriers) if first <= i < last and is_spent(capture, leaf)]
