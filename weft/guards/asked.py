@@ -31,7 +31,7 @@ def _all_of(module: str, names: str) -> dict[tuple[str, str], None]:
 
 
 def _locale() -> Any:
-    import locale  # noqa: PLC0415 (whoever asks this has loaded it)
+    import locale
 
     return locale.setlocale(locale.LC_ALL), locale.localeconv()
 
@@ -113,12 +113,12 @@ def same_answer(old: Any, new: Any, equal: tuple[type, ...] = ()) -> bool:
 # ---- objects written in C
 _FIXED: Final = (  # what they are is all there is to know, or others watch it
     object, np.ufunc, np.dtype, np.generic, re.Pattern, re.Match, struct.Struct, datetime.date, datetime.time,
-    datetime.timedelta, datetime.tzinfo, operator.attrgetter, operator.itemgetter, operator.methodcaller,
-    property, staticmethod, classmethod, types.CodeType, types.GenericAlias, types.GetSetDescriptorType,
-    types.MemberDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, types.WrapperDescriptorType,
-    types.UnionType, types.FrameType, types.TracebackType, BaseException, io.TextIOBase, io.RawIOBase,
-    io.BufferedIOBase, contextvars.Token, types.CoroutineType, types.AsyncGeneratorType, threading.local,
-    functools.partial, types.SimpleNamespace,
+    datetime.timedelta, datetime.tzinfo, operator.attrgetter, operator.itemgetter, operator.methodcaller, property,
+    staticmethod, classmethod, types.CodeType, types.GenericAlias, types.GetSetDescriptorType,
+    types.MemberDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
+    types.WrapperDescriptorType, types.UnionType, types.FrameType, types.TracebackType, BaseException,
+    io.TextIOBase, io.RawIOBase, io.BufferedIOBase, contextvars.Token, types.CoroutineType,
+    types.AsyncGeneratorType, threading.local, functools.partial, types.SimpleNamespace,
 )
 # which count as iterators, but are more than that
 IN_MEMORY: Final = (io.StringIO, io.BytesIO, weakref.ProxyType, weakref.CallableProxyType)

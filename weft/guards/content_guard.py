@@ -12,7 +12,7 @@ import numpy as np
 from weft.guards.guard import Guard, Miss, Names
 from weft.guards.kinds import Kind, Kinds
 from weft.guards.slots import ItemSlot, Key, Slot
-from weft.guards.values import number_kind, same, same_members
+from weft.guards.values import number_kind, same
 from weft.support.locations import Location
 
 

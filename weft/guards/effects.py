@@ -38,7 +38,9 @@ _CHANGES: Final[dict[str, str]] = {
 }
 _CONTAINERS: Final = (list, dict, set, deque, bytearray)
 _FILES: Final = (io.TextIOWrapper, io.FileIO, io.BufferedWriter, io.BufferedReader, io.BufferedRandom)
-_FILE_METHODS: Final = frozenset(str.split("write writelines read readline readlines readinto flush truncate seek tell"))
+_FILE_METHODS: Final = frozenset(
+    str.split("write writelines read readline readlines readinto flush truncate seek tell")
+)
 _CLOCK_METHODS: Final = frozenset({"now", "utcnow", "today"})
 
 _BUILTINS: Final[dict[tuple[str, str], tuple[str, str]]] = {
@@ -71,8 +73,8 @@ _BUILTINS: Final[dict[tuple[str, str], tuple[str, str]]] = {
         (m, n): ("reads or writes files or processes", MOVE_OUT)
         for m in ("posix", "nt")
         for n in str.split(
-            "open read write close remove unlink mkdir rmdir rename replace listdir scandir stat lstat fstat access statvfs "
-            "readlink system kill fork chdir times getloadavg get_terminal_size sched_getaffinity umask"
+            "open read write close remove unlink mkdir rmdir rename replace listdir scandir stat lstat fstat access "
+            "statvfs readlink system kill fork chdir times getloadavg get_terminal_size sched_getaffinity umask"
         )
     },
     **{
@@ -93,9 +95,10 @@ MACHINERY_DEEDS: Final[dict[tuple[str, str], tuple[str, str]]] = {
     for name in names.split()
 } | {("weft.runtime.generator", "seed"): ("draws foreign random bytes", USE_OURS)}
 _RANDOM_METHODS: Final = frozenset({"random", "getrandbits", "seed"})
-SUSPECTS: Final = frozenset(
-    {*(name for _, name in QUESTIONS), "globals", "_getframe", "__subclasses__", "cache_info", *_CHANGES, *_FILE_METHODS, *_CLOCK_METHODS, *_RANDOM_METHODS, "next", *(name for _, name in _BUILTINS)}
-)
+SUSPECTS: Final = frozenset({
+    *_CHANGES, *_FILE_METHODS, *_CLOCK_METHODS, *_RANDOM_METHODS, "next", *(name for _, name in _BUILTINS),
+    *(name for _, name in QUESTIONS), "globals", "_getframe", "__subclasses__", "cache_info",
+})
 
 _STDLIB: Final[dict[str, tuple[str, str]]] = {
     "logging": ("logs", MOVE_OUT),

@@ -14,7 +14,16 @@ from typing import Any, Final
 
 from weft.guards.analyse import library_plan, plan_of
 from weft.guards.asked import QUESTIONS, is_fixed, solid_class
-from weft.guards.effects import MOVE_OUT, PASS_IN, SUSPECTS, SideEffectError, MACHINERY_DEEDS, builtin_deed, container_deed, stdlib_deed
+from weft.guards.effects import (
+    MACHINERY_DEEDS,
+    MOVE_OUT,
+    PASS_IN,
+    SUSPECTS,
+    SideEffectError,
+    builtin_deed,
+    container_deed,
+    stdlib_deed,
+)
 from weft.guards.kinds import BORING, CONTAINERS, Kind, Kinds
 from weft.guards.origin import INTERNAL, STDLIB, USER
 from weft.guards.plan import Plan
@@ -33,7 +42,9 @@ _TRANSPARENT: Final = frozenset({Kind.TUPLE, Kind.LIST, Kind.DICT})
 _UNSEEN: Final = ("", "")
 _IMPORT: Final = ("imports", "")
 # get(), getenv() and `in` end at the first one
-_ENVIRONMENT: Final = tuple([getattr(type(os.environ), name).__code__ for name in ("__getitem__", "__iter__", "__len__")])
+_ENVIRONMENT: Final = tuple([
+    getattr(type(os.environ), name).__code__ for name in ("__getitem__", "__iter__", "__len__")
+])
 # what it stores is the attribute that the user's code reads
 _CACHED_PROPERTY: Final = functools.cached_property.__get__.__code__
 PASS_ITEM: Final = "Draw the item outside and pass it in as an argument."
@@ -177,8 +188,8 @@ class FrameWatcher:
                     self._importing = frame
                 elif isinstance(plan, tuple):
                     if plan[0] is ASKS:
-                        owner, asked = frame.f_locals.get("self"), frame.f_globals.get(frame.f_code.co_name, plan[1])
-                        self._asked(frame.f_back, asked if owner is None else partial(plan[1], owner))
+                        owner, asked = frame.f_locals.get("self"), frame.f_globals.get(frame.f_code.co_name)
+                        self._asked(frame.f_back, (asked or plan[1]) if owner is None else partial(plan[1], owner))
                     else:
                         self._called_stdlib(frame, plan)
                 elif plan:
@@ -351,7 +362,7 @@ class FrameWatcher:
         elif user is frame and self.kinds.of(function.__self__) in _IN_C:
             self._of_opaque(user, function)
 
-    def _asked(self, frame: FrameType | None, question: Callable[[], Any]) -> None:
+    def _asked(self, frame: FrameType | None, question: Any) -> None:
         """The user's code asks something that Python answers from hidden state."""
         user = self._user_frame(frame)
         if user is not None:
@@ -379,7 +390,8 @@ class FrameWatcher:
             self.visitor.reach([(each, each.__name__) for each in below], plan, plan.names)
 
     def _of_opaque(self, user: FrameType, function: Any) -> None:
-        """The user's code calls a method of an object that is written in C: what it holds is known, or it is refused."""
+        """The user's code calls a method of an object that is written in C: refused, unless it is known what that
+        holds."""
         owner = function.__self__
         content = self.reads.opaques.get(id(owner))
         if content is None and self.kinds.of(owner) is Kind.INSTANCE and self.reads.is_known(owner):

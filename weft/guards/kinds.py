@@ -149,9 +149,9 @@ class Kinds:
         return kind
 
     def _judge(self, cls: type, value: object) -> Kind:
-        if issubclass(cls, enum.Enum) or (issubclass(cls, _VALUES) and has_attributes(cls)):
-            if not issubclass(cls, (*self.symbols, *self.leaves, *self.equal)):
-                return Kind.INSTANCE
+        has_own = issubclass(cls, enum.Enum) or (issubclass(cls, _VALUES) and has_attributes(cls))
+        if has_own and not issubclass(cls, (*self.symbols, *self.leaves, *self.equal)):
+            return Kind.INSTANCE
         for classes, kind in (
             (self.symbols, Kind.SYMBOL),
             (self.leaves, Kind.LEAF),
@@ -182,6 +182,8 @@ class Kinds:
 
     def holds_input(self, value: object) -> bool:
         """Whether a value is, or holds in containers, what a program can take anew at every call."""
+        if type(value) in weakref.ProxyTypes:  # which may be dead
+            return False
         return any(isinstance(leaf, self.inputs) for leaf in pytree.flatten(value)[0])
 
     def is_structure(self, name: str) -> bool:

@@ -35,9 +35,9 @@ class Link:
 class Plan:
     """The state that a code object can touch.
 
-    roots: chains by ("global" | "cell" | "local" | "import" | "scope", name); loose: attribute names read from values that
-    bytecode alone does not identify (a loop variable), with their line; optional: those of them that need not exist;
-    loose_stores: the same for writes;
+    roots: chains by ("global" | "cell" | "local" | "import" | "scope", name); loose: attribute names read from values
+    that bytecode alone does not identify (a loop variable), with their line; optional: those of them that need not
+    exist; loose_stores: the same for writes;
     names: every attribute name; operators: the special methods behind its operators;
     everything: attributes are named at run time; mutations: lines that change an unidentified container.
     """

@@ -54,8 +54,8 @@ from weft.support.locations import Location
 
 _WRAPPED: Final = (ChainMap, UserDict, UserList)  # containers of Python's that are written in Python, around another
 _CLOSED: Final = frozenset({
-    Kind.ARRAY, Kind.BUFFER, Kind.VIEW, Kind.VARIABLE, Kind.RANDOM, Kind.CACHE, Kind.PARTIAL, Kind.ITERATOR, Kind.BUILTIN,
-    Kind.TUPLE, Kind.OPAQUE,
+    Kind.ARRAY, Kind.BUFFER, Kind.VIEW, Kind.VARIABLE, Kind.RANDOM, Kind.CACHE,
+    Kind.PARTIAL, Kind.ITERATOR, Kind.BUILTIN, Kind.TUPLE, Kind.OPAQUE,
 })
 _IN_C: Final = (types.GetSetDescriptorType, types.MemberDescriptorType)
 _SAID_BY_FUNCTIONS: Final = frozenset(str.split(
@@ -247,7 +247,8 @@ class Reads(LeafReads):
 
     def ambient(self, value: Any, where: Location) -> None:
         """A value belongs to a module that computes by settings of this thread."""
-        module = module_of(value if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)) else type(value))
+        is_named = issubclass(type(value), (type, types.ModuleType, types.BuiltinFunctionType))
+        module = module_of(value if is_named else type(value))
         if module in AMBIENT:
             text, questions = AMBIENT[module]
             for ask in questions:
@@ -345,7 +346,8 @@ class Reads(LeafReads):
 
     def scope(self, scope: dict[str, Any], where: Location) -> None:
         """All globals of a module: which there are, and what each is."""
-        self.answer(functools.partial(list, scope), scope, "names", f"the names of globals of {scope['__name__']}", where)
+        names = f"the names of globals of {scope['__name__']}"
+        self.answer(functools.partial(list, scope), scope, "names", names, where)
         for name in list(scope):
             if not name.startswith("__"):
                 self.entry(GlobalSlot(scope, name, f"global {name}"), where)

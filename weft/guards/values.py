@@ -27,18 +27,21 @@ SCALARS: Final = (int, float, bool, str, bytes, type(None), complex, type(Ellips
 def number_kind(value: object) -> str | None:
     """'int' or 'float' for what can become a runtime number (Python's and NumPy's), None for all else;
     a bool is no number."""
-    if isinstance(value, (bool, enum.Enum)) or has_attributes(type(value)):
+    kind = type(value)
+    if issubclass(kind, (bool, enum.Enum)) or has_attributes(kind):
         return None
-    if isinstance(value, (int, np.integer)):
+    if issubclass(kind, (int, np.integer)):
         return "int"
-    return "float" if isinstance(value, (float, np.floating)) else None
+    return "float" if issubclass(kind, (float, np.floating)) else None
 
 
 def has_attributes(cls: type) -> bool:
     """Whether objects of the class have attributes of their own besides their value, as those of a subclass of int,
     tuple or an enum may."""
     is_written_in_python = cls.__flags__ & 1 << 9  # Py_TPFLAGS_HEAPTYPE
-    return bool(is_written_in_python and (cls.__dictoffset__ or cls.__basicsize__ != cls.__base__.__basicsize__))
+    if not is_written_in_python or cls.__base__ is None:
+        return False
+    return bool(cls.__dictoffset__ or cls.__basicsize__ != cls.__base__.__basicsize__)
 
 
 def same(old: Any, new: Any, equal: tuple[type, ...] = ()) -> bool:

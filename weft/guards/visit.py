@@ -162,7 +162,7 @@ class Visitor:
     def walk(self, link: Link, value: Any, text: str, plan: Plan, pool: list[Reached]) -> None:
         """Follow the chains that start at `link`, whose value is given."""
         kind = self.kinds.of(value)
-        if isinstance(value, (operator.attrgetter, operator.methodcaller)):
+        if issubclass(type(value), (operator.attrgetter, operator.methodcaller)):
             plan.loose.update({name: link.line for name in self.reads.named(value)})
         where = Location(plan.file, link.line)
         if kind is Kind.LEAF:

@@ -4,7 +4,7 @@ assigned to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -44,11 +44,11 @@ from weft.types.dims import Expr
 class Outputs:
     """The results of a program as its caller sees them.
 
-    returns: for each leaf what it is, and the first leaf that is the same tensor. leaves_grad: grad mode
-    as the function leaves it, if it changes it. assigned: places that get what the function assigned to them. spent: assigned tensors through which the
-    function ran backward. made_leaves: results that are leaves of the function's own making; retained: others whose
-    gradients are kept. late: symbols that the program's run binds, and the results that hold them. changes: of the
-    histories of arguments.
+    returns: for each leaf what it is, and the first leaf that is the same tensor. leaves_grad: grad mode as the
+    function leaves it, if it changes it. assigned: places that get what the function assigned to them. spent:
+    assigned tensors through which the function ran backward. made_leaves: results that are leaves of the function's
+    own making; retained: others whose gradients are kept. late: symbols that the program's run binds, and the results
+    that hold them. changes: of the histories of arguments.
     """
 
     returns: list[tuple[Return, int]]
@@ -92,7 +92,8 @@ class Outputs:
     def remembered(self, leaves: list[Any], inputs: list[Any]) -> Before:
         """What the program is about to overwrite. Raises StateError where eager mode refuses to write an argument."""
         changes = self.changes
-        if (not modes.grad and self.joint is None) or not (self.overwritten or changes.written or changes.detached or changes.reshaped):
+        is_recorded = modes.grad or self.joint is not None
+        if not is_recorded or not (self.overwritten or changes.written or changes.detached or changes.reshaped):
             return NOTHING
         changes.check(leaves)
         values = {i: as_it_was(self.sources[i], leaves, inputs[i]) for i in self.overwritten}

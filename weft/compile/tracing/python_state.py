@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from weft import guards
@@ -83,15 +84,14 @@ def settings_kept(outcome: Outcome) -> Iterator[None]:
     """Grad mode as the function leaves it, for every call to leave it so; the capture itself leaves all settings alone.
     Raises SettingChange for another one that the function changes, which calls of programs would not."""
     before, changes = [get() for _, get, _ in _SETTINGS], _dtype_changes[0]
-    outcome.is_inference = modes.inference
+    function, outcome.is_inference = outcome.capture.recorder.root.name, modes.inference
     try:
         yield
         for (name, get, _), value in zip(_SETTINGS, before, strict=True):
-            if get() == value or name == _GRAD:
-                continue
-            raise SettingChange(f"{outcome.capture.recorder.root.name} leaves {name} changed: it was {value}, is now {get()}")
+            if get() != value and name != _GRAD:
+                raise SettingChange(f"{function} leaves {name} changed: it was {value}, is now {get()}")
         if _dtype_changes[0] != changes:  # operators that are opened later would go by the last one
-            raise SettingChange(f"{outcome.capture.recorder.root.name} changes the default dtype on its way")
+            raise SettingChange(f"{function} changes the default dtype on its way")
         if modes.grad is not before[0]:
             outcome.leaves_grad = modes.grad
     finally:
@@ -130,14 +130,14 @@ def _put_anomaly(value: tuple[bool, bool]) -> None:
 
 _GRAD: Final = "grad mode"
 _SETTINGS: Final[tuple[tuple[str, Callable[[], Any], Callable[[Any], None]], ...]] = (
-    (_GRAD, lambda: modes.grad, lambda value: setattr(modes, "grad", value)),
+    (_GRAD, lambda: modes.grad, partial(setattr, modes, "grad")),
     ("inference mode", lambda: modes.inference, switch_inference),
     ("the default dtype", dtypes.get_default, dtypes.set_default),
     ("anomaly mode", lambda: (anomaly.enabled, anomaly.check_nan), _put_anomaly),
     ("the number of threads", pool.get_num_threads, pool.set_num_threads),
     ("multithreading", is_multithreading_enabled, set_multithreading_enabled),
-    ("the saved_tensors_hooks in force", lambda: default_hooks.stack, lambda value: setattr(default_hooks, "stack", value)),
-    ("the default device", lambda: chosen.device, lambda value: setattr(chosen, "device", value)),
+    ("what saved_tensors_hooks are in force", lambda: default_hooks.stack, partial(setattr, default_hooks, "stack")),
+    ("the default device", lambda: chosen.device, partial(setattr, chosen, "device")),
 )
 
 
