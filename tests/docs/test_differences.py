@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import copy
+import decimal
 import functools
 import gc
+import hashlib
 import io
+import itertools
 import json
 import math
 import os
 import pickle
+import queue
 import random
 import re
 import sys
@@ -620,12 +625,18 @@ def test_numbers_for_c(rng: RNG) -> None:
 def test_unwatched_state(rng: RNG) -> None:
     large = rng.normal(size=(1 << 17) + 1)
     x = weft.ones(3)
-    named, held = weft.compile(lambda x: x * globals()["HIDDEN"]), weft.compile(lambda x: x * float(large[0]))
-    globals()["HIDDEN"] = 2.0
-    first, old = held(x)[0].item(), large[0]
-    assert weft.equal(named(x), x * 2) and first == pytest.approx(old)
-    globals()["HIDDEN"], large[0] = 3.0, old + 1
-    assert weft.equal(named(x), x * 2) and held(x)[0].item() == first
+    replaced, held = weft.compile(lambda x: x * abs(-2.0)), weft.compile(lambda x: x * float(large[0]))
+    framed = weft.compile(lambda x: x * sys._getframe(1).f_lineno)
+    first, old, line = held(x)[0].item(), large[0], framed(x)[0].item()
+    assert weft.equal(replaced(x), x * 2) and first == pytest.approx(old)
+    large[0] = old + 1
+    real = builtins.abs
+    try:
+        builtins.abs = lambda v: 5.0  # type: ignore[assignment, misc]
+        assert weft.equal(replaced(x), x * 2)
+    finally:
+        builtins.abs = real  # type: ignore[misc]
+    assert held(x)[0].item() == first and framed(x)[0].item() == line
 
 
 def test_what_things_say_about_themselves(rng: RNG) -> None:
@@ -633,24 +644,95 @@ def test_what_things_say_about_themselves(rng: RNG) -> None:
         pass
 
     x, held = weft.ones(3), weft.ones(3)
-    name = weft.compile(lambda x: x * len(Named.__name__))
+    text = weft.compile(lambda x: x * len(repr(Named)))
     version = weft.compile(lambda x: x * held._version)
-    seed, anomalies = (
-        weft.compile(lambda x: x * (weft.initial_seed() % 100)), weft.compile(lambda x: x * weft.is_anomaly_enabled())
-    )
+    w = weft.nn.Parameter(weft.ones(3))
+    optimizer = weft.optim.SGD([w], lr=0.1, momentum=0.9)
+    kept = weft.compile(lambda x: x * len(optimizer.state))
     flat = weft.compile(weft.nn.Flatten(0))
-    calls = [name, version, seed, anomalies, flat]
+    calls = [text, version, kept, flat]
     before = [call(x).tolist() for call in calls]
-    Named.__name__ = "Renamed"
+    Named.__qualname__ = "Renamed"
     held.add_(1)
-    weft.manual_seed(weft.initial_seed() + 1)
+    w.sum().backward()
+    optimizer.step()
     flatten = weft.Tensor.flatten
     try:
         weft.Tensor.flatten = lambda self, *a: self * 5  # type: ignore[method-assign]
-        with weft.autograd.detect_anomaly(check_nan=False):
-            assert [call(x).tolist() for call in calls] == before
+        assert [call(x).tolist() for call in calls] == before
     finally:
         weft.Tensor.flatten = flatten  # type: ignore[method-assign]
+
+
+def test_answers_are_asked_again() -> None:
+    class Named:
+        pass
+
+    x, limit = weft.ones(2), sys.getrecursionlimit()
+    name = weft.compile(lambda x: x * len(Named.__name__))
+    depth = weft.compile(lambda x: x * (sys.getrecursionlimit() - limit))
+    third = weft.compile(lambda x: x * float(decimal.Decimal(1) / decimal.Decimal(3)))
+    seed = weft.compile(lambda x: x * (weft.initial_seed() % 1000))
+    assert name(x).tolist() == [5.0] * 2 and depth(x).tolist() == [0.0] * 2
+    weft.manual_seed(3)
+    assert seed(x).tolist() == [3.0] * 2 and third(x)[0].item() == pytest.approx(1 / 3)
+    Named.__name__ = "Another"
+    weft.manual_seed(5)
+    try:
+        sys.setrecursionlimit(limit + 7)
+        with decimal.localcontext() as context:
+            context.prec = 1
+            assert third(x)[0].item() == pytest.approx(0.3)
+        assert name(x).tolist() == [7.0] * 2 and depth(x).tolist() == [7.0] * 2 and seed(x).tolist() == [5.0] * 2
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+QUEUE, HASH, CYCLE = queue.SimpleQueue[int](), hashlib.sha256(b"a"), itertools.cycle([1.0, 2.0])
+BEGUN = (float(i) for i in range(9))
+next(BEGUN)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: QUEUE.qsize(), lambda: HASH.digest()[0], lambda: next(BEGUN), lambda: next(CYCLE),
+        lambda: sys.getrefcount(HOLDER), lambda: float(gc.isenabled()),
+    ],
+)
+def test_what_nobody_can_tell_is_refused(ask: Any) -> None:
+    with pytest.raises(CaptureError, match=r"test_differences\.py:\d+"):
+        weft.compile(lambda x: x * ask())(weft.ones(2))
+
+
+def test_settings_that_a_step_leaves() -> None:
+    def wider(x: Any) -> Any:
+        first = weft.ones(2)
+        weft.set_default_dtype(weft.float64)
+        second = weft.ones(2)
+        weft.set_default_dtype(weft.float32)
+        return first, second
+
+    @weft.inference_mode()
+    def inferred(x: Any) -> Any:
+        return x * 2
+
+    def unrecorded(x: Any) -> Any:
+        y = x * 2
+        weft.set_grad_enabled(False)
+        return y, x * 3
+
+    compiled = [weft.compile(f) for f in (wider, inferred, unrecorded)]
+    try:
+        for _ in range(3):
+            weft.set_grad_enabled(True)
+            x = weft.ones(2, requires_grad=True)
+            assert [r.dtype for r in compiled[0](x)] == [weft.float32, weft.float64]
+            assert compiled[1](x).is_inference()
+            assert [r.requires_grad for r in compiled[2](x)] == [True, False] and not weft.is_grad_enabled()
+    finally:
+        weft.set_grad_enabled(True)
+    assert [len(c.entries) for c in compiled] == [0, 0, 1] and "the default dtype" in compiled[0].misses[-1]
 
 
 def test_histories_begin_at_the_call(rng: RNG) -> None:

@@ -13,9 +13,11 @@ Start reading at observation.py (the whole story on a page), then frame_watcher.
 (bytecode to Plan), visit.py and reads.py (a frame's Plan to recorded reads), guard.py and guard_set.py (the check),
 writes.py and effects.py (what changed, what is refused).
 
-What is not seen: code in C that keeps Python objects where nothing leads to them, environment variables,
-`globals()["name"]`, builtins that are replaced, and the content of NumPy arrays above 1 MiB (their
-identity is guarded). What was drawn from an older iterator in a `for` cannot be put back when the call is refused.
+asked.py has what Python answers from hidden state, and which objects written in C tell what they hold.
+
+What is not seen: code in C that keeps Python objects where nothing leads to them, builtins that are replaced, frames
+of callers, and the content of NumPy arrays above 1 MiB (their identity is guarded). What was drawn from an older
+iterator in a `for` cannot be put back when the call is refused.
 Imports support/ only; Tensor, Module and the rest are known through `Kinds`.
 """
 

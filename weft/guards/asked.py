@@ -79,10 +79,21 @@ def _decimal() -> Any:
     )
 
 
-# by the module whose functions and objects compute by it
-AMBIENT: Final[Mapping[str, tuple[str, tuple[Question, ...]]]] = {
-    "decimal": ("the decimal context", (_decimal,)),
-    "numpy": ("an option of NumPy's", (np.geterr, np.get_printoptions)),
+def _variable_of(question: Any, name: str) -> Question | None:
+    """What reads the context variable behind a question, cheaply; None where there is none."""
+    found = getattr(sys.modules.get(getattr(question, "__module__", "")), name, None)
+    found = getattr(question, "__globals__", {}).get(name, found)
+    return found.get if isinstance(found, contextvars.ContextVar) else None
+
+
+# by the module whose functions and objects compute by it: questions, and what stays the same object while the answer
+# is the same
+AMBIENT: Final[Mapping[str, tuple[tuple[str, Question, Question | None], ...]]] = {
+    "decimal": (("the decimal context", _decimal, None),),
+    "numpy": (
+        ("np.geterr()", np.geterr, _variable_of(np.geterr, "_extobj_contextvar")),
+        ("np.get_printoptions()", np.get_printoptions, _variable_of(np.get_printoptions, "format_options")),
+    ),
 }
 
 

@@ -16,11 +16,14 @@ from weft.support.locations import Location
 
 class AnswerGuard(Guard):
     """A question to Python still has the same answer: what a function without arguments gives, an attribute that is
-    written in C. is_steady: whether asking twice gives the same answer at all."""
+    written in C. is_steady: whether asking twice gives the same answer at all. quick: gives the same object as long as
+    the answer is the same."""
 
     def __init__(
         self, ask: Callable[[], Any], holder: object, where: Location, text: str, equal: tuple[type, ...] = (),
+        quick: Callable[[], Any] | None = None,
     ) -> None:
+        self.quick, self._names, self._last = quick, Names(), ""
         self.ask, self.holder, self.where, self.text, self.equal = ask, holder, where, text, equal
         self.before, again = ask(), ask()
         # made anew each time: by what it holds, however deep; else its items have guards of their own
@@ -30,11 +33,18 @@ class AnswerGuard(Guard):
         self.is_steady = self.holds()
 
     def source(self, names: Names) -> str:
-        return f"{names.variable(self.holds)}()"
+        if self.quick is None:
+            return f"{names.variable(self.holds)}()"
+        self._names, self._last = names, names.variable(self.quick())
+        return f"({names.variable(self.quick)}() is {self._last} or {names.variable(self.holds)}())"
 
     def holds(self) -> bool:
         """Whether the answer is the same."""
-        return self._is_same(self._now())
+        if not self._is_same(self._now()):
+            return False
+        if self.quick is not None and self._last:
+            self._names.namespace[self._last] = self.quick()
+        return True
 
     def _is_same(self, now: Any) -> bool:
         return same_answer(self.before, now, self.equal) if self.is_deep else same(self.before, now, self.equal)

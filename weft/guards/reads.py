@@ -220,12 +220,13 @@ class Reads(LeafReads):
 
     def answer(
         self, ask: Callable[[], Any], holder: object, name: str, text: str, where: Location,
+        quick: Callable[[], Any] | None = None,
     ) -> Any:
         """What Python says now, in answer to a question that is asked again at every call; MISSING for none."""
         key = (id(holder), name)
         if key not in self.answers:
             try:
-                guard = AnswerGuard(ask, holder, where, text, self.kinds.equal)
+                guard = AnswerGuard(ask, holder, where, text, self.kinds.equal, quick)
             except Exception:  # there is nothing under that name
                 return MISSING
             self.answers[key] = guard
@@ -249,10 +250,8 @@ class Reads(LeafReads):
         """A value belongs to a module that computes by settings of this thread."""
         is_named = issubclass(type(value), (type, types.ModuleType, types.BuiltinFunctionType))
         module = module_of(value if is_named else type(value))
-        if module in AMBIENT:
-            text, questions = AMBIENT[module]
-            for ask in questions:
-                self.answer(ask, ask, "()", text, where)
+        for text, ask, quick in AMBIENT.get(module, ()):
+            self.answer(ask, ask, "()", text, where, quick)
 
     def view(self, view: Any, text: str, where: Location) -> None:
         """The container behind a view, which Python names nowhere."""

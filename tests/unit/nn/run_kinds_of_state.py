@@ -1,5 +1,5 @@
-"""Run kinds of state, each in processes of its own, since they change what all of Python shares: as they are written, and
-as compiled functions. Reads their names and modes from standard input, writes what came of each, both as JSON."""
+"""Run kinds of state, each in processes of its own, since they change what all of Python shares: as they are written,
+and as compiled functions. Reads their names and modes from standard input, writes what came of each, both as JSON."""
 
 from __future__ import annotations
 

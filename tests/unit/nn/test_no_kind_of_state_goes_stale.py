@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.conftest import SEED
 from tests.unit.nn.run_kinds_of_state import kinds
 
