@@ -37,16 +37,41 @@ def present(edges: tuple[Edge | None, ...]) -> tuple[bool, ...]:
     return (True,) * len(edges) if None not in edges else tuple([e is not None for e in edges])
 
 
-def reaching(targets: set[Node], nodes: dict[Node, int]) -> dict[Node, bool]:
-    """Which nodes must run so that gradients arrive at the targets (a target itself only if another
-    target lies behind it)."""
-    runs: dict[Node, bool] = {}
-    for node in sorted(nodes, key=_topological):
-        runs[node] = any(e is not None and (e[0] in targets or runs.get(e[0], False)) for e in node.edges)
-    return runs
+def between(
+    roots: list[Node], targets: Collection[Node], border: Collection[Edge]
+) -> tuple[dict[Node, int], set[Node]]:
+    """The nodes on the ways from the roots to the targets, both included, with how many edges of such ways lead to each
+    (edges at the border count as none); and those of them that must run so that gradients arrive at a target behind
+    them.
+
+    A node is made after those that its edges lead to: nothing that is older than all targets is looked at.
+    """
+    earliest = min(map(_age, targets), default=0)
+    behind: set[Node] = set(roots)
+    stack = list(behind)
+    while stack:
+        node = stack.pop()
+        if _age(node) <= earliest:
+            continue
+        for edge in node.edges:
+            if edge is not None and edge[0] not in behind and not (border and edge in border):
+                behind.add(edge[0])
+                stack.append(edge[0])
+    counts = {node: 0 for node in behind if node in targets}
+    runs: set[Node] = set()
+    for node in sorted(behind, key=_age):
+        ways = [edge for edge in node.edges if edge is not None and (edge[0] in counts or edge[0] in targets)]
+        if ways:
+            runs.add(node)
+            counts.setdefault(node, 0)
+            for edge in ways:
+                if not (border and edge in border):
+                    counts[edge[0]] += 1
+    return counts, runs
 
 
-def _topological(node: Node) -> int:
+def _age(node: Node) -> int:
+    """A number that is smaller than those of the nodes whose edges lead to this one."""
     return -1 if isinstance(node, AccumulateGrad) else node.sequence
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.accumulate import accumulate as accumulate_into
 from weft.autograd.anomaly import anomaly, check_nan, describe_failure, evaluating
-from weft.autograd.dependencies import count_dependencies, present, reaching, runs_on_nothing
+from weft.autograd.dependencies import between, count_dependencies, present, runs_on_nothing
 from weft.autograd.evaluator import Evaluator
 from weft.autograd.node import Edge, Node
 from weft.autograd.ownership import is_owned, nobody_else_has
@@ -227,19 +227,28 @@ class Walk:
         self.is_plain = type(self.evaluator) is Evaluator  # nobody records what the walk computes
         self.tickets = count(1)
         self.notes: dict[Any, Any] = {}  # what hooks remember during this call
-        # the nodes of the graph, and how many edges have still to be followed to each
-        self.dependencies = count_dependencies([n for n, _ in roots], border)
-        # which nodes have to run, where not all do
-        self.needed = None if wanted is None else reaching({n for n, _ in wanted}, self.dependencies)
+        self.asked: dict[Node, list[Edge]] = {}  # the wanted edges of each node
+        for edge in wanted or ():
+            self.asked.setdefault(edge[0], []).append(edge)
+        # the nodes that have a turn, and how many edges have still to be followed to each; which of them have to run,
+        # where not all do
+        self.dependencies: dict[Node, int]
+        self.needed: set[Node] | None = None
+        nodes = [n for n, _ in roots]
+        if wanted is None:
+            self.dependencies = count_dependencies(nodes, border)
+        else:
+            self.dependencies, self.needed = between(nodes, self.asked, border)
         self.runs_all = self.is_plain and wanted is None
 
     def reaches(self, node: Node) -> bool:
-        """Whether this call computes the gradient that flows into `node`."""
-        if node not in self.dependencies:
-            return False
-        if self.needed is None or self.needed.get(node, False):
-            return True
-        return any(e[0] is node for e in self.wanted or ())
+        """Whether this call computes the gradient that flows into `node`: hooks of others hear nothing."""
+        return node in self.dependencies
+
+    def runs(self, node: Node) -> bool:
+        """Whether a node's own gradients are computed: not where what flows into it is all that is wanted.
+        (backward() accumulates into the leaves that it is given.)"""
+        return self.needed is None or node in self.needed or (self.accumulate and node in self.asked)
 
     def run(self) -> tuple[Any, ...]:
         for (node, index), seed in zip(self.roots, self.seeds, strict=False):
@@ -247,9 +256,9 @@ class Walk:
             checked = seed if metadata is None else validate("root", index, seed, metadata)
             self._deliver(node, index, checked)
         for node in dict.fromkeys(edge[0] for edge in self.roots if edge not in self.border):
-            if self.dependencies.get(node, 0) == 0:
+            if self.dependencies.get(node) == 0:
                 self._push(node)
-        queue, step = self.queue, self.evaluator.stepper(self._step, self.dependencies, self.wanted)
+        queue, step = self.queue, self.evaluator.stepper(self._step, self.roots, self.wanted)
         while queue:
             turn: Node | None = heappop(queue)[2]
             while turn is not None:
@@ -282,7 +291,7 @@ class Walk:
         """Run a node and hand on what it gives; the node whose turn is next, where that is known."""
         buffers, border, dependencies, queue = self.buffers, self.border, self.dependencies, self.queue
         grads, edges = buffers.pop(node, None) or [None] * max(1, len(node.metadata_of_inputs)), node.edges
-        hooked = node.hook_tables is not None
+        hooked, is_part = node.hook_tables is not None, self.needed is not None
         if self.runs_all and not hooked and edges and grads[0] is not None and not anomaly.enabled:
             formula = node.formula  # (what _compute does, where there is nothing to ask)
             out = node.apply(tuple(grads), present(edges) if formula is None else formula.needs)
@@ -307,6 +316,8 @@ class Walk:
                     and gradient._data.shape == metadata.dims
                 ):
                     gradient = self.evaluator.validate(node, i, gradient, metadata)
+                if is_part and target not in dependencies and edge not in border:
+                    continue
                 if border or target in buffers or len(inputs) != 1:
                     self._deliver(target, index, gradient)
                 else:
@@ -314,8 +325,8 @@ class Walk:
                     makes = type(target) is AccumulateGrad and node.makes_gradients and not hooked
                     if makes and is_owned(gradient, i, out, grads):  # (it may be taken: nobody else has it)
                         self.sole_gradients.add(target)
-            if border and edge in border:
-                continue
+            if (border and edge in border) or (is_part and target not in dependencies):
+                continue  # (nothing behind it is wanted)
             left = dependencies[target] = dependencies[target] - 1
             if not left:
                 if following is not None:
@@ -329,12 +340,12 @@ class Walk:
     def _compute(self, node: Node, grads: list[Any]) -> tuple[Any, ...]:
         """The node's gradients: none when it does not run (only captured, or nothing flows in)."""
         hooked = node.hook_tables is not None
-        if hooked and (node.tensor_hooks or node.retain_hooks) and self.has_turn(node):
+        if hooked and (node.tensor_hooks or node.retain_hooks):
             run_tensor_hooks(node, grads)
-        if self.needed is not None:
-            self._capture(node, grads)
-            if not self.needed.get(node, False) and not (self.accumulate and self.is_wanted(node)):
-                return (None,) * len(node.edges)
+        for edge in self.asked.get(node, ()):
+            self.captured[edge] = grads[edge[1]] if edge[1] < len(grads) else None
+        if not self.runs(node):
+            return (None,) * len(node.edges)
         if hooked and node.pre_hooks:
             run_pre_hooks(node, grads)
         if grads[0] is None and all([g is None for g in grads]) and not runs_on_nothing(node):
@@ -380,20 +391,5 @@ class Walk:
 
     def leads_on(self, edge: Edge) -> bool:
         """Whether a gradient along an edge is wanted."""
-        assert self.needed is not None and self.wanted is not None
-        return self.needed.get(edge[0], False) or edge in self.wanted
-
-    def has_turn(self, node: Node) -> bool:
-        """Whether a node is on the way to what is wanted, or wanted itself: hooks of others hear nothing."""
-        return self.needed is None or self.needed.get(node, False) or self.is_wanted(node)
-
-    def _capture(self, node: Node, grads: list[Any]) -> None:
-        assert self.wanted is not None
-        for edge in self.wanted:
-            if edge[0] is node:
-                self.captured[edge] = grads[edge[1]] if edge[1] < len(grads) else None
-
-    def is_wanted(self, node: Node) -> bool:
-        """Whether an input's own node runs: backward() accumulates into leaves, others have retain_grad."""
-        assert self.wanted is not None
-        return any(e[0] is node for e in self.wanted)
+        assert self.needed is not None
+        return edge[0] in self.needed or edge in self.asked.get(edge[0], ())

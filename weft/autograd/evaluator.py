@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.autograd.node import Edge, InputMetadata, Node
@@ -20,9 +20,9 @@ class Evaluator:
         return node.apply(grads, needs)
 
     def stepper(
-        self, step: Callable[[Node], Node | None], nodes: Collection[Node], wanted: Sequence[Edge] | None
+        self, step: Callable[[Node], Node | None], roots: Sequence[Edge], wanted: Sequence[Edge] | None
     ) -> Callable[[Node], Node | None]:
-        """How one backward call takes its steps, each of which may tell the next one. nodes: those that it comes to;
+        """How one backward call takes its steps, each of which may tell the next one. roots: where it begins;
         wanted: the edges that were asked for, if some were."""
         return step
 

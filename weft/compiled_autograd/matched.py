@@ -98,15 +98,13 @@ class _Meeting:
         self._unless(f"len(registered) == {len(record.hooks)}")
         if len(record.hooks) > 1:
             self._unless(f"tuple(registered) == {self._name(tuple([index for index, _ in record.hooks]))}")
-        has_turn = "match.walk.needed is None or match.walk.has_turn(node)"
-        self._unless(has_turn if record.has_turn else f"not ({has_turn})")
         step = record.visit.first
         for turn, (index, count) in enumerate(record.hooks):
             found = f"h{turn}"
             taken = f"tuple(registered.get({self._name(index)}, {{}}).values())"
             self._add(f"{found} = {taken}")
             self._unless(f"len({found}) == {count}")
-            if record.has_turn and count:
+            if count:
                 self._add(
                     f"match.hooks[node, {self._name(index)}] = ({self._name(step)}, {found})",
                     f"match.out.objects += {found}",
@@ -161,14 +159,15 @@ class _Meeting:
                 continue
             at, slot, rank, dtype = edge
             place = self._name(at)
-            self._add(
-                f"edge = edges[{i}]",
-                "if edge is None: raise Mismatch",
-                "target = edge[0]",
-                f"if live[{place}] is not target:",
-                f"    if live[{place}] is not None: raise Mismatch",
-                f"    live[{place}] = target",
-            )
+            self._add(f"edge = edges[{i}]", "if edge is None: raise Mismatch", "target = edge[0]")
+            if self.record.is_part:
+                self._unless(f"(target in match.walk.dependencies) is {at >= 0}")
+            if at >= 0:
+                self._add(
+                    f"if live[{place}] is not target:",
+                    f"    if live[{place}] is not None: raise Mismatch",
+                    f"    live[{place}] = target",
+                )
             self._unless(f"edge[1] == {slot}")
             if rank >= 0 and self.record.kind != ANEW:
                 self._add(f"metadata = target.metadata_of_inputs[{slot}]")

@@ -45,7 +45,7 @@ class Recall:
         places = {node: place for place, node in enumerate(plan.live)}
         self.count = len(places)
         self.roots = [
-            (places[node], index, ref) for (node, index), ref in zip(walk.roots, scheduler.seeds, strict=True)
+            (places.get(node, -1), index, ref) for (node, index), ref in zip(walk.roots, scheduler.seeds, strict=True)
         ]
         self.wanted = None if walk.wanted is None else [(places.get(n), i) for n, i in walk.wanted]
         self.runs = None if plan.nodes == plan.live else [places[node] for node in plan.nodes]
@@ -112,9 +112,12 @@ class _Match:
         for (place, slot, ref), (node, index), seed in zip(
             self.recall.roots, self.walk.roots, self.walk.seeds, strict=True
         ):
-            if slot != index or (live[place] is not None and live[place] is not node):
+            if slot != index or (place < 0) is self.walk.reaches(node):
                 raise Mismatch
-            live[place] = node
+            if place >= 0:
+                if live[place] is not None and live[place] is not node:
+                    raise Mismatch
+                live[place] = node
             if self.scheduler.seed(node, index, seed) != ref:
                 raise Mismatch
         return live

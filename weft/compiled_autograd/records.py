@@ -26,7 +26,7 @@ class Edge(NamedTuple):
     """An edge of a node: where it leads, and of the gradient that is delivered there how many dims it has and of
     which dtype, if it is checked."""
 
-    place: int
+    place: int  # -1: to a node that has no turn
     slot: int
     rank: int  # -1: nothing is checked
     dtype: DType | None
@@ -44,7 +44,7 @@ class Record(NamedTuple):
     visit: Visit
     last: int  # number of the step behind its last
     hooks: tuple[tuple[int, int], ...]  # on the tensors that it made: whose they are, and how many
-    has_turn: bool  # whether they are called
+    is_part: bool  # whether the walk may leave nodes out
     holds_tensors: bool  # whether tensors are among what it saved
 
 
@@ -58,15 +58,16 @@ def record_of(node: Node, visit: Visit, last: int, scheduler: Scheduler, places:
         target, slot = edge
         gradient, _ = next(delivered, (None, None))
         metadata = target.metadata_of_inputs[slot] if slot < len(target.metadata_of_inputs) else None
+        place = places.get(target, -1)
         if gradient is None or metadata is None:
-            edges.append(Edge(places[target], slot, -1, None))
+            edges.append(Edge(place, slot, -1, None))
         else:
-            edges.append(Edge(places[target], slot, len(metadata.dims), metadata.dtype))
+            edges.append(Edge(place, slot, len(metadata.dims), metadata.dtype))
     kind, slots, counts = _kind(node, visit, last, scheduler)
     hooks = tuple([(index, len(registered)) for index, registered in (node.tensor_hooks or {}).items()])
     return Record(
         kind, type(node), counts, slots, tuple(edges), len(node.metadata_of_inputs), visit, last, hooks,
-        bool(hooks) and scheduler.walk.has_turn(node), any([slot[0] in (TENSOR, UNREAD) for slot in slots]),
+        scheduler.walk.needed is not None, any([slot[0] in (TENSOR, UNREAD) for slot in slots]),
     )
 
 

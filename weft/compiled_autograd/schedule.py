@@ -97,7 +97,7 @@ class Scheduler(Writer):
             self.seeds.append(ref)
             self._deliver(node, index, ref)
         for node in dict.fromkeys(edge[0] for edge in walk.roots):
-            if self.dependencies.get(node, 0) == 0:
+            if self.dependencies.get(node) == 0:
                 self._push(node)
         while self.queue:
             self._step(heapq.heappop(self.queue)[2])
@@ -165,10 +165,13 @@ class Scheduler(Writer):
             if edge is None:
                 continue
             target, index = edge
+            left = dependencies.get(target)
             if out is not None:
                 gradient = self.fit(node, i, out[i], target, index)
-                delivered.append((gradient, self._deliver(target, index, gradient)))
-            left = dependencies[target] = dependencies[target] - 1
+                delivered.append((gradient, None if left is None else self._deliver(target, index, gradient)))
+            if left is None:  # nothing behind it is wanted
+                continue
+            left = dependencies[target] = left - 1
             if left == 0:
                 self._push(target)
 
@@ -202,12 +205,12 @@ class Scheduler(Writer):
     def compute(self, node: Node, grads: list[Ref | None]) -> tuple[Ref | None, ...] | None:
         """The gradients of a node's edges; None where it does not run."""
         walk = self.walk
-        if (node.tensor_hooks or node.retain_hooks) and walk.has_turn(node):
+        if node.tensor_hooks or node.retain_hooks:
             self._tensor_hooks(node, grads)
-        if walk.needed is not None:
-            self._capture(node, grads)
-            if not walk.needed.get(node, False) and not (walk.accumulate and walk.is_wanted(node)):
-                return None
+        for edge in walk.asked.get(node, ()):
+            self.captured[edge] = grads[edge[1]] if edge[1] < len(grads) else None
+        if not walk.runs(node):
+            return None
         if node.pre_hooks:
             for hook in self._hooks(node, BEFORE, node.pre_hooks.values()):
                 grads = self.python((PRE_HOOK, tuple(grads)), (hook,), tuple([g is not None for g in grads]))
@@ -262,11 +265,6 @@ class Scheduler(Writer):
             return tuple(self.python((MAKE_SUBCLASS, grads), (node,), (True,)))
         kind = INNER_TENSORS if isinstance(node, WrapBackward) else CALL
         return tuple(self.python((kind, grads, needs), (node,), (True,) * len(node.edges)))
-
-    def _capture(self, node: Node, grads: list[Ref | None]) -> None:
-        for edge in self.walk.wanted or ():
-            if edge[0] is node:
-                self.captured[edge] = grads[edge[1]] if edge[1] < len(grads) else None
 
     # ---- nodes
     def _formula(self, node: OpNode, grads: tuple[Ref | None, ...], needs: tuple[bool, ...]) -> tuple[Ref | None, ...]:

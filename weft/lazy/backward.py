@@ -1,8 +1,8 @@
 """Backward calls as one entry of a trace. A graph of autograd's nodes that was met behind the same calls before is
 recognised node by node, and what it computes is a recorded rule (rules.py) of the seeds and the saved values.
 
-A graph is known by the kinds of its nodes, their edges, and what gradients look like there. What hooks, functions of
-users or writes through views have a part in is left to the engine.
+A graph is known by the kinds of its nodes, their edges, and what gradients look like there. What hooks (those on
+saved tensors too), functions of users or writes through views have a part in is left to the engine.
 """
 
 from __future__ import annotations
@@ -89,6 +89,8 @@ class Graph:
             looks.append(node.metadata_of_inputs)
             counts.append(len(node.saved_values))
             for saved in node.saved_values:
+                if _is_packed(saved):
+                    return None
                 values.append(saved.shown(node) if type(saved) is SavedTensor else _shown(saved, node))
         for node in nodes[len(self.steps) :]:
             if type(node) is not AccumulateGrad or _has_hooks(node):
@@ -137,6 +139,13 @@ def _bind(nodes: list[Any], edges: Sequence[Edge | None], expected: Sequence[Tar
             return False
         nodes[place] = node
     return True
+
+
+def _is_packed(saved: Any) -> bool:
+    """Whether hooks on saved tensors have something of a saved value: what they give belongs to one run of the node."""
+    if type(saved) is tuple:
+        return any(map(_is_packed, saved))
+    return type(saved) is SavedTensor and saved.unpack_hook is not None
 
 
 def _shown(saved: Any, node: Node) -> Any:

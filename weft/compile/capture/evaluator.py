@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.anomaly import anomaly
 from weft.autograd.evaluator import Evaluator
 from weft.autograd.function import FunctionNode
-from weft.autograd.node import Edge, InputMetadata, Node, OpNode
+from weft.autograd.node import Edge, InputMetadata, Node, OpNode, sequence_numbers
 from weft.autograd.saved import SavedTensor
 from weft.autograd.views import CopySlices
 from weft.compile.capture.older_histories import refuse_to_go_on
@@ -35,6 +35,7 @@ class OpaqueEvaluator(Evaluator):
 
     def __init__(self, capture: Capture) -> None:
         self.capture = capture
+        self.begin = next(sequence_numbers)  # nodes from before have smaller numbers
         self.ran: set[Node] = set()
         self.walks = 0
         self.is_for_callers = False  # whether it records what callers may run, whose own histories go on behind it
@@ -42,14 +43,14 @@ class OpaqueEvaluator(Evaluator):
         self.rules: list[Any] = []  # what else custom Functions have
 
     def stepper(
-        self, step: Callable[[Node], Node | None], nodes: Collection[Node], wanted: Sequence[Edge] | None
+        self, step: Callable[[Node], Node | None], roots: Sequence[Edge], wanted: Sequence[Edge] | None
     ) -> Callable[[Node], Node | None]:
         """A step that calls nothing of the user's is not watched (half of a backward's cost would be the profile
         hook's), and stands at the line of the call.
         """
         self.walks += 1
         if not self.is_for_callers:
-            refuse_to_go_on(self.capture, nodes, wanted)
+            refuse_to_go_on(self.capture, roots, wanted, self.begin)
             if anomaly.enabled:
                 raise refusal("backward() looks for anomalies, node by node", 2, LooksForAnomalies)
         where = user_location() if self.capture.recorder.builder.track_locations else None

@@ -38,14 +38,21 @@ class Given(Node):
         return grads
 
 
-def refuse_to_go_on(capture: Capture, nodes: Collection[Node], wanted: Sequence[Edge] | None) -> None:
+def refuse_to_go_on(capture: Capture, roots: Sequence[Edge], wanted: Sequence[Edge] | None, begin: int) -> None:
     """Raises ArgumentChange where a backward call goes on into a history from before the call: the function runs as
     it is written. One that was freed, and an argument's where all leaves are asked for, are refused by the step that
     comes to them.
 
-    nodes: what the call comes to; wanted: the edges that it asks for (None: all leaves).
+    roots: where it begins; wanted: the edges that it asks for (None: all leaves); begin: the nodes of the capture have
+    this sequence number or later ones.
     """
-    asked = set(_edges_before(capture, wanted or ()))
+    asked = {
+        edge for edge in _edges_before(capture, wanted or ())
+        if edge[0].sequence < begin or isinstance(edge[0], AccumulateGrad)
+    }
+    if wanted is not None and not asked:
+        return
+    nodes = nodes_behind([node for node, _ in roots])
     given = {edge[0] for n in nodes if type(n) is Given and n.is_argument for edge in n.edges if edge is not None}
     for node in nodes:
         if wanted is None and node in given:
