@@ -37,31 +37,29 @@ def present(edges: tuple[Edge | None, ...]) -> tuple[bool, ...]:
     return (True,) * len(edges) if None not in edges else tuple([e is not None for e in edges])
 
 
-def between(
-    roots: list[Node], targets: Collection[Node], border: Collection[Edge]
-) -> tuple[dict[Node, int], set[Node]]:
-    """The nodes on the ways from the roots to the targets, both included, with how many edges of such ways lead to each
-    (edges at the border count as none); and those of them that must run so that gradients arrive at a target behind
-    them.
+def between(roots: list[Node], walk: Any) -> tuple[dict[Node, int], set[Node]]:
+    """The nodes on the ways from the roots to those that a walk is asked for, both included, with how many edges of
+    such ways lead to each (edges at its border count as none); and those of them that must run so that gradients arrive
+    at what is asked for behind them.
 
     A node is made after those that its edges lead to: nothing that is older than all targets is looked at.
     """
-    earliest = min(map(_age, targets), default=0)
+    targets, border, runs = walk.asked, walk.border, walk.needed
+    earliest = min(map(age, targets), default=0)
     behind: set[Node] = set(roots)
     stack = list(behind)
     while stack:
         node = stack.pop()
-        if _age(node) <= earliest:
+        if age(node) <= earliest:
             continue
         for edge in node.edges:
             if edge is not None and edge[0] not in behind and not (border and edge in border):
                 behind.add(edge[0])
                 stack.append(edge[0])
     counts = {node: 0 for node in behind if node in targets}
-    runs: set[Node] = set()
-    for node in sorted(behind, key=_age):
+    for node in sorted(behind, key=age):
         ways = [edge for edge in node.edges if edge is not None and (edge[0] in counts or edge[0] in targets)]
-        if ways:
+        if any([not target.stands_for_many or target.leads(index, walk) for target, index in ways]):
             runs.add(node)
             counts.setdefault(node, 0)
             for edge in ways:
@@ -70,21 +68,40 @@ def between(
     return counts, runs
 
 
-def _age(node: Node) -> int:
+def age(node: Node) -> int:
     """A number that is smaller than those of the nodes whose edges lead to this one."""
     return -1 if isinstance(node, AccumulateGrad) else node.sequence
 
 
-def nodes_behind(roots: Sequence[Any], ends: Mapping[Edge, Any] = MappingProxyType({})) -> dict[Node, None]:
-    """The nodes of the graph behind some, in the order in which a walk comes upon them. ends: edges that it leaves."""
+def nodes_within(roots: Sequence[Any]) -> set[Node]:
+    """Those of the nodes that edges of the graph behind them lead to (None stands for none)."""
+    targets: set[Node] = set()
+    known = dict.fromkeys(node for node in roots if node is not None)
+    stack = list(known)
+    seen = set(stack)
+    while stack:
+        for edge in stack.pop().edges:
+            if edge is not None:
+                targets.add(edge[0])
+                if edge[0] not in seen:
+                    seen.add(edge[0])
+                    stack.append(edge[0])
+    return targets & known.keys()
+
+
+def nodes_behind(
+    roots: Sequence[Any], ends: Mapping[Edge, Any] = MappingProxyType({}), without: Collection[tuple[Node, int]] = ()
+) -> dict[Node, None]:
+    """The nodes of the graph behind some, in the order in which a walk comes upon them. ends: edges that it leaves;
+    without: others, by the node that they begin at and their number there."""
     found: dict[Node, None] = {}
     stack = list(roots)
     seen = set(stack)
     while stack:
         node = stack.pop()
         found[node] = None
-        for edge in node.edges:
-            if edge is not None and edge[0] not in seen and edge not in ends:
+        for i, edge in enumerate(node.edges):
+            if edge is not None and edge[0] not in seen and edge not in ends and (node, i) not in without:
                 seen.add(edge[0])
                 stack.append(edge[0])
     return found

@@ -20,7 +20,7 @@ from weft.autograd.dependencies import between, count_dependencies, present, run
 from weft.autograd.evaluator import Evaluator
 from weft.autograd.node import Edge, Node
 from weft.autograd.ownership import is_owned, nobody_else_has
-from weft.autograd.record import gradient_edge
+from weft.autograd.record import arrival_edge
 from weft.autograd.run_hooks import run_on_nothing, run_post_hooks, run_pre_hooks, run_tensor_hooks
 from weft.autograd.saved import default_hooks
 from weft.autograd.seeds import input_edge, retain_inputs, run_by_backend, seeds_of
@@ -91,6 +91,15 @@ def current_walk() -> Walk | None:
     return _local.walk
 
 
+def meet(node: Node, rest: Node) -> None:
+    """A node goes on in another one, which takes its edges over: in the backward call that runs on this thread too."""
+    walk = _local.walk
+    if walk is not None and node in walk.dependencies and rest not in walk.dependencies:
+        walk.dependencies[rest] = len(node.edges)
+        if walk.needed is not None and node in walk.needed:
+            walk.needed.add(rest)
+
+
 def run_backward(
     roots: Sequence[Tensor],
     grads: Sequence[Tensor | None],
@@ -151,7 +160,7 @@ def _accumulate_non_leaves(inputs: Sequence[Any], walk: Walk, create_graph: bool
     """backward(inputs=[non-leaf]) adds to its .grad too."""
     with set_grad_enabled(create_graph):
         for tensor in dict.fromkeys(i for i in inputs if isinstance(i, Tensor)):
-            edge = gradient_edge(tensor)
+            edge = arrival_edge(tensor)
             if edge is not None and not isinstance(edge[0], AccumulateGrad) and walk.captured.get(edge) is not None:
                 accumulate_into(tensor, walk.captured[edge])
 
@@ -238,16 +247,18 @@ class Walk:
         if wanted is None:
             self.dependencies = count_dependencies(nodes, border)
         else:
-            self.dependencies, self.needed = between(nodes, self.asked, border)
+            self.needed = set()
+            self.dependencies, self.needed = between(nodes, self)
         self.runs_all = self.is_plain and wanted is None
 
-    def reaches(self, node: Node) -> bool:
-        """Whether this call computes the gradient that flows into `node`: hooks of others hear nothing."""
-        return node in self.dependencies
+    def reaches(self, edge: Edge) -> bool:
+        """Whether this call computes the gradient that flows into an edge: hooks of others hear nothing."""
+        node, index = edge
+        return node in self.dependencies and node.is_met(index, self)
 
     def runs(self, node: Node) -> bool:
-        """Whether a node's own gradients are computed: not where what flows into it is all that is wanted.
-        (backward() accumulates into the leaves that it is given.)"""
+        """Whether a node runs: not where what flows into it is all that is wanted. (backward() runs the nodes of its
+        inputs.)"""
         return self.needed is None or node in self.needed or (self.accumulate and node in self.asked)
 
     def run(self) -> tuple[Any, ...]:
@@ -300,7 +311,7 @@ class Walk:
             if not self.keep and node.inner not in dependencies:
                 node.release()
         else:
-            out = self._compute(node, grads)
+            out, edges = self._compute(node, grads)  # (hooks may have cut the node)
         following: Node | None = None
         for i, edge in enumerate(edges):
             if edge is None:
@@ -337,27 +348,28 @@ class Walk:
         heappush(queue, (-following.sequence, next(self.tickets), following))
         return None
 
-    def _compute(self, node: Node, grads: list[Any]) -> tuple[Any, ...]:
-        """The node's gradients: none when it does not run (only captured, or nothing flows in)."""
+    def _compute(self, node: Node, grads: list[Any]) -> tuple[tuple[Any, ...], tuple[Edge | None, ...]]:
+        """The node's gradients, none when it does not run (only captured, or nothing flows in), and its edges."""
         hooked = node.hook_tables is not None
         if hooked and (node.tensor_hooks or node.retain_hooks):
-            run_tensor_hooks(node, grads)
-        for edge in self.asked.get(node, ()):
-            self.captured[edge] = grads[edge[1]] if edge[1] < len(grads) else None
-        if not self.runs(node):
-            return (None,) * len(node.edges)
+            run_tensor_hooks(node, grads, self)
+        if self.needed is not None:
+            for edge in self.asked.get(node, ()):
+                self.captured[edge] = grads[edge[1]] if edge[1] < len(grads) else None
+            if not self.runs(node):
+                return (None,) * len(node.edges), node.edges
         if hooked and node.pre_hooks:
             run_pre_hooks(node, grads)
+        edges = node.edges
         if grads[0] is None and all([g is None for g in grads]) and not runs_on_nothing(node):
             self._let_go(node)
-            return run_on_nothing(node, grads)
+            return run_on_nothing(node, grads), edges
         if type(node) is AccumulateGrad and self.is_plain:
             if node in self.sole_gradients and not node.has_hooks:
-                return node.take(grads[0])
+                return node.take(grads[0]), edges
             if nobody_else_has(grads, 0):
                 out = node.take(grads[0])
-                return run_post_hooks(node, out, tuple(grads)) if hooked and node.post_hooks else out
-        edges = node.edges
+                return run_post_hooks(node, out, tuple(grads)) if hooked and node.post_hooks else out, edges
         needs = present(edges) if self.needed is None else tuple([e is not None and self.leads_on(e) for e in edges])
         if anomaly.enabled:
             out = self._watched(node, tuple(grads), needs)
@@ -370,7 +382,7 @@ class Walk:
         if hooked and node.post_hooks:
             out = run_post_hooks(node, out, tuple(grads))
         self._let_go(node)
-        return out
+        return out, edges
 
     def _let_go(self, node: Node) -> None:
         """The node has run. (A write's node that CopySlices ran may have a turn of its own still, at order two.)"""

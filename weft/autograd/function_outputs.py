@@ -72,7 +72,7 @@ def attach(
 def _without_history(output: Tensor, is_input: bool, is_dirty: bool, had_node: bool) -> Tensor:
     if is_input and not is_dirty:
         return output.detach() if had_node and output.requires_grad else _alias(output)
-    if not is_input and output._view is None and output.grad_fn is not None:
+    if not is_input and output._view is None and output._node is not None:
         return output.detach()
     if output._view is not None and not is_dirty:
         output._view.creation = "function"
@@ -126,7 +126,7 @@ def save_for_node(ctx: FunctionCtx, node: FunctionNode | None, outputs: tuple[An
             saved.append(None)
             continue
         at = next((i for i, o in enumerate(outputs) if o is tensor), None)
-        own = node is not None and at is not None and tensor.grad_fn is node
+        own = node is not None and at is not None and tensor._node is node
         packed = SavedTensor(tensor, True, tensor.output_nr) if own else SavedTensor(tensor)
         if own and default_hooks.stack:
             packed.pack_output(tensor)

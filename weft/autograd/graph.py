@@ -10,7 +10,7 @@ from typing import Any
 from weft.autograd import saved as _saved
 from weft.autograd.hooks import register_multi_grad_hook
 from weft.autograd.node import GradientEdge, Node
-from weft.autograd.record import gradient_edge
+from weft.autograd.record import arrival_edge
 from weft.autograd.saved import save_on_cpu, saved_tensors_hooks
 from weft.ops.packet import aten
 from weft.support.errors import NestingError, StateError
@@ -24,7 +24,7 @@ __all__ = [
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """The edge of a tensor. Raises StateError when it requires no grad."""
-    edge = gradient_edge(tensor)
+    edge = arrival_edge(tensor)
     if edge is None:
         raise StateError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
     return GradientEdge(*edge)

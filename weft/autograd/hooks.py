@@ -12,7 +12,7 @@ from typing import Any
 from weft.autograd.accumulate import accumulator_of
 from weft.autograd.engine import current_walk
 from weft.autograd.node import RemovableHandle, add_hook, hooks_of
-from weft.autograd.record import gradient_edge
+from weft.autograd.record import arrival_edge
 from weft.ops.packet import aten
 from weft.support import registry, seams
 from weft.support.errors import StateError, ValueProblem
@@ -30,7 +30,7 @@ def register(tensor: Tensor, hook: Any, kind: str) -> Any:
 def _tensor_hook(tensor: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandle:
     if not tensor.requires_grad:
         raise StateError("cannot register a hook on a tensor that doesn't require gradient")
-    edge = gradient_edge(tensor)
+    edge = arrival_edge(tensor)
     assert edge is not None
     node, index = edge
     if node.tensor_hooks is None:
@@ -84,7 +84,7 @@ def _retain(tensor: Tensor, _: Any) -> None:
         raise StateError("can't retain_grad on Tensor that has requires_grad=False")
     if tensor.is_leaf or tensor.retains_grad:
         return
-    edge = gradient_edge(tensor)
+    edge = arrival_edge(tensor)
     assert edge is not None
     node, index = edge
     state = tensor._state()
@@ -140,7 +140,7 @@ class _AllHook:
     """Calls once per backward, when all gradients that this backward computes are there; the others are None."""
 
     def __init__(self, tensors: Sequence[Tensor], fn: Callable[[list[Any]], None]) -> None:
-        self.nodes = [edge[0] for edge in map(gradient_edge, tensors) if edge is not None]
+        self.edges = [edge for edge in map(arrival_edge, tensors) if edge is not None]
         self.count, self.fn = len(tensors), fn
         self.lock = threading.Lock()
 
@@ -150,7 +150,7 @@ class _AllHook:
         with self.lock:
             note = walk.notes.get(self)
             if note is None:
-                note = walk.notes[self] = [sum(walk.reaches(n) for n in self.nodes), [None] * self.count]
+                note = walk.notes[self] = [sum(map(walk.reaches, self.edges)), [None] * self.count]
             note[0] -= 1
             note[1][i] = gradient
             is_complete = note[0] == 0

@@ -130,6 +130,9 @@ class Node:
     metadata_of_inputs: tuple[InputMetadata | None, ...] = ()
     # whether what apply() returns was made by it, or is among the gradients that it was given: nobody else has it
     makes_gradients = False
+    # whether its results are such as nodes of their own would give: hooks on one hear nothing where nothing flows into
+    # it, or where it leads to nothing that is wanted (see `leads`, `is_met`)
+    stands_for_many = False
     is_users = False  # whether what apply() does is code of the user's
     formula: planned.Formula | None = None  # for all of its edges, if it is an operator's with one result
     inner: Any = None  # a node that runs within its step, and is let go of with it unless it has a turn of its own
@@ -176,6 +179,19 @@ class Node:
 
     def release(self) -> None:
         """Free what was saved."""
+
+    def leads(self, index: int, walk: Any) -> bool:
+        """Whether a backward call that does not run all nodes goes on from result number `index` to what it wants."""
+        return True
+
+    def is_met(self, index: int, walk: Any) -> bool:
+        """Whether a backward call that comes to this node comes to result number `index`."""
+        return True
+
+    def arrival(self, index: int) -> Node:
+        """The node that all of the gradient of result number `index` flows into, as that number of its inputs, to be
+        heard or asked for; this one takes what users of the result hand in."""
+        return self
 
     def register_hook(self, hook: Hook) -> RemovableHandle:
         """Call `hook(grad_inputs, grad_outputs)` after the node ran; a returned tuple replaces grad_inputs."""

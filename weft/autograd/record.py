@@ -24,13 +24,19 @@ from weft.types.dtype import BY_NUMPY, DType
 
 def gradient_edge(tensor: Tensor) -> Edge | None:
     """Where this tensor's gradient flows: its node and slot, the accumulator of a leaf, or None."""
-    node = tensor.grad_fn
+    node = tensor._node
     state = tensor._autograd
     if node is not None:
         return (node, state.index if state is not None else 0)
     if state is not None and state.requires_grad:
         return (accumulator_of(tensor), 0)
     return None
+
+
+def arrival_edge(tensor: Tensor) -> Edge | None:
+    """Where all of this tensor's gradient is together: what hooks hear and autograd.grad asks for."""
+    edge = gradient_edge(tensor)
+    return None if edge is None else (edge[0].arrival(edge[1]), edge[1])
 
 
 seams.gradient_edge.install(gradient_edge)
@@ -238,7 +244,7 @@ def _snapshot(tensor: Tensor) -> Tensor:
     with unrecorded():
         copied: Tensor = aten.clone(tensor)
     edge = gradient_edge(tensor)
-    if edge is not None and tensor.grad_fn is not None:
+    if edge is not None and tensor._node is not None:
         copied._autograd = AutogradState(False, *edge)
     return copied
 

@@ -11,9 +11,11 @@ from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 
-def run_tensor_hooks(node: Node, grads: list[Any]) -> None:
+def run_tensor_hooks(node: Node, grads: list[Any], walk: Any) -> None:
     """Hooks of the tensors that a node made, which also hear (by a None) that nothing flows into them; then retained
-    gradients are kept. Changes `grads`."""
+    gradients are kept. Changes `grads`. walk: the backward call."""
+    if node.stands_for_many:
+        return _run_heard_hooks(node, grads, walk)
     if node.tensor_hooks and modes.capture is not None:
         modes.capture.with_hooks(node, grads, _call_tensor_hooks)
     elif node.tensor_hooks:
@@ -22,6 +24,22 @@ def run_tensor_hooks(node: Node, grads: list[Any]) -> None:
         for index, retain in node.retain_hooks.items():
             if grads[index] is not None:
                 retain(grads[index])
+
+
+def is_heard(node: Node, index: int, gradient: Any, walk: Any) -> bool:
+    """Whether hooks on a result of a node hear its gradient, or that there is none."""
+    if not node.stands_for_many:
+        return True
+    return gradient is not None and (walk.needed is None or node.leads(index, walk))
+
+
+def _run_heard_hooks(node: Node, grads: list[Any], walk: Any) -> None:
+    for index, registered in (node.tensor_hooks or {}).items():
+        for hook in list(registered.values()) if is_heard(node, index, grads[index], walk) else ():
+            grads[index] = call_tensor_hook(hook, grads[index])
+    for index, retain in (node.retain_hooks or {}).items():
+        if is_heard(node, index, grads[index], walk):
+            retain(grads[index])
 
 
 def _call_tensor_hooks(node: Node, grads: list[Any]) -> None:

@@ -131,7 +131,7 @@ class SavedTensor:
             if storage is None:
                 self.storage = tensor.storage()
             return
-        node = None if view is None else tensor.grad_fn
+        node = None if view is None else tensor._node
         state = tensor._autograd
         if view is None and state is not None:
             node = state.node

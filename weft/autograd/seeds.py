@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from weft.autograd.anomaly import anomaly
 from weft.autograd.node import Edge, GradientEdge
-from weft.autograd.record import gradient_edge
+from weft.autograd.record import arrival_edge, gradient_edge
 from weft.ops.overrides import plain_kinds
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
@@ -21,10 +21,10 @@ from weft.tensor.tensor import Tensor
 def input_edge(value: Any) -> Edge:
     """The edge into which the gradient of an input flows. Raises StateError where there is none."""
     if isinstance(value, GradientEdge):
-        return (value.node, value.output_nr)
+        return (value.node.arrival(value.output_nr), value.output_nr)
     if not isinstance(value, Tensor):
         raise StateError(f"all inputs have to be Tensors or GradientEdges, but got {type(value).__name__}")
-    edge = gradient_edge(value)
+    edge = arrival_edge(value)
     if edge is None:
         raise StateError("One of the differentiated Tensors does not require grad")
     return edge

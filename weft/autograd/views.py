@@ -305,7 +305,8 @@ def adopt_history(tensor: Tensor, node: Node, index: int = 0) -> None:
 
 def _move_retained(old: tuple[Any, int], node: Node, index: int) -> None:
     """A tensor that retains its gradient retains that of its new history."""
-    keep = None if old[0] is None or old[0].retain_hooks is None else old[0].retain_hooks.pop(old[1], None)
+    before = None if old[0] is None else old[0].arrival(old[1])
+    keep = None if before is None or before.retain_hooks is None else before.retain_hooks.pop(old[1], None)
     if keep is None:
         return
     if node.retain_hooks is None:

@@ -66,7 +66,8 @@ def inline(writer: Writer, node: ProgramBackward, grads: Refs, needs: tuple[bool
     writer.emit((INLINE, known.body, refs, tuple([grads[i] for i in known.tangents])), len(known.body.graph.results))
     given = {edge: _given(writer, part, first) for edge, part in known.edges.items()}
     wholes = frozenset(edge for edge, part in known.edges.items() if type(part) is Whole)
-    return Written(tuple([given.get(i) for i in range(len(node.edges))]), wholes)
+    others = grads if node.hands_all_on else (None,) * len(node.edges)
+    return Written(tuple([given.get(i, other) for i, other in enumerate(others)]), wholes)
 
 
 def _given(writer: Writer, part: int | Whole, first: Ref) -> Ref | None:

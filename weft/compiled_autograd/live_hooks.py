@@ -10,8 +10,9 @@ from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.node import Node, RemovableHandle
 
 # Where a node has hooks; those on a tensor that it made by the tensor's number. Behind a leaf's gradient it only
-# matters whether there are any.
-BEFORE, AFTER, RETAINED, LEAF = "before", "after", "retained", "leaf"
+# matters whether there are any. (A node that stands for many may be cut where a hook is added, and has other edges
+# then.)
+BEFORE, AFTER, RETAINED, LEAF, EDGES = "before", "after", "retained", "leaf", "edges"
 Stage = str | int
 
 
@@ -66,5 +67,7 @@ def _stages(node: Node) -> Iterator[tuple[Stage, Collection[Any]]]:
     yield RETAINED, (node.retain_hooks or {}).items()
     yield BEFORE, (node.pre_hooks or {}).values()
     yield AFTER, (node.post_hooks or {}).values()
+    if node.stands_for_many:
+        yield EDGES, node.edges
     if type(node) is AccumulateGrad:
         yield LEAF, (True,) if calls_hooks(node) else ()

@@ -112,7 +112,7 @@ class _Match:
         for (place, slot, ref), (node, index), seed in zip(
             self.recall.roots, self.walk.roots, self.walk.seeds, strict=True
         ):
-            if slot != index or (place < 0) is self.walk.reaches(node):
+            if slot != index or (place < 0) is (node in self.walk.dependencies):
                 raise Mismatch
             if place >= 0:
                 if live[place] is not None and live[place] is not node:

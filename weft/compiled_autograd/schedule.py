@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.engine import Walk
 from weft.autograd.node import Edge, InputMetadata, Node, OpNode
+from weft.autograd.run_hooks import is_heard
 from weft.autograd.validate import validate
 from weft.autograd.views import CopySlices
 from weft.compile.capture.wrappers import PartBackward, UnwrapBackward, WrapBackward
 from weft.compile.program.tensor_program import ProgramBackward
 from weft.compiled_autograd.evaluate import undefined
 from weft.compiled_autograd.inline import inline
-from weft.compiled_autograd.live_hooks import AFTER, BEFORE, LEAF, RETAINED, Stage, calls_hooks
+from weft.compiled_autograd.live_hooks import AFTER, BEFORE, EDGES, LEAF, RETAINED, Stage, calls_hooks
 from weft.compiled_autograd.steps import (
     ACCUMULATE,
     ADD,
@@ -255,6 +256,10 @@ class Scheduler(Writer):
         if type(node) is CopySlices and (isinstance(node.inner, OpNode)):
             return self._copy_slices(node, grads[0], needs)
         if isinstance(node, ProgramBackward):
+            self._hooks(node, EDGES, node.edges)  # hooks may cut it
+            if node.hands_on(grads, needs):
+                self.inlined[node] = frozenset()
+                return grads
             inlined = inline(self, node, grads, needs)
             if inlined is not None:
                 self.inlined[node] = inlined.wholes
@@ -310,13 +315,15 @@ class Scheduler(Writer):
     def _tensor_hooks(self, node: Node, grads: list[Ref | None]) -> None:
         if node.tensor_hooks:
             for index, registered in node.tensor_hooks.items():
+                if not is_heard(node, index, grads[index] if index < len(grads) else None, self.walk):
+                    continue
                 for hook in self._hooks(node, index, registered.values()):
                     if index < len(grads):
                         grads[index] = (
                             self.python((TENSOR_HOOK, grads[index]), (hook,), (grads[index] is not None,))[0]
                         )
         for index, retain in self._hooks(node, RETAINED, node.retain_hooks.items()) if node.retain_hooks else ():
-            if grads[index] is not None:
+            if grads[index] is not None and is_heard(node, index, grads[index], self.walk):
                 self.python((RETAIN, grads[index]), (retain,), ())
 
     def _accumulate(self, node: AccumulateGrad, grad: Ref | None) -> None:

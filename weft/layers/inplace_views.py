@@ -118,7 +118,7 @@ def _inplace_view(name: str) -> Callable[..., Tensor]:
 
 
 def _has_history(view: Tensor) -> bool:
-    return view._view is not None and view._view.creation == "default" and view.grad_fn is not None
+    return view._view is not None and view._view.creation == "default" and view._node is not None
 
 
 def _refuse_in_capture(tensor: Tensor, name: str) -> None:
@@ -135,7 +135,7 @@ def _former(tensor: Tensor) -> Tensor:
     """The tensor as it is now, for the node of the view operator to come from."""
     out = Tensor(tensor._data)
     out._storage = tensor.storage()
-    edge = gradient_edge(tensor) if tensor.grad_fn is not None else None
+    edge = gradient_edge(tensor) if tensor._node is not None else None
     if edge is not None:
         out._autograd = AutogradState(False, *edge)
     return out

@@ -3,7 +3,7 @@ changed where a pass wants it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import weft.catalogue  # noqa: F401  # defines the operators that rules are entered for
@@ -50,6 +50,22 @@ def append(builder: Builder, block: Block, env: Env) -> tuple[Operand, ...]:
     for node in block.nodes:
         _emit(builder, node, env, lambda builder, node, args: None, lambda node: False, None, [False])
     return tuple([map_operand(r, env) for r in block.results])
+
+
+def with_values(graph: Graph, places: Mapping[Value, Value]) -> Graph:
+    """The graph where others read these values in the place of those: parameters of the graph, for what its nodes
+    compute."""
+    if not places:
+        return graph
+    builder = Builder(graph.name, graph.env)
+    builder.params = list(graph.params)
+    env = builder.replaced
+    env.update(places)
+    with builder.active():
+        for node in graph.nodes:
+            _emit(builder, node, env, lambda builder, node, args: None, lambda node: False, None, [False])
+            env.update((v, places[v]) for v in node.outputs if v in places)
+    return builder.graph(tuple([map_operand(r, env) for r in graph.results]), graph.writes)
 
 
 def _emit(

@@ -196,7 +196,7 @@ def _suffixes(tensor: Tensor) -> list[str]:
     if not natural:
         out.append(f"dtype={dtype}")
     try:
-        node = tensor.grad_fn
+        node = tensor._node
     except StateError:  # a view whose history cannot be told (made under no_grad, then written)
         out.append("grad_fn=<Invalid>")
         return out

@@ -113,12 +113,12 @@ class Tensor(Questions, Conversions):
             return view.base.requires_grad  # its base was written: what it is used for, not asking, is refused
         if view.creation == "inference" and not self.is_inference():
             return view.base.requires_grad and self.dtype.is_differentiable  # though it gives no gradient
-        return self.grad_fn is not None
+        return self._node is not None
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Ask for a gradient on this leaf (or stop asking). Returns self."""
         if not requires_grad:
-            if self.grad_fn is not None:
+            if self._node is not None:
                 raise StateError(
                     "you can only change requires_grad flags of leaf variables. If you want to use a computed variable "
                     "in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
@@ -130,7 +130,7 @@ class Tensor(Questions, Conversions):
             raise DTypeError("only Tensors of floating point and complex dtype can require gradients")
         if not modes.inference and self.is_inference():
             raise StateError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
-        if self.grad_fn is None:
+        if self._node is None:
             self._state().requires_grad = True
         return self
 
@@ -143,11 +143,17 @@ class Tensor(Questions, Conversions):
     @property
     def is_leaf(self) -> bool:
         """Whether no recorded operation made this tensor: backward puts gradients into the leaves that require them."""
-        return self.grad_fn is None
+        return self._node is None
 
     @property
     def grad_fn(self) -> Any:
         """The node of the operation that made this tensor, or None for a leaf."""
+        node = self._node
+        return None if node is None else node.arrival(self._autograd.index)  # type: ignore[union-attr]
+
+    @property
+    def _node(self) -> Any:
+        """grad_fn, for those who ask nothing of it but where gradients are handed in."""
         view = self._view
         if view is not None:
             state = self._autograd

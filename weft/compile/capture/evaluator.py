@@ -37,6 +37,7 @@ class OpaqueEvaluator(Evaluator):
         self.capture = capture
         self.begin = next(sequence_numbers)  # nodes from before have smaller numbers
         self.ran: set[Node] = set()
+        self.given_none: set[tuple[Node, int]] = set()  # edges that custom Functions gave no gradient for
         self.walks = 0
         self.is_for_callers = False  # whether it records what callers may run, whose own histories go on behind it
         self.hooks: list[Any] = []  # that ran, and the rules of custom Functions that did
@@ -80,6 +81,8 @@ class OpaqueEvaluator(Evaluator):
             histories, operand = self.capture.recorder.histories, self.capture.tensors.operand
             with histories.of_formulas(grads):
                 made = node.apply(grads, needs)
+            if isinstance(node, FunctionNode):
+                self.given_none.update((node, i) for i, g in enumerate(made) if g is None and needs[i])
             if node in histories.functions and not self.capture.tensors.has_wrappers((*grads, *made)):
                 histories.note_rule(node, operand(grads), operand(made))
             return made

@@ -74,7 +74,7 @@ def _history_before(capture: Capture, variable: Tensor) -> Collection[Node]:
     """The nodes behind what a stand-in stands for; none for a leaf, or where autograd refuses to say."""
     real = capture.leaf_gradients.real(variable)
     try:
-        return () if real is variable or real.is_leaf else nodes_behind([real.grad_fn])
+        return () if real is variable or real.is_leaf else nodes_behind([real._node])
     except StateError:
         return ()
 

@@ -199,7 +199,7 @@ class SymbolicTensors:
         if begun is before_calls(storage.value):
             return False
         view = tensor._view
-        then = False if view is None or tensor.grad_fn is None else self.recorder.histories.behind(view.base)
+        then = False if view is None or tensor._node is None else self.recorder.histories.behind(view.base)
         if view is not None and type(then) is Value:
             base = self.payload_of(view.base)
             shows_that = then is base.read()

@@ -115,7 +115,7 @@ def changed_histories(stand_ins: Sequence[Any], leaves: Sequence[Any], outside: 
 
 def _has_own_history(tensor: Tensor, view_nodes: Container[Node]) -> bool:
     """Whether a tensor has a history that the function gave it, other than by in-place views."""
-    node = tensor.grad_fn
+    node = tensor._node
     while node is not None and node in view_nodes:
         edge = node.edges[0]
         node = None if edge is None else edge[0]
@@ -147,7 +147,7 @@ def end_at_what_is_given(
             leaves[edge]._state().requires_grad = True
         return gradient_edge(leaves[edge])
 
-    for node in nodes_behind([out.grad_fn for out in outputs], histories):
+    for node in nodes_behind([out._node for out in outputs], histories):
         if not histories.keys().isdisjoint(node.edges):
             node.edges = tuple([ended(edge) for edge in node.edges])
     return {id(leaf): (leaf, histories[edge]) for edge, leaf in leaves.items()}

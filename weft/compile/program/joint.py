@@ -4,18 +4,20 @@ program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
+from weakref import ref
 
 from weft.autograd import engine
 from weft.autograd.accumulate import AccumulateGrad, accumulator_of
-from weft.autograd.dependencies import nodes_behind
+from weft.autograd.dependencies import nodes_behind, runs_on_nothing
 from weft.autograd.function import FunctionNode, given_once
-from weft.autograd.node import InputMetadata, Node, OpNode
+from weft.autograd.node import InputMetadata, Node, OpNode, sequence_numbers
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED
 from weft.compile.capture.capture import Capture
@@ -25,12 +27,14 @@ from weft.compile.capture.wrappers import Desugared, UnwrapBackward, desugar, re
 from weft.compile.program.argument_histories import Before, end_at_what_is_given
 from weft.compile.program.arguments import leaf_of
 from weft.compile.program.executable import Compiled, Interpreted, chosen
+from weft.compile.program.freed import Saving, bits_of, sum_of_bits
 from weft.compile.program.higher_order import input_of, version_of
 from weft.compile.program.inlining import Inlined, Whole
+from weft.compile.program.inner_results import CutPrograms, InnerResult, inner_result, places_of_inner
 from weft.compile.program.kept import save
 from weft.compile.program.program_io import ArgumentSource, StateSource
-from weft.compile.program.tensor_program import Gradients, ProgramBackward
-from weft.ir.graph import Graph
+from weft.compile.program.tensor_program import GradientFunction, ProgramBackward
+from weft.ir.graph import Graph, Value
 from weft.passes.partition import Halves, partition
 from weft.passes.stop_gradients import Notes
 from weft.runtime.storage import root_of
@@ -50,8 +54,9 @@ class JointRecord:
     start: how many nodes had been recorded before the backward. places: which argument a receiver is, where it took
     part as itself (arguments that share memory have no stand-ins). returned: which result a receiver is, where the
     function made it. A leaf that it makes and keeps to itself is no receiver: nobody can see its `.grad`. reach: for
-    each output the receivers that it depends on. freed_with: for each output those whose graph eager mode frees
-    together with its own. gives_once: whether a custom Function refuses a second gradient.
+    each output the receivers that it depends on; leads: with those that custom Functions give no gradient. saving: the
+    nodes that save something, which eager mode frees. gives_once: whether a custom Function refuses a second gradient.
+    inner: the outputs that others are computed from, the latest first.
     """
 
     outputs: list[Tensor]
@@ -60,10 +65,12 @@ class JointRecord:
     returned: list[int | None]
     tangents: int
     reach: list[frozenset[int]]
-    freed_with: list[frozenset[int]]
+    leads: list[frozenset[int]]
+    saving: Saving
     spec: pytree.TreeSpec  # of the gradients: a list, in which those that are wrapper subclasses are taken apart
     start: int
     gives_once: bool
+    inner: list[InnerResult]
 
 
 def unfinished(capture: Capture, leaves: list[Any]) -> list[Tensor]:
@@ -94,7 +101,7 @@ def history_of(leaf: Tensor) -> Any:
     """The node of a returned tensor; None where autograd refuses to say (one of several views whose base
     was written since)."""
     try:
-        node = leaf.grad_fn
+        node = leaf._node
     except StateError:
         return None
     while isinstance(node, UnwrapBackward):  # a part of a returned wrapper
@@ -128,31 +135,45 @@ def record_backward(
     capture: Capture, outputs: list[Tensor], leaves: list[Any], results: list[Any]
 ) -> tuple[JointRecord, list[Any]]:
     """Record the backward of `outputs` for symbolic tangents. Returns the record and the gradients' operands
-    (None where there is none)."""
+    (None where there is none), behind them all of the gradients of inner results."""
     made = {id(results[i]): i for i in made_leaves(capture, results)}
     given = end_at_what_is_given(outputs, capture.outside.histories)
     primals = [p for p in _leaves_behind(outputs) if id(p) in made or not _is_made(capture, p)]
-    graphs = [nodes_behind([out.grad_fn]) for out in outputs]  # taken before the run frees them
-    saving = [{n for n in nodes if _saves(n)} for nodes in graphs]
+    graphs = [nodes_behind([out._node]) for out in outputs]  # taken before the run frees them
+    bits = bits_of(n for nodes in graphs for n in nodes if _saves(n))
     once = any(isinstance(n, FunctionNode) and n.gives_once for nodes in graphs for n in nodes)
+    inner = [
+        inner_result(outputs, graphs, bits, at, value) for at in places_of_inner(outputs, graphs)
+        if isinstance(value := capture.tensors.operand(outputs[at]), Value)
+    ]
     builder = capture.recorder.builder
     start = len(builder.nodes)
     tangents = [builder.param(capture.tensors.payload_of(out).type, f"tangent{i}") for i, out in enumerate(outputs)]
     del builder.params[-len(tangents) :]  # they come last, behind what only hooks and custom Functions read
     seeds = [capture.tensors.fresh(value) for value in tangents]
     with _without_hooks(primals), capture.writes.settled(results):
-        grads = engine.run_backward(outputs, seeds, False, False, primals, False) if primals else ()
+        asked = [*primals, *[outputs[one.output] for one in inner]]
+        grads = engine.run_backward(outputs, seeds, False, False, asked, False) if primals else (None,) * len(asked)
     builder.params.extend(tangents)
-    kept = [(p, g) for p, g in zip(primals, grads, strict=True) if g is not None]
+    totals = [None if g is None else capture.tensors.operand(g) for g in grads[len(primals) :]]
+    kept = [(p, g) for p, g in zip(primals, grads, strict=False) if g is not None]
     parts, spec = pytree.flatten(desugar([g for _, g in kept]))
+    if any(child.kind is not None for child in spec.children):  # (wrappers have histories of their own)
+        inner, totals = [], []
     receivers = [p for p, _ in kept]
-    variables = [{id(n.variable) for n in nodes if isinstance(n, AccumulateGrad)} for nodes in graphs]
-    reach = [frozenset(i for i, p in enumerate(receivers) if id(p) in found) for found in variables]
-    freed_with = [frozenset(j for j, other in enumerate(saving) if mine & other) for mine in saving]
+    leads = [_receivers_in(nodes, receivers) for nodes in graphs]
+    given_none = capture.evaluator.given_none
+    reach = leads if not given_none else [
+        _receivers_in(nodes_behind([out._node, *filter(runs_on_nothing, nodes)], without=given_none), receivers)
+        for out, nodes in zip(outputs, graphs, strict=True)
+    ]
+    saving = Saving(graphs, bits, receivers)
     received = [given[id(p)][1] if id(p) in given else p for p in receivers]
     places, returned = [leaf_of(p, leaves) for p in received], [made.get(id(p)) for p in received]
-    record = JointRecord(outputs, received, places, returned, len(seeds), reach, freed_with, spec, start, once)
-    return record, [capture.tensors.operand(g) for g in parts]
+    record = JointRecord(
+        outputs, received, places, returned, len(seeds), reach, leads, saving, spec, start, once, inner
+    )
+    return record, [*[capture.tensors.operand(g) for g in parts], *totals]
 
 
 @contextmanager
@@ -173,17 +194,25 @@ def _without_hooks(leaves: list[Tensor]) -> Iterator[None]:
 def _leaves_behind(outputs: list[Tensor]) -> list[Tensor]:
     """The leaves that the outputs depend on, in a fixed order."""
     found: dict[int, Tensor] = {}
-    for node in nodes_behind([out.grad_fn for out in outputs]):
+    for node in nodes_behind([out._node for out in outputs]):
         variable = node.variable if isinstance(node, AccumulateGrad) else None
         if variable is not None:
             found.setdefault(id(variable), variable)
     return list(found.values())
 
 
+def _receivers_in(nodes: Iterable[Node], receivers: Sequence[Tensor]) -> frozenset[int]:
+    """Which receivers a graph leads to."""
+    variables = {id(n.variable) for n in nodes if isinstance(n, AccumulateGrad)}
+    return frozenset(i for i, receiver in enumerate(receivers) if id(receiver) in variables)
+
+
 def _saves(node: Node) -> bool:
     """Whether a second backward through the node is an error in eager mode."""
     if isinstance(node, OpNode):
         return node.saves
+    if isinstance(node, FunctionNode):
+        return bool(node.ctx._saved)
     return not isinstance(node, (AccumulateGrad, UnwrapBackward, Given))
 
 
@@ -192,9 +221,17 @@ class JointProgram:
     """The backward half of an entry, and how a call's tensors are tied to it. outputs: which results have a history."""
 
     record: JointRecord
-    gradients: Gradients
+    programs: CutPrograms
     results: int
     outputs: list[int]
+
+    def __post_init__(self) -> None:
+        self.gradients = self.programs.part((), None)
+        self.inner = {one.output: number for number, one in enumerate(self.record.inner)}
+        # whether there are runs through some results that eager mode never refuses
+        self.keeps = 0 in self.record.saving.behind or any([
+            one.is_heard or 0 in [one.saving[i] for i in one.above] for one in self.record.inner
+        ])
 
     @classmethod
     def build(
@@ -204,8 +241,8 @@ class JointProgram:
         """Cut the joint graph and compile its backward half. without: which operands of nodes and results of blocks had
         no history."""
         halves = chosen(partition(graph, results, record.tangents, record.start), results, backend)
-        gradients = Gradients(graph, results, record.tangents, halves, backend, without)
-        return cls(record, gradients, results, outputs)
+        programs = CutPrograms(record.inner, graph, halves, results, record.tangents, backend, without)
+        return cls(record, programs, results, outputs)
 
     @property
     def halves(self) -> Halves:
@@ -232,8 +269,13 @@ class JointProgram:
         edges = [before.edges[id(t)] if id(t) in before.edges else gradient_edge(t) for t in receivers]
         sizes = {name: symbols[found] for name, found in self.halves.sizes.items()}
         saved = self._saved(sources, leaves, inputs, results, made)
+        for _ in self.inner:
+            next(sequence_numbers)  # of what the node may be cut into
         node = CompiledFunctionBackward(tuple(edges), self, saved, {**symbols, **sizes}, sources, leaves, before.values)
         node.attach([made[at] for at in self.outputs])
+        if self.inner:
+            inner = [made[self.outputs[one.output]] for one in self.record.inner]
+            node.tensors = [(ref(tensor), written(tensor)) for tensor in inner]
 
     def _receiver(self, i: int, capture: Capture, sources: list[Any], leaves: list[Any], made: list[Any]) -> Tensor:
         """The tensor of this call that receives gradient number i."""
@@ -319,67 +361,187 @@ class PlainOfWrapper(Node):
         )
 
 
+def written(tensor: Tensor) -> int:
+    """How often a tensor's memory was written."""
+    return 0 if tensor._storage is None else tensor._version
+
+
 class CompiledFunctionBackward(ProgramBackward):
-    """The gradient of a compiled forward: its saved values, its tangents, one program."""
+    """The gradient of a compiled forward: its saved values, its tangents, one program; or one of the parts that it was
+    cut into (inner_results.py)."""
+
+    # (of the class, where most nodes have no other)
+    freed = 0  # what eager mode would have freed, as bits
+    # of the latest run: the outputs whose gradients came in, and which gradients were asked for
+    last: Sequence[int] = ()
+    needs: tuple[bool, ...] = ()
+    tensors: Sequence[tuple[ref[Tensor], int]] = ()  # the inner results and their versions
+    upto: int | None = None  # where it is cut: the inner result, by number, behind which the next part begins
+    rest: tuple[CompiledFunctionBackward, ...] = ()  # the parts behind the first one
+    first: ref[CompiledFunctionBackward] | None = None  # of another part
 
     def __init__(
         self, edges: tuple[Any, ...], program: JointProgram, saved: list[Any], symbols: dict[str, int],
         sources: list[Any], leaves: list[Any], before: Mapping[int, Any],
     ) -> None:
         self.program, self.sources, self.leaves = program, sources, leaves
-        self.read = [(sources[i], before.get(i)) for i in program.gradients.read if i < len(sources)]
+        self.read = {i: (sources[i], before.get(i)) for i in program.gradients.read if i < len(sources)}
         super().__init__(edges, program.gradients, saved, symbols, ())
-        self.freed: frozenset[int] = frozenset()  # outputs through which eager mode would refuse to go (again)
-        self.last: list[int] = []  # the outputs whose gradients came in the latest run
 
-    def begin(self, grads: Sequence[Any]) -> None:
-        self.last = [i for i, g in enumerate(grads) if g is not None]
-        if self.saved is None or not self.freed.isdisjoint(self.last):
+    # ---- its parts
+    def arrival(self, index: int) -> Node:
+        number = self.program.inner.get(index)
+        if number is None or self.first is not None:
+            return self
+        parts = [self, *self.rest]
+        at = next(i for i, part in enumerate(parts) if part.upto is None or part.upto >= number)
+        if parts[at].upto != number:
+            self.rest = (*self.rest[:at], self._cut(parts[at], number), *self.rest[at:])
+            parts = [self, *self.rest]
+            for i in range(at, len(parts)):
+                before = tuple([part.upto for part in parts[:i] if part.upto is not None])
+                parts[i].gradients = self.program.programs.part(before, parts[i].upto)
+        return self.rest[at]
+
+    def _cut(self, part: CompiledFunctionBackward, number: int) -> CompiledFunctionBackward:
+        """Let a part end where all of the gradient of an inner result is together. Returns the one that goes on."""
+        rest = copy(part)
+        rest.first, rest.rest, rest.hook_tables, rest.sequence = ref(self), (), None, self.sequence - 1 - number
+        part.upto, part.hands_all_on = number, True
+        part.edges = tuple([(rest, i) for i in range(len(part.metadata_of_inputs))])
+        engine.meet(part, rest)
+        return rest
+
+    def leads(self, index: int, walk: engine.Walk) -> bool:
+        part: Any = self
+        while True:
+            if (part, index) in walk.asked.get(part, ()):
+                return True
+            inner = part.inner
+            if inner is None:
+                reach = self.program.record.leads[index]
+                return any([e is not None and i in reach and walk.leads_on(e) for i, e in enumerate(part.edges)])
+            part = part.edges[0][0]
+            if index in inner.above and (part, inner.output) in walk.asked.get(part, ()):
+                return True
+
+    def is_fed(self, edge: int, walk: engine.Walk) -> bool:
+        inner = self.inner
+        if inner is None:
+            return True
+        return any([self.is_met(i, walk) for i in (edge, *(inner.above if edge == inner.output else ()))])
+
+    @property
+    def inner(self) -> InnerResult | None:
+        """The inner result behind which the next part begins."""
+        return None if self.upto is None else self.program.record.inner[self.upto]
+
+    def hands_on(self, grads: Sequence[Any], needs: Sequence[bool]) -> bool:
+        inner = self.inner
+        if inner is None:
+            return False
+        heard = {*inner.above, *([inner.output] if inner.is_heard else [])}
+        return not needs[inner.output] or all(grads[i] is None for i in heard)
+
+    # ---- its run
+    def begin(self, grads: Sequence[Any], needs: tuple[bool, ...]) -> None:
+        inner = self.inner
+        outputs = range(len(grads)) if inner is None else sorted(inner.above)
+        self.last = [i for i in outputs if grads[i] is not None]
+        self.needs = needs
+        if self.saved is None or (self.freed and any([self._frees(i) & self.freed for i in self.last])):
             raise StateError(FREED)
 
+    def _frees(self, output: int) -> int:
+        """What eager mode frees on the way from an output that this part goes."""
+        inner = self.inner
+        return inner.saving[output] if inner is not None else self.program.record.saving.frees(output, self.needs)
+
     def reached(self, grads: Sequence[Any]) -> frozenset[int]:
+        if self.upto is not None or self.first is not None:
+            return super().reached(grads)
         reach = self.program.record.reach
         return frozenset().union(*(reach[i] for i, g in enumerate(grads) if g is not None))
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        if self.upto is not None:
+            return self._handed_on(grads, needs)
+        if True not in needs:
+            self.last = []
+            return (None,) * len(needs)
         if not self.program.has_wrappers:
             return super().apply(grads, needs)
-        self.begin(grads)
+        self.begin(grads, needs)
         gradients = resugar(pytree.unflatten(self.computed(grads), self.program.record.spec))
         reached = self.reached(grads)
         return tuple([g if i in reached else None for i, g in enumerate(gradients)])
+
+    def _handed_on(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        """What comes in, with all of the gradient of the inner result."""
+        self.last = []
+        if self.hands_on(grads, needs):
+            return grads
+        (total,) = super().apply(grads, needs)
+        inner = self.inner
+        assert inner is not None
+        return (*grads[: inner.output], total, *grads[inner.output + 1 :])
 
     def computed(self, grads: Sequence[Any]) -> list[Any]:
         if not (modes.grad and self.program.record.gives_once):
             return super().computed(grads)
         with no_grad():
-            return list(given_once((*grads, *self.primals()), tuple(super().computed(grads)), True))
+            return list(given_once((*grads, *self.seen_again()[1]), tuple(super().computed(grads)), True))
 
     def inlined(self, grads: Sequence[Any], needs: Sequence[bool]) -> Inlined | None:
         return None if modes.grad and self.program.record.gives_once else super().inlined(grads, needs)
 
     def gives(self, edges: Sequence[int]) -> tuple[dict[int, int | Whole], tuple[int, ...]]:
+        if self.inner is not None:
+            return {self.inner.output: 0}, (0,)
         first = list(accumulate([0, *(c.size for c in self.program.record.spec.children)]))
         wanted = [first[e] + i for e in edges for i in range(first[e + 1] - first[e])]
         places = iter(range(len(wanted)))
         return {e: _part(self.program.record.spec.children[e], places) for e in edges}, tuple(wanted)
 
-    def primals(self) -> list[Any]:
-        super().primals()  # asks for versions
-        found = [input_of(source, self.leaves, self.symbols, was) for source, was in self.read]
-        if not self.program.has_wrappers:
-            return found
+    def seen_again(self) -> tuple[GradientFunction, list[Any]]:
+        self.check_versions()
+        inner = self._inner_now()
+        function, count = self.gradients.function(tuple(inner)), self.gradients.inputs
+        read = [self.read[i] for i in function.read if i < count]
+        found = [input_of(source, self.leaves, self.symbols, was) for source, was in read]
+        tensors = list(inner.values())
+        found += [tensors[i - count] for i in function.read if count <= i < function.inputs]
+        return function, self._before_wrappers(found) if self.program.has_wrappers else found
+
+    def _inner_now(self) -> dict[int, Tensor]:
+        """The inner results that somebody has, and that are as the call gave them, by number."""
+        first, there = self if self.first is None else self.first(), {}
+        for number, (kept, version) in enumerate(self.tensors):
+            tensor = kept()
+            state = None if tensor is None else tensor._autograd
+            if tensor is not None and state is not None and state.node is first and written(tensor) == version:
+                there[number] = tensor
+        return there
+
+    def _before_wrappers(self, found: list[Any]) -> list[Any]:
         children = self.program.record.spec.children
         wrapped = {edge for edge, child in zip(self.edges, children, strict=True) if child.kind is not None}
         return [PlainOfWrapper.before(x) if gradient_edge(x) in wrapped else x for x in found]
 
     def versions_now(self) -> list[int]:
-        return [0 if was is not None else version_of(source, self.leaves) for source, was in self.read]
+        return [0 if was is not None else version_of(source, self.leaves) for source, was in self.read.values()]
+
+    def _is_all_freed(self) -> bool:
+        """Whether nobody can go anywhere from here without being refused."""
+        inner = self.inner
+        if inner is None:
+            return self.freed == self.program.record.saving.all
+        return self.freed == sum_of_bits([inner.saving[i] for i in inner.above])
 
     def release(self) -> None:
         """Free what was saved, unless outputs are left whose graph no run has freed."""
-        freed_with = self.program.record.freed_with
-        self.freed = self.freed.union(*(freed_with[i] for i in self.last))
-        if all(i in self.freed for i in range(len(freed_with))):
+        for i in self.last:
+            self.freed |= self._frees(i)
+        if not self.program.keeps and self._is_all_freed():
             super().release()
-            self.leaves, self.read = [], []
+            self.leaves, self.read = [], {}

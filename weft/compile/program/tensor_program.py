@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.autograd.engine import Walk
 from weft.autograd.node import InputMetadata, Node
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED, SavedTensor
@@ -29,6 +30,7 @@ from weft.ir.graph import Block, Graph, Operand, Value, values_in
 from weft.passes.dce import dce
 from weft.passes.entry_sizes import bind_arguments, giving_sizes
 from weft.passes.partition import Halves, partition
+from weft.passes.rebuild import with_values
 from weft.passes.stop_gradients import Notes, leads_elsewhere, open_functions, stop_gradients
 from weft.support.errors import StateError, UnknownSize, VersionError
 from weft.tensor.modes import modes
@@ -46,6 +48,8 @@ class Gradients:
     the forward's: as a program of saved values, and as a function of the inputs.
 
     without: which operands of its nodes and results of its blocks had no history, which gradients do not go through.
+    inner: values that may have a history of their own, of which the gradients are a function then too. totals: values
+    that come in as the tangents of these numbers.
     """
 
     joint: Graph
@@ -54,48 +58,58 @@ class Gradients:
     halves: Halves
     backend: str | None = None
     without: Notes = field(default_factory=dict)
+    inner: tuple[Value, ...] = ()
+    totals: Mapping[Value, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.executable = make_executable(self.halves.backward, self.backend)
-        self._bodies: dict[tuple[bool, tuple[int, ...]], Body | None] = {}
-        whole = dce(self._gradients())
+        self._bodies: dict[tuple[int, ...], Body | None] = {}
+        self._functions: dict[tuple[int, ...], GradientFunction] = {}
+        self._whole = self._ended(dce(self._gradients()), ())
         # gradients may flow into what the values are no function of
-        seen = self._seen_again if any(map(leads_elsewhere, self.without.values())) else whole
-        read = {v for g in (whole, seen) for node in g.walk() for v in node.reads()}
-        read.update(v for r in whole.results for v in values_in(r))
+        seen = self._seen_again(()) if any(map(leads_elsewhere, self.without.values())) else self._whole
         # which inputs (then tangents) the gradients are a function of
-        self.read = tuple([i for i, p in enumerate(whole.params) if p in read])
-        self._whole = self._pruned(whole)
+        self.read = tuple(sorted({*_reads(self._whole), *_reads(seen)}))
 
     def _gradients(self) -> Graph:
-        block = Block(self.joint.params, self.joint.nodes, self.joint.results[self.results :])
+        """The gradients, and behind them the values that come in."""
+        results = (*self.joint.results[self.results :], *self.totals, *self.inner)
+        block = Block(self.joint.params, self.joint.nodes, results)
         return Graph(f"{self.joint.name}_gradients", block, self.joint.env)
 
-    def _pruned(self, whole: Graph) -> Graph:
-        """The gradients as a function of what they read."""
-        params = tuple([whole.params[i] for i in self.read])
-        return Graph(whole.name, Block(params, whole.nodes, whole.results), whole.env)
+    def _ended(self, graph: Graph, inner: tuple[int, ...]) -> Graph:
+        """The gradients where they end at values that come in: totals, and these of the inner values, whose parameters
+        stand before the tangents."""
+        count = len(graph.results) - len(self.totals) - len(self.inner)
+        tangents = graph.params[self.inputs :]
+        totals = zip(graph.results[count:], self.totals.values(), strict=False)
+        places = {value: tangents[number] for value, number in totals if isinstance(value, Value)}
+        more = []
+        for i in inner:
+            value = graph.results[count + len(self.totals) + i]
+            assert isinstance(value, Value)
+            places[value] = Value(value.type)
+            more.append(places[value])
+        params = (*graph.params[: self.inputs], *more, *tangents)
+        ended = Graph(graph.name, Block(params, graph.nodes, graph.results[:count]), graph.env)
+        return dce(with_values(ended, places))
 
-    @cached_property
-    def _function(self) -> Graph:
-        """The gradients as they are differentiated again."""
-        if not self.without:
-            return self._whole
-        return self._pruned(self._seen_again)
+    def _seen_again(self, inner: tuple[int, ...]) -> Graph:
+        # nodes are as they were noted
+        return self._ended(dce(stop_gradients(self._gradients(), self.without)), inner)
 
-    @cached_property
-    def _seen_again(self) -> Graph:
-        return dce(stop_gradients(self._gradients(), self.without))  # nodes are as they were noted
-
-    @cached_property
-    def _again(self) -> tuple[TensorProgram, dict[str, str]]:
-        given, sizes = bind_arguments(self._function)  # tangents come with the sizes that the forward found
-        return TensorProgram(given, self.backend), sizes
+    def function(self, inner: tuple[int, ...] = ()) -> GradientFunction:
+        """The gradients as they are differentiated again, as a function of these inner values too."""
+        found = self._functions.get(inner)
+        if found is None:
+            graph = self._seen_again(inner) if self.without or inner else self._whole
+            found = self._functions[inner] = GradientFunction(graph, self.tangents, self.backend)
+        return found
 
     @cached_property
     def reach(self) -> tuple[frozenset[int], ...]:
         """For each tangent, the gradients that depend on it."""
-        found: dict[Value, int] = {p: 1 << i for i, p in enumerate(self.joint.params[self.inputs :])}
+        found: dict[Value, int] = {p: 1 << i for i, p in enumerate(self._whole.params[self.inputs :])}
 
         def bits(values: Sequence[Value]) -> int:
             known = 0
@@ -110,25 +124,55 @@ class Gradients:
         gradients = [bits(tuple(values_in(r))) for r in self._whole.results]
         return tuple([frozenset(i for i, g in enumerate(gradients) if g >> t & 1) for t in range(self.tangents)])
 
-    def body(self, has_history: bool, wanted: tuple[int, ...]) -> Body | None:
-        """Some of the gradients as nodes to copy, of saved values, or of the inputs if they are to be differentiated
-        again; None where they are not copied."""
-        key = (has_history, wanted)
-        if key not in self._bodies:
-            graph = self._function if has_history else self.halves.backward
-            tangents = sum(i >= self.inputs for i in self.read) if has_history else self.tangents
-            self._bodies[key] = body_of(graph, tangents, wanted)
-        return self._bodies[key]
+    def body(self, wanted: tuple[int, ...]) -> Body | None:
+        """Some of the gradients as nodes to copy, of saved values; None where they are not copied."""
+        if wanted not in self._bodies:
+            self._bodies[wanted] = body_of(self.halves.backward, self.tangents, wanted)
+        return self._bodies[wanted]
 
     @property
     def inputs(self) -> int:
         """How many inputs the forward has."""
         return len(self.joint.params) - self.tangents
 
-    def again(self, inputs: list[Any], symbols: Symbols) -> list[Any]:
-        """The gradients of those inputs and tangents that they are a function of (`read`), with a history."""
-        program, sizes = self._again
+
+class GradientFunction:
+    """Gradients as a function of inputs, then tangents, to be differentiated again. read: which of those it has."""
+
+    def __init__(self, graph: Graph, tangents: int, backend: str | None) -> None:
+        self.inputs = len(graph.params) - tangents
+        self.read = _reads(graph)
+        params = tuple([graph.params[i] for i in self.read])
+        self.graph = Graph(graph.name, Block(params, graph.nodes, graph.results), graph.env)
+        self.backend = backend
+        self._bodies: dict[tuple[int, ...], Body | None] = {}
+
+    def tangents(self) -> list[int]:
+        """Which tangents it has."""
+        return [i - self.inputs for i in self.read if i >= self.inputs]
+
+    @cached_property
+    def _program(self) -> tuple[TensorProgram, dict[str, str]]:
+        given, sizes = bind_arguments(self.graph)  # tangents come with the sizes that the forward found
+        return TensorProgram(given, self.backend), sizes
+
+    def __call__(self, inputs: list[Any], symbols: Symbols) -> list[Any]:
+        """The gradients, with a history."""
+        program, sizes = self._program
         return program(inputs, {**symbols, **{new: symbols[old] for new, old in sizes.items()}})
+
+    def body(self, wanted: tuple[int, ...]) -> Body | None:
+        """Some of the gradients as nodes to copy; None where they are not copied."""
+        if wanted not in self._bodies:
+            self._bodies[wanted] = body_of(self.graph, len(self.tangents()), wanted)
+        return self._bodies[wanted]
+
+
+def _reads(graph: Graph) -> tuple[int, ...]:
+    """Which of its parameters a graph reads."""
+    read = {v for node in graph.walk() for v in node.reads()}
+    read.update(v for r in graph.results for v in values_in(r))
+    return tuple([i for i, p in enumerate(graph.params) if p in read])
 
 
 class ProgramBackward(Node):
@@ -139,6 +183,7 @@ class ProgramBackward(Node):
     """
 
     makes_gradients = True
+    stands_for_many = True
 
     def __init__(
         self, edges: tuple[Any, ...], gradients: Gradients, saved: list[Any], symbols: Symbols, inputs: Sequence[Any]
@@ -156,7 +201,7 @@ class ProgramBackward(Node):
             take_history(tensor, self, i)
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
-        self.begin(grads)
+        self.begin(grads, needs)
         made = self.computed(grads)
         reached = self.reached(grads)
         return tuple([g if i in reached else None for i, g in enumerate(made)])
@@ -167,9 +212,9 @@ class ProgramBackward(Node):
             return self._again(grads)
         return self._natively(grads)
 
-    def begin(self, grads: Sequence[Any]) -> None:
-        """A run begins, with gradients for some of the results (None for others). Raises StateError once it was freed.
-        """
+    def begin(self, grads: Sequence[Any], needs: tuple[bool, ...]) -> None:
+        """A run begins, with gradients for some of the results (None for others), that gives those that are needed.
+        Raises StateError once it was freed."""
         if self.saved is None:
             raise StateError(FREED)
 
@@ -177,6 +222,25 @@ class ProgramBackward(Node):
         """Which gradients there are, for those of the results that are there."""
         reach = self.gradients.reach
         return frozenset().union(*(reach[i] for i, g in enumerate(grads) if g is not None))
+
+    def is_met(self, index: int, walk: Walk) -> bool:
+        mine = (self, index)
+        if walk.needed is not None and not self.leads(index, walk):
+            return False
+        return mine in walk.roots or any([
+            not isinstance(node, ProgramBackward) or node.is_fed(index, walk)
+            for node in walk.dependencies if mine in node.edges
+        ])
+
+    def is_fed(self, edge: int, walk: Walk) -> bool:
+        """Whether a backward call that comes to this node goes on along an edge of it."""
+        return True
+
+    hands_all_on = False  # whether what comes in goes out too, where it makes nothing else
+
+    def hands_on(self, grads: Sequence[Any], needs: Sequence[bool]) -> bool:
+        """Whether it gives what comes in, and no more."""
+        return False
 
     @property
     def is_freed(self) -> bool:
@@ -193,13 +257,16 @@ class ProgramBackward(Node):
         Raises StateError once it was freed."""
         reached = self.reached(grads)
         edges, wanted = self.gives([i for i in range(len(self.edges)) if i in reached and needs[i]])
-        body = self.gradients.body(modes.grad, wanted) if wanted else None
+        function, primals = self.seen_again() if modes.grad and wanted else (None, [])
+        body = (function or self.gradients).body(wanted) if wanted else None
         if body is None or modes.special is not None or any(is_hooked(s) for s in self.saved or ()):
             return None
-        self.begin(grads)
-        return Inlined(
-            body, self._taken(body), [int(self.symbols[name]) for name in body.symbols], self._tangents(body), edges
-        )
+        self.begin(grads, tuple(needs))
+        taken = self._taken(body)
+        if function is not None:
+            taken = [(primals[at], None) for at in body.reads if at < len(primals)]
+        numbers = [int(self.symbols[name]) for name in body.symbols]
+        return Inlined(body, taken, numbers, self._tangents(body, function), edges)
 
     def gives(self, edges: Sequence[int]) -> tuple[dict[int, int | Whole], tuple[int, ...]]:
         """What a body gives for some edges, and which of all gradients those results are."""
@@ -207,9 +274,6 @@ class ProgramBackward(Node):
 
     def _taken(self, body: Body) -> list[tuple[Any, SavedTensor | None]]:
         """What a body takes of the forward, and where it was saved."""
-        if modes.grad:
-            primals = self.primals()
-            return [(x, None) for x in (primals[at] for at in body.reads if at < len(primals))]
         assert self.saved is not None
         arrays, count = self.arrays(), len(self.saved)
         return [
@@ -217,10 +281,10 @@ class ProgramBackward(Node):
             for at in body.reads if at < count
         ]
 
-    def _tangents(self, body: Body) -> tuple[int, ...]:
-        """Which gradients of results a body takes."""
-        if modes.grad:
-            places = [i - self.gradients.inputs for i in self.gradients.read]
+    def _tangents(self, body: Body, function: GradientFunction | None) -> tuple[int, ...]:
+        """Which gradients of results a body takes. function: of which it is a part, if it is differentiated again."""
+        if function is not None:
+            places = [i - function.inputs for i in function.read]
             return tuple([places[at] for at in body.reads if places[at] >= 0])
         count = len(self.gradients.halves.saved)
         return tuple([at - count for at in body.reads if at >= count])
@@ -251,20 +315,24 @@ class ProgramBackward(Node):
     # ---- with a history
     def _again(self, grads: Sequence[Any]) -> list[Any]:
         """The gradients as a function of the inputs, to be differentiated again."""
-        count = self.gradients.inputs
-        tangents = [i - count for i in self.gradients.read if i >= count]
-        given = [Tensor(self._zeros(i)) if grads[i] is None else grads[i] for i in tangents]
-        return self.gradients.again([*self.primals(), *given], self.symbols)
+        function, primals = self.seen_again()
+        given = [Tensor(self._zeros(i)) if grads[i] is None else grads[i] for i in function.tangents()]
+        return function([*primals, *given], self.symbols)
 
-    def primals(self) -> list[Any]:
-        """The inputs that the gradients are a function of. Raises VersionError for those that were written since."""
+    def seen_again(self) -> tuple[GradientFunction, list[Any]]:
+        """The gradients as they are differentiated again, and the inputs that they are a function of. Raises
+        VersionError for those that were written since."""
+        self.check_versions()
+        function = self.gradients.function()
+        return function, [self.inputs[i] for i in function.read if i < function.inputs]
+
+    def check_versions(self) -> None:
+        """Raises VersionError where an input was written since."""
         if self.versions_now() != self.versions:
             raise VersionError(
                 "one of the variables needed for gradient computation has been modified by an inplace operation: a "
                 "tensor that a compiled function read was written before its backward ran with create_graph=True"
             )
-        return list(self.inputs.values())
-
     def versions_now(self) -> list[int]:
         """How often each of the inputs was written."""
         return [0 if not isinstance(x, Tensor) or x._storage is None else x._version for x in self.inputs.values()]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Container, Coroutine, Iterator
 from typing import Any
 
 from weft.autograd.accumulate import AccumulateGrad
-from weft.autograd.node import OpNode
+from weft.autograd.dependencies import nodes_within
+from weft.autograd.node import Node, OpNode
 from weft.compile.capture.capture import Capture
 from weft.compile.capture.older_histories import Given
 from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
@@ -63,6 +64,8 @@ def returns_of(
         if groups.setdefault(id(stand_ins[at]), len(returns)) == len(returns):
             returns.append((ReturnArgument(at, None), len(returns)))
             carriers.append(stand_ins[at])
+    made = {id(leaf): leaf for leaf in leaves if isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload}
+    inner = nodes_within([history_of(leaf) for leaf in made.values()]) if len(made) > 1 else frozenset()
     for i, leaf in enumerate(leaves):
         base, path = _view_path(outcome, leaf, stand_ins)
         if path is None:
@@ -72,7 +75,7 @@ def returns_of(
             returns.append((_return(outcome, base, stand_ins, positions), root))
             carriers.append(base)
         creation = leaf._view.creation
-        if _has_more_than_views(leaf):
+        if _has_more_than_views(leaf, inner):
             returns[i] = ReturnView(root, path, False, creation), returns[i][1]
         else:
             is_recorded = creation not in ("no_grad", "inference")
@@ -80,12 +83,13 @@ def returns_of(
     return returns, carriers, spec
 
 
-def _has_more_than_views(view: Tensor) -> bool:
+def _has_more_than_views(view: Tensor, inner: Container[Node]) -> bool:
     """Whether view operators are not the whole history of a view from its base on: a custom Function, a module's
-    backward hooks or hooks of nodes stand between."""
+    backward hooks, hooks of nodes or another result stand between. inner: the nodes of results that other results are
+    computed from."""
     node, last = history_of(view), history_of(view._view.base)  # type: ignore[union-attr]
     while node is not None and node is not last and not isinstance(node, (AccumulateGrad, Given)):
-        if not isinstance(node, OpNode) or node.hook_tables is not None:
+        if not isinstance(node, OpNode) or node.hook_tables is not None or node in inner:
             return True
         node = node.edges[0][0] if node.edges and node.edges[0] is not None else None
     return False

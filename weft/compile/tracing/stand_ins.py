@@ -85,7 +85,7 @@ def _stand_in(outcome: Outcome, leaf: Tensor, i: int, fact: TensorFacts) -> Tens
     capture.outside.argument_leaves[at] = i, leaf
     outcome.put_source(at, ArgumentSource(i, dims, fact.permutation, strides, False, expanded=fact.expanded))
     if fact.requires_grad:
-        if fact.is_leaf or type(leaf.grad_fn) is UnwrapBackward:
+        if fact.is_leaf or type(leaf._node) is UnwrapBackward:
             out._state().requires_grad = True
         else:
             _give_history(capture, leaf, out, i < outcome.bound.given)

@@ -101,7 +101,7 @@ class ForwardADLevel(DualLevel):
         if not self.owns(base):
             value = Tensor(base._data)
             value._storage = base.storage()
-            edge = None if base.grad_fn is None else record.gradient_edge(base)
+            edge = None if base._node is None else record.gradient_edge(base)
             if edge is not None:
                 value._autograd = AutogradState(False, *edge)
             self._become(base, value)

@@ -190,7 +190,7 @@ class Module(Hooked, Saved, Converted):
                 f"cannot assign '{type(param).__name__}' object to parameter '{name}' (weft.nn.Parameter or "
                 "None required)"
             )
-        if param.grad_fn is not None:
+        if param._node is not None:
             raise ValueProblem(
                 f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly."
             )
