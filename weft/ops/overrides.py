@@ -28,7 +28,7 @@ plain_numbers: set[type] = {int, float}  # idem for numbers, and for indices;
 plain_integers: set[type] = {int}  # all three sets are empty while a function mode is on in any thread
 _ordinary: set[type] = {int, float, bool, complex, str, type(None)}
 _lock = threading.RLock()
-_tensor_classes: set[type] = set()
+_tensor_classes: dict[type, Any] = {}  # that take nothing over, and the handlers that they have
 _tables: weakref.WeakSet[Any] = weakref.WeakSet()  # call signatures, emptied when a mode comes
 
 
@@ -69,10 +69,21 @@ def takes_over(kind: type) -> bool:
 def is_plain_tensor_class(kind: type) -> None:
     """Declare a tensor class that takes nothing over."""
     with _lock:
-        _tensor_classes.add(kind)
+        _tensor_classes[kind] = getattr(kind, NAME, None)
         _ordinary.add(kind)
         if not _running[0]:
             plain_kinds.add(kind)
+
+
+def takes_over_by_now(kind: type) -> bool:
+    """Whether a tensor class that took nothing over has got a handler since. It counts as one that does from now on."""
+    if kind not in _tensor_classes or getattr(kind, NAME, None) == _tensor_classes[kind]:
+        return False
+    with _lock:
+        _tensor_classes.pop(kind, None)
+        _ordinary.discard(kind)
+        plain_kinds.discard(kind)
+    return True
 
 
 def note_class(kind: type) -> None:

@@ -46,6 +46,10 @@ class ConcreteTensors(Protocol):
         """Whether a tensor exists outside of the function and is none of its arguments: it has bytes,
         or its inner tensors have."""
 
+    def note_class(self, kind: type[Tensor]) -> None:
+        """An object of a class derived from Tensor takes part: what the class makes of operators and functions is part
+        of the program."""
+
     def refuse_value(self, tensor: Tensor, what: str) -> None:
         """Raises CaptureError where `what` asks a tensor for a value that later calls change."""
 

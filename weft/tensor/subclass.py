@@ -19,6 +19,7 @@ from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
 from weft.tensor.history import AutogradState
 from weft.tensor.legacy import construct
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import dispatches, is_wrapper, over, wrapper_classes
 from weft.types import dtype as dt
@@ -81,6 +82,10 @@ class Overriding(Subclass):
 
 def retyped(source: Tensor, kind: type[Tensor]) -> Any:
     """The same bytes, storage and history as an object of another class."""
+    if modes.capture is not None:
+        modes.capture.outside.note_class(kind)
+    if overrides.takes_over_by_now(kind):
+        _take_over(kind)
     if dispatches(kind):
         out = source._data.rewrapped(source) if is_wrapper(source) else over(kind, source)
     else:
@@ -93,6 +98,13 @@ def retyped(source: Tensor, kind: type[Tensor]) -> Any:
         known = out._autograd = AutogradState(state.requires_grad, state.node, state.index)
         known.version = state.version
     return out
+
+
+def _take_over(kind: type[Tensor]) -> None:
+    """A class that was made to stay out of the way has got a `__weft_function__`."""
+    overrides.note_class(kind)
+    _install_guards()
+    _derive(kind, Overriding)
 
 
 def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
@@ -155,7 +167,7 @@ def _joined(cls: type[Tensor], **options: Any) -> None:
     if cls in _BASES:
         return
     if dispatches(cls):
-        wrapper_classes.append(cls)
+        wrapper_classes.add(cls)
         _open_slots(cls)
         # what happens below autograd is the class's business; above it stays out of the way unless it says otherwise
         if NAME not in _inherited(cls):
@@ -164,9 +176,7 @@ def _joined(cls: type[Tensor], **options: Any) -> None:
         overrides.is_plain_tensor_class(cls)
         _derive(cls, Subclass)
         return
-    overrides.note_class(cls)
-    _install_guards()
-    _derive(cls, Overriding)
+    _take_over(cls)
 
 
 def _open_slots(cls: type) -> None:
@@ -190,8 +200,9 @@ def _derive(cls: type, base: type[Tensor]) -> None:
     """Put `base` between a class and Tensor."""
     if issubclass(cls, base) or "__bare__" in vars(cls):
         return
-    if Tensor in cls.__bases__:
-        cls.__bases__ = tuple([base if b is Tensor else b for b in cls.__bases__])
+    replaced = (Tensor, Subclass) if base is Overriding else (Tensor,)
+    if any(b in replaced for b in cls.__bases__):
+        cls.__bases__ = tuple([base if b in replaced else b for b in cls.__bases__])
     elif base is Overriding:
         cls.__bases__ = (*cls.__bases__, base)
 

@@ -15,6 +15,7 @@ from weft.ops.packet import aten
 from weft.support import pytree
 from weft.support.errors import ArgumentError, StateError, Unsupported
 from weft.tensor.device import usable
+from weft.tensor.modes import modes
 from weft.tensor.payload import Payload
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -23,7 +24,7 @@ from weft.types.sym import SymInt
 from weft.types.tensor_type import TensorType, tensor_type
 
 DISPATCH = "__weft_dispatch__"
-wrapper_classes: list[type] = []  # those defined so far; empty means that nothing needs to look for them
+wrapper_classes: set[type] = set()  # those met so far; empty means that nothing needs to look for them
 
 
 class ReadNumber:
@@ -167,6 +168,10 @@ class WrapperPayload(Payload):
 
 def shaped(kind: type[Tensor], payload: WrapperPayload, attributes: dict[str, Any]) -> Tensor:
     """An object of `kind` around a payload, which adopts its attributes."""
+    if kind not in wrapper_classes:  # it got its rules after it was made
+        wrapper_classes.add(kind)
+    if modes.capture is not None:
+        modes.capture.outside.note_class(kind)
     made: Tensor = object.__new__(kind)
     made.__dict__.update(attributes)
     made._data = payload

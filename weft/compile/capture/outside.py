@@ -18,6 +18,7 @@ from weft.compile.capture.state import StateSlot, choose_base, row_of, type_of_a
 from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
 from weft.compile.capture.writes import ArgumentChange, Writes
 from weft.compile.numbers.lifted import LiftedNumbers
+from weft.ops import overrides
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.packet import aten
 from weft.support import pytree
@@ -27,7 +28,15 @@ from weft.tensor.dense import is_dense
 from weft.tensor.flattening import inner_tensors, is_traceable_wrapper_subclass
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import DISPATCH
 from weft.types.sym import SymInt
+
+_RULES = (overrides.NAME, DISPATCH)
+
+
+def _rules_of(kind: type) -> tuple[Any, ...]:
+    """What a class derived from Tensor says of operators and functions."""
+    return tuple([getattr(kind, name, None) for name in _RULES])
 
 
 class LastingHook(CaptureError):
@@ -74,6 +83,7 @@ class GuardedState:
         self._sources: dict[int, Tensor] = {}
         self._hooked: dict[int, tuple[Tensor, Any, Location | None]] = {}
         self._wrappers: set[int] = set()
+        self._classes: set[type] = set()
         # of stand-ins by id, and the nodes that they left
         self.inplace_views: dict[int, list[InplaceView]] = {}
         self.view_nodes: set[Node] = set()
@@ -298,6 +308,19 @@ class GuardedState:
             )
 
         self.python_state.guard(("wrapper", id(wrapper)), change, holds)
+
+    def note_class(self, kind: type[Tensor]) -> None:
+        """Guard what a class derived from Tensor says of operators and functions."""
+        if kind in self._classes:
+            return
+        self._classes.add(kind)
+        rules = _rules_of(kind)
+
+        def change() -> str:
+            name = next(name for name, a, b in zip(_RULES, rules, _rules_of(kind), strict=True) if a != b)
+            return f"{name} of {kind.__name__} was another one"
+
+        self.python_state.guard(("class", id(kind)), change, lambda: _rules_of(kind) == rules)
 
     @property
     def has_wrappers(self) -> bool:

@@ -93,12 +93,14 @@ def resugar(tree: Any) -> Any:
 
 def _open(found: Desugared) -> Tensor:
     kind, names, context, wants = found.facts
+    capture = active_capture()
+    if capture is not None:
+        capture.outside.note_class(kind)
     if names is None:
         return _rewrapped(found.inner[0], kind, context)
     inner = [_open(t) if type(t) is Desugared else t for t in found.inner]
     plain = {name: Tensor.detach(t) if wants else t for name, t in zip(names, inner, strict=True)}
     whole = put_together(kind, plain, context, inner[0].shape, inner[0].stride())
-    capture = active_capture()
     if capture is not None:
         for t in inner:
             capture.gradients.borrow(t)
