@@ -80,6 +80,10 @@ class Cache:
             self.misses.clear()
             self.last = None
 
+    def graph(self, key: Key) -> Captured | None:
+        """The captured graph of a structure, if there is one."""
+        return self._found.get(key)
+
     def known(self, key: Key) -> Key | None:
         """The key of the graph of this structure, if there is one."""
         found = self._found.get(key)
@@ -106,6 +110,15 @@ class Cache:
                 self._forget()
             self.last = found.graph
             return found
+
+    def drop(self, captured: Captured) -> None:
+        """Take a graph back whose first run has shown that a call of Python gives something else than was guessed, so
+        that the rest of it was never run: the one that goes by what it gives is the capture."""
+        with self._lock:
+            if self._found.pop(captured.key, None) is not None:
+                self._nodes -= len(captured.graph.graph.nodes)
+                self.misses.pop()
+                counters.captures -= 1
 
     def _forget(self) -> None:
         """Let go of graphs beyond the limits, but for the latest one."""
@@ -174,6 +187,7 @@ def run(walk: Walk, compiler: Compiler, is_verbose: bool = False) -> tuple[Any, 
     resumed: Diverged | None = None
     call = _Call(plan, walk.keep)
     while True:
+        known = cache.graph(plan.key)
         captured = cache.lookup(plan, is_verbose)
         # what formulas leave out is known once they have run, so that only code of the user's changes the way then
         call.certain = plan.recall.last_call if captured.has_run and plan.recall is not None else len(plan.steps) - 1
@@ -187,6 +201,8 @@ def run(walk: Walk, compiler: Compiler, is_verbose: bool = False) -> tuple[Any, 
             if error.pattern is not None:
                 patterns = {**{n: p for n, p in patterns.items() if n < error.step}, error.step: error.pattern}
                 cache.learn(key, patterns)
+                if not captured.has_run and captured is not known:
+                    cache.drop(captured)
                 if plan.recall is not None:
                     cache.recollections.drop(walk, plan.recall)
             plan.forget(error.step)
@@ -235,7 +251,6 @@ class _Call:
         inputs = plan.inputs()
         plan.tensors[:] = [None] * len(plan.tensors)
         plan.objects.clear()
-        plan.places.clear()
         return inputs
 
     def before(self, done: int, tensors: tuple[int, ...]) -> None:

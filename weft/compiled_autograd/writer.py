@@ -52,6 +52,8 @@ class Writer:
             found = self.out.places[place] = ~len(self.out.tensors)
             self.out.tensors.append(tensor)
             self.out.saved.append(saved)
+        elif self.continues and self.out.tensors[~found] is None:  # a run has taken it
+            self.out.tensors[~found], self.out.saved[~found] = tensor, saved
         return found
 
     def emit(self, step: Step, results: int = 1) -> Ref:
