@@ -1055,6 +1055,47 @@ class Wrapped(weft.Tensor):
         return Wrapped(func(*[a.inner if isinstance(a, Wrapped) else a for a in args], **(kwargs or {})))
 
 
+def test_wrappers_among_results() -> None:
+    def part(x: Any, side: str) -> Any:
+        if isinstance(x, Pair):
+            return getattr(x, side)
+        return type(x)(part(i, side) for i in x) if isinstance(x, (list, tuple)) else x
+
+    class Pair(weft.Tensor):
+        @staticmethod
+        def __new__(cls, a: Any, b: Any) -> Any:
+            return weft.Tensor._make_wrapper_subclass(cls, a.shape, dtype=a.dtype)
+
+        def __init__(self, a: Any, b: Any) -> None:
+            self.a, self.b = a, b
+
+        def __tensor_flatten__(self) -> Any:
+            return ["a", "b"], None
+
+        @staticmethod
+        def __tensor_unflatten__(inner: Any, meta: Any, size: Any, stride: Any) -> Any:
+            return Pair(inner["a"], inner["b"])
+
+        @classmethod
+        def __weft_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            a, b = (func(*part(args, side), **(kwargs or {})) for side in "ab")
+            return Pair(a, b) if isinstance(a, weft.Tensor) else a
+
+    def forward(x: Any) -> Any:
+        y = x * 2
+        return (y * y).sum(), y
+
+    x = Pair(weft.ones(2), weft.ones(2)).requires_grad_()
+    z, y = forward(x)
+    assert weft.autograd.grad(z, y)[0].a.tolist() == [4.0, 4.0]
+    z, y = weft.compile(forward)(x)
+    with pytest.raises(RuntimeError, match="not have been used in the graph"):
+        weft.autograd.grad(z, y)
+    plain = weft.ones(2, requires_grad=True)
+    z, y = weft.compile(forward)(plain)
+    assert weft.autograd.grad(z, y)[0].tolist() == [4.0, 4.0]
+
+
 def test_detached_wrappers() -> None:
     x = Wrapped(weft.ones(2))
     Wrapped.asked.clear()
