@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from weft.ops.packet import aten
 from weft.runtime.generator import Generator, default_generator, fork_rng, initial_seed, manual_seed, seed
 from weft.support.errors import ArgumentError, StateError
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 
@@ -19,19 +21,23 @@ __all__ = [
 
 def get_rng_state() -> Tensor:
     """The default generator's state, uint8 [16]: its seed and its offset, 8 bytes each, little end first."""
-    words = np.array(default_generator.get_state(), dtype="<u8")
-    return Tensor(words.view(np.uint8))
+    seed, offset = default_generator.get_state()
+    capture = modes.capture
+    if capture is None:
+        return Tensor(np.array((seed, offset), dtype="<u8").view(np.uint8))
+    signed = seed if seed < 1 << 63 else seed - (1 << 64)
+    words = [n if isinstance(n, Tensor) else aten.full((), n, dtype=dt.int64) for n in (signed, offset)]
+    state: Tensor = aten.view(aten.stack(words), dt.uint8)
+    capture.keep_random_state(state, default_generator.place())
+    return state
 
 
 def set_rng_state(new_state: Tensor | tuple[int, int]) -> None:
-    """Put the default generator into a state that `get_rng_state` or a generator's `get_state` gave.
-    Raises ArgumentError, StateError."""
-    if isinstance(new_state, tuple):
-        default_generator.set_state(new_state)
-        return
-    if not isinstance(new_state, Tensor) or new_state.dtype is not dt.uint8:
-        raise ArgumentError("set_rng_state: the state must be a uint8 tensor")
-    if tuple(new_state.dims) != (_STATE_BYTES,):
-        raise StateError(f"set_rng_state: a state has {_STATE_BYTES} bytes, got shape {list(new_state.dims)}")
-    found, offset = np.ascontiguousarray(new_state.numpy()).view("<u8").tolist()
-    default_generator.set_state((found, offset))
+    """Put the default generator into a state that `get_rng_state` or a generator's `get_state` gave. A compiled
+    function knows the states that it has asked for itself. Raises ArgumentError, StateError, CaptureError."""
+    if not isinstance(new_state, tuple):
+        if not isinstance(new_state, Tensor) or new_state.dtype is not dt.uint8:
+            raise ArgumentError("set_rng_state: the state must be a uint8 tensor")
+        if tuple(new_state.dims) != (_STATE_BYTES,):
+            raise StateError(f"set_rng_state: a state has {_STATE_BYTES} bytes, got shape {list(new_state.dims)}")
+    default_generator.set_state(new_state)

@@ -817,15 +817,40 @@ def test_blocks_leave_python_alone() -> None:
 
 
 def test_draws_in_branches() -> None:
-    def alike(x: weft.Tensor) -> weft.Tensor:
-        return weft.cond(x.sum() > 0, lambda: weft.rand(2), lambda: weft.rand(2) + 1)
+    seen: list[float] = []
 
-    def unlike(x: weft.Tensor) -> weft.Tensor:
-        return weft.cond(x.sum() > 0, lambda: weft.rand(2), lambda: x * 1)
+    def behind(x: weft.Tensor) -> weft.Tensor:
+        y = weft.cond(x.sum() > 0, lambda: x * weft.rand(2), lambda: x * 1).requires_grad_()
+        y.register_hook(lambda g: seen.append(g.sum().item()))
+        return weft.autograd.grad((y * weft.rand(2)).sum(), y)[0]
 
-    assert weft.compile(alike)(weft.ones(2)).max() < 1
-    with pytest.raises(CaptureError, match="draw different amounts of random numbers"):
-        weft.compile(unlike)(weft.ones(2))
+    def seeded(x: weft.Tensor) -> weft.Tensor:
+        return weft.cond(x.sum() > 0, lambda: weft.rand(2, generator=weft.manual_seed(3)), lambda: x * 1)
+
+    compiled = weft.compile(behind)
+    assert compiled(weft.ones(2)).sum().item() == seen[-1]
+    assert "behind a branch or a loop that draws" in compiled.misses[-1]
+    with pytest.raises(CaptureError, match="seeds a generator"):
+        weft.compile(seeded)(weft.ones(2))
+
+
+def test_states_of_generators() -> None:
+    state = weft.get_rng_state()
+
+    def strange(x: weft.Tensor) -> weft.Tensor:
+        weft.set_rng_state(state)
+        return x + weft.rand(2)
+
+    def unseeded(x: weft.Tensor) -> weft.Tensor:
+        return x + weft.rand(2, generator=weft.Generator())
+
+    def anew(x: weft.Tensor) -> weft.Tensor:
+        weft.seed()
+        return x + weft.rand(2)
+
+    for step, words in ((strange, "has not asked for itself"), (unseeded, "without a seed"), (anew, "randomness")):
+        with pytest.raises(CaptureError, match=words):
+            weft.compile(step)(weft.ones(2))
 
 
 def test_sequence_lengths(rng: RNG) -> None:

@@ -19,9 +19,10 @@ OPERATORS = {
         "aten::tensor_split.tensor_indices_or_sections"
     ),
     "random": (
-        "aten::bernoulli aten::bernoulli.Tensor aten::bernoulli.p aten::cauchy aten::dropout aten::exponential "
-        "aten::geometric aten::log_normal aten::multinomial aten::normal.Tensor_Tensor aten::normal.Tensor_float "
-        "aten::normal.float_Tensor aten::normal.self aten::rand_like aten::randint_like aten::randint_like.low "
+        "aten::bernoulli aten::bernoulli.Tensor aten::bernoulli.p aten::binomial aten::cauchy aten::dropout "
+        "aten::exponential aten::geometric aten::log_normal aten::multinomial aten::normal.Tensor_Tensor "
+        "aten::normal.Tensor_float aten::normal.float_Tensor aten::normal.self aten::poisson aten::rand_like "
+        "aten::randint_like aten::randint_like.low "
         "aten::randn_like aten::random aten::random.from aten::random.to aten::uniform nn::dropout nn::dropout1d "
         "nn::dropout2d nn::dropout3d"
     ),

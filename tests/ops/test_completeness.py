@@ -76,7 +76,7 @@ def test_factories_take_symbolic_sizes():
     builder = Builder("factories", ShapeEnv())
     n = builder.env.fresh("s", 7)  # an example: a range from 2 asks whether it ends behind its start
     generator = Generator(seed=1)
-    generator.key, generator.offset = builder.env.fresh("i"), builder.env.fresh("i")
+    generator.return_to((1, builder.env.fresh("i"), builder.env.fresh("i")))
     with builder.active():
         made = {
             "zeros": aten.zeros((n, 2)), "full": aten.full((n,), 1.5), "arange": aten.arange(n),

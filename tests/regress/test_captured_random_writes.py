@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import weft
-from weft.support.errors import CaptureError
 
 STATE = weft.zeros(3)
 
@@ -57,21 +56,3 @@ def test_branches_that_draw_alike(sign: float) -> None:
         weft.manual_seed(4)
         logs.append([run(weft.tensor([sign])).tolist() + weft.rand(1).tolist() for _ in range(2)])
     assert logs[0] == logs[1]
-
-
-def test_branches_that_draw_differently_are_refused() -> None:
-    with pytest.raises(
-        CaptureError,
-        match=r"test_captured_random_writes.py:\d+: cond: the branches draw different amounts of random numbers",
-    ):
-        weft.compile(lambda x: weft.cond(x.sum() > 0, lambda: weft.rand(3), lambda: x.expand(3) * 1))(weft.ones(1))
-
-
-def test_a_loop_that_draws_is_refused() -> None:
-    def step(x: weft.Tensor) -> Any:
-        return weft.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a + weft.rand(1)), (weft.tensor(0), x))
-
-    with pytest.raises(
-        CaptureError, match=r"test_captured_random_writes.py:\d+: while_loop: the body draws random numbers"
-    ):
-        weft.compile(step)(weft.ones(1))

@@ -15,7 +15,7 @@ from typing import Any
 from weft.autograd.engine import current_walk, run_backward
 from weft.autograd.function import Function
 from weft.autograd.saved import SavedTensor, at_run_time, saved_tensors_hooks
-from weft.runtime.generator import default_generator
+from weft.runtime.generator import Place, default_generator, fork_rng
 from weft.support.errors import StateError, ValueProblem
 from weft.support.warn import warn
 from weft.tensor.modes import enable_grad, modes
@@ -92,18 +92,14 @@ def checkpoint(
 
 
 @contextmanager
-def _random_state(state: tuple[Any, Any] | None) -> Any:
+def _random_state(state: Place | None) -> Iterator[None]:
     """Draw from a remembered point of the default generator within the block, then go on from where it stood."""
     if state is None:
         yield
         return
-    generator = default_generator
-    previous = (generator.key, generator.offset)
-    generator.key, generator.offset = state
-    try:
+    with fork_rng():
+        default_generator.return_to(state)
         yield
-    finally:
-        generator.key, generator.offset = previous
 
 
 class _Region:
@@ -116,7 +112,7 @@ class _Region:
         self.function, self.kwargs, self.context = function, kwargs, context
         self.args = tuple([SavedTensor(a) if isinstance(a, Tensor) else a for a in args])
         self.check, self.early_stop = check, early_stop
-        self.random = (default_generator.key, default_generator.offset) if keep_random else None
+        self.random = default_generator.place() if keep_random else None
         self.kinds: list[Any] = []
         self.is_complete = False  # the first run has ended: a backward within it asks for what was saved so far
 
@@ -201,7 +197,7 @@ class CheckpointFunction(Function):
     @staticmethod
     def forward(ctx: Any, function: Callable[..., Any], keep_random: bool, *args: Any) -> Any:
         ctx.function = function
-        ctx.random = (default_generator.key, default_generator.offset) if keep_random else None
+        ctx.random = default_generator.place() if keep_random else None
         ctx.plain = tuple(None if isinstance(a, Tensor) else a for a in args)
         ctx.save_for_backward(*[a if isinstance(a, Tensor) else None for a in args])
         return function(*args)

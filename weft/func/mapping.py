@@ -159,10 +159,10 @@ def _in_chunks(
 ) -> Any:
     parts: list[list[Any]] = []
     out_spec: Any = None
-    state = (default_generator.key, default_generator.offset)
+    place = default_generator.place()
     for start in range(0, size, chunk):
         if randomness == "same":  # for the examples of all chunks
-            default_generator.key, default_generator.offset = state
+            default_generator.return_to(place)
         count = min(chunk, size - start)
         some = [leaf if d is None else aten.narrow(leaf, d, start, count) for leaf, d in zip(leaves, dims, strict=True)]
         found, out_spec = pytree.flatten(_map(func, some, spec, dims, count, out_dims, randomness, kwargs))

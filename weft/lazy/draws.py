@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from weft.lazy.calls import Drawn
-from weft.runtime.generator import DEVICES, Generator, Stream, captured
+from weft.runtime.generator import Generator, Stream, captured
 from weft.types.dims import Dim
-
-DEVICES.add("lazy")
 
 
 @contextmanager
@@ -19,27 +17,28 @@ def drawn_numbers() -> Iterator[None]:
     if type(before) is _Marked:  # within a block within
         yield
         return
-    marked = captured.stream = _Marked()
+    marked = captured.stream = _Marked(before)
     try:
         yield
     finally:
         captured.stream = before
-        for generator, stream in marked.met.values():
+        for real, stream in marked.met.values():
             assert isinstance(stream.offset, int)
-            generator.stream.offset = int(stream.offset)
+            real.offset = int(stream.offset)
 
 
 class _Marked:
-    """The streams of generators, whose numbers are known to be drawn."""
+    """The streams of generators, whose numbers are known to be drawn. before: what generators had for streams."""
 
-    def __init__(self) -> None:
-        self.met: dict[int, tuple[Generator, Stream]] = {}
+    def __init__(self, before: Callable[[Generator], Stream] | None) -> None:
+        self.before = before
+        self.met: dict[int, tuple[Stream, Stream]] = {}
 
     def __call__(self, generator: Generator) -> Stream:
         found = self.met.get(id(generator))
         if found is None:
-            now = generator.stream
-            found = self.met[id(generator)] = (generator, Stream(now.seed, _drawn(now.key), _drawn(now.offset)))
+            now = generator.stream if self.before is None else self.before(generator)
+            found = self.met[id(generator)] = (now, Stream(now.seed, _drawn(now.key), _drawn(now.offset)))
         return found[1]
 
 

@@ -236,6 +236,11 @@ class Op:
         given = [h for h in HOWS if getattr(self, h) is not None]
         if len(given) != 1:
             raise ValueProblem(f"{self.schema.name}: give exactly one of {', '.join(HOWS)}; got {given or 'none'}")
+        if self.effect == "random" and self.decompose is not None and self.vjp is not None:
+            raise ValueProblem(
+                f"{self.schema.name}: what draws is opened when it is called, so that each call moves its generator "
+                "on; formulas of its gradient belong to an operator that it opens to"
+            )
         object.__setattr__(self, "how", given[0])
         object.__setattr__(self, "name", self.schema.name)
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from weft.support.errors import NoSuchDevice, StateError
 from weft.types.dims import Dim
+from weft.types.shape_env import current_env
+from weft.types.sym import wrap
 from weft.types.unbacked import alive, numbers_in
 
 _WORD = (1 << 64) - 1
-DEVICES = {"cpu"}  # types of devices whose random numbers are drawn from a generator of the CPU's
+_DEVICES = ("cpu", "lazy")  # lazy tensors take numbers from generators of the CPU
 _STATE_BYTES = 16  # of the seed and the offset
 
 
@@ -63,15 +65,76 @@ class Stream:
     def __init__(self, seed: int, key: Dim, offset: Dim) -> None:
         self.seed, self.key, self.offset = seed, key, offset
 
+    def take(self, numel: Dim) -> Dim:
+        """The first of so many counters, which are used from now on."""
+        first = self.offset
+        self.offset = first + numel
+        return first
+
+    def state(self) -> Place:
+        """Seed, key and offset: what `go_to` takes."""
+        return self.seed, self.key, self.offset
+
+    def go_to(self, seed: Any, key: Dim, offset: Any) -> None:
+        """Stand elsewhere."""
+        self.seed, self.key, self.offset = seed, key, offset
+
+
+Place = tuple[Any, Any, Any]
+
 
 class Captured(threading.local):
     """What a thread that captures a function takes for the stream of a generator from outside:
     the generators themselves are left alone meanwhile."""
 
     stream: Callable[[Generator], Stream] | None = None
+    refuse: Callable[[str], Exception] | None = None  # the error for what a program cannot repeat, with the user's line
+    state_of: Callable[[Any], Place] | None = None  # where a state leads that a captured function goes to
+    traced: Callable[[str], None] | None = None  # is told of seeds and states, which a trace of draws does not say
 
 
 captured = Captured()
+
+
+@contextmanager
+def captured_by(
+    stream: Callable[[Generator], Stream] | None, refuse: Callable[[str], Exception] | None = None,
+    state_of: Callable[[Any], Place] | None = None,
+) -> Iterator[None]:
+    """Within the block, generators from outside have these streams; None: their own."""
+    before = captured.stream, captured.refuse, captured.state_of
+    captured.stream, captured.refuse, captured.state_of = stream, refuse, state_of
+    try:
+        yield
+    finally:
+        captured.stream, captured.refuse, captured.state_of = before
+
+
+@contextmanager
+def traced_by(tell: Callable[[str], None]) -> Iterator[None]:
+    """Within the block, `tell` is told of what is done with generators besides drawing. It may raise."""
+    before, captured.traced = captured.traced, tell
+    try:
+        yield
+    finally:
+        captured.traced = before
+
+
+def _tell(what: str) -> None:
+    if captured.traced is not None:
+        captured.traced(what)
+
+
+def unmoved() -> AbstractContextManager[None]:
+    """Within the block, generators give their numbers, and stand afterwards where they stood."""
+    before, copies = captured.stream, {}
+
+    def stream(generator: Generator) -> Stream:
+        if generator not in copies:
+            copies[generator] = Stream(*(generator.stream if before is None else before(generator)).state())
+        return copies[generator]
+
+    return captured_by(stream, captured.refuse, captured.state_of)
 
 
 class Generator:
@@ -80,83 +143,107 @@ class Generator:
     Attributes:
         stream: where it stands. While a function is captured, `key` and `offset` are those of the captured stream,
         which are symbols.
+        is_inner: whether a captured function made it.
     """
 
     def __init__(self, device: object = "cpu", seed: int | None = None) -> None:
-        if str(device).partition(":")[0] not in DEVICES:
-            raise NoSuchDevice(f"Generator: device {str(device)!r}: weft computes on the CPU only; use device='cpu'")
+        if str(device).partition(":")[0] not in _DEVICES:
+            raise NoSuchDevice(
+                f"Generator: device {str(device)!r}: weft computes on the CPU only; use device='cpu' or 'lazy'"
+            )
         self.device = device
         self._lock = threading.Lock()
         # made by the captured function itself: the same at each of its calls
-        self._is_inner = captured.stream is not None
+        self.is_inner = captured.refuse is not None
+        self._is_unforeseen = self.is_inner and seed is None
         self.stream = _stream_of(_unforeseen() if seed is None else seed)
 
     def _here(self) -> Stream:
         take = captured.stream
-        return self.stream if take is None or self._is_inner else take(self)
+        if take is None:
+            return self.stream
+        if self._is_unforeseen and captured.refuse is not None:
+            raise captured.refuse(
+                "a compiled function makes a weft.Generator() and draws from it without a seed: the numbers would be "
+                "the same at each call. Seed it with manual_seed(n), or make it outside of the function"
+            )
+        return take(self)
 
     @property
     def key(self) -> Dim:
         """What the seed makes of every counter."""
         return self._here().key
 
-    @key.setter
-    def key(self, key: Dim) -> None:
-        self._here().key = key
-
     @property
-    def offset(self) -> Dim:
-        """The first counter that is not used yet."""
-        return self._here().offset
-
-    @offset.setter
-    def offset(self, offset: Dim) -> None:
-        self._here().offset = offset
+    def offset(self) -> Any:
+        """The first counter that is not used yet; a 0-dim tensor behind a captured branch or loop that draws."""
+        offset, env = self._here().offset, current_env()
+        return offset if env is None else wrap(offset, env)
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of `seed` (any integer, taken modulo 2**64) from its beginning."""
-        return self._go_to(_stream_of(seed))
+        _tell("seeds a generator")
+        self._is_unforeseen = False
+        return self._go_to(_stream_of(seed).state())
 
-    def _go_to(self, place: Stream) -> Generator:
+    def _go_to(self, place: Place) -> Generator:
         with self._lock:
-            here = self._here()
-            here.seed, here.key, here.offset = place.seed, place.key, place.offset
+            self._here().go_to(*place)
         return self
 
     def seed(self) -> int:
         """Start a stream that nobody can foresee; returns its seed."""
-        self.manual_seed(_unforeseen())
-        return self._here().seed
+        _tell("seeds a generator")
+        if captured.refuse is not None:
+            raise captured.refuse(
+                "a compiled function seeds a generator from the system's randomness: it would be the same seed at each "
+                "call. Do so outside of the function, or use manual_seed(n)"
+            )
+        seed = _unforeseen()
+        self.manual_seed(seed)
+        return seed
 
     def initial_seed(self) -> int:
         """The seed of the current stream."""
-        return self._here().seed
+        _tell("asks a generator for its seed or state")
+        seed, env = self._here().seed, current_env()
+        known: int = seed if env is None else wrap(seed, env)  # type: ignore[assignment]
+        return known if known < 1 << 63 else int(known)  # a symbol in a program has 64 bits and a sign
 
     def advance(self, numel: Dim) -> tuple[Dim, Dim]:
         """Take `numel` counters: (key, first counter)."""
         with self._lock:
             here = self._here()
-            first = here.offset
-            here.offset = first + (numbers_in(numel) if alive[0] else numel)
-            return here.key, first
+            return here.key, here.take(numbers_in(numel) if alive[0] else numel)
 
-    def get_state(self) -> tuple[int, Dim]:
+    def get_state(self) -> tuple[int, Any]:
         """(seed, offset): all there is to know."""
-        with self._lock:
-            here = self._here()
-            return here.seed, here.offset
+        return self.initial_seed(), self.offset
 
     def set_state(self, state: Any) -> Generator:
         """Go to a state that `get_state` gave, or to one in the bytes of a tensor, as `weft.get_rng_state` gives it.
         Raises StateError."""
+        _tell("puts a generator into a state")
+        self._is_unforeseen = False
+        if captured.state_of is not None:
+            return self._go_to(captured.state_of(state))
         seed, offset = _from_bytes(state) if hasattr(state, "tolist") else (int(state[0]) & _WORD, state[1])
         here = self._here()
-        return self._go_to(Stream(seed, here.key if seed == here.seed else key_of_seed(seed), offset))
+        return self._go_to((seed, here.key if seed == here.seed else key_of_seed(seed), offset))
+
+    def place(self) -> Place:
+        """Where it stands, for `return_to`: nothing of it is asked."""
+        with self._lock:
+            return self._here().state()
+
+    def return_to(self, place: Place) -> None:
+        """Go to where it stood."""
+        self._go_to(place)
 
     def clone_state(self) -> Generator:
         """Another generator at the same place of the same stream."""
-        here, twin = self._here(), Generator(self.device, 0)
-        return twin._go_to(Stream(here.seed, here.key, here.offset))
+        twin = Generator(self.device, 0)
+        return twin._go_to(self.place())
 
     def __reduce__(self) -> tuple[Any, ...]:
         here = self._here()
@@ -211,10 +298,11 @@ def fork_rng(
 ) -> Iterator[Generator]:
     """Draw within a block without moving the generator for what comes after it, if enabled.
     devices: of no account, there is one."""
+    _tell("forks a generator")
     which = default_generator if generator is None else generator
-    state = which.get_state()
+    place = which.place()
     try:
         yield which
     finally:
         if enabled:
-            which.set_state(state)
+            which.return_to(place)

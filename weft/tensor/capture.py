@@ -17,6 +17,7 @@ from weft.tensor.modes import modes
 
 if TYPE_CHECKING:
     from weft.ops.op import Op
+    from weft.runtime.generator import Place
     from weft.tensor.backend import Backend
     from weft.tensor.tensor import Tensor
 
@@ -165,6 +166,9 @@ class ActiveCapture(Protocol):
 
     def call_forward(self, function: Any, ctx: Any, args: tuple[Any, ...]) -> Any:
         """Record the call of a custom Function's forward: its outputs. None for one that is traced."""
+
+    def keep_random_state(self, tensor: Tensor, place: Place) -> None:
+        """The tensor says where a generator stands."""
 
     def refuse(self, what: str) -> CaptureError:
         """The error for what a compiled function may not do, with the user's line."""

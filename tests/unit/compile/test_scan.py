@@ -111,5 +111,3 @@ def test_what_is_refused() -> None:
             weft.scan(fn, init, rows)
     with pytest.raises(CaptureError, match="scan: fn gives a carry"):
         weft.compile(lambda xs: weft.scan(lambda c, x: (c + x, x), 0.0, xs))(xs)
-    with pytest.raises(CaptureError, match="draws random numbers"):
-        weft.compile(lambda xs: weft.scan(lambda c, x: (c, x * weft.rand(2)), 0.0, xs))(xs)

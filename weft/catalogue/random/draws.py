@@ -56,9 +56,42 @@ def uniform(s: Any, counter: Any, key: Any, dtype: DType) -> Any:
 
 
 def integer(s: Any, counter: Any, key: Any, low: Any, high: Any) -> Any:
-    """An integer in [low, high): 63 random bits modulo the range."""
+    """An integer in [low, high), of a range of at most 2**32: 63 random bits modulo the range."""
     bits = s.bit_and(random_bits(s, counter, key, 64), s.const((1 << 63) - 1, dt.int64))
     return s.add(s.remainder(bits, s.sub(high, low)), low)
+
+
+def wide_integer(s: Any, counter: Any, key: Any, low: Any, high: Any) -> Any:
+    """An integer in [low, high), of any range up to 2**64: the upper 64 bits of the product of the range and a random
+    number of 128 bits. So no number is likelier than another by more than 2**-64.
+
+    The range is taken modulo 2**64; 0 stands for all 64 bits. The second 64 random bits are those of the counter's
+    complement, which no draw counts to.
+    """
+    count, zero = s.sub(high, low), s.const(0, dt.int64)
+    first = random_bits(s, counter, key, 64)
+    second = random_bits(s, s.sub(s.const(-1, dt.int64), counter), key, 64)
+    lower = s.mul(first, count)
+    total = s.add(lower, _upper_product(s, second, count))
+    sign = s.const(-(1 << 63), dt.int64)
+    carry = s.cast(s.lt(s.bit_xor(total, sign), s.bit_xor(lower, sign)), dt.int64)  # compared without signs
+    scaled = s.add(_upper_product(s, first, count), carry)
+    return s.add(s.where(s.eq(count, zero), first, scaled), low)
+
+
+def _upper_product(s: Any, a: Any, b: Any) -> Any:
+    """The upper 64 bits of the product of two numbers of 64 bits without sign."""
+    low, half = s.const(_LOW32, dt.int64), s.const(32, dt.int64)
+
+    def upper(v: Any) -> Any:
+        return s.bit_and(s.shr(v, half), low)
+
+    def lower(v: Any) -> Any:
+        return s.bit_and(v, low)
+
+    cross, other = s.mul(lower(a), upper(b)), s.mul(upper(a), lower(b))
+    middle = s.add(s.add(upper(s.mul(lower(a), lower(b))), lower(cross)), lower(other))
+    return s.add(s.add(s.mul(upper(a), upper(b)), upper(middle)), s.add(upper(cross), upper(other)))
 
 
 def _polynomial(s: Any, x: Any, coefficients: Sequence[float]) -> Any:

@@ -64,8 +64,13 @@ normal_at = _inner(
 )
 integer_at = _inner(
     "aten::_random_integer(Tensor counter, Scalar key, Scalar low, Scalar high) -> Tensor",
-    "An integer in [low, high) for each counter, as int64.",
+    "An integer in [low, high) for each counter, as int64, of a range of at most 2**32.",
     draws.integer,
+)
+wide_integer_at = _inner(
+    "aten::_random_wide_integer(Tensor counter, Scalar key, Scalar low, Scalar high) -> Tensor",
+    "An integer in [low, high) for each counter, as int64; bounds are taken modulo 2**64, equal ones for all of them.",
+    draws.wide_integer,
 )
 
 
@@ -109,8 +114,18 @@ def normal_values(size: Sequence[Dim], dtype: DType, generator: Generator | None
     return draw(lambda counters, key: aten._normal(counters, key, dtype=dtype), size, generator)
 
 
+def drawn_bits(size: Sequence[Dim], generator: Generator | None) -> Any:
+    """64 random bits for each element, as int64."""
+    return draw(lambda counters, key: aten._random_bits(counters, key, 64), size, generator)
+
+
 def _integers(size: Sequence[Dim], low: Any, high: Any, dtype: DType, generator: Generator | None) -> Any:
-    drawn = draw(lambda counters, key: aten._random_integer(counters, key, low, high), size, generator)
+    # a range that is not known yet is taken to be wide, which is right for any
+    if shape_env.is_less(high - low, (1 << 32) + 1):
+        drawn = draw(lambda counters, key: aten._random_integer(counters, key, low, high), size, generator)
+    else:
+        end = high - (1 << 64) if isinstance(high, int) and high == 1 << 63 else high
+        drawn = draw(lambda counters, key: aten._random_wide_integer(counters, key, low, end), size, generator)
     return drawn if dtype is dt.int64 else aten._to_copy(drawn, dtype=dtype)
 
 
@@ -226,8 +241,7 @@ define(
 
 def _randperm(n: Dim, dtype: DType | None, device: Any, generator: Any) -> Any:
     """The order that sorts random 64-bit numbers (ties, of probability n**2 / 2**65, stay in order)."""
-    bits = draw(lambda counters, key: aten._random_bits(counters, key, 64), (n,), generator)
-    order = aten.argsort(bits, stable=True)
+    order = aten.argsort(drawn_bits((n,), generator), stable=True)
     return order if dtype in (None, dt.int64) else aten._to_copy(order, dtype=dtype)
 
 

@@ -28,10 +28,37 @@ from weft.types.tensor_type import TensorType, tensor_type
 Dims = tuple[Dim, ...]
 
 
-def _bernoulli(probability: Any, dims: Dims, dtype: DType, generator: Any) -> Any:
-    """1 where a uniform number falls below the probability (compared in float64 for float64, else in float32)."""
-    precision = dt.float64 if dtype is dt.float64 else dt.float32
-    return aten._to_copy(aten.lt(uniform_values(dims, precision, generator), probability), dtype=dtype)
+def _bernoulli_type(self: TensorType, generator: Any) -> TensorType:
+    if self.dtype is not None and not self.dtype.is_floating_point:
+        raise NotForDType(f"bernoulli: not implemented for {self.dtype}; the probabilities are floating point numbers")
+    return self
+
+
+_CHOSEN = "1 where a choice was made, else 0, with self's dtype; gradients of zeros for self and for the probabilities."
+define(
+    "aten::_chosen(Tensor self, Tensor holds) -> Tensor", _CHOSEN,
+    type=lambda self, holds: self,
+    decompose=lambda self, holds: aten._to_copy(holds, dtype=self.dtype),
+    vjp={"self": lambda g: aten.zeros_like(g)},
+    public=(),
+    node="BernoulliBackward0",
+)
+define(
+    "aten::_chosen.Tensor(Tensor self, Tensor holds, Tensor p) -> Tensor", _CHOSEN,
+    type=lambda self, holds, p: self,
+    decompose=lambda self, holds, p: aten._to_copy(holds, dtype=self.dtype),
+    vjp={"self": lambda g: aten.zeros_like(g), "p": lambda g, p_dims: aten.new_zeros(g, p_dims)},
+    public=(),
+    node="BernoulliBackward1",
+)
+
+
+def _bernoulli(self: Any, probability: Any, generator: Any, p: Any = None) -> Any:
+    """1 where a uniform number falls below the probability (compared in float64 for float64, else in float32).
+    p: the argument that it is, where that is another one than self."""
+    precision = dt.float64 if self.dtype is dt.float64 else dt.float32
+    holds = aten.lt(uniform_values(self.dims, precision, generator), probability)
+    return aten._chosen(self, holds) if p is None else aten._chosen(self, holds, p)
 
 
 def _probability(p: Any) -> Any:
@@ -44,18 +71,11 @@ def _probabilities(p: Any) -> Any:
     return aten._checked_values(p, 0, 1, "bernoulli: expected every p to be in [0, 1]")
 
 
-def _bernoulli_type(self: TensorType, generator: Any) -> TensorType:
-    if self.dtype is not None and not self.dtype.is_floating_point:
-        raise NotForDType(f"bernoulli: not implemented for {self.dtype}; the probabilities are floating point numbers")
-    return self
-
-
 define(
     "aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
     "1 with the probability that self's element gives, else 0.",
     type=_bernoulli_type,
-    decompose=lambda self, generator: _bernoulli(_probabilities(self), self.dims, self.dtype, generator),
-    vjp={"self": lambda g: aten.zeros_like(g)},
+    decompose=lambda self, generator: _bernoulli(self, _probabilities(self), generator),
     effect="random",
     out=True,
 )
@@ -63,8 +83,7 @@ define(
     "aten::bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor",
     "1 with the probability given by p's element, else 0, with self's dtype.",
     type=lambda self, p, generator: self,
-    decompose=lambda self, p, generator: _bernoulli(_probabilities(p), self.dims, self.dtype, generator),
-    vjp={"self": lambda g: aten.zeros_like(g), "p": lambda g, p_dims: aten.new_zeros(g, p_dims)},
+    decompose=lambda self, p, generator: _bernoulli(self, _probabilities(p), generator, p),
     effect="random",
     inplace=True,
 )
@@ -72,8 +91,7 @@ define(
     "aten::bernoulli.p(Tensor self, float p=0.5, *, Generator? generator=None) -> Tensor",
     "1 with probability p, else 0, with self's size and dtype.",
     type=lambda self, p, generator: self,
-    decompose=lambda self, p, generator: _bernoulli(_probability(p), self.dims, self.dtype, generator),
-    vjp={"self": lambda g: aten.zeros_like(g)},
+    decompose=lambda self, p, generator: _bernoulli(self, _probability(p), generator),
     effect="random",
     inplace=True,
 )
@@ -164,7 +182,7 @@ def _largest_whole(dtype: DType) -> int:
     """What random_() draws up to: the integers that the dtype holds exactly."""
     if dtype.is_floating_point:
         return {dt.float16: 2**11, dt.bfloat16: 2**8, dt.float32: 2**24, dt.float64: 2**53}[dtype] + 1
-    return 2 if dtype is dt.bool_ else int(np.iinfo(dtype.numpy).max) + (0 if dtype is dt.int64 else 1)
+    return 2 if dtype is dt.bool_ else int(np.iinfo(dtype.numpy).max) + 1
 
 
 fills(

@@ -16,7 +16,6 @@ from weft.compile.blocks.branches import choose
 from weft.compile.blocks.loops import ENDLESS, Outcome, repeat
 from weft.compile.blocks.recorded import Recorded, record
 from weft.compile.capture.backend import active_capture
-from weft.compile.numbers.random_state import go_to, places
 from weft.ir.structure import REFUSE
 from weft.layers.transforms.level import top
 from weft.ops.packet import aten
@@ -74,32 +73,21 @@ def record_branches(
     capture: Capture, branches: Sequence[Callable[[], Sequence[Any]]], may_fail: bool = False
 ) -> list[Recorded]:
     """What each branch does, as blocks, of which one runs. may_fail: a branch whose operators refuse what they are
-    given is one that raises their error, should it run. Raises CaptureError if they draw different amounts of random
-    numbers.
+    given is one that raises their error, should it run.
     """
-    start, drawn = places(capture.random), []
     recorded: dict[int, Recorded] = {}
     errors: dict[int, WeftError] = {}
     for i, branch in enumerate(branches):
-        go_to(capture.random, start)  # only one branch runs: both draw from here
         try:
             recorded[i] = record(capture, lambda _, branch=branch: branch())  # type: ignore[misc]
         except WeftError as error:
             if not may_fail or isinstance(error, CaptureError):
                 raise
             errors[i] = error
-            continue
-        drawn.append(places(capture.random))
     for i, raised in errors.items():
         if not recorded:  # whichever runs
             raise raised
         recorded[i] = _failing(capture, raised, next(iter(recorded.values())))
-    if drawn:
-        go_to(capture.random, drawn[-1])
-    if any(d != drawn[0] for d in drawn):
-        raise capture.refuse(
-            "cond: the branches draw different amounts of random numbers; draw them before it and pass them in"
-        )
     return [recorded[i] for i in range(len(branches))]
 
 
@@ -186,7 +174,6 @@ def _record_loop(
     first = _condition(cond_fn, start)
     steps = capture.tensors.fresh(capture.recorder.builder.constant(np.array(0)))
     types = [capture.tensors.operand(c).type for c in start]
-    drawn = places(capture.random)
 
     def body(inner: Builder, index: Value, carried: list[Tensor], slices: list[Tensor]) -> Outcome:
         following = [as_tensor(capture, f) for f in _several(body_fn(*carried[:-1]))]
@@ -196,11 +183,6 @@ def _record_loop(
     outputs = repeat(
         capture, ENDLESS, first, [*start, steps], (), False, body, where=user_location(3), counter=len(start)
     )
-    if places(capture.random) != drawn:
-        raise capture.refuse(
-            "while_loop: the body draws random numbers, whose amount hangs on the number of steps; "
-            "draw them before it and pass them in"
-        )
     return tuple(outputs[:-1])
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from weft.compile.blocks import branches, control, loops
 from weft.compile.blocks.recorded import Recorded
 from weft.compile.capture.backend import active_capture
-from weft.compile.numbers.random_state import places
 from weft.functionalizer.storage import Order
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Value
@@ -19,7 +18,6 @@ from weft.ops.packet import aten
 from weft.support.locations import Location
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
-from weft.types.dims import Dim
 from weft.types.sym import SymInt
 
 if TYPE_CHECKING:
@@ -49,11 +47,6 @@ def at_line(where: Location) -> AbstractContextManager[Any]:
 def trial() -> AbstractContextManager[Any]:
     """Record into a block that nobody keeps."""
     return _active().block()
-
-
-def drawn() -> dict[int, Dim]:
-    """Where the generators stand that the function has moved."""
-    return places(_active().random)
 
 
 # ---- values

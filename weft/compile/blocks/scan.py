@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from weft.compile.blocks.control import as_tensor, check_types, refuse_under_transforms, trace_of
 from weft.compile.blocks.loops import Outcome, repeat
 from weft.compile.capture.backend import active_capture
-from weft.compile.numbers.random_state import places
 from weft.ops.packet import aten
+from weft.runtime.generator import unmoved
 from weft.support import pytree
 from weft.support.errors import ArgumentError
 from weft.support.locations import user_location
@@ -95,7 +95,7 @@ Step = Callable[[Rows, Rows], tuple[Rows, Rows]]
 
 def _in_python(step: Step, carried: Rows, xs: Rows, length: int, reverse: bool) -> tuple[Rows, Rows]:
     if length == 0:
-        with no_grad():
+        with no_grad(), unmoved():
             _, made = step(carried, [aten.zeros(x.shape[1:], dtype=x.dtype) for x in xs])
         return carried, [aten.zeros((0, *y.shape), dtype=y.dtype) for y in made]
     slices = [aten.unbind(x, 0) for x in xs]
@@ -120,7 +120,6 @@ def _recorded(
     capture: Capture, step: Step, carried: Rows, xs: Rows, length: Any, reverse: bool
 ) -> tuple[Rows, Rows]:
     types = [capture.tensors.operand(c).type for c in carried]
-    drawn = places(capture.random)
 
     def body(inner: Builder, index: Value, states: Rows, slices: Rows) -> Outcome:
         following, ys = step(states, slices)
@@ -128,9 +127,4 @@ def _recorded(
         return True, following, ys
 
     outputs = repeat(capture, length, True, carried, xs, reverse, body, where=user_location(3))
-    if places(capture.random) != drawn:
-        raise capture.refuse(
-            "scan: fn draws random numbers, whose amount hangs on the number of steps; draw them before it, "
-            "a row for each step, and pass them in xs"
-        )
     return outputs[: len(carried)], outputs[len(carried) :]

@@ -29,15 +29,24 @@ from weft.compile.numbers.random_state import RandomState
 from weft.compile.numbers.specialize import specialized
 from weft.guards.watching import unwatched
 from weft.ir.builder import Builder
+from weft.ir.graph import Value
 from weft.ops.op import Op
+from weft.runtime.generator import Place, key_of_seed
 from weft.support.errors import CaptureError, WeftError
 from weft.support.locations import user_location
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import shape_env
+from weft.types.dims import symbol
 from weft.types.shape_env import ShapeEnv
+from weft.types.sym import to_dim
 
 R = TypeVar("R")
+_STRANGE_STATE = (
+    "a compiled function puts a generator into a state that it has not asked for itself (get_rng_state): the seed in "
+    "it is only known when the program runs. Do so outside of the function, or give it the two numbers of "
+    "Generator.get_state()"
+)
 
 
 class Capture:
@@ -59,6 +68,7 @@ class Capture:
         self.hooks, self.call_rule, self.call_forward = self.calls.hooks, functions.call_rule, functions.call_forward
         self.backend = CaptureBackend(self)
         self.random: list[RandomState] = []
+        self.random_states: dict[Value, Place] = {}
 
     # ---- the mode
     @contextmanager
@@ -145,6 +155,26 @@ class Capture:
     def on_roll_back(self, undo: Callable[[], None]) -> None:
         """Call `undo` should the capture fail."""
         self.writes.on_roll_back(undo)
+
+    def keep_random_state(self, tensor: Tensor, place: Place) -> None:
+        """The tensor says where a generator stands."""
+        self.random_states[self.tensors.operand(tensor)] = place
+
+    def random_state_of(self, state: Any) -> Place:
+        """Where a generator is put that is to go to a state: a tensor, or seed and offset. Raises CaptureError for a
+        tensor that does not come from this call's `get_rng_state`.
+        """
+        if isinstance(state, Tensor):
+            kept = self.random_states.get(self.tensors.operand(state))
+            if kept is None:
+                raise self.refuse(_STRANGE_STATE)
+            return kept
+        seed, offset = map(to_dim, state)
+        for known in self.random:
+            if known.stream.seed_symbol is not None and known.stream.seed_symbol == seed:
+                return seed, symbol(known.key), offset
+        word = int(state[0]) & (1 << 64) - 1
+        return word, key_of_seed(word), offset
 
     def refuse(self, what: str) -> CaptureError:
         """The error for something that a compiled function may not do, with the user's line."""

@@ -16,6 +16,7 @@ from weft.ir.builder import Builder
 from weft.ir.graph import Node, Operand, Value, map_operand
 from weft.ops.op import Op
 from weft.passes.stop_gradients import is_without_some
+from weft.runtime.generator import captured_by
 from weft.support.errors import CaptureError, WeftError
 from weft.support.locations import Location, is_internal, user_location
 from weft.tensor.modes import modes
@@ -147,7 +148,7 @@ def paused() -> Iterator[None]:
     previous = modes.capture
     modes.capture = None
     try:
-        with shape_env.using(None):
+        with shape_env.using(None), captured_by(None):
             yield
     finally:
         modes.capture = previous

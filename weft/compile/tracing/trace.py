@@ -155,7 +155,7 @@ def _note_results(outcome: Outcome, seen: guards.Observation, result: Any, given
         outcome.spent = [i for i, leaf in enumerate(outcome.carriers) if first <= i < last and is_spent(capture, leaf)]
     state_writes(outcome, outcome.stand_ins)
     outcome.grad_effects = gradient_effects(outcome)
-    offsets = [state.stream.offset for state in outcome.random]
+    offsets = [state.stream.left() for state in outcome.random]
     bind_late(outcome, [r for r, _ in outcome.returns], outcome.number_writes, offsets)
     outcome.made_leaves = made_leaves(capture, outcome.carriers)
     outcome.joint = _joint(outcome, outcome.carriers)

@@ -17,6 +17,7 @@ from weft.jit.module import OWN, STATE, ScriptMethod, ScriptModule
 from weft.jit.program import MISSING, Parameter, Program
 from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter as Weight
+from weft.runtime.generator import Generator
 from weft.support.errors import ArgumentError
 from weft.tensor.tensor import Tensor
 from weft.types.tensor_type import NONE
@@ -80,6 +81,12 @@ class _Writer:
                 f"weft.jit.save: {program.name} calls {', '.join(program.python)}, which is Python's; a file holds "
                 f"graphs only. "
                 "Compile it, or mark it @weft.jit.unused"
+            )
+        held = [name for name, value in program.captured.items() if isinstance(value, Generator)]
+        if held:
+            raise ArgumentError(
+                f"weft.jit.save: {program.name} draws from the generator {', '.join(held)}; a file holds no "
+                "generators. Draw from the default one"
             )
         assert program.graph is not None
         number = self._seen[id(program)] = len(self.programs)

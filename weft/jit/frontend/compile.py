@@ -41,12 +41,13 @@ from weft.jit.frontend.python.foreign import (
     PythonModule,
 )
 from weft.jit.frontend.scope import Scope
-from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue
+from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue, constant
 from weft.jit.program import Parameter, Program
 from weft.jit.source import function_source, text_source
 from weft.nn.modules.module import Module
 from weft.ops.op import OPS
 from weft.ops.packet import Namespace, Packet
+from weft.runtime.generator import Generator, default_generator
 from weft.tensor.modes import enable_grad, no_grad
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
@@ -127,6 +128,8 @@ class Linker:
             return ListValue(known) if isinstance(value, list) and _is_of_one_type(known) else TupleValue(known)
         if isinstance(value, Tensor):
             return self._tensor(ctx, value, name)
+        if isinstance(value, Generator):  # the default one is what programs draw from that name none
+            return constant(None, tt.NONE) if value is default_generator else self._held(ctx, value, name, tt.GENERATOR)
         if isinstance(value, enum.Enum):
             return Member(value)
         if isinstance(value, (types.ModuleType, types.SimpleNamespace)):
@@ -177,10 +180,13 @@ class Linker:
         return None
 
     def _tensor(self, ctx: Context, value: Tensor, name: str) -> Simple:
-        """A tensor from outside: the program keeps it."""
+        return self._held(ctx, value, name, tt.TENSOR)
+
+    def _held(self, ctx: Context, value: Any, name: str, kind: Type) -> Simple:
+        """A tensor or generator from outside: the program keeps it."""
         key = self.keep(value, name)
-        made = ctx.builder.emit_raw(ctx.op("prim::GetAttr"), (None, key, "Tensor"), (tt.TENSOR,))
-        return Simple(made.output, tt.TENSOR)
+        made = ctx.builder.emit_raw(ctx.op("prim::GetAttr"), (None, key, str(kind)), (kind,))
+        return Simple(made.output, kind)
 
     def keep(self, value: Any, name: str) -> str:
         """The name under which the program keeps an object from outside."""

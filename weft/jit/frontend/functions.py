@@ -336,5 +336,6 @@ def unused_result(ctx: Context, node: ast.AST, name: str, function: Any) -> Suga
 
 
 def overloads(name: str) -> list[Op]:
-    """The entries of an operator, none if there is no such one."""
-    return PACKETS.get(name, [])
+    """The entries of an operator, none if there is no such one. (Of in-place forms there are those that somebody has
+    asked for: they are no entries.)"""
+    return [op for op in PACKETS.get(name, []) if op.writes is None]

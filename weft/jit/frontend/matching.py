@@ -23,6 +23,7 @@ from weft.types.tensor_type import (
     DEVICE,
     DTYPE,
     FLOAT,
+    GENERATOR,
     INT,
     NONE,
     NUMBER,
@@ -253,6 +254,7 @@ _TAKES: dict[str, tuple[Type, ...]] = {
     "Device": (STR, DEVICE),
     "Layout": (STR,),
     "MemoryFormat": (STR,),
+    "Generator": (GENERATOR,),
 }
 
 

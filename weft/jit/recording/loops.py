@@ -126,7 +126,6 @@ class _Loop:
 
     # ---- the whole
     def _counted(self, trip: Any, going: Any) -> tuple[Sequence[Tensor], Sequence[Tensor], Any]:
-        drawn = blocks.drawn()
         types = [blocks.operand(t).type for t in self.begin]
         is_found = isinstance(trip, Tensor)
 
@@ -141,8 +140,6 @@ class _Loop:
         first = going if going is True else _tensor(going)
         steps = _not_negative(trip)
         found = blocks.repeat(steps, first, list(self.begin), body, self.given.where)
-        if blocks.drawn() != drawn:
-            raise NotRecorded("a loop draws random numbers, whose amount hangs on the number of steps")
         return found[: len(self.begin)], found[len(self.begin) :], steps
 
     def _while(self) -> tuple[Sequence[Tensor], Tensor]:

@@ -313,6 +313,14 @@ class Recorder(WeftFunctionMode):
         """A number that the program computes, as the traced function sees it."""
         return TracedNumber.of(self, result, emitted.as_value(self.ctx, _NOWHERE))
 
+    def refuse_state(self, what: str) -> None:
+        """Raises CompileError for what is done with a generator besides drawing from it."""
+        if not self.ctx.paused:
+            raise CompileError(
+                f"{user_location(2)}: weft.jit.trace: the function {what}; the trace would draw on without it. Do so "
+                "outside of the function, or use weft.compile"
+            )
+
     # ---- the border
     def entered(self, held: Any, value: Simple) -> Any:
         """An input as the traced function sees it."""

@@ -20,6 +20,7 @@ from weft.jit.tracing.recorder import Recorder
 from weft.jit.tracing.values import type_of_example
 from weft.nn.modules.module import Module
 from weft.ops.route import default_route
+from weft.runtime.generator import traced_by
 from weft.support.errors import ArgumentError, StateError
 
 
@@ -46,7 +47,7 @@ def _record(
         entered.append(recorder.entered(held, value))
     RECORDING.append(recorder)
     try:
-        with recorder, default_route(recorder.operator):
+        with recorder, default_route(recorder.operator), traced_by(recorder.refuse_state):
             result = function(*entered)
         left = recorder.finish(result)
     finally:
