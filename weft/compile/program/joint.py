@@ -255,6 +255,11 @@ class JointProgram:
         return self.gradients.executable
 
     @cached_property
+    def _returned(self) -> frozenset[Any]:
+        """The values that a call gives."""
+        return frozenset(v for v in self.halves.forward.results[: self.results] if isinstance(v, Value))
+
+    @cached_property
     def has_wrappers(self) -> bool:
         """Whether some gradient is put together from those of its inner tensors."""
         return any(c.kind is not None for c in self.record.spec.children)
@@ -300,6 +305,8 @@ class JointProgram:
                 array = results[extra]
                 # what the caller has too may be written; numbers that the program computes are nobody's
                 shown = None if isinstance(array, (bool, int, float, complex)) else returned.get(id(root_of(array)))
+                if shown is not None and value not in self._returned:  # the caller has a clone() of it, in its memory
+                    array, shown = array.copy(), None
                 saved.append(save(array, shown, True))
                 extra += 1
                 continue
