@@ -85,6 +85,10 @@ class CapturedStream(Stream):
     def state(self) -> Place:
         return self.seed, self._key, self.offset
 
+    def marks(self) -> tuple[Any, ...]:
+        """What changes where it is moved."""
+        return self.place, self.counter, self._key
+
     def copy(self) -> CapturedStream:
         """Where it stands now, as long as that is a symbol."""
         made = CapturedStream(self.generator, self.capture, self._key, self.counter, self._seed)

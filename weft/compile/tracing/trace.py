@@ -173,9 +173,15 @@ def _joint(outcome: Outcome, carriers: list[Any]) -> tuple[JointRecord, int, lis
         return None
     outcome.capture.calls.refuse_behind("a result has a history")
     fixed = len(outcome.results)
+    before = [state.stream.marks() for state in outcome.random]
     (record, gradients), seen = guards.observe(
         lambda: _recorded(outcome, outputs, carriers), kinds=kinds(outcome.leaves)
     )
+    if [state.stream.marks() for state in outcome.random][: len(before)] != before or len(outcome.random) > len(before):
+        raise FailsLater(
+            "a backward through what is returned draws random numbers: they come from where the generators stand when "
+            "it is run"
+        )
     if seen.writes:
         _refuse_writes(seen)
     if outcome.capture.evaluator.hooks or outcome.capture.evaluator.rules:

@@ -1,0 +1,355 @@
+"""Random programs that draw: from the default generator and from two of their own, in expressions, custom Functions,
+hooks, checkpoints, branches, loops, transforms and saved-tensor hooks.
+
+A program is one function of x [n], a leaf w [n] and a flag, over four calls; between two of them generators may be
+seeded or put into another state. Truth is eager mode: values, gradients, and where each call leaves the generators.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import weft
+import weft.compiled_autograd
+from weft.utils.checkpoint import checkpoint
+
+Array = np.ndarray[Any, Any]
+MODES = ("compile", "interpret", "split", "lazy", "compiled autograd", "trace")
+# what a trace has no word for
+UNTRACED = ("Noisy", "register_hook", "checkpoint", "func.", "vmap", "saved_tensors_hooks", "fork_rng", "state", "seed")
+
+# of a value v: anything of its size, drawn from the default generator or from one that is named
+NAMED = str.split(
+    "weft.rand(V.shape,device=V.device,generator=G) weft.randn(V.shape,device=V.device,generator=G) "
+    "weft.bernoulli(V.sigmoid(),generator=G) weft.bernoulli(V,0.3,generator=G) V.clone().bernoulli_(0.6,generator=G) "
+    "V.clone().bernoulli_(V.sigmoid(),generator=G) V.clone().uniform_(-1,2,generator=G) "
+    "V.clone().normal_(1,2,generator=G).sin() V.clone().exponential_(2.0,generator=G) "
+    "V.clone().geometric_(0.4,generator=G) V.clone().log_normal_(0,0.5,generator=G).tanh() "
+    "V.clone().cauchy_(generator=G).atan() V.clone().random_(5,generator=G) weft.normal(V,0.5,generator=G) "
+    "weft.poisson(V.abs()*9,generator=G) weft.binomial(weft.full_like(V,30.0),V.sigmoid(),generator=G)/30"
+)
+UNNAMED = str.split(
+    "weft.rand_like(V) weft.randn_like(V) weft.randint_like(V,7) F.dropout(V,0.4) F.alpha_dropout(V,0.3,True) "
+    "F.rrelu(V,training=True) weft.rand_like(V[:1]) weft.rand_like(V).sum() weft.randn_like(V[:2]).sum()"
+)
+# of a value whose size is no number of one example's
+LARGE = str.split(
+    "V[weft.randperm(V.shape[0],device=V.device,generator=G)] F.gumbel_softmax(V,hard=True,dim=0) "
+    "weft.multinomial(V.sigmoid(),2,generator=G).sum() weft.multinomial(V.sigmoid(),3,True,generator=G).sum() "
+    "weft.randint(0,2**40,(2,),device=V.device,generator=G).sum()/2.0**41 F.dropout1d(V[None,:,None],0.5).view(-1)"
+)
+PLAIN = str.split("V.sin() V.tanh() V*0.7 V+0.3 V.abs() V.sigmoid() (V-V.mean())")
+
+
+@dataclass(frozen=True)
+class Program:
+    """lines: those of the function. acts: what is done to generators before each call. inside: whether the function
+    itself goes backward; else its caller does, who draws before."""
+
+    seed: int
+    lines: tuple[str, ...]
+    acts: tuple[str, ...]
+    sizes: tuple[int, ...]
+    flags: tuple[bool, ...]
+    inside: bool
+
+    def source(self) -> str:
+        """The function."""
+        body = "".join(f"    {line}\n" for line in self.lines)
+        end = "    return loss, weft.autograd.grad(loss, w)[0]\n" if self.inside else "    return loss, None\n"
+        return f"def step(x, w, flag):\n    v = w * x\n{body}    loss = (v * weft.rand_like(v)).sum()\n{end}"
+
+
+# ---- drawing programs
+def draw(seed: int) -> Program:
+    """The program of a seed."""
+    rng = np.random.default_rng([seed, 17])
+    drawing = _Drawing(rng)
+    lines = tuple(line for _ in range(int(rng.integers(1, 5))) for line in drawing.statement())
+    sizes = tuple(int(n) for n in rng.choice([3, 4, 5, 8], 4))
+    acts = tuple(str(a) for a in rng.choice(["", "", "seed", "named seed", "state", "draw"], 4))
+    return Program(seed, lines, acts, sizes, tuple(bool(b) for b in rng.random(4) < 0.6), bool(rng.random() < 0.7))
+
+
+class _Drawing:
+    """Parts of a program. Within a block of the program's (is_row: of numbers) and within a transform there is less to
+    choose from."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+
+    def one_of(self, *items: Any) -> Any:
+        return items[int(self.rng.integers(len(items)))]
+
+    def expression(self, name: str, depth: int = 0, is_row: bool = False, is_mapped: bool = False) -> str:
+        """One that draws, of a variable."""
+        kinds = [NAMED, UNNAMED, UNNAMED, *([] if is_row or is_mapped else [LARGE])]
+        chosen = self.one_of(*kinds)
+        pool = [t for t in chosen if "[" not in t] if is_row else chosen
+        text = self.one_of(*pool).replace("V", name).replace("G", self.one_of("None", "None", "G1", "G2"))
+        other = self.one_of(*PLAIN).replace("V", name)
+        whole = f"({other}){self.one_of('+', '*', '-')}({text})"
+        return f"({whole}).tanh()" if depth or self.rng.random() < 0.5 else f"({whole}).sin()"
+
+    def several(self, name: str, **options: Any) -> str:
+        """Sums of them."""
+        return "+".join(self.expression(name, 1, **options) for _ in range(int(self.rng.integers(1, 3))))
+
+    def statement(self) -> list[str]:
+        """Lines that give v another value."""
+        kinds = (
+            self.plain, self.plain, self.function, self.hook, self.checkpointed, self.branch, self.scan, self.loop,
+            self.transformed, self.mapped, self.saved, self.states, self.flag, self.nested,
+        )
+        made: list[str] = self.one_of(*kinds)()
+        return made
+
+    def plain(self) -> list[str]:
+        return [f"v = {self.several('v')}"]
+
+    def function(self) -> list[str]:
+        return [f"v = {self.one_of('Noisy', 'NoisyBackward')}.apply(v)"]
+
+    def hook(self) -> list[str]:
+        return ["v = v * 1", f"v.register_hook(lambda g: {self.expression('g')})", "v = v.sin()"]
+
+    def checkpointed(self) -> list[str]:
+        keep = self.one_of(True, True, False)
+        region = f"lambda a: ({self.several('a')}).sin()"
+        return [f"v = checkpoint({region}, v, use_reentrant=False, preserve_rng_state={keep})"]
+
+    def branch(self) -> list[str]:
+        return [
+            f"v = weft.cond(v.sum() > {self.one_of('0', '-99', '99')}, lambda a: ({self.several('a')}) * a, "
+            f"lambda a: {self.one_of('a * 1', self.expression('a') + '+ a * 0')}, (v,))"
+        ]
+
+    def scan(self) -> list[str]:
+        row = self.several("r", is_row=True)
+        return [f"c, v = weft.scan(lambda c, r: (({self.expression('c', is_row=True)}) * 0.5, c + {row}), v.sum(), v)",
+                "v = v + c"]
+
+    def loop(self) -> list[str]:
+        return [
+            f"v = weft.while_loop(lambda i, a: i < {self.one_of(2, 3)}, lambda i, a: (i + 1, {self.several('a')} + a * 0), "
+            "(weft.zeros((), dtype=weft.int64, device=v.device), v))[1]"
+        ]
+
+    def nested(self) -> list[str]:
+        chosen = self.expression("r", is_row=True)
+        return [
+            f"v = weft.scan(lambda c, r: (weft.cond(r > 0, lambda: c * {chosen}, lambda: c * 1), "
+            f"weft.cond(c > 0, lambda: r * 1, lambda: {self.several('r', is_row=True)})), v.sum(), v)[1]"
+        ]
+
+    def transformed(self) -> list[str]:
+        inner = f"lambda a: ({self.several('a')})"
+        return [self.one_of(
+            f"v = v + weft.func.grad({inner[:-1]}).sum())(v)",
+            f"v = v + weft.func.vjp({inner}, v)[1](v)[0]",
+            f"v = v + weft.func.jvp({inner}, (v,), (v.cos(),))[1]",
+        )]
+
+    def mapped(self) -> list[str]:
+        how = self.one_of("same", "different")
+        inner = self.several("a", is_mapped=True, is_row=True)
+        return [f"v = v + weft.vmap(lambda a: {inner}, randomness='{how}')(v)"]
+
+    def saved(self) -> list[str]:
+        packed = "lambda t: t + weft.rand_like(t) if t.is_floating_point() else t"
+        return [f"with saved_tensors_hooks({packed}, lambda t: t * weft.rand_like(t) if t.is_floating_point() else t):", f"    v = {self.several('v')}"]
+
+    def states(self) -> list[str]:
+        again = ["before = weft.get_rng_state()", f"v = {self.several('v')}", "weft.set_rng_state(before)"]
+        forked = [f"with fork_rng(generator={self.one_of('None', 'G1', 'G2')}):", f"    v = {self.several('v')}"]
+        named = ["before = G1.get_state()", f"v = {self.several('v')}", "G1.set_state(before)"]
+        seeded = ["G2.manual_seed(31)", f"v = {self.several('v')}"]
+        made: list[str] = self.one_of(again, forked, named, seeded)
+        return made
+
+    def flag(self) -> list[str]:
+        return ["if flag:", *(f"    {line}" for line in self.statement()), "else:", "    v = v * 1"]
+
+
+class Noisy(weft.autograd.Function):
+    """Draws forwards and backwards."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return (x * weft.bernoulli(weft.full_like(x, 0.7)) + weft.rand_like(x)).tanh()
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * weft.bernoulli(weft.full_like(g, 0.5)) * weft.rand_like(g)
+
+
+class NoisyBackward(weft.autograd.Function):
+    """Draws backwards only."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x.tanh()
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * weft.nn.functional.dropout(x, 0.3).cos() + weft.randn_like(g)
+
+
+# ---- running them
+def run(program: Program, mode: str) -> list[list[Any]]:
+    """What each call leaves: values, the gradient, and where the generators stand."""
+    device = "lazy" if mode == "lazy" else "cpu"
+    named = weft.Generator().manual_seed(program.seed), weft.Generator().manual_seed(program.seed + 1)
+    generators = (weft.default_generator, *named)
+    weft.manual_seed(program.seed + 2)
+    step = _compiled(_function(program, *named), mode)
+    log = []
+    with weft.compiled_autograd.enable() if mode == "compiled autograd" else nullcontext():
+        for call, (n, act) in enumerate(zip(program.sizes, program.acts, strict=True)):
+            _act(act, generators, call)
+            rng = np.random.default_rng([program.seed, call])
+            x, w = (weft.tensor(rng.uniform(-1, 1, n).astype(np.float32)).to(device) for _ in range(2))
+            w.requires_grad_()
+            loss, gradient = step(x, w, program.flags[call])
+            if gradient is None:
+                weft.rand(2, generator=named[0])
+                loss.backward()
+                gradient = w.grad
+            values = [loss.detach().cpu().numpy(), gradient.detach().cpu().numpy()]
+            log.append([*values, *(g.get_state() for g in generators)])
+    return log
+
+
+def _function(program: Program, first: Any, second: Any) -> Callable[..., Any]:
+    source, file = program.source(), f"<draws {program.seed}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    names = {
+        "weft": weft, "F": weft.nn.functional, "G1": first, "G2": second, "Noisy": Noisy,
+        "NoisyBackward": NoisyBackward, "checkpoint": checkpoint, "fork_rng": weft.random.fork_rng,
+        "saved_tensors_hooks": weft.autograd.graph.saved_tensors_hooks,
+    }
+    exec(compile(source, file, "exec"), names)
+    made: Callable[..., Any] = names["step"]  # type: ignore[assignment]
+    return made
+
+
+def _compiled(step: Callable[..., Any], mode: str) -> Callable[..., Any]:
+    if mode in ("eager", "lazy", "compiled autograd"):
+        return step
+    if mode == "trace":
+        return _Traced(step)
+    options: dict[str, Any] = {"interpret": {"backend": "interpret"}, "split": {"split": True}}.get(mode, {})
+    made: Callable[..., Any] = weft.compile(step, **options)
+    return made
+
+
+class _Traced:
+    """The trace of the first call, which draws as every other one does."""
+
+    def __init__(self, step: Callable[..., Any]) -> None:
+        self.step, self.program = step, None
+
+    def __call__(self, x: Any, w: Any, flag: bool) -> Any:
+        if self.program is None:
+            generators = weft.default_generator, self.step.__globals__["G1"], self.step.__globals__["G2"]
+            places = [g.place() for g in generators]
+            self.program = weft.jit.trace(lambda x, w: self.step(x, w, flag)[0], (x, w), check_trace=False)
+            for g, place in zip(generators, places, strict=True):
+                g.return_to(place)
+        return self.program(x, w), None
+
+
+def fits(program: Program, mode: str) -> bool:
+    """Whether a mode can say what the program does."""
+    is_plain = not program.inside and not any(word in line for word in UNTRACED for line in program.lines)
+    return mode != "trace" or (is_plain and len(set(program.flags)) == 1)
+
+
+def _act(act: str, generators: tuple[Any, ...], call: int) -> None:
+    default, first, second = generators
+    if act == "seed":
+        default.manual_seed(call)
+    elif act == "named seed":
+        first.manual_seed(2**64 - 1 - call)
+    elif act == "state":
+        second.set_state((call + 5, 2**33 + call))
+    elif act == "draw":
+        weft.rand(3, generator=first)
+
+
+class Disagreement(AssertionError):
+    """A mode and eager mode differ."""
+
+
+def check(program: Program, modes: tuple[str, ...] = MODES) -> None:
+    """One answer in every mode. Raises Disagreement or whatever a mode raises."""
+    expected = run(program, "eager")
+    for mode in modes:
+        if not fits(program, mode):
+            continue
+        try:
+            found = run(program, mode)
+        except weft.WeftError as error:
+            if not is_refusal(error):
+                raise
+            found = []
+        finally:
+            _check_generators(mode)
+        for call, (here, true) in enumerate(zip(found, expected, strict=False)):
+            if here[2:] != true[2:]:
+                raise Disagreement(f"{mode}, call {call}: generators at {here[2:]}, expected {true[2:]}")
+            for a, b in zip(here[:2], true[:2], strict=True):
+                if a.shape != b.shape or not np.allclose(a, b, rtol=1e-4, atol=2e-5):
+                    raise Disagreement(f"{mode}, call {call}: {a}, expected {b}")
+
+
+def is_refusal(error: weft.WeftError) -> bool:
+    """Whether an error is one that the page of differences tells of."""
+    return any(words in str(error) for words in REFUSALS)
+
+
+REFUSALS = ("seeds a generator, or puts it into a state",)
+
+
+def _check_generators(mode: str) -> None:
+    """No symbol stays in the generator that all share."""
+    place = weft.default_generator.stream.state()
+    if any(type(number) is not int for number in place):
+        weft.default_generator.stream.go_to(0, 1, 0)
+        raise Disagreement(f"{mode}: the generator is left at {place}")
+
+
+def shrink(program: Program, modes: tuple[str, ...] = MODES) -> Program:
+    """The smallest program found that still fails: fewer statements, then fewer calls that differ."""
+    smaller = True
+    while smaller:
+        smaller = False
+        for i in reversed(range(len(program.lines))):
+            candidate = replace(program, lines=program.lines[:i] + program.lines[i + 1 :])
+            if failure(candidate, modes) is not None:
+                program, smaller = candidate, True
+                break
+    for candidate in (replace(program, acts=("",) * 4), replace(program, sizes=(3,) * 4)):
+        program = candidate if failure(candidate, modes) is not None else program
+    return program
+
+
+def failure(program: Program, modes: tuple[str, ...] = MODES) -> BaseException | None:
+    """What goes wrong with a program, if anything; programs that are none in eager mode say nothing."""
+    try:
+        run(program, "eager")
+    except Exception:
+        return None
+    try:
+        check(program, modes)
+    except Exception as error:
+        return error
+    return None
