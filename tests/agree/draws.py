@@ -137,7 +137,8 @@ class _Drawing:
 
     def loop(self) -> list[str]:
         return [
-            f"v = weft.while_loop(lambda i, a: i < {self.one_of(2, 3)}, lambda i, a: (i + 1, {self.several('a')} + a * 0), "
+            f"v = weft.while_loop(lambda i, a: i < {self.one_of(2, 3)}, "
+            f"lambda i, a: (i + 1, {self.several('a')} + a * 0), "
             "(weft.zeros((), dtype=weft.int64, device=v.device), v))[1]"
         ]
 
@@ -162,8 +163,8 @@ class _Drawing:
         return [f"v = v + weft.vmap(lambda a: {inner}, randomness='{how}')(v)"]
 
     def saved(self) -> list[str]:
-        packed = "lambda t: t + weft.rand_like(t) if t.is_floating_point() else t"
-        return [f"with saved_tensors_hooks({packed}, lambda t: t * weft.rand_like(t) if t.is_floating_point() else t):", f"    v = {self.several('v')}"]
+        hooks = (f"lambda t: t {sign} weft.rand_like(t) if t.is_floating_point() else t" for sign in "+*")
+        return [f"with saved_tensors_hooks({', '.join(hooks)}):", f"    v = {self.several('v')}"]
 
     def states(self) -> list[str]:
         again = ["before = weft.get_rng_state()", f"v = {self.several('v')}", "weft.set_rng_state(before)"]
