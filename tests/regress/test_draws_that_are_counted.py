@@ -273,3 +273,43 @@ def test_wide_ranges_of_integers() -> None:
         assert weft.compile(make)().tolist() == values and len(set(values)) == 1000
         middle = (min(values) + max(values)) / 2
         assert 400 < sum(v > middle for v in values) < 600 and max(values) - min(values) > 2**62
+
+
+@weft.library.custom_op("draws::noise", mutates_args=(), effect="random")
+def noise(x: Tensor) -> Tensor:
+    return weft.rand_like(x)
+
+
+noise.register_fake(weft.empty_like)
+noise.register_autograd(lambda ctx, g: g * noise(g))
+own_noise = gradient(lambda w: noise(w) * w + weft.rand_like(w))
+
+
+@pytest.mark.parametrize("options", [{}, {"backend": "interpret"}, {"split": True}], ids=str)
+def test_operators_of_users_draw_at_their_place(options: dict[str, Any]) -> None:
+    alike(calls(weft.compile(own_noise, **options)), calls(own_noise))
+
+
+def test_operators_of_users_draw_at_their_place_on_lazy_tensors() -> None:
+    alike(calls(own_noise, "lazy"), calls(own_noise))
+
+
+def test_a_backward_that_callers_run_draws_when_it_is_run() -> None:
+    def step(x: Tensor, forward: Callable[[Tensor], Tensor]) -> Tensor:
+        w = x.detach().clone().requires_grad_()
+        loss = forward(w).sum()
+        (loss * weft.rand(())).backward()
+        assert w.grad is not None
+        return w.grad
+
+    def forward(w: Tensor) -> Tensor:
+        return Noisy.apply(w) * weft.rand_like(w)  # type: ignore[no-any-return]
+
+    compiled = weft.compile(forward)
+    alike(calls(lambda x: step(x, compiled)), calls(lambda x: step(x, forward)))
+    assert "draws random numbers" in compiled.misses[-1]
+
+
+def test_a_generator_made_in_a_call_stays_there() -> None:
+    with pytest.raises(CaptureError, match="returns a Generator"):
+        weft.compile(lambda x: (x + 1, Generator().manual_seed(2)))(weft.ones(2))

@@ -21,8 +21,10 @@ def has_indices(op: Op) -> bool:
 
 @cache
 def has_value(op: Op) -> bool:
-    """Whether a program brings the operator's results: it acts on nothing outside."""
-    return op.effect not in ("io", "python") and not op.host
+    """Whether a program brings the operator's results: it acts on nothing outside. (What draws is opened, but for the
+    user's operators: these draw at their call.)"""
+    acts = op.effect in ("io", "python") or (op.effect == "random" and op.decompose is None)
+    return not acts and not op.host
 
 
 def is_settled_by(op: Op, args: Args) -> bool:

@@ -31,7 +31,8 @@ def custom_op(
         schema: the arguments and results in text, `(Tensor x, float k) -> Tensor`; from the annotations if None.
         tags: accepted as PyTorch has them.
         effect: "pure" (the default; a call whose results nobody reads may be left out, and two equal ones may be one),
-            "random", or "python" for what must happen once for each call, in order, whoever reads the results. An
+            "random" for one that draws from weft's generators (a compiled function that calls it runs as it is
+            written), or "python" for what must happen once for each call, in order, whoever reads the results. An
             operator without results that writes nothing has the effect "python".
 
     Returns a CustomOpDef. Raises ValueProblem (a ValueError) for names and annotations that make no operator.

@@ -43,6 +43,8 @@ class CaptureBackend(Backend):
 
     def run(self, op: Op, args: Args) -> Any:
         """Record an operator; tensors out."""
+        if op.effect == "random":
+            self.capture.calls.refuse_draws_of(op)
         return self.capture.tensors.run(op, args)
 
     def write(self, op: Op, args: Args) -> None:

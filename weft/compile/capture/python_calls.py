@@ -28,11 +28,12 @@ from weft.compile.numbers.sym_float import operand_of
 from weft.guards.watching import unwatched
 from weft.ir.graph import Value
 from weft.ir.python_calls import PYTHON_CALL, READ_BEHIND, python_call_types
+from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.support import pytree
 from weft.support.errors import CaptureError
 from weft.support.handlers import is_watched
-from weft.support.locations import is_internal
+from weft.support.locations import is_internal, user_location
 from weft.tensor.dense import is_dense
 from weft.tensor.flattening import is_traceable_wrapper_subclass
 from weft.tensor.modes import modes
@@ -96,6 +97,13 @@ class PythonCalls:
         self.closed = why
         if self.made:
             raise NotCallable(f"{self.made[0].where}: a hook is called, and {why}")
+
+    def refuse_draws_of(self, op: Op) -> None:
+        """An operator of the user's draws while it runs, and only it knows how much: weft's own are opened before they
+        get here. Raises NotCallable."""
+        raise NotCallable(
+            f"{user_location(2)}: {op.name} draws random numbers when the program runs, and how many only it knows"
+        )
 
     def hooks(self, table: Table, caller: Caller, replaced: int | None) -> list[Callable[..., Any]]:
         """What runs for each hook of a table."""

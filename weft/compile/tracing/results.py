@@ -33,6 +33,7 @@ from weft.functionalizer.writes import Path
 from weft.ir.graph import Operand, Value
 from weft.ops.packet import aten
 from weft.passes.partition import partition
+from weft.runtime.generator import Generator
 from weft.support import pytree
 from weft.tensor.dense import is_dense
 from weft.tensor.meta import is_meta
@@ -140,6 +141,11 @@ def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[i
             raise outcome.capture.refuse(
                 f"{outcome.capture.recorder.root.name} returns a {type(leaf).__name__}, which later calls would find "
                 "used up; return a list of its items instead"
+            )
+        if isinstance(leaf, Generator) and leaf.is_inner:
+            raise outcome.capture.refuse(
+                f"{outcome.capture.recorder.root.name} returns a Generator that it has made, which later calls would "
+                "not make anew: make it outside, and draw from it"
             )
         if held_symbol(leaf) is not None:
             raise outcome.capture.refuse(
