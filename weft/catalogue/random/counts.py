@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.catalogue.pointwise.arithmetic import add
 from weft.catalogue.random.factories import drawn_bits
 from weft.ops.batching import everywhere
 from weft.ops.op import NOT_DIFFERENTIABLE, Op, define
@@ -21,7 +22,7 @@ from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.support.errors import NotForDType, StateError
 from weft.types import dtype as dt
-from weft.types.tensor_type import TensorType
+from weft.types.tensor_type import TensorType, tensor_type
 
 Array = np.ndarray[Any, Any]
 _STEP, _FIRST, _SECOND = (np.uint64(v) for v in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
@@ -154,13 +155,11 @@ def _likely(words: Array, n: Array, p: Array) -> Array:
 
 
 # ---- entries
-def _of_elements(numbers: Callable[..., Array]) -> Callable[..., Array]:
-    def kernel(words: Array, *parameters: Array) -> Array:
-        flat = [np.asarray(p, np.float64).reshape(-1) for p in parameters]
-        found = numbers(np.ascontiguousarray(words).reshape(-1).view(np.uint64), *flat)
-        return found.reshape(words.shape).astype(parameters[0].dtype)
-
-    return kernel
+def _of_elements(numbers: Callable[..., Array], words: Array, *parameters: Array) -> Array:
+    flat = [np.asarray(p, np.float64).reshape(-1) for p in parameters]
+    values = numbers(np.ascontiguousarray(words).reshape(-1).view(np.uint64), *flat)
+    made: Array = values.reshape(words.shape).astype(parameters[0].dtype)
+    return made
 
 
 def _each(op: Op, size: Any, flags: Any, *args: Any) -> Any:
@@ -171,7 +170,7 @@ def _inner_type(words: TensorType, first: TensorType, *rest: TensorType) -> Tens
     for kind in (first, *rest):
         if kind.dtype is not None and not kind.dtype.is_floating_point:
             raise NotForDType(f"a distribution's parameters are floating point numbers, not {kind.dtype}")
-    return first.with_dims(words.dims)
+    return tensor_type(first.dtype, words.dims, first.device)
 
 
 def _inner(name: str, parameters: str, doc: str, kernel: Callable[..., Array], **fields: Any) -> None:
@@ -186,7 +185,7 @@ def _inner(name: str, parameters: str, doc: str, kernel: Callable[..., Array], *
 
 
 def _poisson_kernel(words: Array, rates: Array) -> Array:
-    return _of_elements(_poisson_numbers)(words, rates)
+    return _of_elements(_poisson_numbers, words, rates)
 
 
 def _binomial_kernel(words: Array, counts: Array, chances: Array) -> Array:
@@ -198,7 +197,7 @@ def _binomial_kernel(words: Array, counts: Array, chances: Array) -> Array:
         certain[is_drawn] = _binomial_numbers(words[is_drawn], counts[is_drawn], chances[is_drawn])
         return certain
 
-    return _of_elements(numbers)(words, counts, chances)
+    return _of_elements(numbers, words, counts, chances)
 
 
 _inner(
@@ -239,7 +238,7 @@ def _binomial_type(count: TensorType, prob: TensorType, generator: Any) -> Tenso
         raise NotForDType(f"binomial: not implemented for {count.dtype}; counts are float32 or float64 numbers")
     if count.dtype is not prob.dtype and None not in (count.dtype, prob.dtype):
         raise StateError(f"binomial: count and prob have one dtype, got {count.dtype} and {prob.dtype}")
-    joined: TensorType = aten.add.Tensor.op.type(count, prob, 1)
+    joined: TensorType = add.type(count, prob, 1)  # type: ignore[misc]
     return joined
 
 
