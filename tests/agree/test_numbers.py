@@ -128,7 +128,7 @@ def check(program: Program, modes: Any = MODES, seen: Counter[str] | None = None
     return None
 
 
-@pytest.mark.parametrize("first", range(0, 8 * TIMES, IN_A_TEST))
+@pytest.mark.parametrize("first", range(0, 4 * TIMES, IN_A_TEST))
 def test_numbers_made_of_sizes(first: int) -> None:
     for seed in range(first, first + IN_A_TEST):
         text = check(draw(seed))
@@ -138,8 +138,8 @@ def test_numbers_made_of_sizes(first: int) -> None:
 def test_most_of_them_are_computed() -> None:
     """What asks Python a question that only the run could answer is refused; the rest is not."""
     seen: Counter[str] = Counter()
-    for seed in range(200, 240):
+    for seed in range(200, 224):
         for mode in ("interpret", "split", "lazy", "trace"):
             assert difference(draw(seed, results=1), mode, seen) is None
-    assert seen["interpret agrees"] > 24 and seen["trace agrees"] > 20
-    assert min(seen["split agrees"], seen["lazy agrees"]) > 36
+    assert seen["interpret agrees"] > 13 and seen["trace agrees"] > 11
+    assert min(seen["split agrees"], seen["lazy agrees"]) > 21

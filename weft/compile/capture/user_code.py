@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from weft.guards.rewrite import original
 from weft.support.locations import is_internal
 
 _MOST_FUNCTIONS = 256
@@ -32,7 +33,7 @@ def plain_function(function: Any) -> FunctionType | None:
 def is_called(hook: Any, codes: Sequence[CodeType]) -> bool:
     """Whether the code of a hook or rule is among these."""
     function = plain_function(hook)
-    return function is not None and any(function.__code__ is code for code in codes)
+    return function is not None and any(original(function.__code__) is original(code) for code in codes)
 
 
 def reachable(called: list[Any]) -> Iterator[FunctionType]:
