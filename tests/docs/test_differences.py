@@ -867,12 +867,35 @@ def test_sequence_lengths(rng: RNG) -> None:
 
 
 def test_plain_numbers_of_sizes(rng: RNG) -> None:
-    plain = weft.compile(lambda x: x * float(x.shape[0]))
-    kept = weft.compile(lambda x: x * (1 / len(x)) + math.sqrt(x.shape[0]) + x.shape[0] // 2)
+    plain = weft.compile(lambda x: x * len(str(x.shape[0])) * sum(range(x.shape[0])) + int(0.3 * x.shape[0]))
+    kept = weft.compile(lambda x: x * (1 / len(x)) + math.sqrt(x.shape[0]) + max(x.shape[0] // 2, 1) + 9.0 % x.shape[0])
     for size in (4, 3, 7):
         plain(weft.ones(size))
-        weft.testing.assert_close(kept(weft.ones(size)), weft.full((size,), 1 / size + math.sqrt(size) + size // 2))
+        expected = 1 / size + math.sqrt(size) + size // 2 + 9.0 % size
+        weft.testing.assert_close(kept(weft.ones(size)), weft.full((size,), expected))
     assert len(plain.misses) == 2 and not kept.misses
+
+
+def test_questions_about_found_sizes(rng: RNG) -> None:
+    x, m = weft.ones(3), weft.tensor([True, False, True])
+    asking: list[Any] = [lambda n: n > 1, lambda n: list(range(n)), lambda n: f"{n}", lambda n: x.sum(n)]
+    for ask in asking:
+        with pytest.raises(weft.WeftError, match=r"test_differences\.py:\d+: .*only known while the program"):
+            weft.compile(lambda m, ask=ask: m if ask(weft.nonzero(m).shape[0]) else ~m)(m)
+    half = weft.compile(lambda x, m: x * (weft.nonzero(m).shape[0] / 2))
+    assert half(x, m).tolist() == [1.0] * 3 and half(x, ~m).tolist() == [0.5] * 3
+    huge = weft.compile(lambda x, m: weft.full((1,), 1e30 * 10.0 ** weft.nonzero(m).shape[0] * 1e8))
+    assert huge(x, m).tolist() == [math.inf]
+
+
+def test_branches_that_do_not_fit(rng: RNG) -> None:
+    @weft.compile
+    def step(x: weft.Tensor) -> weft.Tensor:
+        return weft.cond(x.sum() > 0, lambda x: x + weft.ones(3), lambda x: x + weft.ones(4), (x,))
+
+    assert step(weft.ones(3)).tolist() == [2.0] * 3
+    with pytest.raises(weft.WeftError, match="must match the size"):
+        step(-weft.ones(3))
 
 
 def test_complex_parameters_are_refused(rng: RNG) -> None:

@@ -190,6 +190,8 @@ def _slice(view: Any, item: slice, dim: int) -> Any:
 
 def _select(view: Any, index: Dim, dim: int, axis: int) -> Any:
     size = view.dims[dim]
+    if type(index) is int and type(size) is int and -size <= index < size:
+        return aten.select(view, dim, index)
 
     def out_of_bounds() -> IndexBoundsError:
         return IndexBoundsError(f"index {index} is out of bounds for dimension {axis} with size {size}")

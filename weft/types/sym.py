@@ -175,6 +175,8 @@ class SymInt(NumberMethods):
         return base ** int(self) if is_int_like(base) else self._operation(_POW, base, self)
 
     def __eq__(self, other: object) -> bool:
+        if isinstance(other, np.generic):
+            return NotImplemented  # NumPy asks for the number
         if not is_int_like(other):
             return isinstance(other, float) and bool(self._operation(_EQ, self, other) is True)
         mine = self.expr

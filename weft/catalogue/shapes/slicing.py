@@ -35,7 +35,15 @@ def _select(g: Geometry, dim: int, index: Dim) -> Geometry:
         raise IndexBoundsError("select() cannot be applied to a 0-dim tensor.")
     at = normalize_dim("select", dim, g.ndim)
     size = g.dims[at]
+    if not (type(index) is int and type(size) is int and -size <= index < size):
+        _refuse_out_of_range(index, size, g, at)
+    place = _from_start(index, size)
+    return Geometry(
+        g.dims[:at] + g.dims[at + 1 :], g.strides[:at] + g.strides[at + 1 :], g.offset + place * g.strides[at]
+    )
 
+
+def _refuse_out_of_range(index: Dim, size: Dim, g: Geometry, at: int) -> None:
     def out_of_range() -> IndexBoundsError:
         return IndexBoundsError(
             f"select(): index {index} out of range for tensor of size {dims_text(g.dims)} at dimension {at}"
@@ -43,10 +51,6 @@ def _select(g: Geometry, dim: int, index: Dim) -> Geometry:
 
     shape_env.refuse_less(index + size, 0, out_of_range)
     shape_env.refuse_less(size, index + 1, out_of_range)
-    place = _from_start(index, size)
-    return Geometry(
-        g.dims[:at] + g.dims[at + 1 :], g.strides[:at] + g.strides[at + 1 :], g.offset + place * g.strides[at]
-    )
 
 
 def _from_start(index: Dim, size: Dim) -> Dim:
