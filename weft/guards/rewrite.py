@@ -15,8 +15,9 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
+from weakref import WeakSet
 
 from weft.support.interrupts import to_the_end
 
@@ -145,6 +146,7 @@ def _with_extent(code: CodeType) -> list[tuple[dis.Instruction, int, int]]:
 # ---- functions
 def functions_with(codes: Iterable[CodeType]) -> list[FunctionType]:
     """All functions alive that have one of these codes, or make functions that have it."""
+    codes = list(codes)
     wanted = {id(code) for code in codes}
     known: dict[int, bool] = {}
 
@@ -155,7 +157,26 @@ def functions_with(codes: Iterable[CodeType]) -> list[FunctionType]:
             known[id(code)] = found
         return found
 
-    return [each for each in gc.get_objects() if type(each) is FunctionType and has(original(each.__code__))]
+    found = {id(each): each for each in gc.get_objects() if type(each) is FunctionType and has(original(each.__code__))}
+    found.update((id(each), each) for code in codes for each in _hidden.get(id(original(code)), ()))
+    return list(found.values())
+
+
+def note_functions(frame: FrameType) -> None:
+    """Where `gc.freeze()` hides objects from a search: remember the functions with the code that runs on a frame, as far
+    as its module and its caller name them."""
+    if not gc.get_freeze_count():
+        return
+    code, caller = original(frame.f_code), frame.f_back
+    named = [*frame.f_globals.values(), *(caller.f_locals.values() if caller is not None else ())]
+    named += [member for each in named if isinstance(each, type) for member in vars(each).values()]
+    for value in named:
+        function = getattr(value, "__func__", getattr(value, "__wrapped__", value))
+        if type(function) is FunctionType and original(function.__code__) is code:
+            _hidden.setdefault(id(code), WeakSet()).add(function)
+
+
+_hidden: dict[int, WeakSet[FunctionType]] = {}  # by the id of their code
 
 
 def functions_running(code: CodeType) -> list[FunctionType]:

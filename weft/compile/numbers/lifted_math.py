@@ -16,7 +16,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
 
 from weft.compile.capture.symbolic import SymbolicPayload
-from weft.guards.rewrite import Substitutes, functions_with, with_substitutes
+from weft.guards.rewrite import Substitutes, functions_with, note_functions, with_substitutes
 from weft.support.locations import is_internal
 from weft.tensor.tensor import Tensor
 from weft.types.numbers import EXTREMA, MATH, NumberMethods, NumberOperation
@@ -111,6 +111,7 @@ def code_that_loads(frame: FrameType, substitutes: Substitutes, known: Collectio
             return None
         wanted = Substitutes(substitutes.values, substitutes.modules) if is_internal(code.co_filename) else substitutes
         if wanted.is_loaded_by(code, around.f_globals, around.f_builtins):
+            note_functions(around)
             return code
         around = around.f_back
         around = around if around is not None and code in around.f_code.co_consts else None
