@@ -163,8 +163,8 @@ def functions_with(codes: Iterable[CodeType]) -> list[FunctionType]:
 
 
 def note_functions(frame: FrameType) -> None:
-    """Where `gc.freeze()` hides objects from a search: remember the functions with the code that runs on a frame, as far
-    as its module and its caller name them."""
+    """Where `gc.freeze()` hides objects from a search: remember the functions with the code that runs on a frame, as
+    far as its module and its caller name them."""
     if not gc.get_freeze_count():
         return
     code, caller = original(frame.f_code), frame.f_back
