@@ -27,6 +27,7 @@ from weft.guards.leaf_reads import LeafReads, overrides_instances
 from weft.guards.origin import INTERNAL, USER
 from weft.guards.rewrite import original
 from weft.guards.slots import (
+    GONE,
     AttributeSlot,
     ClassSlot,
     ContextSlot,
@@ -49,7 +50,7 @@ from weft.guards.snapshots import (
     position,
     state_of,
 )
-from weft.guards.values import MISSING
+from weft.guards.values import MISSING, same
 from weft.support.locations import Location
 
 _WRAPPED: Final = (ChainMap, UserDict, UserList)  # containers of Python's that are written in Python, around another
@@ -117,6 +118,17 @@ class Reads(LeafReads):
     def _not_led_to(self, value: Any) -> dict[int, Any]:
         """Where an object belongs that no chain of reads led to."""
         return self.fresh if isinstance(value, self.kinds.made) else self.tentative
+
+    def own(self, value: Any) -> None:
+        """The call itself has put a value where it was found: unless a chain of reads led to it, the call made it."""
+        if id(value) not in self.known and self.kinds.of(value) not in BORING:
+            self.fresh[id(value)] = value
+            self.tentative.pop(id(value), None)
+
+    def is_changed(self, container: Any) -> bool:
+        """Whether the call made a container, or has changed what it holds."""
+        contents = self.containers.get(id(container))
+        return id(container) in self.fresh or (contents is not None and contents.changed())
 
     def note(self, value: Any, text: str, where: Location, sure: bool = True) -> None:
         """A value that was read: keep it, and guard what hangs on its being read (code, modules, array content)."""
@@ -367,22 +379,35 @@ class Reads(LeafReads):
         """Record a slot; its value now."""
         value = slot.get()
         if id(slot.holder) in self.fresh:
-            self.note(value, slot.stem, where, False)
+            self.own(value)
             return value
         self.ambient(value, where)
         key = slot.key
         entry = self.entries.get(key)
         if entry is None:
-            entry = self.entries[key] = Entry(slot, value, where, sure)
+            entry = self.entries[key] = Entry(slot, self._before(slot, value), where, sure)
             if key in self.lifted:
                 entry.lifted, entry.real = True, self.lifted[key]
-        entry.read = entry.read or read
+        is_own = not same(entry.before, value)  # the call has put it there: no later call depends on what was before
+        entry.read = entry.read or (read and not is_own)
         entry.sure = entry.sure or sure
         if store is not None and store not in entry.stores:
             entry.stores.append(store)
-        if value is not MISSING:
+        if is_own:
+            self.own(value)
+        elif value is not MISSING:
             self.note(value, slot.stem, where, sure)
         return value
+
+    def _before(self, slot: Slot, value: Any) -> Any:
+        """What was in a slot before the call, of which `value` is what it holds now."""
+        contents = self.containers.get(id(slot.holder)) if type(slot) is ItemSlot else None
+        if contents is None or isinstance(contents.before, set):
+            return value
+        try:
+            return contents.before[slot.name]
+        except GONE:
+            return MISSING
 
     def attribute(
         self,

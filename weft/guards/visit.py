@@ -287,7 +287,10 @@ class Visitor:
         return found
 
     def elements(self, value: Any, kind: Kind, text: str, plan: Plan) -> list[Reached]:
-        items = value.items() if kind is Kind.DICT else enumerate(value)
+        items = list(value.items() if kind is Kind.DICT else enumerate(value))
+        if kind is not Kind.TUPLE and self.reads.is_changed(value):
+            for _, item in items:
+                self.reads.own(item)
         return [(v, f"{text}[{k!r}]") for k, v in items if self.kinds.of(v) not in _EMPTY]
 
     def attributes(self, value: Any, text: str, plan: Plan, names: Mapping[str, int]) -> list[Reached]:

@@ -50,6 +50,8 @@ Write = NumberWrite | ObjectWrite
 def drop_fresh(reads: Reads, result: Any, kinds: Kinds) -> None:
     """Forget objects that only frames knew and that the call itself made: those that die with it,
     and those it returned."""
+    for key in [key for key, entry in reads.entries.items() if id(entry.slot.holder) in reads.fresh]:
+        del reads.entries[key]
     doubtful = [e for e in reads.entries.values() if id(e.slot.holder) in reads.tentative]
     for entry in doubtful:
         del reads.entries[entry.slot.key]
