@@ -171,30 +171,24 @@ _FUNCTIONS: dict[str, Any] = {**_FACTORIES, "as_strided": _inplace_views.as_stri
 
 
 def __getattr__(name: str) -> Any:
-    """Operators, and packages that are imported when first used."""
+    """Operators, and packages that are imported when first used. Threads that ask at once get the same."""
     import importlib
 
     if name in _LAZY:
-        module = importlib.import_module(_LAZY[name])
-        globals()[name] = module
-        return module
+        # (it is put here by its import, once it is whole: another thread would take what is half of it)
+        return importlib.import_module(_LAZY[name])
     if name in _LAZY_NAMES:
         where, attribute = _LAZY_NAMES[name]
-        value = getattr(importlib.import_module(where), attribute)
-        globals()[name] = value
-        return value
+        return globals().setdefault(name, getattr(importlib.import_module(where), attribute))
     if name in _FUNCTIONS:
-        globals()[name] = _FUNCTIONS[name]
-        return _FUNCTIONS[name]
+        return globals().setdefault(name, _FUNCTIONS[name])
     overloads = _PACKETS.get(f"aten::{name}")
     if overloads is not None and _any("weft" in op.public for op in overloads):
         value = _variants.with_out(getattr(_aten, name))
         value.__module__ = "weft"  # where pickle finds it again
-        globals()[name] = value
-        return value
+        return globals().setdefault(name, value)
     if name.endswith("_") and hasattr(Tensor, name) and f"aten::{name[:-1]}" in _PACKETS:
-        value = globals()[name] = _variants.inplace_function(name)
-        return value
+        return globals().setdefault(name, _variants.inplace_function(name))
     _refuse("module 'weft'", name)
 
 

@@ -18,7 +18,7 @@ from weft.guards.hidden_guard import AnswerGuard, CacheGuard, ReferenceGuard, Re
 from weft.guards.kinds import Kind, Kinds
 from weft.guards.lifting import Substitution
 from weft.guards.reads import Reads
-from weft.guards.slots import AttributeSlot, Key, Slot, WeakAttributeSlot
+from weft.guards.slots import AttributeSlot, Key, Slot, WeakAttributeSlot, instance_dict
 from weft.guards.snapshots import BufferContent, Drawn, OpaqueContent, position
 from weft.guards.values import MISSING, same
 from weft.guards.writes import Write, drop_fresh, writes_of
@@ -104,6 +104,27 @@ class Midway:
         """Whether an object existed before the call, for certain."""
         return self._watcher.reads.is_known(value)
 
+    def leads_to(self, value: object) -> bool:
+        """Whether the function has come upon an object, or upon one whose attributes lead to it: a scheduler has its
+        optimizer."""
+        reads = self._watcher.reads
+        if reads.is_known(value):
+            return True
+        pending, seen = [instance_dict(k) for k in reads.known.values() if reads.kinds.of(k) is Kind.INSTANCE], set()
+        while pending:
+            held = pending.pop()
+            if id(held) in seen:
+                continue
+            seen.add(id(held))
+            for inner in list(held.values() if isinstance(held, dict) else held):
+                if inner is value:
+                    return True
+                if isinstance(inner, (list, tuple, dict)):
+                    pending.append(inner)
+                elif reads.kinds.of(inner) is Kind.INSTANCE:
+                    pending.append(instance_dict(inner))
+        return False
+
     def take_up(self, slot: Slot) -> None:
         """Others have put something into a slot: that counts as what was there."""
         entry = self._watcher.reads.entries.get(slot.key)
@@ -131,17 +152,17 @@ def observe(
     kinds: Kinds | None = None,
     substitution: Substitution | None = None,
     epoch_source: Callable[[], int] | None = None,
-    at_end: Callable[[Iterable[object]], None] | None = None, tell: Callable[[Midway], None] | None = None,
+    at_end: Callable[[Iterable[object]], None] | None = None, tell: Iterable[Callable[[Midway], None]] = (),
 ) -> tuple[Any, Observation]:
     """Call `fn` once and record it. An exception of `fn`, or SideEffectError, leaves the Python state
     as it was before the call.
 
-    at_end: called with the objects that the code which ran has met, however the call ends. tell: called first, with
-    what can be asked while `fn` runs.
+    at_end: called with the objects that the code which ran has met, however the call ends. tell: each called first,
+    with what can be asked while `fn` runs.
     """
     watcher = FrameWatcher(kinds, substitution.real if substitution else None)
-    if tell is not None:
-        tell(Midway(watcher))
+    for told in tell:
+        told(Midway(watcher))
     named = dict(kwargs or {})
     watcher.start(fn, args, named)
     if substitution is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.ops.array import Array, unwrap, wrap
 from weft.ops.backward import Plan, flat_gradients, plans_of
-from weft.ops.op import NOT_DIFFERENTIABLE, OPS, Op, define
+from weft.ops.op import NOT_DIFFERENTIABLE, OPS, Op, define, defining
 from weft.ops.packet import aten
 from weft.ops.route import default_route
 from weft.ops.rules import refuse_unfit
@@ -27,23 +27,29 @@ def opaque_op(plan: Plan) -> Op:
     """The opaque operator of a forward operator's node."""
     found = _OPAQUE.get(plan)
     if found is None:
-        forward = plan.op
-        name = f"autograd::{opaque_base(plan)}"
-        found = define(
-            f"{name}(Object[] grads, bool[] needs, Object[] packed) -> Object[]",
-            f"The gradient of {forward.name}: cotangents, wanted inputs and saved values in; "
-            "one gradient per input out.",
-            type=lambda *args: TENSOR,
-            kernel=lambda grads, needs, packed: _evaluate(plan, grads, needs, packed),
-            vjp=NOT_DIFFERENTIABLE,
-            # (a formula of theirs may call them again)
-            effect=forward.effect if forward.effect in ("io", "python") else "pure",
-            public=(),
-        )
-        object.__setattr__(found, "origin", forward.origin)  # its formulas are written there
-        _OPAQUE[plan] = found
-        _PLANS[found] = plan
+        with defining:
+            found = _OPAQUE.get(plan) or _define(plan)
     return found
+
+
+def _define(plan: Plan) -> Op:
+    forward = plan.op
+    name = f"autograd::{opaque_base(plan)}"
+    op = define(
+        f"{name}(Object[] grads, bool[] needs, Object[] packed) -> Object[]",
+        f"The gradient of {forward.name}: cotangents, wanted inputs and saved values in; "
+        "one gradient per input out.",
+        type=lambda *args: TENSOR,
+        kernel=lambda grads, needs, packed: _evaluate(plan, grads, needs, packed),
+        vjp=NOT_DIFFERENTIABLE,
+        # (a formula of theirs may call them again)
+        effect=forward.effect if forward.effect in ("io", "python") else "pure",
+        public=(),
+    )
+    object.__setattr__(op, "origin", forward.origin)  # its formulas are written there
+    _PLANS[op] = plan
+    _OPAQUE[plan] = op
+    return op
 
 
 def opaque_base(plan: Plan) -> str:

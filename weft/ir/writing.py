@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.ops import compute
-from weft.ops.op import NOT_DIFFERENTIABLE, OPS, Op, define
+from weft.ops.op import NOT_DIFFERENTIABLE, OPS, Op, define, defining
 from weft.ops.schema import Argument, Schema
 
 _WRITING: dict[Op, Op] = {}
@@ -22,18 +22,24 @@ def writing_op(op: Op) -> Op:
     """The operator that writes the result of `op` into its first argument, and gives that back."""
     found = _WRITING.get(op)
     if found is None:
-        found = _WRITING[op] = define(
-            _written(op.schema),
-            f"In-place {op.base}: the result is written to self.",
-            type=lambda self, *rest: self,
-            kernel=lambda target, *rest: _write(op, target, rest),
-            vjp=NOT_DIFFERENTIABLE,
-            effect="io",
-            public=(),
-            writes=op,
-            numbers=op.numbers or (op.how == "scalar" and len(op.tensor_positions) > 1),
-        )
+        with defining:
+            found = _WRITING.get(op) or _define(op)
     return found
+
+
+def _define(op: Op) -> Op:
+    written = _WRITING[op] = define(
+        _written(op.schema),
+        f"In-place {op.base}: the result is written to self.",
+        type=lambda self, *rest: self,
+        kernel=lambda target, *rest: _write(op, target, rest),
+        vjp=NOT_DIFFERENTIABLE,
+        effect="io",
+        public=(),
+        writes=op,
+        numbers=op.numbers or (op.how == "scalar" and len(op.tensor_positions) > 1),
+    )
+    return written
 
 
 def find_writing(name: str) -> Op | None:

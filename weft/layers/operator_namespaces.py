@@ -38,8 +38,7 @@ class OperatorNamespace:
             refuse(f"module 'weft.{self.name}'", name)
         packet = getattr(aten, operator)
         is_factory = any(a.name == "device" for op in packet.overloads for a in op.schema.arguments)
-        found = self.scope[name] = factory(operator) if is_factory else with_out(packet)
-        return found
+        return self.scope.setdefault(name, factory(operator) if is_factory else with_out(packet))
 
     def names(self) -> list[str]:
         """Everything that the module has, made or not."""

@@ -48,8 +48,7 @@ def __getattr__(name: str) -> Any:
         value = _in_place(name)
     else:
         refuse("module 'weft.nn.functional'", name)
-    globals()[name] = value
-    return value
+    return globals().setdefault(name, value)  # (another thread may have been faster: one function for all)
 
 
 def __dir__() -> list[str]:

@@ -143,9 +143,16 @@ def chooser(op: Op) -> Callable[[tuple[Any, ...]], bool]:
     return lambda args: type(args[place]) not in plain
 
 
+_PLANS: dict[Op, tuple[Plan, ...]] = {}
+
+
 @cache
 def plans_of(op: Op) -> tuple[Plan, ...]:
-    """The plan of a differentiable operator under each name of its node."""
+    """The plan of a differentiable operator under each name of its node. Threads that ask at once get the same."""
+    return _PLANS.setdefault(op, _plans_of(op))
+
+
+def _plans_of(op: Op) -> tuple[Plan, ...]:
     vjp = op.vjp
     if vjp is None and op.view is not None:
         vjp = {"self": _view_rule(op)}

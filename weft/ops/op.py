@@ -17,6 +17,7 @@ An entry with `decompose` and no `vjp` is opened before autograd sees it; one wi
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -305,6 +306,7 @@ SchemaLike = str | Schema
 OPS: dict[str, Op] = {}
 PACKETS: dict[str, list[Op]] = {}
 _listeners: list[Callable[[Op], None]] = []
+defining = threading.RLock()  # held by who looks whether an entry is there, and writes it if not
 
 
 def define(schema: SchemaLike, doc: str, **fields: Any) -> Op:

@@ -169,8 +169,7 @@ class Namespace:
             if not written:
                 raise AttributeError(f"no operator {self._name}::{base}")
             packet = InplacePacket(base, written)
-        setattr(self, base, packet)
-        return packet
+        return vars(self).setdefault(base, packet)  # (another thread may have been faster: one packet for all)
 
 
 aten = Namespace("aten")

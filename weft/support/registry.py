@@ -18,6 +18,15 @@ script_callers: set[CodeType] = set()
 optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # those alive, whose groups a captured function may not change
 
 
+def living_optimizers() -> list[Any]:
+    """The optimizers alive. Other threads may make theirs meanwhile."""
+    while True:
+        try:
+            return list(optimizers)
+        except RuntimeError:  # the set has grown during the walk
+            continue
+
+
 def is_module(value: object) -> bool:
     """Whether a value is an nn.Module."""
     return isinstance(value, tuple(module_classes))

@@ -22,6 +22,7 @@ from weft.compile.tracing.outcome import Outcome
 from weft.runtime import pool
 from weft.runtime.generator import Generator
 from weft.support import registry
+from weft.support.interrupts import to_the_end
 from weft.tensor.device import Device, chosen
 from weft.tensor.modes import modes, switch_inference
 from weft.tensor.tensor import Tensor
@@ -141,32 +142,48 @@ _SETTINGS: Final[tuple[tuple[str, Callable[[], Any], Callable[[Any], None]], ...
 )
 
 
-Groups = list[tuple[dict[str, Any], dict[str, Any]]]  # parameter groups, and their options before the capture
+class OptimizerGroups:
+    """A context manager: the options of every optimizer alive, which are put back. Those of optimizers that the function
+    does not come upon are left alone: another thread may change them."""
+
+    def __init__(self) -> None:
+        self.before = [
+            (optimizer, group, {k: v for k, v in group.items() if k != "params"})
+            for optimizer in registry.living_optimizers() for group in optimizer.param_groups
+        ]
+        self.midway: guards.Midway | None = None
+
+    def begin(self, midway: guards.Midway) -> None:
+        """The function is about to run."""
+        self.midway = midway
+
+    def __enter__(self) -> OptimizerGroups:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        to_the_end(self._put_back)
+
+    def _put_back(self) -> None:
+        for group, options, changed in self.changed():
+            for key in changed:
+                if key in options:
+                    group[key] = options[key]
+                else:
+                    group.pop(key, None)
+
+    def changed(self) -> Iterator[tuple[dict[str, Any], dict[str, Any], list[str]]]:
+        """Groups that the function has changed, what they held before, and which options that is."""
+        for optimizer, group, options in self.before:
+            keys = [k for k in {**options, **group} if k != "params" and group.get(k) is not options.get(k)]
+            if keys and self.midway is not None and self.midway.leads_to(optimizer):
+                yield group, options, keys
 
 
-@contextmanager
-def optimizer_groups() -> Iterator[Groups]:
-    """The options of every optimizer alive, which are put back."""
-    before = [
-        (group, {k: v for k, v in group.items() if k != "params"}) for o in list(registry.optimizers)
-        for group in o.param_groups
-    ]
-    try:
-        yield before
-    finally:
-        for group, options in before:
-            for key in [k for k in group if k != "params" and k not in options]:
-                del group[key]
-            group.update(options)
-
-
-def refuse_changed_groups(capture: Capture, groups: Groups) -> None:
+def refuse_changed_groups(capture: Capture, groups: OptimizerGroups) -> None:
     """Raises CaptureError if the function changes an option of an optimizer."""
-    for group, options in groups:
-        changed = next((k for k in {**options, **group} if k != "params" and group.get(k) is not options.get(k)), None)
-        if changed is not None:
-            raise capture.refuse(
-                f"{capture.recorder.root.name} changes {changed!r} of an optimizer's parameter group from "
-                f"{options.get(changed)!r} to {group.get(changed)!r}; change it outside of the compiled function, "
-                "which takes the new value up"
-            )
+    for group, options, (changed, *_) in groups.changed():
+        raise capture.refuse(
+            f"{capture.recorder.root.name} changes {changed!r} of an optimizer's parameter group from "
+            f"{options.get(changed)!r} to {group.get(changed)!r}; change it outside of the compiled function, "
+            "which takes the new value up"
+        )

@@ -25,8 +25,8 @@ from weft.compile.tracing.assignments import assigned_values, assignments, conta
 from weft.compile.tracing.effects import fill_sources, gradient_effects, number_writes_of, state_writes
 from weft.compile.tracing.outcome import Outcome
 from weft.compile.tracing.python_state import (
+    OptimizerGroups,
     kinds,
-    optimizer_groups,
     refuse_changed_groups,
     refuse_inference,
     settings_kept,
@@ -93,12 +93,12 @@ def _run(owner: CompiledFunction, outcome: Outcome, spec: pytree.TreeSpec) -> No
     # while Python's state is put back too: it holds the stand-ins
     with (
         lifted_in(owner.function, owner.lifted_codes),
-        substitution_of(owner, outcome.capture, bound) as substitution, optimizer_groups() as groups,
+        substitution_of(owner, outcome.capture, bound) as substitution, OptimizerGroups() as groups,
         switches.before(owner.switches),
     ):
         result, seen = guards.observe(
             owner.function, args, kwargs, kinds=kinds(outcome.leaves), substitution=substitution, at_end=empty_caches,
-            tell=outcome.capture.calls.begin,
+            tell=(outcome.capture.calls.begin, groups.begin),
         )
         try:
             outcome.capture.recorder.raise_swallowed()
