@@ -13,6 +13,7 @@ from types import CodeType, FrameType
 from typing import Any, Final
 
 from weft.guards.analyse import library_plan, plan_of
+from weft.guards.asides import StepAside, is_aside, users_aside
 from weft.guards.asked import QUESTIONS, is_fixed, solid_class
 from weft.guards.effects import (
     MACHINERY_DEEDS,
@@ -59,11 +60,18 @@ class FrameWatcher:
     A profile function of the user's sees all events, as without a watcher. A profiler written in C (cProfile before
     Python 3.12) cannot be called from Python: it misses the call that is recorded, and goes on behind it.
 
-    `paused` switches it off around machinery that runs no user code, such as one operator.
+    `paused` switches it off around machinery that runs no user code, such as one operator. step_aside: what lets code
+    run as if nothing were captured (asides.py).
     """
 
-    def __init__(self, kinds: Kinds | None = None, lifted: Mapping[Key, Any] | None = None) -> None:
+    def __init__(
+        self, kinds: Kinds | None = None, lifted: Mapping[Key, Any] | None = None,
+        step_aside: StepAside = contextlib.nullcontext,
+    ) -> None:
         self.kinds = kinds or Kinds()
+        self._step_aside = step_aside
+        self._aside: tuple[FrameType, contextlib.ExitStack] | None = None
+        self._open = contextlib.ExitStack()
         self.reads = Reads(self.kinds, lifted or {})
         self.visitor = Visitor(self.reads)
         self.refusal: SideEffectError | None = None
@@ -80,6 +88,7 @@ class FrameWatcher:
 
     def __enter__(self) -> FrameWatcher:
         self._previous = sys.getprofile()
+        self._open.enter_context(users_aside(self.aside))
         self._collects = gc.isenabled()
         gc.disable()  # a collection would call finalizers and gc.callbacks, whose frames are nobody's reads
         if not _is_function(self._previous):
@@ -89,6 +98,7 @@ class FrameWatcher:
 
     def __exit__(self, *exc: object) -> None:
         sys.setprofile(self._beneath)
+        self._open.close()
         if not _is_function(self._previous):
             self._previous.enable()
         if self._collects:  # only now: what waits to be collected may be collected at once
@@ -108,6 +118,25 @@ class FrameWatcher:
             yield
         finally:
             sys.setprofile(hook)
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Run what is no part of the call, unseen and as if nothing were captured: what it changes was there before."""
+        hook, same = sys.getprofile(), self.reads.unchanged()
+        sys.setprofile(self._beneath)
+        try:
+            with self._step_aside():
+                yield
+        finally:
+            self.reads.take_up(same)
+            sys.setprofile(hook)
+
+    def _go_aside(self, frame: FrameType) -> None:
+        """A frame begins that is no part of the call."""
+        block = contextlib.ExitStack()
+        block.callback(self.reads.take_up, self.reads.unchanged())
+        block.enter_context(self._step_aside())
+        self._aside = frame, block
 
     def start(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Make the function and its arguments known; the code of `fn` counts as the user's wherever its file lies,
@@ -159,7 +188,8 @@ class FrameWatcher:
         watch, beneath = self._watch(), self._beneath
 
         def both(frame: FrameType, event: str, arg: Any) -> None:
-            beneath(frame, event, arg)  # type: ignore[misc]
+            with self._step_aside():
+                beneath(frame, event, arg)  # type: ignore[misc]
             watch(frame, event, arg)
 
         hook: Any = watch if beneath is None else both
@@ -170,7 +200,11 @@ class FrameWatcher:
         boring_of, codes = self.kinds.of, self._table.get
 
         def hook(frame: FrameType, event: str, arg: Any) -> None:
-            if self._importing is not None:  # what an import runs is nobody's reads
+            if self._aside is not None:
+                if event == "return" and frame is self._aside[0]:
+                    block, self._aside = self._aside[1], None
+                    block.close()
+            elif self._importing is not None:  # what an import runs is nobody's reads
                 if event == "return" and frame is self._importing:
                     self._importing = None
                     self.reads.everybodys_generators(Location(frame.f_code.co_filename, frame.f_lineno))
@@ -180,7 +214,9 @@ class FrameWatcher:
                     return
                 if plan is _UNSEEN:
                     plan = self._admit(frame)
-                if isinstance(plan, Plan):
+                if is_aside(frame):
+                    self._go_aside(frame)
+                elif isinstance(plan, Plan):
                     if plan.is_library and not self._is_for_user(frame):
                         return
                     self._enter(frame, plan)

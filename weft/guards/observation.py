@@ -3,11 +3,12 @@ written into writes."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
+from weft.guards.asides import StepAside
 from weft.guards.asked import content_of
 from weft.guards.content_guard import ArrayGuard, BufferGuard, ContainerGuard
 from weft.guards.effects import SideEffectError
@@ -127,12 +128,10 @@ class Midway:
 
     def take_up(self, slot: Slot) -> None:
         """Others have put something into a slot: that counts as what was there."""
-        entry = self._watcher.reads.entries.get(slot.key)
-        if entry is not None:
-            entry.before = slot.get()
-        contents = self._watcher.reads.containers.get(id(slot.holder))
-        if contents is not None:  # others have changed what it holds
-            contents.before = copy.copy(contents.container)
+        reads = self._watcher.reads
+        for snapshot in (reads.entries.get(slot.key), reads.containers.get(id(slot.holder))):
+            if snapshot is not None:
+                snapshot.take_up()
 
 
 def _leave_the_same(a: Any, b: Any) -> bool:
@@ -153,14 +152,16 @@ def observe(
     substitution: Substitution | None = None,
     epoch_source: Callable[[], int] | None = None,
     at_end: Callable[[Iterable[object]], None] | None = None, tell: Iterable[Callable[[Midway], None]] = (),
+    step_aside: StepAside = nullcontext,
 ) -> tuple[Any, Observation]:
     """Call `fn` once and record it. An exception of `fn`, or SideEffectError, leaves the Python state
     as it was before the call.
 
     at_end: called with the objects that the code which ran has met, however the call ends. tell: each called first,
-    with what can be asked while `fn` runs.
+    with what can be asked while `fn` runs. step_aside: within such a block code runs as if nothing were captured
+    (asides.py).
     """
-    watcher = FrameWatcher(kinds, substitution.real if substitution else None)
+    watcher = FrameWatcher(kinds, substitution.real if substitution else None, step_aside)
     for told in tell:
         told(Midway(watcher))
     named = dict(kwargs or {})

@@ -372,6 +372,16 @@ class Reads(LeafReads):
             contents = self.containers[id(container)] = Contents(container, copy, where, text, False)
         return contents
 
+    def unchanged(self) -> list[Entry | Contents]:
+        """What the call has left alone so far."""
+        return [e for e in (*self.entries.values(), *self.containers.values()) if not e.changed()]
+
+    def take_up(self, same: list[Entry | Contents]) -> None:
+        """What others have changed of these since: that counts as what was there before the call."""
+        for each in same:
+            if each.changed():
+                each.take_up()
+
     # slots
     def entry(
         self, slot: Slot, where: Location, read: bool = True, store: Location | None = None, sure: bool = True

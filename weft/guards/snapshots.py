@@ -39,6 +39,10 @@ class Entry:
         """Whether the slot holds something else now."""
         return not same(self.before, self.slot.get())
 
+    def take_up(self) -> None:
+        """Others have put something there: that counts as what was there."""
+        self.before = self.slot.get()
+
     def restore(self) -> None:
         """Put the value from before the call back."""
         if self.changed():
@@ -83,6 +87,11 @@ class Contents:
         if kept != len(self.before) and not (is_bounded and len(now) == self.container.maxlen):
             return None
         return now[kept:] if all(map(operator.is_, self.before[len(self.before) - kept :], now)) else None
+
+    def take_up(self) -> None:
+        """Others have changed what it holds: that counts as what it held."""
+        now = self.container
+        self.before = dict(now) if isinstance(now, dict) else set(now) if isinstance(now, set) else list(now)
 
     def restore(self) -> None:
         """Put the content from before the call back."""

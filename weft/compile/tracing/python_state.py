@@ -143,7 +143,7 @@ _SETTINGS: Final[tuple[tuple[str, Callable[[], Any], Callable[[Any], None]], ...
 
 
 class OptimizerGroups:
-    """A context manager: the options of every optimizer alive, which are put back. Those of optimizers that the function
+    """A context manager: puts back the options of every optimizer alive. Those of optimizers that the function
     does not come upon are left alone: another thread may change them."""
 
     def __init__(self) -> None:

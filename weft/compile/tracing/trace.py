@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weft import guards
 from weft.autograd.saved import only_captured_hooks
 from weft.compile.caches import empty_caches
+from weft.compile.capture.asides import aside
 from weft.compile.capture.capture import Capture
 from weft.compile.capture.python_call import FailsLater
 from weft.compile.capture.wrappers import desugar, resugar
@@ -98,7 +99,7 @@ def _run(owner: CompiledFunction, outcome: Outcome, spec: pytree.TreeSpec) -> No
     ):
         result, seen = guards.observe(
             owner.function, args, kwargs, kinds=kinds(outcome.leaves), substitution=substitution, at_end=empty_caches,
-            tell=(outcome.capture.calls.begin, groups.begin),
+            tell=(outcome.capture.calls.begin, groups.begin), step_aside=aside,
         )
         try:
             outcome.capture.recorder.raise_swallowed()
@@ -175,7 +176,7 @@ def _joint(outcome: Outcome, carriers: list[Any]) -> tuple[JointRecord, int, lis
     fixed = len(outcome.results)
     before = [state.stream.marks() for state in outcome.random]
     (record, gradients), seen = guards.observe(
-        lambda: _recorded(outcome, outputs, carriers), kinds=kinds(outcome.leaves)
+        lambda: _recorded(outcome, outputs, carriers), kinds=kinds(outcome.leaves), step_aside=aside
     )
     if [state.stream.marks() for state in outcome.random][: len(before)] != before or len(outcome.random) > len(before):
         raise FailsLater(
