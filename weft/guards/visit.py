@@ -173,6 +173,8 @@ class Visitor:
         opened = (
             bool(link.used or link.iterated or any(key in OPENING for _, key in link.steps))
             or (kind in CONTAINERS and any(op == "." and key != "append" for op, key in link.steps))
+            # a read of an item may add it
+            or (kind is Kind.DICT and hasattr(value, "__missing__") and any(op == "[" for op, _ in link.steps))
         )
         if opened and kind in CONTAINERS:
             self.structure(value, text, where)

@@ -1,0 +1,191 @@
+"""Random steps of an object that keeps tensors in containers of every kind, written and read by its methods, properties,
+hooks, nested functions and other objects; the source, and what can be seen of the objects."""
+
+from __future__ import annotations
+
+import dataclasses
+import linecache
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import weft
+
+PRELUDE = '''
+import collections, dataclasses, weft
+Pair = collections.namedtuple("Pair", "first second")
+kept = []
+
+@dataclasses.dataclass
+class Record:
+    value: object
+    count: int
+    parts: list
+
+class Store:
+    def __init__(self): self.rows, self.last, self.count = [], None, 0
+    def put(self, v):
+        self.rows.append(v); self.last = v; self.count += 1
+    def newest(self, v): return v if self.last is None else self.last + len(self.rows)
+    @property
+    def first(self): return self.rows[0] if self.rows else 1.0
+
+def make_cell(start):
+    last, many = start, [start]
+    def put(v):
+        nonlocal last, many
+        last = v
+        many = [*many[-1:], v]
+    def get(): return last + sum(many)
+    return put, get
+
+class Base:
+    shared = []
+    def __init__(self, w):
+        one = weft.ones(3)
+        self.w, self.layer = w, weft.nn.Linear(3, 3)
+        with weft.no_grad():
+            self.layer.weight.fill_(0.25); self.layer.bias.fill_(0.5)
+        self.items, self.table, self.recent, self.names = [one * 2], {"a": one, "n": 1}, collections.deque([one], 2), {"x"}
+        self.record, self.pair = Record(one, 0, [one]), Pair(one, one * 3)
+        self.ordered, self.groups = collections.OrderedDict(k=one), collections.defaultdict(list)
+        self.nested, self.store, self.flag, self.n, self.cur = {"rows": [[one]]}, Store(), False, 0, one
+        self.alias, self.cell, self.stores = self.items, make_cell(one), [Store(), Store()]
+        Model.shared = []
+        self.layer.register_forward_hook(self.hook)
+    def settle(self):
+        free = lambda t: t.detach() if isinstance(t, weft.Tensor) else t
+        for held in (self.items, self.store.rows, *self.groups.values(), *self.nested["rows"], Model.shared, kept):
+            held[:] = [free(v) for v in held]
+        for held in (self.table, self.ordered):
+            for key in held: held[key] = free(held[key])
+        for i in range(len(self.recent)): self.recent[i] = free(self.recent[i])
+        for store in (self.store, *self.stores):
+            store.last = free(store.last)
+            store.rows[:] = [free(v) for v in store.rows]
+        self.record.value, self.record.parts = free(self.record.value), [free(v) for v in self.record.parts]
+        self.pair, self.cur = Pair(free(self.pair.first), free(self.pair.second)), free(self.cur)
+        self.cell[0](free(self.cell[1]()) * 0.125)
+        self.cell[0](free(self.cell[1]()) * 0.125)
+        self.alias = self.items
+'''
+WRITES = (
+    "self.items.append({v})", "self.items = [{v}]", "self.items.insert(0, {v})", "self.items.extend([{v}, {v} * 2])",
+    "self.items[-2:] = [{v}]", "self.items += [{v}]", "del self.items[:-2]", "self.items.clear()", "self.items.reverse()",
+    "self.items and self.items.pop()", "self.alias.append({v})", "self.items[:] = [t * 0.5 for t in self.items]",
+    "self.table['a'] = {v}", "self.table.update(b={v})", "self.table.pop('a', None)", "self.table.setdefault('c', {v})",
+    "self.table = {{'a': {v}, 'n': len(self.table)}}", "self.table |= {{'d': {v}}}", "self.table['n'] += 1",
+    "self.recent.append({v})", "self.recent.appendleft({v})", "self.recent.rotate(1)",
+    "self.recent and self.recent.popleft()", "self.names.add('y')", "self.names.discard('x')", "self.names ^= {{'x', 'z'}}",
+    "self.record.value = {v}", "self.record.count += 1", "self.record.parts.append({v})",
+    "self.record = Record({v}, self.record.count + 1, [])", "self.record = dataclasses.replace(self.record, value={v})",
+    "self.pair = Pair({v}, self.pair.first)", "self.pair = self.pair._replace(second={v})", "self.ordered['k'] = {v}",
+    "self.ordered['j'] = {v}; self.ordered.move_to_end('j', last=False)", "self.ordered and self.ordered.popitem()",
+    "self.groups['g'].append({v})", "self.groups['h'] = [{v}]", "del self.groups['g'][:-1]",
+    "self.nested['rows'].append([{v}])", "self.nested['rows'][-1].append({v})", "self.nested = {{'rows': [[{v}]]}}",
+    "Model.shared = [{v}]", "Model.shared.append({v})", "kept.append({v})", "put_kept({v})", "self.store.put({v})",
+    "self.stores[self.n % 2].put({v})", "self.store.rows = [{v}]; self.store.last = {v}", "self.cell[0]({v})",
+    "self.flag = not self.flag", "self.n += 1", "self.cur = {v}", "self.cur = self.items[0] if self.items else {v}",
+    "setattr(self, 'cur', {v})", "self.__dict__['cur'] = {v}", "self.items.sort(key=id) if len(self.items) < 2 else None",
+)
+READS = (
+    "(self.items[-1] if self.items else {v})", "sum(self.items, {v})", "self.table.get('a', {v})", "{v} * len(self.alias)",
+    "sum(self.table.values()) * 0.5", "(self.recent[0] if self.recent else {v})", "sum(self.recent, {v})",
+    "({v} if 'x' in self.names else {v} * 2)", "(self.record.value + self.record.count)",
+    "(self.record.parts[-1] if self.record.parts else {v})", "self.pair.second", "self.pair[0]",
+    "([*self.ordered.values()][0] if self.ordered else {v})", "sum(self.groups['g'], {v})",
+    "self.nested['rows'][-1][-1]", "sum([sum(r) for r in self.nested['rows']])", "(Model.shared[0] if Model.shared else {v})",
+    "(kept[-1] if kept else {v})", "self.store.newest({v})", "({v} * self.store.first)", "self.stores[self.n % 2].newest({v})",
+    "self.cell[1]()", "({v} if self.flag else {v} * 3)", "({v} * (self.n + 1))", "self.cur", "getattr(self, 'cur')",
+    "self.layer({v})",
+)
+
+
+@dataclass
+class Keeping:
+    """The source of a class with `step(x, flag, fail)`, under a file name of its own."""
+
+    source: str
+    name: str
+    wants_grad: bool
+
+    def make(self) -> tuple[Any, dict[str, Any]]:
+        """A fresh object, and the names that its class knows."""
+        linecache.cache[self.name] = (len(self.source), None, self.source.splitlines(True), self.name)
+        names: dict[str, Any] = {"__name__": __name__}
+        exec(compile(self.source, self.name, "exec"), names)
+        return names["Model"](weft.full((3,), 0.5, requires_grad=self.wants_grad)), names
+
+
+def draw_keeping(rng: np.random.Generator) -> Keeping:
+    """A class with a few methods, each of which writes and reads."""
+    writes, reads = rng.choice(WRITES, size=rng.integers(3, 9)), rng.choice(READS, size=6)
+    wants_grad = bool(rng.random() < 0.5)
+    lines = [PRELUDE, "def put_kept(v):", "    global kept", "    kept = [*kept[-1:], v]", "class Model(Base):"]
+    methods = []
+    for i in range(3):
+        own = [str(w).format(v=f"(v * {i + 1})") for w in writes[i::3]] or ["pass"]
+        body = [_placed(rng, w) for w in own]
+        give = str(reads[i]).format(v="v")
+        if rng.random() < 0.3:
+            lines += ["    @property", f"    def p{i}(self): return self.r{i}(self.cur)"]
+            lines += [f"    @p{i}.setter", f"    def p{i}(self, v): self.m{i}(v)"]
+            methods.append(f"self.p{i} = v; out = out + self.p{i}")
+        else:
+            methods.append(f"self.m{i}(v); out = out + self.r{i}(v)")
+        lines += [f"    def m{i}(self, v):", *("        " + part for b in body for part in b)]
+        lines += [f"    def r{i}(self, v): return {give}"]
+    hook = str(rng.choice(WRITES)).format(v="out")
+    lines += ["    def hook(self, module, args, out):", f"        {hook}"]
+    lines += ["    def step(self, x, flag, fail):", "        v = (x * self.w).mean(0)", "        out = v"]
+    order = [methods[i] for i in rng.integers(0, 3, size=rng.integers(2, 5))]
+    for i, line in enumerate(order):
+        if i == len(order) // 2:
+            lines += ["        if fail: raise fail('stopped')"]
+        lines += [f"        if flag: {line}" if rng.random() < 0.2 else f"        {line}"]
+    lines += ["        " + str(reads[4]).format(v="v") if rng.random() < 0.3 else "        pass"]
+    if wants_grad:
+        lines += ["        self.w.grad = None", "        out.sum().backward()", "        out = out.detach()"]
+        lines += ["        self.settle()"]
+    lines += ["        return out", ""]
+    return Keeping("\n".join(lines), f"<keeping {rng.integers(10**9)}>", wants_grad)
+
+
+def _placed(rng: np.random.Generator, statement: str) -> list[str]:
+    """A statement, within a condition, a loop or a nested function now and then."""
+    place = rng.random()
+    if place < 0.1:
+        return ["if self.flag:", *("    " + s for s in statement.split("; "))]
+    if place < 0.2:
+        return ["for _ in range(2):", *("    " + s for s in statement.split("; "))]
+    if place < 0.3:
+        return ["def inner(v):", *("    " + s for s in statement.split("; ")), "inner(v)"]
+    return statement.split("; ")
+
+
+def state_of(model: Any, names: dict[str, Any]) -> list[Any]:
+    """All that can be seen of the object and its class: kinds, values, and which things are one."""
+    first: dict[int, int] = {}
+    return [_seen(value, first) for value in (vars(model), vars(names["Model"]).get("shared"), names["kept"])]
+
+
+def _seen(value: Any, first: dict[int, int]) -> Any:
+    if isinstance(value, weft.Tensor):
+        return ("tensor", first.setdefault(id(value), len(first)), value.detach().tolist(), value.requires_grad)
+    if isinstance(value, weft.nn.Module):
+        return [_seen(p, first) for p in value.parameters()]
+    if isinstance(value, (list, tuple, deque)):
+        kind = (type(value).__name__, None if isinstance(value, tuple) else first.setdefault(id(value), len(first)))
+        cells = [_seen(v, first) for v in value]
+        return (*kind, cells)
+    if isinstance(value, dict):
+        return (type(value).__name__, first.setdefault(id(value), len(first)), [(k, _seen(v, first)) for k, v in value.items()])
+    if isinstance(value, set):
+        return sorted(value)
+    if hasattr(value, "__closure__"):
+        return [_seen(c.cell_contents, first) for c in value.__closure__ or ()]
+    if dataclasses.is_dataclass(value) or type(value).__name__ == "Store":
+        return (type(value).__name__, first.setdefault(id(value), len(first)), [(k, _seen(v, first)) for k, v in vars(value).items()])
+    return value

@@ -1,0 +1,94 @@
+"""Containers and objects that a step writes in one frame and reads in another: over four calls of changing sizes and flags,
+with calls that fail in between, as in eager mode; and no symbol stays on anything."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from tests.agree.containers import Keeping, draw_keeping, state_of
+from tests.symbols_left import symbols_left
+from weft.support.errors import CaptureError
+
+TIMES = int(os.environ.get("WEFT_AGREE", "1"))
+SIZES = (2, 3, 3, 5)
+
+
+def agree(program: Keeping, rng: np.random.Generator, **options: Any) -> int:
+    """Compare four calls. How many were refused: those leave everything as it was, and are made in eager mode instead."""
+    (eager, mine), (object_, theirs) = program.make(), program.make()
+    step, refused = weft.compile(object_.step, backend="interpret", **options), 0
+    for call, size in enumerate(SIZES):
+        values, flag = rng.uniform(-1, 1, (size, 3)).astype(np.float32), bool(rng.random() < 0.7)
+        if call in (1, 3):
+            _fail(step, object_, theirs, weft.from_numpy(values.copy()), flag, bool(options))
+            if options:
+                _raise(eager.step, weft.from_numpy(values.copy()), flag, ValueError)
+        try:
+            expected = eager.step(weft.from_numpy(values.copy()), flag, None)
+        except weft.WeftError:  # (eager mode refuses: so must we)
+            with pytest.raises(weft.WeftError):
+                step(weft.from_numpy(values.copy()), flag, None)
+            return refused
+        before = state_of(object_, theirs)
+        try:
+            out = step(weft.from_numpy(values.copy()), flag, None)
+        except CaptureError:
+            refused += 1
+            assert state_of(object_, theirs) == before, f"call {call}: a refused call has changed the object"
+            out = object_.step(weft.from_numpy(values.copy()), flag, None)
+        assert not (left := symbols_left(object_, theirs["Model"], theirs["kept"], out)), f"call {call}: {left}"
+        np.testing.assert_allclose(out.detach().numpy(), expected.detach().numpy(), 1e-4, 1e-4, err_msg=f"call {call}")
+        if program.wants_grad:
+            np.testing.assert_allclose(object_.w.grad.numpy(), eager.w.grad.numpy(), 1e-4, 1e-4)
+        _same(state_of(object_, theirs), state_of(eager, mine), f"call {call}")
+    return refused
+
+
+def _fail(step: Any, object_: Any, names: Any, x: Any, flag: bool, is_split: bool) -> None:
+    """A call that the user's code ends: a compiled one is as if it had not been, a split one is as in eager mode."""
+    before = state_of(object_, names)
+    for error in (ValueError,) if is_split else (ValueError, KeyboardInterrupt):
+        _raise(step, x, flag, error)
+        assert not (left := symbols_left(object_, names["Model"], names["kept"])), f"behind a failed call: {left}"
+        assert is_split or state_of(object_, names) == before, "a failed call has left something"
+
+
+def _raise(step: Any, x: Any, flag: bool, error: type[BaseException]) -> None:
+    try:
+        step(x, flag, error)
+    except (error, CaptureError):
+        return
+    except RuntimeError as other:
+        assert "modified by an inplace" in str(other), other
+        return
+    raise AssertionError("the failure has been lost")
+
+
+def _same(here: Any, there: Any, path: str) -> None:
+    assert type(here) is type(there), (path, here, there)
+    if isinstance(here, (list, tuple)):
+        assert len(here) == len(there), (path, here, there)
+        for i, (a, b) in enumerate(zip(here, there, strict=True)):
+            _same(a, b, f"{path}, {a[0] if isinstance(a, tuple) and a and type(a[0]) is str else i}")
+    elif isinstance(here, float):
+        assert np.isclose(here, there, 1e-4, 1e-4), (path, here, there)
+    else:
+        assert here == there, (path, here, there)
+
+
+@pytest.mark.parametrize(("options", "count"), [({}, 12), ({"split": True}, 8)], ids=["compile", "split"])
+def test_containers_agree(options: dict[str, Any], count: int, rng: np.random.Generator) -> None:
+    refused = 0
+    for _ in range(count * TIMES):
+        program = draw_keeping(rng)
+        try:
+            refused += agree(program, rng, **options)
+        except (Exception, AssertionError) as error:
+            body = program.source.partition("class Model(Base):")[2]
+            raise AssertionError(f"{type(error).__name__}: {error}\n{body}") from error
+    assert refused < 2 * count * TIMES, f"{refused} of {4 * count * TIMES} calls were refused"
