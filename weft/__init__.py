@@ -156,6 +156,9 @@ _LAZY_NAMES = {
     "UntypedStorage": ("weft.runtime.storage", "UntypedStorage"),
     "seed": ("weft.random", "seed"), "is_inference": ("weft.layers.inference", "is_inference"),
     "finfo": ("weft.types.limits", "finfo"), "iinfo": ("weft.types.limits", "iinfo"),
+    "PyTorchFileReader": ("weft.interop.torch_files", "PyTorchFileReader"),
+    "PyTorchFileWriter": ("weft.interop.torch_files", "PyTorchFileWriter"),
+    "Stream": ("weft.cuda", "Stream"), "Event": ("weft.cuda", "Event"),
     "SymInt": ("weft.types.sym", "SymInt"), "SymBool": ("weft.types.sym", "SymBool"),
     "SymFloat": ("weft.compile.numbers.sym_float", "SymFloat"), "GradScaler": ("weft.amp", "GradScaler"),
     **{name: ("weft.types.unheld", name) for name in (

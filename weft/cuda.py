@@ -9,12 +9,14 @@ from typing import Any, NoReturn
 from weft.support.errors import NoSuchDevice
 
 __all__ = [
-    "can_device_access_peer", "current_device", "current_stream", "default_stream", "device_count", "empty_cache",
-    "get_arch_list", "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state",
-    "get_rng_state_all", "init", "initial_seed", "is_available", "is_bf16_supported",
-    "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "mem_get_info",
-    "memory_allocated", "memory_reserved",
-    "memory_stats", "seed", "seed_all", "set_device", "set_rng_state", "synchronize",
+    "CUDAGraph", "Event", "ExternalStream", "Stream", "StreamContext", "can_device_access_peer", "current_device",
+    "current_stream", "default_stream", "device_count", "device_of", "empty_cache", "get_arch_list",
+    "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state", "get_rng_state_all",
+    "graph", "init", "initial_seed", "ipc_collect", "is_available", "is_bf16_supported",
+    "is_current_stream_capturing", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated",
+    "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved", "memory_stats",
+    "reset_max_memory_allocated", "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_rng_state",
+    "synchronize",
 ]
 
 
@@ -25,6 +27,11 @@ def is_available() -> bool:
 
 def is_initialized() -> bool:
     """Whether a GPU is in use: never."""
+    return False
+
+
+def is_current_stream_capturing() -> bool:
+    """Whether a CUDA graph is being captured: never."""
     return False
 
 
@@ -64,6 +71,17 @@ seed_all = seed
 
 def empty_cache() -> None:
     """Free the GPU's cached memory: nothing to do."""
+
+
+def ipc_collect() -> None:
+    """Free memory that other processes shared: nothing to do."""
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Forget how much of a GPU's memory was taken at most: nothing to do."""
+
+
+reset_max_memory_allocated = reset_peak_memory_stats
 
 
 def synchronize(device: Any = None) -> None:
@@ -107,3 +125,17 @@ get_rng_state = _refused("get_rng_state", "CUDA generator")
 set_rng_state = _refused("set_rng_state", "CUDA generator")
 initial_seed = _refused("initial_seed", "CUDA generator")
 init = _refused("init", "CUDA device")
+
+
+def _refused_class(name: str, what: str) -> type:
+    """A type that programs name, of which nothing can be made."""
+    return type(name, (), {"__new__": _refused(name, what), "__doc__": f"Refused where it is made: there is no {what}.",
+                           "__module__": __name__})
+
+
+CUDAGraph, graph = _refused_class("CUDAGraph", "CUDA graph"), _refused_class("graph", "CUDA graph")
+Stream, ExternalStream = _refused_class("Stream", "CUDA stream"), _refused_class("ExternalStream", "CUDA stream")
+StreamContext, Event = _refused_class("StreamContext", "CUDA stream"), _refused_class("Event", "CUDA event")
+device_of = _refused_class("device_of", "CUDA device")
+default_generators: tuple[Any, ...] = ()
+_initialized = False

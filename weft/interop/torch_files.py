@@ -20,7 +20,7 @@ from weft.interop.damage import as_parse_error, excerpt, whole
 from weft.interop.pickles import Global, PickleReader
 from weft.interop.structure import MOST_DIMS, tensor_over
 from weft.nn.parameter import Parameter
-from weft.support.errors import DTypeError, ParseError
+from weft.support.errors import DTypeError, ParseError, Unsupported
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -162,3 +162,14 @@ def _text(value: Any) -> str:
     if not isinstance(value, (str, int)):
         raise ParseError(f"load: a {type(value).__name__} stands where a name is expected")
     return str(value)
+
+
+class PyTorchFileReader:
+    """PyTorch's reader of the records of a file, as a type that programs name: weft.load reads whole files."""
+
+    def __init__(self, *args: Any) -> None:
+        raise Unsupported(f"{type(self).__name__}: records of a file are not read alone; use weft.load and weft.save")
+
+
+class PyTorchFileWriter(PyTorchFileReader):
+    """PyTorch's writer, idem."""

@@ -375,6 +375,8 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if "_step_pre_hooks" not in self.__dict__:  # (a wrapper that never called __init__ has no hooks)
+            return step(self, *args, **kwargs)
         args, kwargs = self._before_step((self, *args), kwargs)
         result = step(*args, **kwargs)
         self._after_step(args, kwargs)

@@ -15,7 +15,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
         "weft.jit compiles functions, Modules and texts so far; docs/jit.md says what it has",
     ),
     (
-        r"_dynamo|_inductor|compiler|export|fx|package|library|ops|PyTorchFile\w+",
+        r"_dynamo|_inductor|compiler|export|fx|package|library|ops",
         "there is no such compiler interface; weft.compile and weft.explain are weft's",
     ),
     (
