@@ -1,6 +1,6 @@
-"""Code that Python runs in between, on behalf of nobody who is captured: finalizers, callbacks of weak references and of
-the garbage collector, signal handlers, the user's own trace and profile functions. It steps aside: it runs as if nothing
-were captured."""
+"""Code that Python runs in between, on behalf of nobody who is captured: finalizers, callbacks of weak references and
+of the garbage collector, signal handlers, the user's own trace and profile functions. It steps aside: it runs as if
+nothing were captured."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from types import FrameType, FunctionType, MethodType
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, Final
 
 StepAside = Callable[[], AbstractContextManager[None]]
@@ -33,14 +33,26 @@ def is_aside(frame: FrameType) -> bool:
         given += values.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount], ())
     if frame.f_globals.get("__name__") in ("weakref", "_weakrefset"):
         return any(map(_is_dead, given))
-    if inspect.ismethod(getattr(given[0] if given else None, code.co_name, None)):
+    if len(given) > 1 and not _is_phase(given) and _is_method(given[0], code):
         given = given[1:]
-    if len(given) == 1:
-        return _is_dead(given[0])
+    return _is_dead(given[0]) if len(given) == 1 else _is_phase(given)
+
+
+def _is_phase(given: list[Any]) -> bool:
+    """Whether these are the arguments that the garbage collector calls back with."""
     return (
-        len(given) == 2 and given[0] in _PHASES and type(given[0]) is str and isinstance(given[1], dict)
+        len(given) == 2 and type(given[0]) is str and given[0] in _PHASES and type(given[1]) is dict
         and "generation" in given[1]
     )
+
+
+def _is_method(first: Any, code: CodeType) -> bool:
+    """Whether a first argument is the object or class whose method runs. Nothing of the user's is asked."""
+    for cls in (first if isinstance(first, type) else type(first)).__mro__:
+        member = cls.__dict__.get(code.co_name)
+        if getattr(getattr(member, "__func__", member), "__code__", None) is code:
+            return True
+    return False
 
 
 def _is_dead(value: Any) -> bool:
@@ -75,7 +87,7 @@ def users_aside(step_aside: StepAside) -> Iterator[None]:
 
 def _is_object(handler: Any) -> bool:
     """Whether a signal handler is an object of the user's that can be called."""
-    return callable(handler) and isinstance(getattr(type(handler), "__call__", None), FunctionType)
+    return any(isinstance(cls.__dict__.get("__call__"), FunctionType) for cls in type(handler).__mro__)
 
 
 def _aside(function: Callable[..., Any], step_aside: StepAside) -> Callable[..., Any]:
