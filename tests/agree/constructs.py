@@ -110,7 +110,8 @@ def indefinite(x: weft.Tensor, m: Model) -> weft.Tensor:
 @dataclass(frozen=True)
 class Leaf:
     """A body, and what it does besides computing: "numbers" (draws), "state" (writes what is older than the call),
-    "sizes" (sizes that only the run knows), "python" (reads Python values that change)."""
+    "sizes" (sizes that only the run knows), "asks" (Python chooses by such a size), "python" (reads Python values that
+    change)."""
 
     body: Callable[[weft.Tensor, Model], weft.Tensor]
     does: frozenset[str] = frozenset()
@@ -124,7 +125,7 @@ LEAVES = {
     leaf.body.__name__: leaf
     for leaf in (
         _leaf(plain, "python"), _leaf(branching, "python"), _leaf(draws, "numbers"), _leaf(own_draws, "numbers state"),
-        _leaf(sizes, "sizes"), _leaf(selecting, "sizes"), _leaf(writing, "python"), _leaf(statistic, "state"),
+        _leaf(sizes, "sizes"), _leaf(selecting, "sizes asks"), _leaf(writing, "python"), _leaf(statistic, "state"),
         _leaf(keeping, "state"), _leaf(indefinite, "python"),
     )
 }

@@ -78,6 +78,7 @@ class Reads(LeafReads):
         super().__init__()
         self.kinds, self.lifted = kinds, dict(lifted)
         self.entries: dict[Key, Entry] = {}
+        self.items: dict[int, list[Entry]] = {}  # entries of items, by the container that holds them
         self.containers: dict[int, Contents] = {}
         self.types: dict[int, TypeGuard] = {}
         self.functions: dict[int, FunctionGuard] = {}
@@ -369,6 +370,8 @@ class Reads(LeafReads):
         contents = self.containers.get(id(container))
         if contents is None:
             copy = _copy(self.kinds.of(container), container)
+            for entry in self.items.get(id(container), ()):  # what the call has put there is nothing from before it
+                entry.put_before(copy)
             contents = self.containers[id(container)] = Contents(container, copy, where, text, False)
         return contents
 
@@ -396,6 +399,8 @@ class Reads(LeafReads):
         entry = self.entries.get(key)
         if entry is None:
             entry = self.entries[key] = Entry(slot, self._before(slot, value), where, sure)
+            if type(slot) is ItemSlot:
+                self.items.setdefault(id(slot.holder), []).append(entry)
             if key in self.lifted:
                 entry.lifted, entry.real = True, self.lifted[key]
         is_own = not same(entry.before, value)  # the call has put it there: no later call depends on what was before

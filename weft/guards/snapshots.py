@@ -43,6 +43,16 @@ class Entry:
         """Others have put something there: that counts as what was there."""
         self.before = self.slot.get()
 
+    def put_before(self, copy: Any) -> None:
+        """Let a copy of the container hold what the item was before the call."""
+        name = self.slot.name
+        if not self.changed() or (isinstance(copy, list) and not -len(copy) <= name < len(copy)):
+            return
+        if self.before is not MISSING:
+            copy[name] = self.before
+        elif isinstance(copy, dict):
+            copy.pop(name, None)
+
     def restore(self) -> None:
         """Put the value from before the call back."""
         if self.changed():

@@ -16,6 +16,8 @@ import pytest
 
 from weft.guards.rewrite import Substitutes, functions_running, functions_with, original, rewritten, with_substitutes
 
+pytestmark = pytest.mark.usefixtures("every_object_seen")
+
 
 def count(x: Any) -> Any:
     return -1 if x is None else len(x)
