@@ -296,6 +296,19 @@ def test_writes_that_overlap() -> None:
         weft.func.functionalize(lambda x: x.clone().as_strided((3, 2), (1, 1)).index_fill_(0, places, 1))(weft.ones(4))
 
 
+def test_gradient_of_interpolate() -> None:
+    x = weft.tensor([[[1.0, 4.0, 9.0]]]).requires_grad_()
+    y = F.interpolate(x, scale_factor=1.3)
+    assert y.tolist() == [[[1, 1, 4]]]
+    assert weft.autograd.grad(y.sum(), x)[0].tolist() == [[[2, 1, 0]]]
+    plane = weft.tensor([1.0, 4.0, 9.0]).reshape(1, 1, 3, 1).requires_grad_()
+    y = F.interpolate(plane, scale_factor=(1.3, 1.0), mode="bicubic")
+    slope = weft.autograd.grad(y.sum(), plane)[0].flatten()
+    assert y.flatten().tolist() == pytest.approx([0.79684, 2.45882, 6.385285], rel=1e-5)
+    assert slope.tolist() != [1, 1, 1]
+    assert slope.sum().item() == pytest.approx(3)
+
+
 def test_half_precision_rounds_once() -> None:
     a, b = weft.tensor([3.046875], dtype=weft.bfloat16), weft.tensor([-0.06103515625], dtype=weft.bfloat16)
     assert a.div(b, rounding_mode="trunc").item() == -49  # the quotient is -49.92, in bfloat16 -50

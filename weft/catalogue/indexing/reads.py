@@ -20,7 +20,7 @@ from weft.catalogue.shapes.rearranging import share_of
 from weft.ops.layout import ROW_MAJOR, Follows
 from weft.ops.op import NOT_DIFFERENTIABLE, Out, define
 from weft.ops.packet import aten
-from weft.ops.rules import broadcast_dims, dims_text, normalize_dim
+from weft.ops.rules import broadcast_dims, dims_text, normalize_dim, same_dims
 from weft.support.errors import DTypeError, OutOfBounds, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
@@ -296,7 +296,7 @@ def _searchsorted_type(
         )
     if isinstance(self, TensorType) and self.dims is not None and sorted_sequence.dims is not None:
         a, b = sorted_sequence.dims, self.dims
-        if len(a) != 1 and (len(a) != len(b) or len(a) == 0):
+        if len(a) != 1 and (len(a) != len(b) or len(a) == 0 or not same_dims(a[:-1], b[:-1])):
             raise ShapeError(
                 "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
                 f"boundaries tensor and input value tensor must match, but we got boundaries tensor {dims_text(a)} and "
@@ -316,10 +316,10 @@ def _searchsorted(
     target = np.int32 if out_int32 else np.int64
     if sequence.ndim == 1:
         return np.asarray(np.searchsorted(sequence, values, where), target)
-    rows = sequence.reshape(-1, sequence.shape[-1])
-    wanted = values.reshape(rows.shape[0], -1)
-    found = [np.searchsorted(row, v, where) for row, v in zip(rows, wanted, strict=True)]
-    return np.array(found, target).reshape(values.shape)
+    found = np.empty(values.shape, target)
+    for place in np.ndindex(sequence.shape[:-1]):
+        found[place] = np.searchsorted(sequence[place], values[place], where)
+    return found
 
 
 for _schema in (
