@@ -296,7 +296,11 @@ def _searchsorted_type(
         )
     if isinstance(self, TensorType) and self.dims is not None and sorted_sequence.dims is not None:
         a, b = sorted_sequence.dims, self.dims
-        if len(a) != 1 and (len(a) != len(b) or len(a) == 0 or not same_dims(a[:-1], b[:-1])):
+        is_known = sorted_sequence.is_complete and self.is_complete
+        if len(a) != 1 and (
+            len(a) != len(b) or len(a) == 0
+            or (is_known and not same_dims(sorted_sequence.shape[:-1], self.shape[:-1]))
+        ):
             raise ShapeError(
                 "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
                 f"boundaries tensor and input value tensor must match, but we got boundaries tensor {dims_text(a)} and "

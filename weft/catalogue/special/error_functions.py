@@ -184,7 +184,7 @@ def _logit_value(s: Any, x: Any, eps: float | None) -> Any:
 
 
 def _logit_gradient(g: Any, self: Any, eps: float | None) -> Any:
-    slope = g / (self * (1 - self))
+    slope = g / aten.abs(self * (1 - self))  # (of -0.0 as of 0)
     if eps is None:
         return aten.where(aten.logical_and(self >= 0, self <= 1), slope, math.nan)
     return aten.where(aten.logical_and(self >= eps, self <= 1 - eps), slope, 0)

@@ -37,6 +37,8 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     """input / (k + alpha * m)^beta, where m is the mean square over `size` neighbouring channels of [n, c, ...]."""
     if input.ndim < 3:
         raise ShapeError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
+    if 0 in input.dims:  # (of symbols it is not asked)
+        return input.clone()
     squares = aten.movedim(input * input, 1, -1)
     lead = tuple(squares.dims[:-1])
     lined = aten.constant_pad_nd(aten.reshape(squares, (1, -1, squares.dims[-1])), (size // 2, (size - 1) // 2), 0.0)
