@@ -22,7 +22,7 @@ from weft.utils.checkpoint import checkpoint
 Array = np.ndarray[Any, Any]
 MODES = ("compile", "interpret", "split", "lazy", "compiled autograd", "trace")
 # what a trace has no word for
-UNTRACED = ("Noisy", "register_hook", "checkpoint", "func.", "vmap", "saved_tensors_hooks", "fork_rng", "state", "seed")
+UNTRACED = ("Noisy", "hook", "checkpoint", "func.", "vmap", "saved_tensors_hooks", "fork_rng", "state", "seed")
 
 # of a value v: anything of its size, drawn from the default generator or from one that is named
 NAMED = str.split(
@@ -78,8 +78,8 @@ def draw(seed: int) -> Program:
 
 
 class _Drawing:
-    """Parts of a program. Within a block of the program's (is_row: of numbers) and within a transform there is less to
-    choose from."""
+    """Parts of a program. is_row: of a number, within a loop over rows; is_mapped: within a transform, where no block
+    is recorded."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -89,13 +89,39 @@ class _Drawing:
 
     def expression(self, name: str, depth: int = 0, is_row: bool = False, is_mapped: bool = False) -> str:
         """One that draws, of a variable."""
-        kinds = [NAMED, UNNAMED, UNNAMED, *([] if is_row or is_mapped else [LARGE])]
-        chosen = self.one_of(*kinds)
+        if depth < 3 and self.rng.random() < 0.2:
+            return self.construct(name, depth, is_row, is_mapped)
+        chosen = self.one_of(NAMED, UNNAMED, UNNAMED, *([] if is_row or is_mapped else [LARGE]))
         pool = [t for t in chosen if "[" not in t] if is_row else chosen
         text = self.one_of(*pool).replace("V", name).replace("G", self.one_of("None", "None", "G1", "G2"))
         other = self.one_of(*PLAIN).replace("V", name)
         whole = f"({other}){self.one_of('+', '*', '-')}({text})"
         return f"({whole}).tanh()" if depth or self.rng.random() < 0.5 else f"({whole}).sin()"
+
+    def construct(self, name: str, depth: int, is_row: bool, is_mapped: bool) -> str:
+        """One within which code runs later, or otherwise than as it is written."""
+        inner = "abc"[depth] + str(depth)
+        body, again = (self.expression(inner, depth + 1, is_row, is_mapped) for _ in range(2))
+        mapped = self.expression(inner, depth + 1, is_row, True)
+        kinds = [
+            f"checkpoint(lambda {inner}: {body}, {name}, use_reentrant=False, "
+            f"preserve_rng_state={self.one_of(True, False)})",
+            f"weft.func.grad(lambda {inner}: ({mapped}).sum())({name})",
+            f"weft.func.vjp(lambda {inner}: {mapped}, {name})[1]({name})[0]",
+            f"weft.func.jvp(lambda {inner}: {mapped}, ({name},), ({name},))[1]",
+        ]
+        if not is_mapped:
+            kinds += [
+                f"{self.one_of('Noisy', 'NoisyBackward')}.apply({name})",
+                f"weft.cond({name}.sum() > 0, lambda {inner}: {body} + {inner} * 0, "
+                f"lambda {inner}: {again} + {inner} * 0, ({name},))",
+                f"hooked({name}, lambda {inner}: {body})",
+            ]
+        if not is_row:
+            row = self.expression(inner, depth + 1, True, True)
+            kinds.append(f"weft.vmap(lambda {inner}: {row}, randomness='{self.one_of('same', 'different')}')({name})")
+        made: str = self.one_of(*kinds)
+        return made
 
     def several(self, name: str, **options: Any) -> str:
         """Sums of them."""
@@ -178,6 +204,14 @@ class _Drawing:
         return ["if flag:", *(f"    {line}" for line in self.statement()), "else:", "    v = v * 1"]
 
 
+def hooked(x: Any, hook: Callable[[Any], Any]) -> Any:
+    """x behind a hook."""
+    y = x * 1
+    if y.requires_grad:
+        y.register_hook(hook)
+    return y.sin()
+
+
 class Noisy(weft.autograd.Function):
     """Draws forwards and backwards."""
 
@@ -235,7 +269,7 @@ def _function(program: Program, first: Any, second: Any) -> Callable[..., Any]:
     names = {
         "weft": weft, "F": weft.nn.functional, "G1": first, "G2": second, "Noisy": Noisy,
         "NoisyBackward": NoisyBackward, "checkpoint": checkpoint, "fork_rng": weft.random.fork_rng,
-        "saved_tensors_hooks": weft.autograd.graph.saved_tensors_hooks,
+        "hooked": hooked, "saved_tensors_hooks": weft.autograd.graph.saved_tensors_hooks,
     }
     exec(compile(source, file, "exec"), names)
     made: Callable[..., Any] = names["step"]  # type: ignore[assignment]

@@ -843,6 +843,20 @@ def test_draws_in_branches() -> None:
     compiled = weft.compile(behind)
     assert compiled(weft.ones(2)).sum().item() == seen[-1]
     assert "behind a branch or a loop that draws" in compiled.misses[-1]
+
+    def at_some_steps(w: weft.Tensor) -> weft.Tensor:
+        def step(c: weft.Tensor, r: weft.Tensor) -> tuple[weft.Tensor, weft.Tensor]:
+            y = c * 1
+            y.register_hook(lambda g: g * weft.rand_like(g))
+            return y * 2, r * c
+
+        return weft.autograd.grad(weft.scan(step, w.sum(), w)[1].sum(), w)[0]
+
+    looped, w, found = weft.compile(at_some_steps), weft.ones(3).requires_grad_(), []
+    for run in (at_some_steps, looped):
+        weft.manual_seed(3)
+        found.append((run(w).tolist(), weft.default_generator.get_state()))
+    assert found[0] == found[1] and "not at each step" in looped.misses[-1]
     with pytest.raises(CaptureError, match="seeds a generator"):
         weft.compile(seeded)(weft.ones(2))
 

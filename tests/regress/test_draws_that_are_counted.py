@@ -115,6 +115,19 @@ def repeated(x: Tensor) -> Tensor:
     )[1]
 
 
+def noisy_scan(w: Tensor) -> Tensor:
+    carry, rows = weft.scan(lambda c, r: (Noisy.apply(c) * 0.5, c + F.dropout(r, 0.3)), w.sum(), w)
+    return rows * weft.rand_like(w) + carry
+
+
+def noisy_rows(w: Tensor) -> Tensor:
+    return weft.scan(lambda c, r: (Noisy.apply(c) * 0.5, c + F.dropout(r, 0.3)), w.sum(), w)[1] * weft.rand_like(w)
+
+
+def noisy_branch(w: Tensor) -> Tensor:
+    return weft.cond(w[-1] > -9, lambda a: Noisy.apply(a) * weft.rand(1), lambda a: a * 1, (w,)) * weft.rand_like(w)
+
+
 STEPS: dict[str, Callable[[Tensor], Tensor]] = {
     "bernoulli of probabilities": lambda x: weft.bernoulli(x.sigmoid()) * weft.rand_like(x),
     "bernoulli with p": lambda x: weft.bernoulli(x, 0.3) + weft.rand_like(x),
@@ -135,6 +148,9 @@ STEPS: dict[str, Callable[[Tensor], Tensor]] = {
     "a scan": gradient(scanned),
     "a while_loop": repeated,
     "blocks within blocks": gradient(nested),
+    "a scan whose backward draws": gradient(noisy_scan),
+    "a scan whose backward draws at some steps": gradient(noisy_rows),
+    "a branch whose backward draws": gradient(noisy_branch),
 }
 SIZES = (5, 5, 3, 8)
 

@@ -13,6 +13,7 @@ from weft.autograd.node import Edge, InputMetadata, Node
 from weft.compile.blocks.branches import choose
 from weft.compile.blocks.memory import end_of, write_back
 from weft.compile.blocks.recorded import ControlBackward, Recorded, record, tensor_of, zeros_at
+from weft.compile.numbers.random_state import marks
 from weft.ir.builder import Builder
 from weft.ir.graph import Block, Operand, Value, map_operand
 from weft.ir.structure import LOOP
@@ -209,6 +210,8 @@ class WhileLoopBackward(ControlBackward):
         sums = [zeros_at(capture, e) for e in outer]
         entries = [loop.entries[i] for i in (*self.states, *slices)]
         wanted = [*(e for e in entries if e is not None), *outer]
+        unreached: list[Edge] = []
+        before = marks(capture.random)
 
         def step(inner: Builder, index: Value, carried: list[Tensor], seen: list[Tensor]) -> Outcome:
             states, totals = carried[: len(self.states)], carried[len(self.states) :]
@@ -221,7 +224,7 @@ class WhileLoopBackward(ControlBackward):
                 cotangents[1 + i] = g
 
             def back(_: Builder) -> list[Tensor]:
-                found = loop.body.pull_back(capture, params, cotangents, wanted)
+                found = loop.body.pull_back(capture, params, cotangents, wanted, unreached)
                 through = len(found) - len(outer)
                 return [*found[: len(states)], *map(aten.add, totals, found[through:]), *found[len(states) : through]]
 
@@ -240,6 +243,12 @@ class WhileLoopBackward(ControlBackward):
             capture, self._now(loop.trip), True, [*flows, *sums], over, not loop.reverse, step,
             entries=[*(None,) * (len(flows) + len(sums)), *known], through=loop.body,
         )
+        ends = entries[: len(self.states)]
+        is_cut = any(grads[i] is None for i in self.states) or any(edge in ends for edge in unreached)
+        if is_cut and marks(capture.random) != before:
+            capture.calls.refuse_draws(
+                "the backward of a loop draws random numbers, and not at each step: some steps have no gradient"
+            )
         by_edge = {
             **dict(zip(self.states, found, strict=False)),
             **dict(zip(slices, found[len(flows) + len(sums) :], strict=True)),

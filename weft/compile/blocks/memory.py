@@ -36,16 +36,17 @@ class Memory:
     @contextmanager
     def in_place(self, capture: Capture) -> Iterator[None]:
         """Memory as the block left it, for the backward through what it saved; versions say what was written since."""
-        before = [_state_of(storage) for storage, _ in self.storages.values()]
+        storages = [(storage, value) for storage, value in self.storages.values() if not storage.goes_on]
+        before = [_state_of(storage) for storage, _ in storages]
         versions = [(counted, counted.version) for counted, _ in self.counters.values()]
         try:
-            for storage, value in self.storages.values():
+            for storage, value in storages:
                 _put(storage, (value, capture.recorder.builder, capture.recorder.depth))
             for key, (counted, version) in self.counters.items():
                 counted.version += version - self.after[key]
             yield
         finally:
-            for (storage, _), state in zip(self.storages.values(), before, strict=True):
+            for (storage, _), state in zip(storages, before, strict=True):
                 _put(storage, state)
             for counted, version in versions:
                 counted.version = version

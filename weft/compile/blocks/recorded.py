@@ -92,16 +92,19 @@ class Recorded:
         ]
 
     def pull_back(
-        self, capture: Capture, params: Sequence[Operand], grads: Sequence[Any], wanted: Sequence[Edge]
+        self, capture: Capture, params: Sequence[Operand], grads: Sequence[Any], wanted: Sequence[Edge],
+        unreached: list[Edge] | None = None,
     ) -> list[Tensor]:
         """In an open block: run again, and the gradients of edges of the border for gradients of the results;
-        zeros where none arrives."""
+        zeros where none arrives, which `unreached` is told of."""
         self.rerun(capture, params)
         seeded = [(end, g) for end, g in zip(self.ends, grads, strict=True) if end is not None and g is not None]
         with ExitStack() as stack:
             for memory in (*self.around, self.memory):
                 stack.enter_context(memory.in_place(capture))
             found = engine.run_between([end for end, _ in seeded], [g for _, g in seeded], wanted, self.border())
+        if unreached is not None:
+            unreached.extend(edge for edge, g in zip(wanted, found, strict=True) if g is None)
         return [zeros_at(capture, edge) if g is None else g for edge, g in zip(wanted, found, strict=True)]
 
 

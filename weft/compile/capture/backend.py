@@ -43,8 +43,10 @@ class CaptureBackend(Backend):
 
     def run(self, op: Op, args: Args) -> Any:
         """Record an operator; tensors out."""
-        if op.effect == "random":
-            self.capture.calls.refuse_draws_of(op)
+        if op.effect == "random":  # of the user's: weft's own are opened before they get here
+            self.capture.calls.refuse_draws(
+                f"{op.name} draws random numbers when the program runs, and how many only it knows"
+            )
         return self.capture.tensors.run(op, args)
 
     def write(self, op: Op, args: Args) -> None:

@@ -28,7 +28,6 @@ from weft.compile.numbers.sym_float import operand_of
 from weft.guards.watching import unwatched
 from weft.ir.graph import Value
 from weft.ir.python_calls import PYTHON_CALL, READ_BEHIND, python_call_types
-from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.support import pytree
 from weft.support.errors import CaptureError
@@ -98,12 +97,10 @@ class PythonCalls:
         if self.made:
             raise NotCallable(f"{self.made[0].where}: a hook is called, and {why}")
 
-    def refuse_draws_of(self, op: Op) -> None:
-        """An operator of the user's draws while it runs, and only it knows how much: weft's own are opened before they
-        get here. Raises NotCallable."""
-        raise NotCallable(
-            f"{user_location(2)}: {op.name} draws random numbers when the program runs, and how many only it knows"
-        )
+    def refuse_draws(self, why: str) -> None:
+        """Something draws, and the graph cannot know how much. Raises NotCallable."""
+        where = user_location(2)
+        raise NotCallable(f"{where}: {why}" if where else why)
 
     def hooks(self, table: Table, caller: Caller, replaced: int | None) -> list[Callable[..., Any]]:
         """What runs for each hook of a table."""

@@ -37,10 +37,13 @@ class SymbolicStorage(Storage[Value]):
     """A storage whose base is a value of a graph. builder, depth: the block that it belongs to. slot, param: the input
     that it is, if it is one. doubles: storages that may be the same memory, by a branch that the program chooses when
     it runs; is_stale: one of them was written since. is_written: whether the function wrote it; is_inference:
-    whether it made it in inference mode.
+    whether it made it in inference mode. goes_on: whether a backward goes on from what it holds, instead of back to
+    what it held (the offset of a generator).
     """
 
-    __slots__ = ("builder", "depth", "doubles", "is_inference", "is_stale", "is_written", "param", "recorder", "slot")
+    __slots__ = (
+        "builder", "depth", "doubles", "goes_on", "is_inference", "is_stale", "is_written", "param", "recorder", "slot",
+    )
 
     def __init__(
         self, recorder: GraphRecorder, value: Value, type: TensorType, geometry: Geometry | None = None,
@@ -52,7 +55,7 @@ class SymbolicStorage(Storage[Value]):
         self.slot: Any = None
         self.param: int | None = None
         self.doubles: list[SymbolicStorage] = []
-        self.is_stale = self.is_written = self.is_inference = False
+        self.is_stale = self.is_written = self.is_inference = self.goes_on = False
 
     def write(self, value: Value) -> None:
         """Give the base another value."""

@@ -8,7 +8,7 @@ is a tensor outside of the blocks that each draw writes: the blocks carry it out
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +87,7 @@ class CapturedStream(Stream):
 
     def marks(self) -> tuple[Any, ...]:
         """What changes where it is moved."""
-        return self.place, self.counter, self._key
+        return None if self.place is None else self._value(self.place), self.counter, self._key
 
     def copy(self) -> CapturedStream:
         """Where it stands now, as long as that is a symbol."""
@@ -106,7 +106,7 @@ class CapturedStream(Stream):
         root = self.capture.recorder.root
         made = self.capture.tensors.fresh(root.emit(aten.full.default.op, ((), offset, dt.int64, None)).output)
         storage: Any = made._storage
-        storage.builder, storage.depth = root, 0
+        storage.builder, storage.depth, storage.goes_on = root, 0, True
         self.place = made
         return made
 
@@ -196,3 +196,8 @@ def symbolic_generators(capture: Capture) -> Iterator[list[RandomState]]:
     capture.random = states
     with captured_by(stream, capture.refuse, capture.random_state_of):
         yield states
+
+
+def marks(states: Sequence[RandomState]) -> list[Any]:
+    """What changes where a function draws, or seeds a generator."""
+    return [state.stream.marks() for state in states]

@@ -14,7 +14,7 @@ from weft.compile.capture.capture import Capture
 from weft.compile.capture.python_call import FailsLater
 from weft.compile.capture.wrappers import desugar, resugar
 from weft.compile.numbers.lifted_math import lifted_in
-from weft.compile.numbers.random_state import symbolic_generators
+from weft.compile.numbers.random_state import marks, symbolic_generators
 from weft.compile.program.argument_histories import changed_histories
 from weft.compile.program.arguments import TensorFacts, with_given
 from weft.compile.program.bound_state import BoundState
@@ -174,11 +174,11 @@ def _joint(outcome: Outcome, carriers: list[Any]) -> tuple[JointRecord, int, lis
         return None
     outcome.capture.calls.refuse_behind("a result has a history")
     fixed = len(outcome.results)
-    before = [state.stream.marks() for state in outcome.random]
+    before = marks(outcome.random)
     (record, gradients), seen = guards.observe(
         lambda: _recorded(outcome, outputs, carriers), kinds=kinds(outcome.leaves), step_aside=aside
     )
-    if [state.stream.marks() for state in outcome.random][: len(before)] != before or len(outcome.random) > len(before):
+    if marks(outcome.random) != before:
         raise FailsLater(
             "a backward through what is returned draws random numbers: they come from where the generators stand when "
             "it is run"
