@@ -83,6 +83,7 @@ class _Drawing:
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
+        self.is_kept = False  # within a checkpoint, or hooks on saved tensors
 
     def one_of(self, *items: Any) -> Any:
         return items[int(self.rng.integers(len(items)))]
@@ -99,29 +100,36 @@ class _Drawing:
         return f"({whole}).tanh()" if depth or self.rng.random() < 0.5 else f"({whole}).sin()"
 
     def construct(self, name: str, depth: int, is_row: bool, is_mapped: bool) -> str:
-        """One within which code runs later, or otherwise than as it is written."""
+        """One within which code runs later, or otherwise than as it is written. (Gradients within a checkpoint, and
+        checkpoints within a transform, are PyTorch's refusals too.)"""
         inner = "abc"[depth] + str(depth)
-        body, again = (self.expression(inner, depth + 1, is_row, is_mapped) for _ in range(2))
-        mapped = self.expression(inner, depth + 1, is_row, True)
-        kinds = [
-            f"checkpoint(lambda {inner}: {body}, {name}, use_reentrant=False, "
-            f"preserve_rng_state={self.one_of(True, False)})",
-            f"weft.func.grad(lambda {inner}: ({mapped}).sum())({name})",
-            f"weft.func.vjp(lambda {inner}: {mapped}, {name})[1]({name})[0]",
-            f"weft.func.jvp(lambda {inner}: {mapped}, ({name},), ({name},))[1]",
-        ]
+        kinds = ["jvp"]
+        if not self.is_kept:
+            kinds += ["grad", "vjp"]
         if not is_mapped:
-            kinds += [
-                f"{self.one_of('Noisy', 'NoisyBackward')}.apply({name})",
-                f"weft.cond({name}.sum() > 0, lambda {inner}: {body} + {inner} * 0, "
-                f"lambda {inner}: {again} + {inner} * 0, ({name},))",
-                f"hooked({name}, lambda {inner}: {body})",
-            ]
+            kinds += ["checkpoint", "function", "branch", "hook"]
         if not is_row:
-            row = self.expression(inner, depth + 1, True, True)
-            kinds.append(f"weft.vmap(lambda {inner}: {row}, randomness='{self.one_of('same', 'different')}')({name})")
-        made: str = self.one_of(*kinds)
-        return made
+            kinds.append("vmap")
+        kind, kept = self.one_of(*kinds), self.is_kept
+        self.is_kept = kept or kind == "checkpoint"
+        is_inner_mapped = is_mapped or kind in ("jvp", "grad", "vjp", "vmap")
+        body, again = (
+            self.expression(inner, depth + 1, is_row or kind == "vmap", is_inner_mapped) for _ in range(2)
+        )
+        self.is_kept = kept
+        made: dict[str, str] = {
+            "jvp": f"weft.func.jvp(lambda {inner}: {body}, ({name},), ({name},))[1]",
+            "grad": f"weft.func.grad(lambda {inner}: ({body}).sum())({name})",
+            "vjp": f"weft.func.vjp(lambda {inner}: {body}, {name})[1]({name})[0]",
+            "checkpoint": f"checkpoint(lambda {inner}: {body}, {name}, use_reentrant=False, "
+            f"preserve_rng_state={self.one_of(True, False)})",
+            "function": f"{self.one_of('Noisy', 'NoisyBackward')}.apply({name})",
+            "branch": f"weft.cond({name}.sum() > 0, lambda {inner}: {body} + {inner} * 0, "
+            f"lambda {inner}: {again} + {inner} * 0, ({name},))",
+            "hook": f"hooked({name}, lambda {inner}: {body})",
+            "vmap": f"weft.vmap(lambda {inner}: {body}, randomness='{self.one_of('same', 'different')}')({name})",
+        }
+        return made[kind]
 
     def several(self, name: str, **options: Any) -> str:
         """Sums of them."""
@@ -147,7 +155,9 @@ class _Drawing:
 
     def checkpointed(self) -> list[str]:
         keep = self.one_of(True, True, False)
+        self.is_kept = True
         region = f"lambda a: ({self.several('a')}).sin()"
+        self.is_kept = False
         return [f"v = checkpoint({region}, v, use_reentrant=False, preserve_rng_state={keep})"]
 
     def branch(self) -> list[str]:
@@ -176,7 +186,7 @@ class _Drawing:
         ]
 
     def transformed(self) -> list[str]:
-        inner = f"lambda a: ({self.several('a')})"
+        inner = f"lambda a: ({self.several('a', is_mapped=True)})"
         return [self.one_of(
             f"v = v + weft.func.grad({inner[:-1]}).sum())(v)",
             f"v = v + weft.func.vjp({inner}, v)[1](v)[0]",
@@ -190,7 +200,10 @@ class _Drawing:
 
     def saved(self) -> list[str]:
         hooks = (f"lambda t: t {sign} weft.rand_like(t) if t.is_floating_point() else t" for sign in "+*")
-        return [f"with saved_tensors_hooks({', '.join(hooks)}):", f"    v = {self.several('v')}"]
+        self.is_kept = True
+        body = self.several("v")
+        self.is_kept = False
+        return [f"with saved_tensors_hooks({', '.join(hooks)}):", f"    v = {body}"]
 
     def states(self) -> list[str]:
         again = ["before = weft.get_rng_state()", f"v = {self.several('v')}", "weft.set_rng_state(before)"]
