@@ -144,7 +144,7 @@ class Run:
             self.extra: list[Any] = []
             self.edge: Any = None
             for action in actions:
-                before = len(self.notes)
+                before, regions = len(self.notes), self.regions
                 try:
                     self._act(*action)
                 except VersionError:  # (what is saved of what, modes choose)
@@ -152,6 +152,7 @@ class Run:
                     return self.notes
                 except WeftError:  # (how far a backward call comes before it fails, modes choose)
                     self.notes[before:] = [(str(action), "error")]
+                    self.regions = regions
                     self._forget_gradients()
                 if action[0] == "feed" and self.results[action[1]] is not None:
                     fed = self.results[action[1]]
@@ -267,7 +268,7 @@ def difference(first: list[Note], second: list[Note]) -> str | None:
     if not any(what == "call" for what, _ in first) and any(what == "call" for what, _ in second):
         return f"a call is refused: {[n for n in second if n[0] == 'call']}"
     for at, ((what, a), (other, b)) in enumerate(zip(first, second, strict=False)):
-        if a is WRITTEN:
+        if a is WRITTEN or (b is WRITTEN and a == "error"):
             return None
         if what != other or not _same(a, b):
             return f"note {at}: {what} {a}, and {other} {b}"

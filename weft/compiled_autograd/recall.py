@@ -175,6 +175,8 @@ class _Match:
         scheduler, visit = self.scheduler, record.visit
         scheduler.restart(visit)
         out = scheduler.compute(node, list(visit.grads))
+        if out is not None and len(out) != len(node.edges):  # (a call of Python that gave something else)
+            raise Mismatch
         delivered = iter(visit.delivered)
         for i, edge in enumerate(node.edges):
             if edge is None or out is None:

@@ -445,10 +445,16 @@ class CompiledFunctionBackward(ProgramBackward):
 
     def hands_on(self, grads: Sequence[Any], needs: Sequence[bool]) -> bool:
         inner = self.inner
+        if True not in needs:
+            self.last = ()
+            return inner is not None
         if inner is None:
             return False
         heard = {*inner.above, *([inner.output] if inner.is_heard else [])}
-        return not needs[inner.output] or all(grads[i] is None for i in heard)
+        if needs[inner.output] and any([grads[i] is not None for i in heard]):
+            return False
+        self.last = ()
+        return True
 
     # ---- its run
     def begin(self, grads: Sequence[Any], needs: tuple[bool, ...]) -> None:
@@ -474,7 +480,7 @@ class CompiledFunctionBackward(ProgramBackward):
         if self.upto is not None:
             return self._handed_on(grads, needs)
         if True not in needs:
-            self.last = []
+            self.last = ()
             return (None,) * len(needs)
         if not self.program.has_wrappers:
             return super().apply(grads, needs)
@@ -485,7 +491,6 @@ class CompiledFunctionBackward(ProgramBackward):
 
     def _handed_on(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         """What comes in, with all of the gradient of the inner result."""
-        self.last = []
         if self.hands_on(grads, needs):
             return grads
         (total,) = super().apply(grads, needs)
@@ -549,6 +554,7 @@ class CompiledFunctionBackward(ProgramBackward):
         """Free what was saved, unless outputs are left whose graph no run has freed."""
         for i in self.last:
             self.freed |= self._frees(i)
+        self.last = ()
         if not self.program.keeps and self._is_all_freed():
             super().release()
             self.leaves, self.read = [], {}
