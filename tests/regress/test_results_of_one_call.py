@@ -152,6 +152,17 @@ def test_runs_that_free(seen: Any) -> None:
     seen(lambda x: (lambda y: (y.exp(), y))(x.sin()), look)
 
 
+def test_a_run_that_only_hands_on_frees_nothing(seen: Any) -> None:
+    def look(x: Any, results: Any) -> Any:
+        z, y = results
+        (first,) = weft.autograd.grad(z.sum(), y, retain_graph=True)
+        weft.autograd.grad(y.sum(), y)
+        z.sum().backward()
+        return first, x.grad
+
+    seen(lambda x: (lambda y: (y.exp(), y))(x.sin()), look)
+
+
 def test_state_and_another_function(seen: Any) -> None:
     class Cell:
         h: Any = None
