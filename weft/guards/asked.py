@@ -14,6 +14,7 @@ import struct
 import sys
 import threading
 import types
+import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -41,7 +42,7 @@ def _handlers() -> Any:
 
 
 def _filters() -> Any:
-    return list(sys.modules["warnings"].filters)
+    return list(warnings.filters)
 
 
 # by module and name of the function that is called; None: the function itself is asked, without arguments
@@ -95,6 +96,12 @@ AMBIENT: Final[Mapping[str, tuple[tuple[str, Question, Question | None], ...]]] 
         ("np.get_printoptions()", np.get_printoptions, _variable_of(np.get_printoptions, "format_options")),
     ),
 }
+
+
+def settings_now() -> dict[Question, Any]:
+    """The answers to questions whose answers a function may change for a while (`with np.errstate(...)`)."""
+    asked = [ask for name, questions in AMBIENT.items() if name in sys.modules for _, ask, _ in questions]
+    return {ask: ask() for ask in (*asked, _filters)}
 
 
 def module_of(value: Any) -> str:
@@ -177,7 +184,7 @@ def content_of(value: Any) -> Any:
 
 def is_buffer(value: Any) -> bool:
     """Whether the object shows memory: ctypes values, mmap."""
-    if type(value).__module__ in ("numpy", "builtins"):
+    if type(value).__module__ in ("numpy", "builtins") or solid_class(type(value)) is object:
         return False
     try:
         memoryview(value).release()

@@ -17,11 +17,11 @@ from weft.support.locations import Location
 class AnswerGuard(Guard):
     """A question to Python still has the same answer: what a function without arguments gives, an attribute that is
     written in C. is_steady: whether asking twice gives the same answer at all. quick: gives the same object as long as
-    the answer is the same."""
+    the answer is the same. before: the answer when the call began, where it may be another one on its way."""
 
     def __init__(
         self, ask: Callable[[], Any], holder: object, where: Location, text: str, equal: tuple[type, ...] = (),
-        quick: Callable[[], Any] | None = None,
+        quick: Callable[[], Any] | None = None, before: Any = MISSING,
     ) -> None:
         self.quick, self._names, self._last = quick, Names(), ""
         self.ask, self.holder, self.where, self.text, self.equal = ask, holder, where, text, equal
@@ -31,6 +31,8 @@ class AnswerGuard(Guard):
         if self.is_deep:
             self.before = _copied(self.before)
         self.is_steady = self.holds()
+        if before is not MISSING:
+            self.before = before
 
     def source(self, names: Names) -> str:
         if self.quick is None:

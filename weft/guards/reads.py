@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from weft.guards.asked import AMBIENT, content_of, module_of
+from weft.guards.asked import AMBIENT, content_of, module_of, settings_now
 from weft.guards.class_reads import DESCRIPTORS
 from weft.guards.effects import SideEffectError, builtin_deed
 from weft.guards.guard import FunctionGuard, TypeGuard
@@ -99,6 +99,7 @@ class Reads(LeafReads):
         self.mutations: dict[int, list[Location]] = {}
         self.answers: dict[tuple[int, str], AnswerGuard] = {}
         self.opaques: dict[int, OpaqueContent] = {}
+        self.settings_before = settings_now()
         self.passing: dict[int, Callable[[], Any]] = {}  # how to come to objects that are made when they are asked for
         self.refused: SideEffectError | None = None
         self._noted: set[int] = set()
@@ -239,7 +240,8 @@ class Reads(LeafReads):
         key = (id(holder), name)
         if key not in self.answers:
             try:
-                guard = AnswerGuard(ask, holder, where, text, self.kinds.equal, quick)
+                begun = self.settings_before.get(ask, MISSING)
+                guard = AnswerGuard(ask, holder, where, text, self.kinds.equal, quick, begun)
             except Exception:  # there is nothing under that name
                 return MISSING
             self.answers[key] = guard

@@ -7,6 +7,7 @@ import inspect
 import io
 import itertools
 import operator
+import threading
 from collections import deque
 from dataclasses import dataclass, field
 from types import GeneratorType
@@ -167,11 +168,15 @@ class RandomState:
 
     def changed(self) -> bool:
         """Whether numbers were drawn from it."""
+        if self.is_everybodys and threading.active_count() > 1:  # others may draw from it meanwhile
+            return False
         return not _same_state(self.before, state_of(self.generator))
 
     def restore(self) -> None:
         """Rewind it."""
         generator = self.generator
+        if not self.changed():
+            return
         if isinstance(generator, np.random.SeedSequence):
             return  # (it says how many were spawned, but takes no answer)
         if isinstance(generator, np.random.BitGenerator):
