@@ -93,7 +93,7 @@ MACHINERY_DEEDS: Final[dict[tuple[str, str], tuple[str, str]]] = {
         "weft.interop.files": "save load",
     }.items()
     for name in names.split()
-} | {("weft.runtime.generator", "seed"): ("draws foreign random bytes", USE_OURS)}
+}
 _RANDOM_METHODS: Final = frozenset({"random", "getrandbits", "seed"})
 SUSPECTS: Final = frozenset({
     *_CHANGES, *_FILE_METHODS, *_CLOCK_METHODS, *_RANDOM_METHODS, "next", *(name for _, name in _BUILTINS),
