@@ -17,7 +17,7 @@ from weft.support.function_wrapper import FunctionWrapper
 from weft.support.generators import resumed_within
 from weft.support.handlers import outermost
 from weft.support.knobs import knobs
-from weft.tensor.modes import floor, modes
+from weft.tensor.modes import floor, modes, switch_inference
 
 
 class SplitFunction(FunctionWrapper):
@@ -47,16 +47,22 @@ class SplitFunction(FunctionWrapper):
             return
         backend = self._idle.pop() if self._idle else Split(SplitDevice(self._cuts, self.backend))
         above = tuple([entry for entry in modes.special or () if entry is not below])
-        with running(backend.where), without():
-            modes.special = (backend.floor, *above)
-            try:
-                yield
-            finally:
-                modes.special = above or None
+        was_inference = modes.inference
+        try:
+            with running(backend.where), without():
+                modes.special = (backend.floor, *above)
                 try:
-                    backend.where.cut()
+                    yield
                 finally:
-                    self._idle.append(backend)
+                    modes.special = above or None
+                    try:
+                        backend.where.cut()
+                    finally:
+                        self._idle.append(backend)
+        finally:
+            if modes.inference is not was_inference:  # the function leaves it so, and its layer with it
+                now, modes.inference = modes.inference, was_inference
+                switch_inference(now)
 
     def _stepwise(self, generator: Any) -> Generator[Any, Any, Any]:
         """The generator's own code runs deferred, what its caller does between two of its values does not."""
