@@ -26,6 +26,8 @@ def specialized(numbers: LiftedNumbers, op: Op, args: tuple[Any, ...]) -> tuple[
 def _settled(numbers: LiftedNumbers, value: Any, question: Callable[[Any], bool]) -> Any:
     if type(value) is tuple:
         return tuple([_settled(numbers, v, question) for v in value])
+    if type(value) is SymFloat and not value.facts.is_known:  # what is certain of it may say it
+        return float(value) if question(value) else value
     if type(value) is SymFloat:
         return float(value) if question(value.now()) or value.ask(question) else value
     if type(value) is Expr:

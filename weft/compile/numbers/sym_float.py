@@ -111,6 +111,9 @@ class SymFloat(NumberMethods):
         if operation.result == "bool":
             lifted = [x for x in operands if type(x) is SymFloat]
             if not _facts(operation, operands).is_known:
+                proven = _proven(operation, *operands)
+                if proven is not None:
+                    return proven
                 state.note_question(sys._getframe(2))
             question: Any = compute  # it gives a bool
             return state.ask_number(question, lifted[0].name, lifted[0].compute if len(lifted) == 1 else None)
@@ -299,6 +302,21 @@ def _facts(operation: NumberOperation, operands: tuple[Any, ...]) -> Facts:
         all([f.is_known for f in lifted]), is_positive and all([f.is_positive for f in lifted]),
         any([f.is_sized for f in lifted]),
     )
+
+
+def _proven(operation: NumberOperation, a: Any, b: Any) -> bool | None:
+    """The answer to a comparison of a number that is never below 0 with one that is not above it, where that says it."""
+    if type(a) is SymFloat:
+        return _of_signs(operation.python, b) if a.facts.is_positive and type(b) in (int, float) else None
+    return _of_signs(lambda x, y: operation.python(y, x), a) if b.facts.is_positive and type(a) in (int, float) else None
+
+
+def _of_signs(compare: Callable[[float, float], bool], bound: float) -> bool | None:
+    """What a comparison with a bound says of 0 and of all that is above, if it is the same."""
+    if bound > 0 or bound != bound:
+        return None
+    least, more = compare(0.0, bound), compare(1.0, bound)
+    return least if least is more else None
 
 
 def _values(operands: tuple[Any, ...]) -> tuple[Any, ...]:
