@@ -257,8 +257,8 @@ class SymInt(NumberMethods):
 
     def __getattr__(self, name: str) -> Any:
         """What else an int has (bit_length, real, ...), of the guarded value."""
-        if name.startswith("__"):
-            raise AttributeError(name)
+        if name.startswith("__") or not hasattr(int, name):
+            raise AttributeError(f"'int' object has no attribute '{name}'")
         return getattr(int(self), name)
 
 

@@ -196,8 +196,8 @@ class SymFloat(NumberMethods):
 
     def __getattr__(self, name: str) -> Any:
         """What else a float has (is_integer, hex, ...), of the guarded value."""
-        if name.startswith("__"):
-            raise AttributeError(name)
+        if name.startswith("__") or not hasattr(float, name):
+            raise AttributeError(f"'float' object has no attribute '{name}'")
         return getattr(float(self), name)
 
     def __hash__(self) -> int:
@@ -305,10 +305,12 @@ def _facts(operation: NumberOperation, operands: tuple[Any, ...]) -> Facts:
 
 
 def _proven(operation: NumberOperation, a: Any, b: Any) -> bool | None:
-    """The answer to a comparison of a number that is never below 0 with one that is not above it, where that says it."""
-    if type(a) is SymFloat:
-        return _of_signs(operation.python, b) if a.facts.is_positive and type(b) in (int, float) else None
-    return _of_signs(lambda x, y: operation.python(y, x), a) if b.facts.is_positive and type(a) in (int, float) else None
+    """The answer to a comparison of a number that is never below 0 with one that is not above it, if that says it."""
+    compare = operation.python
+    lifted, bound = (a, b) if type(a) is SymFloat else (b, a)
+    if not lifted.facts.is_positive or type(bound) not in (int, float):
+        return None
+    return _of_signs(compare if lifted is a else lambda x, y: compare(y, x), bound)
 
 
 def _of_signs(compare: Callable[[float, float], bool], bound: float) -> bool | None:

@@ -242,8 +242,8 @@ class TracedNumber(NumberMethods):
 
     def __getattr__(self, name: str) -> Any:
         """What else a number has (bit_length, is_integer, ...), of the example's."""
-        if name.startswith("__"):
-            raise AttributeError(name)
+        if name.startswith("__") or not hasattr(self.kind, name):
+            raise AttributeError(f"'{self.kind.__name__}' object has no attribute '{name}'")
         return getattr(self._told("a number"), name)
 
 
