@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -66,3 +67,30 @@ def test_numbers_that_the_model_computes(tmp_path: Path) -> None:
     compiled = weft.compile(model)
     for n in (1, 4, 2, 0):
         assert compiled(X, ints(n)).tolist() == model(X, ints(n)).tolist()
+
+
+class Scaled(weft.nn.Module):
+    def __init__(self, number: Any) -> None:
+        super().__init__()
+        self.number = number
+
+    def forward(self, x: weft.Tensor) -> weft.Tensor:
+        return x * self.number(x.shape[0])
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        lambda n: 0.5 * n, lambda n: 2.0 / n, lambda n: 10.0 - n, lambda n: 2.0**n, lambda n: n // 0.1,
+        lambda n: 9.5 // n, lambda n: 9.5 % n, lambda n: n % -2.5,
+        lambda n: -(n / 4), lambda n: math.sqrt(n), lambda n: int(n * 0.6),
+        lambda n: round(n / 4), lambda n: max(n * 0.5, 2.0), lambda n: math.log(n + 1),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("every_object_seen")  # functions that take symbols are looked for among all objects
+def test_numbers_of_dynamic_axes_are_written(number: Any, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    weft.onnx.export(Scaled(number), (weft.ones(4),), path, input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    model = weft.onnx.load(path)
+    for n in (4, 6, 3, 9):
+        weft.testing.assert_close(model(weft.ones(n)), Scaled(number)(weft.ones(n)))

@@ -12,7 +12,7 @@ from weft.jit.errors import CompileError
 from weft.jit.frontend.attributes import type_of_object
 from weft.jit.frontend.values import Simple, constant
 from weft.jit.recorders import recording
-from weft.jit.tracing.lifted import note_conversion, note_length
+from weft.jit.tracing.lifted import note_conversion, note_length, note_question
 from weft.ops.op import OPS, Op
 from weft.ops.route import call
 from weft.support.locations import is_internal, user_location
@@ -175,7 +175,9 @@ class TracedNumber(NumberMethods):
             return found
         entry = operation.entry
         if operation.result == "bool":
-            if not is_internal(sys._getframe(2).f_code.co_filename):
+            asker = sys._getframe(2)
+            note_question(asker)
+            if not is_internal(asker.f_code.co_filename):
                 _warned("A question about a number that the program computes: the trace keeps the answer as a constant")
             return found
         if entry == "prim::pow" and type(found) is int:
