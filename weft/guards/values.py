@@ -28,6 +28,8 @@ def number_kind(value: object) -> str | None:
     """'int' or 'float' for what can become a runtime number (Python's and NumPy's), None for all else;
     a bool is no number."""
     kind = type(value)
+    if hasattr(kind, "stands_for_a_number"):  # a symbol: it says of which type
+        return value.__class__.__name__
     if issubclass(kind, (bool, enum.Enum)) or has_attributes(kind):
         return None
     if issubclass(kind, (int, np.integer)):
@@ -55,7 +57,7 @@ def same(old: Any, new: Any, equal: tuple[type, ...] = ()) -> bool:
         return _same_float(old, new)
     if kind is complex:
         return _same_float(old.real, new.real) and _same_float(old.imag, new.imag)
-    if kind in SCALARS or isinstance(old, equal):
+    if kind in SCALARS or hasattr(kind, "stands_for_a_number") or isinstance(old, equal):
         return bool(old == new)
     if has_attributes(kind):  # equal values may differ in these
         return False

@@ -110,6 +110,7 @@ class NumberMethods:
     says."""
 
     __slots__ = ()
+    stands_for_a_number = True  # of the type that `__class__` says
 
     @property
     def is_live(self) -> bool:
