@@ -15,6 +15,8 @@ from tests.symbols_left import symbols_left
 from weft.support.errors import CaptureError
 
 TIMES = int(os.environ.get("WEFT_AGREE", "1"))
+import collections
+REASONS: Any = collections.Counter()
 SIZES = (2, 3, 3, 5)
 
 
@@ -37,7 +39,8 @@ def agree(program: Keeping, rng: np.random.Generator, **options: Any) -> int:
         before = state_of(object_, theirs)
         try:
             out = step(weft.from_numpy(values.copy()), flag, None)
-        except CaptureError:
+        except CaptureError as error:
+            REASONS[str(error)[:140]] += 1
             refused += 1
             assert state_of(object_, theirs) == before, f"call {call}: a refused call has changed the object"
             out = object_.step(weft.from_numpy(values.copy()), flag, None)

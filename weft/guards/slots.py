@@ -77,6 +77,8 @@ class ItemSlot(Slot):
     kind = "item"
 
     def load(self) -> Any:
+        if adds_when_read(self.holder):
+            return dict.get(self.holder, self.name, MISSING)
         return self.holder[self.name]
 
     def store(self, value: Any) -> None:
@@ -86,6 +88,8 @@ class ItemSlot(Slot):
         self.holder.pop(self.name, None)
 
     def source(self, bind: Bind) -> str:
+        if adds_when_read(self.holder):
+            return f"{bind(dict.get)}({bind(self.holder)}, {bind(self.name)}, {bind(MISSING)})"
         return (
             f"{bind(self.holder)}[{self.name!r}]"
             if type(self.name) in (int, str)
@@ -253,6 +257,11 @@ class EndSlot(ContentSlot):
 
     def store(self, value: Any) -> None:
         self.holder.extend(value)
+
+
+def adds_when_read(container: Any) -> bool:
+    """Whether a container may add an item that is read and is not there: a defaultdict."""
+    return isinstance(container, dict) and hasattr(container, "__missing__")
 
 
 _LOCAL: Final = threading.local

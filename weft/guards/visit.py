@@ -18,7 +18,7 @@ from weft.guards.origin import INTERNAL
 from weft.guards.plan import Link, Plan
 from weft.guards.reads import Reads
 from weft.guards.rewrite import functions_running, original
-from weft.guards.slots import CellSlot, GlobalSlot, ItemSlot, class_lookup, instance_dict
+from weft.guards.slots import CellSlot, GlobalSlot, ItemSlot, adds_when_read, class_lookup, instance_dict
 from weft.guards.values import MISSING
 from weft.support.locations import Location
 
@@ -174,7 +174,7 @@ class Visitor:
             bool(link.used or link.iterated or any(key in OPENING for _, key in link.steps))
             or (kind in CONTAINERS and any(op == "." and key != "append" for op, key in link.steps))
             # a read of an item may add it
-            or (kind is Kind.DICT and hasattr(value, "__missing__") and any(op == "[" for op, _ in link.steps))
+            or (adds_when_read(value) and any(op == "[" for op, _ in link.steps))
         )
         if opened and kind in CONTAINERS:
             self.structure(value, text, where)

@@ -14,6 +14,7 @@ import numpy as np
 from weft.autograd.views import follow
 from weft.compile.capture.capture import Capture
 from weft.compile.capture.wrappers import resugar
+from weft.compile.program.again import Again, joined
 from weft.compile.program.argument_histories import NOTHING, Before, HistoryChanges, SpentBackward
 from weft.compile.program.call_plan import Symbols, number_of, target_of
 from weft.compile.program.higher_order import as_it_was, is_written
@@ -68,6 +69,7 @@ class Outputs:
         self.shared: list[int] | None = None  # positions of results to copy, known once the program has run
         self.spent = [i for i in self.spent if type(self.returns[i][0]) is ReturnFresh]
         views = [(i, r, group) for i, (r, group) in enumerate(self.returns) if type(r) is ReturnView]
+        self.is_joined = any(type(r) is ReturnConstant and type(r.value) is Again for r, _ in self.returns)
         self.views = [view for view in views if view[1].creation is None]
         self.of_functions = [view for view in views if view[1].creation is not None]
         fresh = [
@@ -127,7 +129,7 @@ class Outputs:
             return pytree.unflatten(made, self.spec)
         for i in self.spent:
             SpentBackward.mark(made[i])
-        result, values = pytree.unflatten(made, self.spec)
+        result, values = joined(made, self.spec) if self.is_joined else pytree.unflatten(made, self.spec)
         values = resugar(values) if wrapper_classes or override_classes else values
         for at in range(len(kept_up), len(self.assigned)):
             self.assigned[at].target.put(values[at])

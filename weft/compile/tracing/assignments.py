@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weft import guards
 from weft.compile.capture.symbolic import SymbolicPayload
 from weft.compile.capture.wrappers import desugar
+from weft.compile.program.again import Again, count, is_numbered, numbered
 from weft.compile.restart import Restart
 from weft.guards.kinds import Kind, Kinds
 from weft.ops.overrides import override_classes
@@ -98,25 +99,44 @@ def _note_growth(write: guards.ObjectWrite, lengths: dict[int, Any]) -> None:
 
 
 def assigned_values(
-    writes: Sequence[guards.ObjectWrite], others: Any, is_older: Callable[[object], bool], kinds: Kinds
+    writes: Sequence[guards.ObjectWrite], result: Any, arguments: Any, bound: Bound, is_older: Callable[[object], bool],
+    kinds: Kinds,
 ) -> list[Any]:
-    """The values of these writes as a tree of results. others: trees whose containers have another owner already.
+    """The values of these writes as a tree of results, beside the result of the call. arguments: trees whose containers
+    are the caller's.
 
-    Raises CaptureError for a value that a program cannot make anew at every call.
+    Raises CaptureError for a value that a program cannot make anew at every call, and Restart where one is a container
+    that stands for what a place holds: that must be the very one.
     """
-    taken = {id(c) for c in containers_in(others) if not isinstance(c, tuple)}
-    values = [_Value(write, taken, is_older, kinds).made(write.value) for write in writes]
-    made: list[Any] = desugar(values) if wrapper_classes or override_classes else values
-    return made
+    numbers: dict[Any, int] = {}
+    numbered(result, numbers)
+    callers = {id(c) for c in containers_in(arguments)}
+    inputs = {id(c): slot.key for slot, value in bound for c in containers_in(value)}
+    looked = [_Value(write, numbers, callers, inputs, is_older, kinds) for write in writes]
+    values = [each.made(each.write.value) for each in looked]
+    identical = {key for each in looked for key in each.identical}
+    if identical:
+        raise Restart(identical=identical)
+    tree: list[Any] = desugar(values) if wrapper_classes or override_classes else values
+    repeated = next((each for each in looked if each.repeats), None)
+    if tree is not values and repeated is not None:
+        raise repeated.refuse_repeated(repeated.write.value)
+    return tree
 
 
 class _Value:
-    """One assigned value, looked at part by part."""
+    """One assigned value, looked at part by part. numbers: of the containers made so far (again.py); repeats: whether
+    it holds one of them again; identical: the inputs that must be the very containers."""
 
     def __init__(
-        self, write: guards.ObjectWrite, taken: set[int], is_older: Callable[[object], bool], kinds: Kinds
+        self, write: guards.ObjectWrite, numbers: dict[Any, int], callers: set[int], inputs: dict[int, Any],
+        is_older: Callable[[object], bool], kinds: Kinds,
     ) -> None:
-        self.write, self.taken, self.is_older, self.kinds = write, taken, is_older, kinds
+        self.write, self.numbers, self.callers, self.inputs = write, numbers, callers, inputs
+        self.is_older, self.kinds = is_older, kinds
+        self.repeats = False
+        self.identical: set[Any] = set()
+        self._within: set[int] = set()  # containers around the one that is looked at
 
     def made(self, value: Any) -> Any:
         """The value as a result."""
@@ -125,16 +145,29 @@ class _Value:
         children, spec = pytree.one_level(value)
         if spec.kind is None:
             return self._leaf(value)
-        if not isinstance(value, tuple):
-            if id(value) in self.taken:
-                raise self._refuse(
-                    f"a {type(value).__name__} that is also elsewhere",
-                    f"Assign a tuple, or a copy of the {type(value).__name__}.",
-                )
-            if self.is_older(value):
-                return Older(value)
-            self.taken.add(id(value))
-        return pytree.unflatten([self.made(child) for child in children], spec)
+        if not is_numbered(spec.kind):
+            return pytree.unflatten([self.made(child) for child in children], spec)
+        if id(value) in self.callers or id(value) in self._within:
+            raise self.refuse_repeated(value)
+        if id(value) in self.inputs:
+            self.identical.add(self.inputs[id(value)])
+        if self.is_older(value):
+            return Older(value)
+        if id(value) in self.numbers:
+            self.repeats = True
+            return Again(self.numbers[id(value)])
+        self._within.add(id(value))
+        whole = pytree.unflatten([self.made(child) for child in children], spec)
+        self._within.discard(id(value))
+        count(value, self.numbers)
+        return whole
+
+    def refuse_repeated(self, value: Any) -> CaptureError:
+        """The error for a container of an argument, or one that holds itself."""
+        return self._refuse(
+            f"a {type(value).__name__} that is also elsewhere",
+            f"Assign a tuple, or a copy of the {type(value).__name__}.",
+        )
 
     def _tensor(self, value: Tensor) -> Tensor:
         if value._is_param and type(value._data) is SymbolicPayload:

@@ -113,7 +113,7 @@ def _run(owner: CompiledFunction, outcome: Outcome, spec: pytree.TreeSpec) -> No
                 outcome.capture.calls.refuse_behind("tensors of Python's state are inputs")
             refuse_changed_groups(outcome.capture, groups)
             outcome.number_writes = number_writes_of(outcome, seen)
-            _note_results(outcome, seen, result, (args, kwargs, [value for _, value in bound]))
+            _note_results(outcome, seen, result, (args, kwargs), bound)
             restart_for_sharing(owner, outcome, seen)  # with what only the results show
         finally:
             outcome.capture.calls.end()
@@ -139,13 +139,13 @@ def _take_guards(owner: CompiledFunction, outcome: Outcome, seen: guards.Observa
     restart_for_sharing(owner, outcome, seen)
 
 
-def _note_results(outcome: Outcome, seen: guards.Observation, result: Any, given: tuple[Any, ...]) -> None:
+def _note_results(outcome: Outcome, seen: guards.Observation, result: Any, arguments: Any, bound: Bound) -> None:
     """What becomes of the result and of what was assigned, the memory that was written, gradients, and the backward
     that callers may run.
     """
     capture, tree = outcome.capture, result
     if outcome.assigned:
-        tree = (result, assigned_values(outcome.assigned, (result, *given), seen.is_older, kinds()))
+        tree = (result, assigned_values(outcome.assigned, result, arguments, bound, seen.is_older, kinds()))
     outcome.changes = changed_histories(outcome.stand_ins, outcome.leaves, capture.outside)
     if outcome.changes.reshaped:
         capture.calls.refuse_behind("an argument gets other strides")
