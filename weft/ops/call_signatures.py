@@ -133,7 +133,7 @@ class Calls:
             )
         op, bound = binding.bind_any(self.name, self.overloads, args, kwargs)
         route = None
-        if key not in self.signatures:
+        if key not in self.signatures and not overrides.is_mode_on():
             made = _signature(self.overloads, op, args, kwargs)
             if made is not None:
                 asks = any(map(overrides.takes_over, map(type, (*args, *kwargs.values()))))

@@ -191,7 +191,7 @@ def overridable(function: F) -> F:
 
 # ---- call signatures
 def register_table(table: Any) -> None:
-    """Call signatures (with a dict `plain`) to be emptied while a mode is on."""
+    """Call signatures (with dicts `plain` and `signatures`) to be emptied while a mode is on."""
     with _lock:
         _tables.add(table)
 
@@ -207,6 +207,11 @@ def cache_signature(table: dict[Any, Any], kinds: tuple[type, ...], signature: A
             table[key] = signature
 
 
+def is_mode_on() -> bool:
+    """Whether a function mode is on, in any thread: then no call may pass it by."""
+    return bool(_running[0])
+
+
 def push_mode(mode: Any) -> None:
     """A function mode comes on, on this thread."""
     note_class(type(mode))
@@ -217,9 +222,10 @@ def push_mode(mode: Any) -> None:
             plain_numbers.clear()
             plain_integers.clear()
             for table in list(_tables):
-                if table.plain:
-                    _put_away.append((table.plain, dict(table.plain)))
-                    table.plain.clear()
+                for signatures in (table.plain, table.signatures):
+                    if signatures:
+                        _put_away.append((signatures, dict(signatures)))
+                        signatures.clear()
     _local.modes = (*_local.modes, mode)
 
 
