@@ -1233,6 +1233,37 @@ def test_in_place_on_overlapping_memory() -> None:
             run(weft.arange(5.0).expand(3, 5))
 
 
+def test_traces_of_what_is_called_later() -> None:
+    class Doubled(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: weft.Tensor) -> Any:
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, grad: weft.Tensor) -> Any:
+            return grad * (2 if ctx.needs_input_grad[0] else 1)
+
+    runs: list[int] = []
+
+    def counted(x: weft.Tensor) -> weft.Tensor:
+        runs.append(1)
+        return x.sin()
+
+    def function(x: weft.Tensor) -> weft.Tensor:
+        return Doubled.apply(x) + weft.utils.checkpoint.checkpoint(counted, x, use_reentrant=False) * 0
+
+    traced = weft.jit.trace(function, (weft.ones(2),), check_trace=False)
+    file = io.BytesIO()
+    weft.jit.save(traced, file)
+    file.seek(0)
+    before = len(runs)
+    x = weft.ones(3, requires_grad=True)
+    weft.jit.load(file)(x).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [2.0, 2.0, 2.0] and len(runs) == before
+    with pytest.warns(weft.jit.TracerWarning, match="requires_grad"):
+        weft.jit.trace(lambda x: x * 2 if x.requires_grad else x, (weft.ones(2),), check_trace=False)
+
+
 def test_compiled_functions_and_meta() -> None:
     double = weft.compile(lambda x: x * 2)
     assert double(weft.ones(3, device="meta")).device == "meta" and not double.entries

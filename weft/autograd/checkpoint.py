@@ -18,7 +18,7 @@ from weft.autograd.saved import SavedTensor, at_run_time, saved_tensors_hooks
 from weft.runtime.generator import Place, default_generator, fork_rng
 from weft.support.errors import StateError, ValueProblem
 from weft.support.warn import warn
-from weft.tensor.modes import enable_grad, modes
+from weft.tensor.modes import active_trace, enable_grad, modes
 from weft.tensor.tensor import Tensor
 
 Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
@@ -72,6 +72,12 @@ def checkpoint(
     if use_reentrant is None:
         warn(_EXPLICIT)
         use_reentrant = False
+    trace = active_trace()
+    if trace is not None and use_reentrant:
+        options = {"use_reentrant": True, "preserve_rng_state": preserve_rng_state}
+        return trace.transform("weft.utils.checkpoint.checkpoint", function, options, args, kwargs)
+    if trace is not None:  # its program is differentiated as it stands: it keeps what it needs
+        return function(*args, **kwargs)
     if use_reentrant:
         if context_fn is not None or debug:
             raise ValueProblem("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
@@ -113,17 +119,27 @@ class _Region:
         self.args = tuple([SavedTensor(a) if isinstance(a, Tensor) else a for a in args])
         self.check, self.early_stop = check, early_stop
         self.random = default_generator.place() if keep_random else None
+        self.around = modes.special or ()  # the transforms that the region runs within
         self.kinds: list[Any] = []
         self.is_complete = False  # the first run has ended: a backward within it asks for what was saved so far
 
+    def _is_of_transform(self, tensor: Tensor) -> bool:
+        """Whether a tensor belongs to a transform within the region, whose graph ends with it."""
+        level = getattr(tensor._data, "level", None)
+        return level is not None and all(level is not other for other in self.around)
+
     @at_run_time
-    def pack(self, tensor: Tensor) -> int:
+    def pack(self, tensor: Tensor) -> int | Tensor:
         """The number of a tensor that the first run saves."""
+        if self._is_of_transform(tensor):
+            return tensor
         self.kinds.append(_facts(tensor))
         return len(self.kinds) - 1
 
-    def unpack(self, number: int) -> Tensor:
+    def unpack(self, number: int | Tensor) -> Tensor:
         """The tensor of the second run, of which there is one in each backward call. It is given out once."""
+        if isinstance(number, Tensor):
+            return number
         walk = current_walk()
         found = None if walk is None else walk.notes.get(self)
         if found is None:
@@ -139,6 +155,8 @@ class _Region:
 
         @at_run_time
         def collect(tensor: Tensor) -> Tensor:
+            if self._is_of_transform(tensor):
+                return tensor
             kept = collected[len(collected)] = tensor.detach() if tensor.requires_grad else tensor
             if self.early_stop and len(collected) == len(self.kinds) and modes.capture is None:
                 raise _StopRecomputation

@@ -10,7 +10,7 @@ import weft.layers.transforms.custom  # noqa: F401  (custom Functions under the 
 from weft.layers.transforms.forward_ad_level import ForwardADLevel
 from weft.layers.transforms.level import Level
 from weft.support.errors import ArgumentError, StateError, ValueProblem
-from weft.tensor.modes import modes
+from weft.tensor.modes import modes, refuse_in_trace
 from weft.tensor.tensor import Tensor, check_tensor
 
 
@@ -36,6 +36,7 @@ def enter_dual_level() -> int:
     if _local.level is not None:
         raise StateError("Nested forward mode AD is not supported at the moment")
     level = ForwardADLevel()
+    refuse_in_trace("forward-mode levels are no part of a trace; use weft.func.jvp")
     level.__enter__()
     _local.level = level
     return 0

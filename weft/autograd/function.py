@@ -25,7 +25,7 @@ from weft.support.locations import user_mark
 from weft.support.seams import open_function
 from weft.support.warn import warn
 from weft.tensor.history import AutogradState
-from weft.tensor.modes import modes, no_grad
+from weft.tensor.modes import active_trace, modes, no_grad
 from weft.tensor.tensor import Tensor
 
 _OF_CALLS = {name for kind in (FunctionCtx, Node) for name in vars(kind) if name[:2] != "__"} | {"needs_input_grad"}
@@ -219,6 +219,9 @@ class Function:
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call the Function."""
+        trace = active_trace()
+        if trace is not None:
+            return trace.custom_function(cls, _by_position(cls, args, kwargs) if kwargs else args)
         if cls.is_traceable and modes.capture is None and modes.special is None:
             return open_function(cls, args, kwargs)
         return cls._apply(*args, **kwargs)

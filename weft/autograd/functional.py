@@ -6,17 +6,35 @@ They record whatever the grad mode: what does not ask for a graph is detached at
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from weft.autograd.api import grad
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
-from weft.tensor.modes import enable_grad
+from weft.tensor.modes import active_trace, enable_grad
 from weft.tensor.tensor import Tensor
 
 Tensors = Any
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+
+def recorded_as_one(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Within a trace, a call of `function(func, inputs, ...)` is one step, with `func` in it."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        trace = active_trace()
+        if trace is None:
+            return function(*args, **kwargs)
+        options = signature.bind(*args, **kwargs).arguments
+        func, inputs = options.pop("func"), [options.pop(n) for n in ("inputs", "v") if n in options]
+        return trace.transform(f"weft.autograd.functional.{function.__name__}", func, dict(options), inputs, {})
+
+    return called
 
 
 def _as_tuple(value: Tensors, what: str, name: str) -> tuple[bool, tuple[Tensor, ...]]:
@@ -104,6 +122,7 @@ def _directions(v: Any, like: tuple[Tensor, ...], is_many: bool, what: str, name
     return listed
 
 
+@recorded_as_one
 @enable_grad()
 def vjp(
     func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False
@@ -117,6 +136,7 @@ def vjp(
     return _finished(outputs, out_many, create_graph), _finished(found, many, create_graph)
 
 
+@recorded_as_one
 @enable_grad()
 def jvp(
     func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False
@@ -140,6 +160,7 @@ def _forward_products(
         return _gradients(transposed, seeds, directions, create_graph, strict)
 
 
+@recorded_as_one
 @enable_grad()
 def jacobian(
     func: Callable[..., Any], inputs: Tensors, create_graph: bool = False, strict: bool = False,
@@ -195,6 +216,7 @@ def _all_rows(i: int, out: Tensor, points: tuple[Tensor, ...], create_graph: boo
     return list(found)
 
 
+@recorded_as_one
 @enable_grad()
 def hessian(
     func: Callable[..., Any], inputs: Tensors, create_graph: bool = False, strict: bool = False,
@@ -235,6 +257,7 @@ def _first_order(
     return (outputs, out_many), many, points, directions, first
 
 
+@recorded_as_one
 @enable_grad()
 def vhp(
     func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False
@@ -245,6 +268,7 @@ def vhp(
     return _finished(*value, create_graph), _finished(products, many, create_graph)
 
 
+@recorded_as_one
 @enable_grad()
 def hvp(
     func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False

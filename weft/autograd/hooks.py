@@ -16,7 +16,7 @@ from weft.autograd.record import arrival_edge
 from weft.ops.packet import aten
 from weft.support import registry, seams
 from weft.support.errors import StateError, ValueProblem
-from weft.tensor.modes import modes
+from weft.tensor.modes import modes, refuse_in_trace
 from weft.tensor.tensor import Tensor
 
 
@@ -130,6 +130,7 @@ class _MultiHandle:
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., None], *, mode: str = "all") -> _MultiHandle:
     """Call `fn(grads)` once all gradients of `tensors` were computed in a backward ("all"), or `fn(grad)` with
     the first ("any")."""
+    refuse_in_trace("a hook on several gradients is no part of a trace; use Tensor.register_hook")
     if mode not in ("all", "any"):
         raise ValueProblem(f"Expects mode to be one of ('all', 'any') but got {mode}")
     chosen = _FirstHook(fn) if mode == "any" else _AllHook(tensors, fn)

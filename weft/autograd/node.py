@@ -16,12 +16,14 @@ from weft.support.errors import ArgumentError, StateError
 from weft.support.locations import Location, located
 from weft.tensor import planned
 from weft.tensor.dense import payload_of
-from weft.tensor.modes import modes
+from weft.tensor.modes import modes, refuse_in_trace
 from weft.types.dtype import DType
 
 Hook = Callable[..., Any]
 Edge = tuple["Node", int]
 sequence_numbers = itertools.count()  # of nodes, in the order they are made: backward takes the latest first
+
+_IN_TRACE = "a hook of a node is no part of a trace; use Tensor.register_hook"
 
 
 class InputMetadata(NamedTuple):
@@ -195,12 +197,14 @@ class Node:
 
     def register_hook(self, hook: Hook) -> RemovableHandle:
         """Call `hook(grad_inputs, grad_outputs)` after the node ran; a returned tuple replaces grad_inputs."""
+        refuse_in_trace(_IN_TRACE)
         if self.post_hooks is None:
             self.post_hooks = OrderedDict()
         return add_hook(self.post_hooks, hook)
 
     def register_prehook(self, hook: Hook) -> RemovableHandle:
         """Call `hook(grad_outputs)` before the node runs; a returned tuple replaces them."""
+        refuse_in_trace(_IN_TRACE)
         if self.pre_hooks is None:
             self.pre_hooks = OrderedDict()
         return add_hook(self.pre_hooks, hook)

@@ -16,7 +16,7 @@ from weft.support.errors import ArgumentError, StateError, VersionError
 from weft.support.locations import located
 from weft.tensor.dense import follow, payload_kept, payload_of
 from weft.tensor.history import AutogradState
-from weft.tensor.modes import modes, no_grad
+from weft.tensor.modes import modes, no_grad, refuse_in_trace
 from weft.tensor.payload import Payload
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import rewrapped
@@ -311,6 +311,7 @@ class saved_tensors_hooks:
         self.hooks: Hooks = (pack_hook, unpack_hook)
 
     def __enter__(self) -> None:
+        refuse_in_trace("hooks on saved tensors are no part of a trace; call the traced function within them")
         if default_hooks.disabled is not None:
             raise StateError(default_hooks.disabled)
         default_hooks.stack = (*default_hooks.stack, self.hooks)

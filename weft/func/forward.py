@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from weft.layers.transforms.dual import DualLevel
 from weft.ops.packet import aten
 from weft.support import pytree
 from weft.support.errors import StateError
+from weft.tensor.modes import active_trace
 from weft.tensor.tensor import Tensor
 
 Function = Callable[..., Any]
@@ -23,6 +25,11 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
     and the result is (output, J tangents, aux). strict: refuse an output that does not depend on the primals.
     Raises StateError.
     """
+    trace = active_trace()
+    if trace is not None:
+        return trace.transform(
+            "weft.func.jvp", func, {"strict": strict, "has_aux": has_aux}, (primals, tangents), {}
+        )
     if not isinstance(primals, (tuple, list)):
         raise StateError(
             "jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call f(*primals)."
@@ -100,6 +107,11 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
     """
     from weft.func.gradients import vjp  # gradients and forward are siblings
 
+    trace = active_trace()
+    if trace is not None:
+        product = functools.partial(trace.transform, "weft.func.linearize()", func, {})
+        output = trace.transform("weft.func.linearize", func, {}, primals, {})
+        return output, lambda *tangents: product((primals, tangents), {})
     output, pullback = vjp(func, *primals)
     zeros = map_tensors(aten.zeros_like, output)
 

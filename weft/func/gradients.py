@@ -20,7 +20,7 @@ from weft.func.arguments import (
 from weft.layers.transforms.grad_level import GradLevel
 from weft.support import pytree
 from weft.support.errors import StateError
-from weft.tensor.modes import enable_grad
+from weft.tensor.modes import active_trace, enable_grad
 from weft.tensor.tensor import Tensor
 
 Function = Callable[..., Any]
@@ -48,6 +48,11 @@ def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
 
     @functools.wraps(func)
     def both(*args: Any, **kwargs: Any) -> Any:
+        trace = active_trace()
+        if trace is not None:
+            return trace.transform(
+                "weft.func.grad_and_value", func, {"argnums": argnums, "has_aux": has_aux}, args, kwargs
+            )
         chosen = checked_argnums(argnums, len(args))
         with GradLevel() as level, enable_grad():
             outer, kwargs = level_arguments(level, args), map_tensors(level.wrap, kwargs)
@@ -85,8 +90,21 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     vjp_fn(cotangents), with the structure of the output, gives cotangents' J as a tuple with one entry per primal. It
     may be called any number of times, also inside of other transforms.
     """
+    trace = active_trace()
+    if trace is not None:
+        return _traced_vjp(trace, func, primals, {"has_aux": has_aux})
     output, pullback, aux = pull_back(func, primals, has_aux)
     return (output, pullback, aux) if has_aux else (output, pullback)
+
+
+def _traced_vjp(trace: Any, func: Function, primals: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """vjp within a trace: the value is one call, and each product another one."""
+
+    def pullback(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        return trace.transform("weft.func.vjp()", func, options, (primals, cotangents), {})
+
+    output, *aux = trace.transform("weft.func.vjp", func, options, primals, {})
+    return (output, pullback, *aux)
 
 
 def pull_back(func: Function, primals: tuple[Any, ...], has_aux: bool) -> tuple[Any, Function, Any]:

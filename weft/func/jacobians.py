@@ -24,6 +24,7 @@ from weft.layers.transforms.level import constants, top
 from weft.ops.packet import aten
 from weft.support import pytree
 from weft.support.errors import ValueProblem
+from weft.tensor.modes import active_trace
 from weft.tensor.tensor import Tensor
 from weft.types import dims as dm
 
@@ -46,6 +47,10 @@ def jacrev(
 
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
+        trace = active_trace()
+        if trace is not None:
+            options = {"argnums": argnums, "has_aux": has_aux, "chunk_size": chunk_size}
+            return trace.transform("weft.func.jacrev", func, options, args, kwargs)
         inputs, spec, of_chosen = _of_chosen(func, argnums, args, kwargs)
         only_real(inputs, "jacrev: Expected all inputs")
         output, pullback, aux = pull_back(of_chosen, tuple(inputs), has_aux)
@@ -124,6 +129,10 @@ def jacfwd(func: Function, argnums: Argnums = 0, has_aux: bool = False, *, rando
 
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
+        trace = active_trace()
+        if trace is not None:
+            options = {"argnums": argnums, "has_aux": has_aux, "randomness": randomness}
+            return trace.transform("weft.func.jacfwd", func, options, args, kwargs)
         inputs, spec, of_chosen = _of_chosen(func, argnums, args, kwargs)
         only_real(inputs, "jacfwd: Expected all inputs")
 

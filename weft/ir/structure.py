@@ -148,3 +148,34 @@ GROUPS = (
     _group("FusionGroup", "Operators element by element that become one kernel: its only block."),
 )
 WHOLE = (*GROUPS, GRADIENTS_OF)  # whose block is run once, for all that it gives
+
+
+TRANSFORM = define(
+    "prim::Transform(str name, str form, Object[] args) -> Object[]",
+    "What a function of functions (weft.func.grad, weft.func.vmap, ...) gives for its block as a function, and these "
+    "arguments. `form` says in JSON how the values lie in arguments and results.",
+    type=_types_are_given,
+    kernel=_needs_blocks,
+    vjp=NOT_DIFFERENTIABLE,
+    effect="python",
+    public=(),
+)
+WITH_BACKWARD = define(
+    "prim::WithBackward(str form, Object[] inputs, Object[] outputs) -> Object[]",
+    "The outputs, whose gradients reach the inputs by the block: from gradients of the outputs to those of inputs.",
+    type=_types_are_given,
+    kernel=_needs_blocks,
+    vjp=NOT_DIFFERENTIABLE,
+    effect="python",
+    public=(),
+)
+HOOK = define(
+    "prim::Hook(Tensor self) -> Object[]",
+    "Its block becomes a hook of the tensor: from a gradient to what takes its place, or to nothing.",
+    type=_types_are_given,
+    kernel=_needs_blocks,
+    vjp=NOT_DIFFERENTIABLE,
+    effect="python",
+    public=(),
+)
+LATER = (TRANSFORM, WITH_BACKWARD, HOOK)  # whose block is a function, called by others

@@ -7,7 +7,7 @@ the first offender.
     types      a node's result types are those that the entry's type rule gives for its arguments (they may know less)
     blocks     prim::If has two blocks without parameters, which yield what the node results in;
                prim::Loop has one block, with parameters (index, carried..., slices of xs...) and results (condition,
-               carried..., slices of ys...); no other node has blocks
+               carried..., slices of ys...); prim::Transform and its like have one, which others call
     writes     pair an existing result with an existing parameter of the same type; no parameter is written twice
 """
 
@@ -20,7 +20,7 @@ from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
 from weft.ir.kinds import KINDS, declared_types, type_of_argument, type_of_immediate
 from weft.ir.opaque import plan_of_opaque
 from weft.ir.printer import print_around
-from weft.ir.structure import GRADIENTS_OF, GROUPS, IF, LOOP, WHOLE
+from weft.ir.structure import GRADIENTS_OF, GROUPS, IF, LATER, LOOP, WHOLE
 from weft.ops.op import OPS
 from weft.ops.schema import Argument
 from weft.support.errors import CaptureError, VerifyError, WeftError
@@ -137,7 +137,7 @@ class _Verifier:
             raise _Broken(
                 f"{op.name} has {len(node.args)} arguments; {op.schema} takes {len(op.schema.arguments)}", node
             )
-        wanted = {IF: 2, LOOP: 1, **dict.fromkeys(WHOLE, 1)}.get(op, 0)
+        wanted = {IF: 2, LOOP: 1, **dict.fromkeys((*WHOLE, *LATER), 1)}.get(op, 0)
         if len(node.blocks) != wanted:
             raise _Broken(f"{op.name} has {len(node.blocks)} blocks, should have {wanted}", node)
 
@@ -172,6 +172,8 @@ class _Verifier:
             return self._group(node)
         if node.op is GRADIENTS_OF:
             return self._gradients(node)
+        if node.op in LATER:
+            return None  # whoever calls the block says what comes of it
         found = self._inferred(node)
         if len(found) != len(node.outputs):
             raise _Broken(f"{node.op.name} has {len(node.outputs)} results, its type rule gives {len(found)}", node)

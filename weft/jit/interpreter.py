@@ -17,9 +17,10 @@ from weft.compile.restart import Restart
 from weft.ir.graph import Block, Node, Operand, Value, values_in
 from weft.ir.interpreter import last_uses
 from weft.ir.kinds import has_many_results
-from weft.ir.structure import GRADIENTS_OF, GROUPS
+from weft.ir.structure import GRADIENTS_OF, GROUPS, HOOK, TRANSFORM, WITH_BACKWARD
 from weft.jit.errors import Error, located
 from weft.jit.hot import HotLoop
+from weft.jit.later.steps import hook, transform, with_backward
 from weft.jit.object_steps import (
     Registers,
     Step,
@@ -378,6 +379,9 @@ _SPECIAL: dict[Op, Callable[[Code, Node], Step]] = {
     OPS["prim::Loop"]: _loop,
     **dict.fromkeys(GROUPS, group),
     GRADIENTS_OF: gradients,
+    TRANSFORM: transform,
+    WITH_BACKWARD: with_backward,
+    HOOK: hook,
     OPS["prim::CallFunction"]: _call_function,
     OPS["prim::PythonOp"]: _call_python,
     OPS["prim::CallBuiltin"]: _call_builtin,

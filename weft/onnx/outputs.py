@@ -143,6 +143,10 @@ class Output(OperatorMethods):
             return self
         return self.writer.cast(self, wanted[0] if isinstance(wanted[0], DType) else wanted[0].dtype)
 
+    def detach(self) -> Output:
+        """The same values: a model has no history."""
+        return self
+
     def is_contiguous(self, *args: Any) -> bool:
         """Nothing in ONNX lies otherwise."""
         return True

@@ -14,7 +14,10 @@ import weft
 from weft.catalogue.language.entries import NATIVE, OF_ELEMENTS
 from weft.ir.graph import Block, Node, Operand, Value
 from weft.ir.kinds import has_many_results
+from weft.ir.structure import HOOK, TRANSFORM, WITH_BACKWARD
 from weft.jit.interpreter import found_at
+from weft.jit.later.forms import from_text, put_together, taken_apart
+from weft.jit.later.steps import CHECKPOINT, is_argument
 from weft.jit.program import Program
 from weft.onnx import lists
 from weft.onnx.arithmetic import RULES
@@ -233,6 +236,11 @@ _OF_LISTS: dict[str, Callable[..., Any]] = {
 }
 
 
+_OF_GRADIENTS = frozenset(
+    ("weft.autograd.grad", "weft.autograd.backward", "weft.Tensor.backward", "weft.Tensor.requires_grad_")
+)
+
+
 # ---- nodes with a meaning of their own
 def _attribute(exporter: Exporter, node: Node) -> Sequence[Any]:
     source, name, _ = node.args
@@ -258,6 +266,8 @@ def _call_builtin(exporter: Exporter, node: Node) -> Sequence[Any]:
     path, args, names = node.args[0], exporter.to_python(exporter.read(node.args[1])), node.args[2]
     split = len(args) - len(names)
     holder, _, name = path.rpartition(".")
+    if path in _OF_GRADIENTS:
+        raise Unsupported(f"the model calls {path}, and ONNX has no gradients; write out what it computes")
     function = found_at(path)
     if args and isinstance(args[0], Output) and found_at(holder) is Tensor:
         function = getattr(Output, name, function)
@@ -323,9 +333,26 @@ def _loop(exporter: Exporter, node: Node) -> Sequence[Any]:
     return write_loop(exporter, node, trip, condition, list(carried))
 
 
+def _transform(exporter: Exporter, node: Node) -> Sequence[Any]:
+    """A checkpoint is what it calls. ONNX has no gradients."""
+    name, form = node.args[0], from_text(node.args[1])
+    if name != CHECKPOINT:
+        raise Unsupported(f"the model calls {name}, and ONNX has no functions of functions; write out what it computes")
+    given = put_together(form["given"], exporter.read(node.args[2]))
+    _, values = taken_apart(given, lambda v: isinstance(v, Output) or is_argument(v))
+    return exporter.block(node.blocks[0], values)
+
+
+def _with_backward(exporter: Exporter, node: Node) -> Sequence[Any]:
+    return list(exporter.read(node.args[2]))
+
+
 _SPECIAL: dict[Op, Callable[[Exporter, Node], Sequence[Any]]] = {
     OPS["prim::If"]: _if,
     OPS["prim::Loop"]: _loop,
+    TRANSFORM: _transform,
+    WITH_BACKWARD: _with_backward,
+    HOOK: _nothing,
     OPS["prim::CallBuiltin"]: _call_builtin,
     OPS["prim::CallMethod"]: _call_method,
     OPS["prim::PythonOp"]: _call_python,

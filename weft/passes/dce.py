@@ -7,9 +7,11 @@ Nodes with effects stay, and so does control flow around one.
 from __future__ import annotations
 
 from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand, values_in
-from weft.ir.structure import IF, WHOLE
+from weft.ir.structure import IF, LATER, WHOLE
 from weft.passes.effects import must_stay
 from weft.passes.unbacked import mentioned_by, symbols_in, unbacked_sizes
+
+_AS_A_WHOLE = frozenset((*WHOLE, *LATER))  # whose block is kept with all its results
 
 
 def dce(graph: Graph) -> Graph:
@@ -45,7 +47,7 @@ def _mark(nodes: tuple[Node, ...], live: _Live, kept: set[Node]) -> None:
             live.update(node.inputs())
         elif node.op is IF:
             _mark_if(node, live, kept)
-        elif node.op in WHOLE:
+        elif node.op in _AS_A_WHOLE:
             live.update((*node.inputs(), *values_in(node.blocks[0].results)))
             _mark(node.blocks[0].nodes, live, kept)
         else:
@@ -105,7 +107,7 @@ def _fitted(node: Node, live: set[Value], kept: set[Node], env: dict[Value, Oper
     if not node.blocks:
         return node if args == node.args else _replaced(node, args, list(range(len(node.outputs))), (), env)
     blocks = tuple([_swept(b, live, kept, env) for b in node.blocks])
-    if node.op in WHOLE:
+    if node.op in _AS_A_WHOLE:
         slots, made = list(range(len(node.outputs))), blocks
     elif node.op is IF:
         slots = [i for i, v in enumerate(node.outputs) if v in live]

@@ -25,16 +25,31 @@ class Modes(threading.local):
 
     grad: whether autograd records. inference: inference mode. special: None, or a tuple of interceptors,
     outermost first, that the slow walk consults (any object with `intercept(op, args)`, `intercept_inplace(op, args)`
-    and `lift(tensor)`). capture: the active capture, or None.
+    and `lift(tensor)`). capture: the active capture, or None. trace: what records the steps of a function for
+    weft.jit.trace (an object with `transform` and `custom_function`), or None.
     """
 
     grad: bool = True
     inference: bool = False
     capture: ActiveCapture | None = None
     special: tuple[Any, ...] | None = None
+    trace: Any = None
 
 
 modes = Modes()
+
+
+def active_trace() -> Any:
+    """What is to be told of calls of functions that call functions, or None."""
+    trace = modes.trace
+    return None if trace is None or trace.is_paused else trace
+
+
+def refuse_in_trace(problem: str) -> None:
+    """Raise the error of a trace, with the user's line, where one is being recorded."""
+    trace = active_trace()
+    if trace is not None:
+        trace.refuse(problem)
 
 
 class Floor:

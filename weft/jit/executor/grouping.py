@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from weft.catalogue.language.entries import NATIVE
 from weft.ir.copies import Copy, stand_for
 from weft.ir.graph import Block, Graph, Node, Value
-from weft.ir.structure import GROUPS, IF, LOOP
+from weft.ir.structure import GROUPS, IF, LATER, LOOP
 from weft.jit.native.kinds import is_native
 from weft.ops.op import OPS, Op
 from weft.passes.scripted.memory import Memory
@@ -51,6 +51,8 @@ class _Group:
 # ---- what a node does
 def writes(node: Node) -> bool:
     """Whether it changes memory or objects, or does what nobody knows."""
+    if node.op in LATER:
+        return True
     if node.blocks:
         return any(writes(n) for b in node.blocks for n in b.nodes)
     op = node.op
@@ -300,6 +302,14 @@ class _Grouping(Copy):
             elif item.op is not _SLICE or (item.output in read and item.output not in self.values):
                 nodes.append(self.node(item))
         return Block(params, tuple(nodes), tuple(map(self.operand, block.results)))
+
+    def node(self, node: Node) -> Node:
+        """A copy of a node. What others call later stays as it is: it may run under transforms."""
+        if node.op not in LATER:
+            return super().node(node)
+        made = Copy(dict(self.values)).node(node)
+        stand_for(node.outputs, made.outputs, self.values)
+        return made
 
     def _group(self, group: _Group, read: set[Value]) -> Node:
         """The node of a group."""

@@ -7,9 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from weft.ir.graph import Node, Value
+from weft.ir.structure import TRANSFORM, WITH_BACKWARD
 from weft.jit.frontend.outside import path_of
 from weft.jit.functions import ScriptFunction
 from weft.jit.interpreter import found_at
+from weft.jit.later.forms import from_text
+from weft.jit.later.steps import TRANSFORMS
 from weft.jit.module import ScriptModule
 from weft.jit.program import Program
 from weft.ops.op import OPS
@@ -111,10 +114,31 @@ def _python(program: Program, node: Node, members: Members) -> None:
     _refuse(program, f"calls {node.args[0]!r} of Python's")
 
 
+def _transform(program: Program, node: Node, members: Members) -> None:
+    if node.args[0] not in TRANSFORMS:
+        _refuse(program, f"calls {node.args[0]!r}, no function of functions for programs")
+    form = from_text(node.args[1])
+    if not isinstance(form, dict) or form.keys() != {"given", "options", "taken", "returned"}:
+        raise ParseError(f"the graph of {program.name} calls {node.args[0]} with a damaged form")
+
+
+def _backward(program: Program, node: Node, members: Members) -> None:
+    form = from_text(node.args[0])
+    (block,) = node.blocks
+    if (
+        not isinstance(form, dict) or form.keys() != {"carries", "gives", "once"}
+        or len(form["carries"]) != len(node.args[2]) or len(form["gives"]) != len(node.args[1])
+        or len(block.params) != sum(map(bool, form["carries"]))
+        or len(block.results) != sum(map(bool, form["gives"]))
+    ):
+        raise ParseError(f"the graph of {program.name} has a custom Function with a damaged form")
+
+
 _CHECKS: dict[Any, Callable[[Program, Node, Members], None]] = {
     OPS["prim::CallFunction"]: _function, OPS["prim::GetAttr"]: _member, OPS["prim::SetAttr"]: _member,
     OPS["prim::CallMethod"]: _method, OPS["prim::CreateObject"]: _object, OPS["prim::Enter"]: _enter,
     OPS["prim::CallBuiltin"]: _builtin, OPS["prim::PythonOp"]: _python,
+    TRANSFORM: _transform, WITH_BACKWARD: _backward,
 }  # fmt: skip
 # whose first argument is the name of a function of the program's
 CALLS_BY_NAME = frozenset((OPS["prim::CallFunction"], OPS["prim::Enter"]))

@@ -27,15 +27,19 @@ def check_trace(
     another result than what was traced.
     """
     state = {n: t.clone() for n, t in func.state_dict().items()} if isinstance(func, Module) else None
+    grads = [(p, p.grad) for p in func.parameters()] if isinstance(func, Module) else []
+    for parameter, grad in grads:
+        parameter.grad = None if grad is None else grad.clone()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TracerWarning)
             _compare_graphs(program, again(_copied(inputs)))
-            with weft.no_grad():
-                expected, found = func(*_copied(inputs)), made(*_copied(inputs))
+            expected, found = func(*_copied(inputs)), made(*_copied(inputs))
     finally:
         if state is not None:
             func.load_state_dict(state)
+        for parameter, grad in grads:
+            parameter.grad = grad
     if not _close(expected, found, tolerance):
         warn(
             "weft.jit.trace: the trace, run again on its example inputs, gives another result than the function. "

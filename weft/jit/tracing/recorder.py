@@ -9,14 +9,15 @@ the same call in a scripted function. Python's own branches and loops leave no t
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from weft.ir.graph import Operand
 from weft.jit.errors import CompileError
 from weft.jit.frontend.compile import compile_python, names_in
 from weft.jit.frontend.context import Context
-from weft.jit.frontend.functions import Operators, Scripted, overloads
+from weft.jit.frontend.functions import Operators, Scripted, call_builtin, overloads
 from weft.jit.frontend.members import READABLE
 from weft.jit.frontend.objects import ModuleLinker, promised_type
 from weft.jit.frontend.outside import path_of
@@ -28,13 +29,14 @@ from weft.jit.recorders import RECORDING
 from weft.jit.running import run
 from weft.jit.source import Source
 from weft.jit.tracing.control import Control
+from weft.jit.tracing.later import Later
 from weft.jit.tracing.structures import holds_tensor, is_plain_input, like, tuple_like, unwrapped
 from weft.jit.tracing.values import TracedNumber, TracedTensor, TracerWarning, plain
 from weft.nn.modules.module import Module
 from weft.ops.op import Op
 from weft.ops.route import call, run_as_usual
 from weft.overrides import DisableWeftFunction, WeftFunctionMode, resolve_name
-from weft.support.locations import Location, user_location
+from weft.support.locations import Location, is_internal, user_location
 from weft.support.warn import warn
 from weft.tensor.modes import is_grad_enabled
 from weft.tensor.tensor import Tensor
@@ -67,7 +69,8 @@ class Recorder(WeftFunctionMode):
         self.members: dict[int, tuple[str, ...]] = {}
         self.modules: dict[int, tuple[str, ...]] = {}
         self.self_value: Simple | None = None
-        self.control = Control(self)
+        self.control, self.later = Control(self), Later(self)
+        self.transform, self.custom_function = self.later.transform, self.later.custom_function
         self.grad_mode = self.first_grad_mode = is_grad_enabled()
         self.mode_around: Simple | None = None  # whoever runs the program has this grad mode
         if root is not None:
@@ -75,6 +78,16 @@ class Recorder(WeftFunctionMode):
             self.self_value = Simple(self.ctx.builder.param(kind, "self"), kind)
             self.program.parameters = (Parameter("self", kind),)
             self._note_members(root, ())
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether what is done now is no part of the program."""
+        return bool(self.ctx.paused)
+
+    def refuse(self, problem: str) -> NoReturn:
+        """Raises CompileError at the user's line."""
+        where = user_location()
+        raise CompileError(f"weft.jit.trace: {'' if where is None else f'{where}: '}{problem}")
 
     def _note_members(self, module: ScriptModule, path: tuple[str, ...]) -> None:
         fields = module.__dict__
@@ -92,6 +105,10 @@ class Recorder(WeftFunctionMode):
     def tensor(self, plain: Tensor, value: Simple) -> TracedTensor:
         """What the traced function sees of a tensor that is a value of the graph."""
         self.values[id(plain)] = (plain, value)
+        return self.shown_as(plain)
+
+    def shown_as(self, plain: Tensor) -> TracedTensor:
+        """What the traced function sees of a tensor; which value it is, the graph says when it is used."""
         found = self.shown.get(id(plain))
         if found is None:
             with DisableWeftFunction():
@@ -134,7 +151,14 @@ class Recorder(WeftFunctionMode):
         path = self.members.get(id(held))
         if path is None or self.self_value is None:
             return self.ctx.program._tensor(self.ctx, held, "constant")  # type: ignore[no-any-return]
-        return self._at(path)  # type: ignore[no-any-return]
+        return self._as_tensor(self._at(path))
+
+    def _as_tensor(self, value: Simple) -> Simple:
+        """A value that is a tensor, as the example has one, where its type says that it may be something else."""
+        if isinstance(value.type, tt.TensorType):
+            return value
+        cast = self.ctx.op("prim::unchecked_cast")
+        return self.ctx.emit(cast, (value.operand, "Tensor"), _NOWHERE, (tt.TENSOR,))
 
     def _at(self, path: Sequence[str]) -> Any:
         """What the traced Module has there."""
@@ -150,6 +174,10 @@ class Recorder(WeftFunctionMode):
         if self.ctx.paused or not RECORDING:
             return func(*plain[0], **plain[1])
         path = resolve_name(func) or path_of(func)
+        if path == "weft.Tensor.register_hook":
+            return self.later.hook(*args, **kwargs)
+        if path == "weft.Tensor.register_post_accumulate_grad_hook":
+            self.refuse("a hook behind an accumulation is no part of a trace; use Tensor.register_hook")
         if path is None and isinstance(args[0] if args else None, Module):
             as_it_is = self._called_as_it_is(args[0], args[1:], kwargs)
             if as_it_is is not None:
@@ -158,7 +186,7 @@ class Recorder(WeftFunctionMode):
                 return func.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
         with DisableWeftFunction(), self.ctx.pause():
             result = func(*plain[0], **plain[1])
-        if path is None or not holds_tensor(result):
+        if path is None or not holds_tensor(result) or path.startswith("weft.Tensor.grad_fn."):
             return self._number(path, args, result)
         return self.record(path, func, args, kwargs, result)
 
@@ -179,7 +207,7 @@ class Recorder(WeftFunctionMode):
         return self.bound(made, result)
 
     def _number(self, path: str | None, args: Any, result: Any) -> Any:
-        if path in _ANSWERS or (isinstance(result, bool) and path in _QUESTIONS):
+        if path in _ANSWERS or (isinstance(result, bool) and path in _QUESTIONS and _is_asked_by_users()):
             _warn(f"{path} gives Python a {type(result).__name__}, which the trace keeps as a constant")
         return result
 
@@ -210,6 +238,9 @@ class Recorder(WeftFunctionMode):
             emitted = given[0].attribute(ctx, _NOWHERE, path.split(".")[-2])
         elif name in _REFLECTED:
             emitted = _REFLECTED[name](ctx, given[0], given[1])
+        elif path == "weft.autograd.grad":  # as many gradients as the example has
+            kinds = [tt.NONE if r is None else tt.TENSOR for r in result]
+            emitted = call_builtin(ctx, _NOWHERE, path, func, given, named, tt.tuple_of(*kinds))
         else:
             emitted = self._operators(path, func).call(ctx, _NOWHERE, given, named, 1)
         return self.bound(emitted, result)
@@ -265,7 +296,7 @@ class Recorder(WeftFunctionMode):
         """The result of a call, its tensors tied to the values of the graph."""
         ctx = self.ctx
         if isinstance(result, Tensor):
-            return self.tensor(result, emitted.as_value(ctx, _NOWHERE))
+            return self.tensor(result, self._as_tensor(emitted.as_value(ctx, _NOWHERE)))
         if isinstance(result, list) and not holds_tensor(result):
             return result  # as long as it is in this run: nothing of it is in the trace
         if isinstance(result, (tuple, list)):
@@ -380,5 +411,19 @@ def _warn(text: str) -> None:
     warn(f"{user_location()}: {text}; another input may need another one", TracerWarning)
 
 
+def _is_asked_by_users() -> bool:
+    """Whether it is the user's code that asks a mode, and not weft's own."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename.endswith(_ASKING):
+        frame = frame.f_back
+    return not is_internal(frame.f_code.co_filename)
+
+
+_ASKING = ("recorder.py", "overrides.py", "subclass.py", "variants.py", "methods.py")
 _ANSWERS = frozenset(f"weft.Tensor.{n}" for n in ("numpy", "__array__", "data_ptr"))
-_QUESTIONS = frozenset(f"weft.{owner}{n}" for owner in ("", "Tensor.") for n in ("equal", "allclose", "is_nonzero"))
+_QUESTIONS = frozenset(
+    (
+        *(f"weft.{owner}{n}" for owner in ("", "Tensor.") for n in ("equal", "allclose", "is_nonzero")),
+        "weft.Tensor.requires_grad.__get__",
+    )
+)

@@ -50,3 +50,12 @@ def holds_tensor(value: Any) -> bool:
 def is_plain_input(value: Any) -> bool:
     """Whether an argument is a tensor, None, or a tuple of them."""
     return value is None or isinstance(value, Tensor) or (isinstance(value, tuple) and all(map(is_plain_input, value)))
+
+
+def holds_traced(value: Any) -> bool:
+    """Whether there is something of a trace in a value."""
+    if type(value) in (tuple, list):
+        return any(map(holds_traced, value))
+    if type(value) is dict:
+        return any(map(holds_traced, value.values()))
+    return isinstance(value, (TracedTensor, TracedNumber))

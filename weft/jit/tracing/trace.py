@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from weft.ir.graph import Block, Graph, Value, values_in
+from weft.jit.errors import CompileError
 from weft.jit.frontend.definitions import finished_graph
 from weft.jit.frontend.values import Simple
 from weft.jit.functions import ScriptFunction, script_function
@@ -14,6 +16,7 @@ from weft.jit.module import ScriptModule, wrapped_module
 from weft.jit.program import Parameter, Program
 from weft.jit.recorders import RECORDING, recording
 from weft.jit.script import compile_exported
+from weft.jit.tracing.assigned import Assigned
 from weft.jit.tracing.checking import check_trace as check
 from weft.jit.tracing.lifted import with_lifted_numbers
 from weft.jit.tracing.recorder import Recorder
@@ -22,6 +25,7 @@ from weft.nn.modules.module import Module
 from weft.ops.route import default_route
 from weft.runtime.generator import traced_by
 from weft.support.errors import ArgumentError, StateError
+from weft.tensor.modes import modes
 
 
 def record(
@@ -46,15 +50,46 @@ def _record(
         recorder.program.parameters += (Parameter(label, kind),)
         entered.append(recorder.entered(held, value))
     RECORDING.append(recorder)
+    around, modes.trace = modes.trace, recorder
+    assigned = Assigned(root)
     try:
-        with recorder, default_route(recorder.operator), traced_by(recorder.refuse_state):
+        with (
+            recorder, default_route(recorder.operator), traced_by(recorder.refuse_state),
+            assigned.shown(recorder.shown_as),
+        ):
             result = function(*entered)
+        assigned.record(recorder)
         left = recorder.finish(result)
     finally:
+        assigned.restore()
         RECORDING.pop()
+        modes.trace = around
     recorder.program.returns = left.type
     recorder.program.graph = finished_graph(ctx, left)
+    _check_scopes(recorder.program.graph)
     return recorder.program
+
+
+def _check_scopes(graph: Graph) -> None:
+    """Raises CompileError where a value of a function that is called later, or of a branch, is used outside of it."""
+
+    def check(values: Iterable[Value], known: set[Value], place: str) -> None:
+        if any(v not in known for v in values):
+            raise CompileError(
+                f"weft.jit.trace: {place}: a tensor that was made within a branch, a loop, a hook or the function of a "
+                "transform is used outside of it; return it from there"
+            )
+
+    def look(block: Block, outside: set[Value]) -> None:
+        known = {*outside, *block.params}
+        for node in block.nodes:
+            for inner in node.blocks:
+                look(inner, known)
+            check(node.inputs(), known, f"{node.where or graph.name} ({node.op.name})")
+            known.update(node.outputs)
+        check(values_in(tuple(block.results)), known, f"a result of {graph.name}")
+
+    look(graph.block, set())
 
 
 def trace(

@@ -86,14 +86,14 @@ class _SpectralNorm(Module):
             self._power_method(matrix, 15)
 
     def _as_matrix(self, weight: Tensor) -> Tensor:
-        lined = aten.movedim(weight, self.dim, 0) if self.dim else weight
-        return aten.flatten(lined, 1)
+        lined = weight.movedim(self.dim, 0) if self.dim else weight
+        return lined.flatten(1)
 
     def _power_method(self, matrix: Tensor, n_power_iterations: int) -> None:
         with no_grad():
             for _ in range(n_power_iterations):
-                self._u.copy_(F.normalize(aten.mv(matrix, self._v), dim=0, eps=self.eps))
-                self._v.copy_(F.normalize(aten.mv(matrix.H, self._u), dim=0, eps=self.eps))
+                self._u.copy_(F.normalize(matrix.mv(self._v), dim=0, eps=self.eps))
+                self._v.copy_(F.normalize(matrix.H.mv(self._u), dim=0, eps=self.eps))
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:
@@ -102,7 +102,7 @@ class _SpectralNorm(Module):
         if self.training:
             self._power_method(matrix, self.n_power_iterations)
         u, v = self._u.clone(), self._v.clone()  # a second forward before backward moves the buffers on
-        return weight / aten.vdot(u, aten.mv(matrix, v))
+        return weight / u.vdot(matrix.mv(v))
 
     def right_inverse(self, value: Tensor) -> Tensor:
         """The value, which is taken as it is."""
@@ -154,7 +154,7 @@ class _Orthogonal(Module):
     def _rotated(self, tall: Tensor) -> Tensor:
         """exp(A), or the Cayley map of A, of a skew-symmetric A, cut to the columns of `tall`."""
         n, k = tall.shape[-2:]
-        lower = aten.tril(tall)
+        lower = tall.tril()
         if n != k:
             lower = aten.cat((lower, aten.zeros((*tall.shape[:-1], n - k), dtype=tall.dtype)), -1)
         skew = lower - lower.mH
@@ -173,13 +173,13 @@ class _Orthogonal(Module):
         """
         n, k = tall.shape[-2:]
         eye = aten.eye(n, k, dtype=tall.dtype)
-        columns = aten.tril(tall, -1) + eye
+        columns = tall.tril(-1) + eye
         square = columns.mT @ columns
         scales = 0.5 * aten.diag_embed(aten.diagonal(square, 0, -2, -1))  # tau = 2 / |v|^2
         inverse = scales + aten.triu(square, 1)
         first = aten.expand(columns.mT @ eye, (*tall.shape[:-2], k, k))
         q = eye - columns @ aten.linalg_solve_triangular(inverse, first, upper=True)
-        signs = aten.unsqueeze(aten.diagonal(tall, 0, -2, -1).detach().sign(), -2)
+        signs = aten.unsqueeze(tall.diagonal(0, -2, -1).detach().sign(), -2)
         return q * signs
 
     def right_inverse(self, Q: Tensor) -> Tensor:

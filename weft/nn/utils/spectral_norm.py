@@ -30,8 +30,8 @@ class SpectralNorm:
 
     def as_matrix(self, weight: Tensor) -> Tensor:
         """The weight with `dim` first and the other dims as one."""
-        lined = aten.movedim(weight, self.dim, 0) if self.dim else weight
-        return aten.reshape(lined, (lined.shape[0], -1))
+        lined = weight.movedim(self.dim, 0) if self.dim else weight
+        return lined.reshape(weight.shape[self.dim], -1)
 
     def compute_weight(self, module: Any, do_power_iteration: bool) -> Tensor:
         """weight / sigma; the vectors are moved on first, in place, if asked for."""
@@ -41,10 +41,10 @@ class SpectralNorm:
         if do_power_iteration:
             with no_grad():
                 for _ in range(self.n_power_iterations):
-                    v.copy_(F.normalize(aten.mv(aten.t(matrix), u), dim=0, eps=self.eps))
-                    u.copy_(F.normalize(aten.mv(matrix, v), dim=0, eps=self.eps))
+                    v.copy_(F.normalize(matrix.t().mv(u), dim=0, eps=self.eps))
+                    u.copy_(F.normalize(matrix.mv(v), dim=0, eps=self.eps))
                 u, v = u.clone(), v.clone()  # a second forward before backward moves the buffers on
-        return weight / aten.dot(u, aten.mv(matrix, v))
+        return weight / u.dot(matrix.mv(v))
 
     def __call__(self, module: Any, inputs: Any) -> None:
         setattr(module, self.name, self.compute_weight(module, do_power_iteration=module.training))

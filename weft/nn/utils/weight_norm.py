@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 
 from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter, is_lazy
-from weft.ops.packet import aten
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.tensor import Tensor
 
@@ -31,9 +30,9 @@ class WeightNorm:
 def norm_except_dim(v: Tensor, dim: int) -> Tensor:
     """The norms of v over all dims but one, which are kept as dims of size 1; a 0-dim norm for dim -1."""
     if dim == -1:
-        return aten.linalg_vector_norm(v)
+        return v.norm()
     over = tuple(d for d in range(v.ndim) if d != dim % v.ndim)
-    return aten.linalg_vector_norm(v, 2, over, True) if over else aten.abs(v)
+    return v.norm(2, over, True) if over else v.abs()
 
 
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
-from weft.ir.structure import GRADIENTS_OF, GROUPS, IF, LOOP
+from weft.ir.structure import GRADIENTS_OF, GROUPS, IF, LATER, LOOP
 from weft.passes.scripted.entries import CALLS, GET_ATTR, NEW_LISTS, PRINT, SET_ATTR, TENSOR_GETITEM, TENSOR_SETITEM
 from weft.types.tensor_type import (
     ANY,
@@ -181,6 +181,9 @@ class Memory:
         elif node.op is GRADIENTS_OF:
             for param, operand in zip(node.blocks[0].params, node.args[1], strict=True):
                 self._join((param, operand))
+        elif node.op in LATER:
+            (block,) = node.blocks
+            self._join((node.args, node.outputs, block.params, block.results, tuple(block.free_values())))
         elif node.op in CALLS or node.op is GET_ATTR or node.op is SET_ATTR:
             self._join((self._outside, node.args, node.outputs))
         elif node.op.writes is not None or node.op.view is not None or node.op is TENSOR_GETITEM:

@@ -1,0 +1,280 @@
+"""Random Modules for traces: each a chain of constructs that call functions later (transforms, gradients within the
+forward, custom Functions, hooks, checkpoints), or that change what the Module holds. Every link maps [n, 3] to [n, 3].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import weft
+from weft import Tensor, func, nn
+from weft.utils.checkpoint import checkpoint
+
+Link = Callable[[Any, Tensor], Tensor]
+
+
+# ---- custom Functions
+class Rounded(weft.autograd.Function):
+    """A straight-through estimator."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return weft.round(x * 4) / 4
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return grad
+
+
+class Scaled(weft.autograd.Function):
+    """Saves an input and an output, and has a number of Python's."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, factor: float) -> Tensor:
+        y = weft.tanh(x * weight) * factor
+        ctx.save_for_backward(x, weight, y)
+        ctx.factor = factor
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        x, weight, y = ctx.saved_tensors
+        inner = grad * (ctx.factor - y * y / ctx.factor) * 1.5  # (not the true gradient)
+        return inner * weight, (inner * x).sum(0), None
+
+
+class Two(weft.autograd.Function):
+    """Two outputs, one without gradient; the context is set up apart."""
+
+    @staticmethod
+    def forward(x: Tensor) -> Any:
+        return x.sin(), x > 0
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(inputs[0])
+        ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Any) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return grad * x.cos() + grad.mean(0)
+
+
+# ---- links
+def transformed(m: Any, x: Tensor) -> Tensor:
+    return func.grad(lambda z: ((z * m.w) ** 3).sum() * 0.1)(x)
+
+
+def nested(m: Any, x: Tensor) -> Tensor:
+    return func.grad(lambda z: func.grad(lambda u: (u**3 * m.w).sum() * 0.1)(z).pow(2).sum())(x) * 0.1
+
+
+def by_example(m: Any, x: Tensor) -> Tensor:
+    return func.vmap(lambda row: row * m.w + func.grad(lambda w: (row * w).sum() ** 2)(m.w) * 0.1)(x)
+
+
+def directional(m: Any, x: Tensor) -> Tensor:
+    value, product = func.jvp(lambda z: m.lin(z).tanh(), (x,), (x * 0.5,))
+    return value + product
+
+
+def pulled(m: Any, x: Tensor) -> Tensor:
+    value, pullback = func.vjp(lambda z: (z * m.w).sin(), x)
+    return value + pullback(x.cos())[0]
+
+
+def jacobians(m: Any, x: Tensor) -> Tensor:
+    row = x.mean(0)
+    first = func.jacrev(lambda z: (z * m.w).tanh())(row) + func.jacfwd(lambda z: (z * m.w).sin())(row)
+    return x @ first + func.hessian(lambda z: (z**3 * m.w).sum() * 0.1)(row).diagonal()
+
+
+def linear(m: Any, x: Tensor) -> Tensor:
+    value, product = func.linearize(lambda z: (z * m.w).sin(), x)
+    return value + product(x * 0.3)
+
+
+def functional(m: Any, x: Tensor) -> Tensor:
+    return func.functionalize(lambda z: z.clone().mul_(m.w).add_(1).sin_())(x)
+
+
+def force(m: Any, x: Tensor) -> Tensor:
+    position = x.detach().requires_grad_()
+    return weft.autograd.grad((m.lin(position) ** 2).sum(), position, create_graph=True)[0] * 0.3 + x
+
+
+def walked(m: Any, x: Tensor) -> Tensor:
+    position = x.detach().clone().requires_grad_()
+    (position**3).sum().backward()
+    assert position.grad is not None
+    return position.grad * 0.1 * m.w + x
+
+
+def product_with_hessian(m: Any, x: Tensor) -> Tensor:
+    return weft.autograd.functional.hvp(lambda z: (z**3).sum() * 0.1, x, x * 0.5, create_graph=True)[1] * m.w
+
+
+def straight_through(m: Any, x: Tensor) -> Tensor:
+    return Rounded.apply(x * m.w)
+
+
+def custom(m: Any, x: Tensor) -> Tensor:
+    return Scaled.apply(x, m.w, 1.5)
+
+
+def two_outputs(m: Any, x: Tensor) -> Tensor:
+    y, positive = Two.apply(x * m.w)
+    return weft.where(positive, y, y * 2)
+
+
+def inner_custom(m: Any, x: Tensor) -> Tensor:
+    position = x.detach().requires_grad_()
+    return weft.autograd.grad(Scaled.apply(position, m.w, 2.0).sum(), position)[0] + x
+
+
+def hooked(m: Any, x: Tensor) -> Tensor:
+    y = x * m.w
+    y.register_hook(lambda grad: grad * 2 + grad.mean())
+    return y.tanh()
+
+
+def checkpointed(m: Any, x: Tensor) -> Tensor:
+    return checkpoint(lambda z: m.lin(z).sin() * m.w, x, use_reentrant=False)  # type: ignore[no-any-return]
+
+
+def reentrant(m: Any, x: Tensor) -> Tensor:
+    return checkpoint(lambda z: m.lin(z).sin() * m.w, x * m.w, use_reentrant=True)  # type: ignore[no-any-return]
+
+
+def without_gradient(m: Any, x: Tensor) -> Tensor:
+    with weft.no_grad():
+        scale = (x * m.w).abs().mean() + 1
+    return m.lin(x) / scale
+
+
+def other_parameters(m: Any, x: Tensor) -> Tensor:
+    return func.functional_call(m.lin, {"weight": m.lin.weight.t() * 2, "bias": m.w}, (x,))
+
+
+def counting(m: Any, x: Tensor) -> Tensor:
+    m.calls = m.calls + 1
+    return x * m.w / m.calls
+
+
+def normed(m: Any, x: Tensor) -> Tensor:
+    return m.normed(x)
+
+
+def normed_by_its_values(m: Any, x: Tensor) -> Tensor:
+    return m.spectral(x)
+
+
+def orthogonal(m: Any, x: Tensor) -> Tensor:
+    return m.turned(x)  # type: ignore[no-any-return]
+
+
+def reshaped(m: Any, x: Tensor) -> Tensor:
+    return x * m.w.reshape(1, -1).expand(x.shape[0], 3) @ m.lin.weight.view(3, -1).permute(1, 0)
+
+
+LINKS: list[Link] = [
+    transformed, nested, by_example, directional, pulled, jacobians, linear, functional, force, walked,
+    product_with_hessian, straight_through, custom, two_outputs, inner_custom, hooked, checkpointed, reentrant,
+    without_gradient, other_parameters, counting, normed, normed_by_its_values, orthogonal,
+    reshaped,
+]  # fmt: skip
+BEYOND_ONNX = frozenset(
+    (
+        transformed, nested, by_example, directional, pulled, jacobians, linear, functional, force, walked,
+        product_with_hessian, inner_custom, orthogonal,
+    )
+)  # what ONNX has no words for: gradients, and the exponential of a matrix
+
+
+# ---- around links
+def in_gradient(link: Link) -> Link:
+    return lambda m, x: func.grad(lambda z: (link(m, z) ** 2).sum() * 0.1)(x)
+
+
+def in_checkpoint(link: Link) -> Link:
+    return lambda m, x: checkpoint(lambda z: link(m, z), x, use_reentrant=False)
+
+
+def in_reentrant(link: Link) -> Link:
+    return lambda m, x: checkpoint(lambda z: link(m, z), x * 1.0, use_reentrant=True)
+
+
+def in_map(link: Link) -> Link:
+    return lambda m, x: func.vmap(lambda row: link(m, row[None])[0])(x)
+
+
+def in_vjp(link: Link) -> Link:
+    return lambda m, x: func.vjp(lambda z: link(m, z), x)[1](x)[0]
+
+
+def in_jvp(link: Link) -> Link:
+    return lambda m, x: func.jvp(lambda z: link(m, z), (x,), (x,))[1]
+
+
+def in_autograd(link: Link) -> Link:
+    def outer(m: Any, x: Tensor) -> Tensor:
+        position = x.detach().requires_grad_()
+        value = (link(m, position) ** 2).sum() * 0.1
+        return weft.autograd.grad(value, position, create_graph=True)[0] + x
+
+    return outer
+
+
+def in_no_grad(link: Link) -> Link:
+    def outer(m: Any, x: Tensor) -> Tensor:
+        with weft.no_grad():
+            y = link(m, x)
+        return y * x
+
+    return outer
+
+
+def in_branch(link: Link) -> Link:
+    return lambda m, x: weft.cond(x.sum() > 0, lambda z: link(m, z), lambda z: z * m.w, (x,))
+
+
+def in_loop(link: Link) -> Link:
+    return lambda m, x: weft.while_loop(lambda i, z: i < 2, lambda i, z: (i + 1, link(m, z)), (weft.tensor(0), x))[1]
+
+
+def in_hook(link: Link) -> Link:
+    def outer(m: Any, x: Tensor) -> Tensor:
+        y = x * m.w
+        if y.requires_grad:
+            y.register_hook(lambda grad: grad * link(m, grad.detach()).detach().abs())
+        return y * 1.5
+
+    return outer
+
+
+AROUND: list[Callable[[Link], Link]] = [
+    in_gradient, in_checkpoint, in_reentrant, in_map, in_vjp, in_jvp, in_autograd, in_no_grad, in_branch, in_loop,
+    in_hook,
+]  # fmt: skip
+WITH_STATE = frozenset((counting, normed_by_its_values))
+
+
+class Chain(nn.Module):
+    """A Module that calls its links in order."""
+
+    def __init__(self, links: list[Link]) -> None:
+        super().__init__()
+        self.w = nn.Parameter(weft.rand(3) + 0.5)
+        self.lin = nn.Linear(3, 3)
+        self.normed = nn.utils.weight_norm(nn.Linear(3, 3))
+        self.spectral = nn.utils.spectral_norm(nn.Linear(3, 3))
+        self.turned = nn.utils.parametrizations.orthogonal(nn.Linear(3, 3))
+        self.register_buffer("calls", weft.zeros(()))
+        self.links = links
+
+    def forward(self, x: Tensor) -> Tensor:
+        for link in self.links:
+            x = link(self, x)
+        return x + x.shape[0] * self.w
