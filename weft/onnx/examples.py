@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import weft
@@ -25,12 +25,17 @@ def run_rule(rule: Operator, given: Sequence[Any], attributes: dict[str, Any], e
     return [as_tensor(r) for r in (found if isinstance(found, tuple) else (found,))]
 
 
-def why_not(base: str, given: Sequence[Any], opset: int) -> str:
-    """Why ONNX's operator does not do it at this opset: it is newer, or does not take a dtype. Empty where it does."""
+def why_not(base: str, given: Sequence[Any], attributes: Iterable[str], opset: int) -> str:
+    """Why ONNX's operator does not do it at this opset: it is newer, or an attribute is, or it does not take a dtype.
+    Empty where it does.
+    """
     if not defs.has(base, opset, ""):
-        since = f"opset {defs.get_schema(base).since_version}" if defs.has(base) else "no version"
-        return f"{base}, which ONNX has from {since} on; the export is for opset {opset}"
-    inputs = defs.get_schema(base, opset, "").inputs
+        return f"{base}, which ONNX has {_from(base)}; the export is for opset {opset}"
+    schema = defs.get_schema(base, opset, "")
+    for name in attributes:
+        if name not in schema.attributes:
+            return f"{base} with {name}, which ONNX has {_from(base, name)}; the export is for opset {opset}"
+    inputs = schema.inputs
     for i, value in enumerate(given):
         if value is None:
             continue
@@ -38,3 +43,13 @@ def why_not(base: str, given: Sequence[Any], opset: int) -> str:
         if f"tensor({name})" not in inputs[min(i, len(inputs) - 1)].types:
             return f"{value.dtype}: ONNX's {base} does not take it"
     return ""
+
+
+def _from(base: str, attribute: str | None = None) -> str:
+    """From which opset on ONNX has an operator, or an attribute of one: "from opset 16 on"."""
+    for opset in range(1, defs.onnx_opset_version() + 1):
+        if defs.has(base, opset, "") and (
+            attribute is None or attribute in defs.get_schema(base, opset, "").attributes
+        ):
+            return f"from opset {opset} on"
+    return "in no version"

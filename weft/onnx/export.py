@@ -27,7 +27,7 @@ from weft.types.tensor_type import TensorType
 from weft.version import __version__
 
 Axes = Mapping[str, Any]
-LEAST = 17
+LEAST = 13
 
 
 def export(
@@ -39,7 +39,7 @@ def export(
 
     model: a Module or function, which is traced with `args`, or a scripted or traced one, whose branches and loops
     become If and Loop where they hang on tensors. args: a tensor, or a tuple of arguments; numbers among them become
-    constants of the model. path: a file's path, or a binary file. opset_version: 17 or more. input_names,
+    constants of the model. path: a file's path, or a binary file. opset_version: 13 or more. input_names,
     output_names: of the tensors in order. dynamic_axes: `{"x": {0: "batch"}}` or `{"x": [0]}`, the axes of inputs
     (and outputs) whose sizes differ from call to call; all others are fixed. Parameters and buffers become
     initializers under their names.

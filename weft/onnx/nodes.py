@@ -177,7 +177,10 @@ class Nodes:
         size = x.sizes[axis]
         if type(size) is int:
             return size
-        found = self.op("Shape", x, start=axis, end=axis + 1)
+        if self.opset >= 15:
+            found = self.op("Shape", x, start=axis, end=axis + 1)
+        else:
+            found = self.op("Slice", self.op("Shape", x), self.ints([axis]), self.ints([axis + 1]), self.ints([0]))
         made = self.as_number(self.op("Reshape", found, self.ints([])))
         self.sizes.is_number(made, size)
         return made
@@ -358,7 +361,7 @@ class Nodes:
                 return list(self.node.results[:count]), [None] * count
             raise Unsupported(f"{base} is no operator of ONNX; one of another domain is written \"domain::{base}\"")
         if not domain:
-            refused = why_not(base, given, self.opset)
+            refused = why_not(base, given, [n for n, v in attributes.items() if v is not None], self.opset)
             if refused:
                 raise Refused(refused)
         results = run_rule(rule, given, attributes, {"opset": self.opset, "outputs": count, "scope": {}})[:count]

@@ -10,8 +10,17 @@ from weft.nn import functional as F
 from weft.onnx.registry import operator, pair, symbolic
 from weft.tensor.tensor import Tensor
 
-pair("HardSwish", "aten::hardswish", lambda x: F.hardswish(x))
 pair("Softsign", "aten::softsign", lambda x: F.softsign(x))
+
+
+@operator("HardSwish")
+def hard_swish(x: Tensor) -> Tensor:
+    return F.hardswish(x)
+
+
+@symbolic("aten::hardswish")
+def write_hardswish(g: Any, x: Any) -> Any:
+    return g.op("HardSwish", x) if g.opset >= 14 else g.op("Mul", x, g.op("HardSigmoid", x, alpha=1 / 6, beta=0.5))
 
 
 @operator("Mish")
