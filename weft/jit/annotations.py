@@ -215,10 +215,21 @@ def is_named_tuple(value: Any) -> bool:
     return isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields")
 
 
+_BEGUN: list[Any] = []  # named tuples whose fields are being looked at
+
+
 def type_of_named_tuple(cls: Any) -> Type:
     """The type of a class of named tuples; a field without annotation is a tensor."""
+    if cls in _BEGUN:
+        raise UnknownType(
+            f"{cls.__name__!r} is a named tuple with a field of its own type, which has no end; make it a class"
+        )
     hints = typing.get_type_hints(cls)
     name = "".join(c if c.isalnum() or c == "_" else "_" for c in cls.__name__)
-    kind = named_tuple_of(name, {field: type_of_annotation(hints.get(field, Tensor)) for field in cls._fields})
+    _BEGUN.append(cls)
+    try:
+        kind = named_tuple_of(name, {field: type_of_annotation(hints.get(field, Tensor)) for field in cls._fields})
+    finally:
+        _BEGUN.pop()
     NAMED[kind] = cls
     return kind

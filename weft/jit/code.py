@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from weft.ir.graph import Block, Graph, Node, Operand, Value
+from weft.ir.kinds import type_of_immediate
 from weft.ir.printer import name_values
 from weft.jit.annotations import written
 from weft.ops.op import OPS
 from weft.types.dtype import DType
-from weft.types.tensor_type import TensorType
+from weft.types.tensor_type import OptionalType, TensorType
 
 _BINARY = {
     "add": "+",
@@ -33,9 +34,12 @@ _BINARY = {
     "bitwise_xor": "^",
 }
 _BY_OP = {OPS[f"prim::{name}"]: sign for name, sign in _BINARY.items()}
-_IF, _LOOP, _LIST, _TUPLE, _GET = (
-    OPS[f"prim::{n}"] for n in ("If", "Loop", "ListConstruct", "TupleConstruct", "GetAttr")
-)
+_IF, _LOOP, _LIST, _TUPLE, _GET, _DICT, _BUILTIN, _FUNCTION = (
+    OPS[f"prim::{n}"] for n in (
+        "If", "Loop", "ListConstruct", "TupleConstruct", "GetAttr", "DictConstruct", "CallBuiltin", "CallFunction",
+    )
+)  # fmt: skip
+_UNPACK = (OPS["prim::ListUnpack"], OPS["prim::TupleUnpack"])
 INDENT = "  "
 
 
@@ -75,7 +79,7 @@ class _Printer:
             elif node.op is _LOOP:
                 yield from self._loop(node, indent)
             else:
-                target = ", ".join(map(self.name, node.outputs))
+                target = ", ".join(map(self.name, node.outputs)) + ("," if node.op in _UNPACK else "")
                 yield f"{indent}{target + ' = ' if target else ''}{self._call(node)}"
 
     def _call(self, node: Node) -> str:
@@ -84,7 +88,16 @@ class _Printer:
         if sign is not None:
             return f"{args[0]} {sign} {args[1]}"
         if node.op is _LIST:
+            return args[0] if node.args[0] else f"annotate({written(node.output.type)}, [])"
+        if node.op is _DICT:
+            pairs = ", ".join(f"{self.text(k)}: {self.text(v)}" for k, v in zip(*node.args[:2], strict=True))
+            return f"{{{pairs}}}" if pairs else f"annotate({written(node.output.type)}, {{}})"
+        if node.op in _UNPACK:
             return args[0]
+        if node.op is _BUILTIN:
+            return self._builtin(str(node.args[0]), node.args[1], node.args[2])
+        if node.op is _FUNCTION:
+            return f"{str(node.args[0]).rpartition('.')[2]}({args[1][1:-1]})"
         if node.op is _TUPLE:
             return f"({args[0][1:-1]}{',' if len(node.args[0]) == 1 else ''})"
         if node.op is _GET and node.args[0] is None and isinstance(node.output.type, TensorType):
@@ -93,11 +106,34 @@ class _Printer:
             return f"CONSTANTS.c{self.constants.index(node.args[1])}"
         if node.op is _GET:
             return f"{'' if node.args[0] is None else args[0] + '.'}{node.args[1]}"
-        return f"{node.op.schema.namespace}.{node.op.base}({', '.join(args)})"
+        keywords = [a.name for a in node.op.schema.arguments if a.keyword_only]
+        space = node.op.schema.namespace
+        space = space if space in ("aten", "prim") else f"weft.ops.{space}"
+        return f"{space}.{node.op.base}({self._named(node.args, keywords)})"
+
+    def _builtin(self, path: str, args: Sequence[Operand], names: Sequence[str]) -> str:
+        """A call of a function of weft's, or of a method."""
+        space, _, name = path.rpartition(".")
+        if space == "weft.Tensor" and args:
+            return f"{self.text(args[0])}.{name}({self._named(args[1:], names)})"
+        return f"{path}({self._named(args, names)})"
+
+    def _named(self, args: Sequence[Operand], names: Sequence[str]) -> str:
+        """Arguments, of which the last have names."""
+        split = len(args) - len(names)
+        named = [f"{n}={self.text(a)}" for n, a in zip(names, args[split:], strict=True)]
+        return ", ".join([*map(self.text, args[:split]), *named])
 
     def _assigned(self, targets: tuple[Value, ...], results: tuple[Operand, ...], indent: str) -> Iterator[str]:
         if targets:
-            yield f"{indent}{', '.join(map(self.name, targets))} = {', '.join(map(self.text, results))}"
+            values = [self._fitted(r, t) for r, t in zip(results, targets, strict=True)]
+            yield f"{indent}{', '.join(map(self.name, targets))} = {', '.join(values)}"
+
+    def _fitted(self, result: Operand, target: Value) -> str:
+        """What is assigned to a value of which the type may be wider."""
+        text, kind = self.text(result), target.type
+        is_wider = isinstance(kind, OptionalType) and type_of_immediate(result) is not kind
+        return f"annotate({written(kind)}, {text})" if is_wider else text
 
     def _choice(self, node: Node, indent: str) -> Iterator[str]:
         for head, block in zip((f"if {self.text(node.args[0])}:", "else:"), node.blocks, strict=True):

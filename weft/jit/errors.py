@@ -36,15 +36,29 @@ def _error_class(kind: type[Exception]) -> type[Error]:
         return Error
 
 
-class Inlined(Location):
+class Quoted(Location):
+    """A line of a program that was read from a file, with its text."""
+
+    text: str = ""
+
+    @classmethod
+    def at(cls, where: Location, text: str) -> Quoted:
+        """The line `where`, which reads `text`."""
+        made = cls(*where)
+        made.text = text
+        return made
+
+
+class Inlined(Quoted):
     """A line of a function whose body stands in place of a call."""
 
     calls: tuple[Location, ...] = ()  # from the innermost
 
     @classmethod
-    def at(cls, where: Location, call: Location) -> Inlined:
+    def called(cls, where: Location, call: Location) -> Inlined:
         """The line `where`, called from the line `call`."""
         made = cls(*where)
+        made.text = getattr(where, "text", "")
         made.calls = (*getattr(where, "calls", ()), call)
         return made
 
@@ -63,7 +77,8 @@ def _located(error: Exception, where: Location | None, operator: str) -> Excepti
         return error
     spoken = f"{operator} " if operator and not isinstance(error, Error) else ""
     column = f", column {where.column}" if where.column else ""
-    line = f"\n  {spoken}at {where.file}, line {where.line}{column}"
+    quoted = f"\n    {where.text}" if isinstance(where, Quoted) and where.text else ""
+    line = f"\n  {spoken}at {where.file}, line {where.line}{column}{quoted}"
     if isinstance(error, Error):
         error.args = (f"{error.args[0]}{line}", *error.args[1:])
         return error

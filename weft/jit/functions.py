@@ -14,10 +14,12 @@ from weft.jit.frontend.compile import Linker, compile_python, names_in
 from weft.jit.frontend.definitions import compile_definition
 from weft.jit.frontend.outside_values import forget_if_changed
 from weft.jit.graph import Graph
+from weft.jit.marks import annotate
 from weft.jit.program import Program
 from weft.jit.recorders import recording
 from weft.jit.running import run
 from weft.jit.source import by_use, text_source
+from weft.ops.packet import aten, prim
 
 
 class Scripted:
@@ -199,7 +201,8 @@ def text_names() -> Mapping[str, Any]:
 
     import weft
 
-    return {"weft": weft, "math": math, "F": weft.nn.functional, "Tensor": weft.Tensor}
+    names = {"weft": weft, "math": math, "F": weft.nn.functional, "Tensor": weft.Tensor}
+    return {**names, "annotate": annotate, "aten": aten, "prim": prim}  # (the last as in `.code`)
 
 
 __all__ = ["CompilationUnit", "Error", "ScriptFunction", "ScriptMethod", "run", "script_function"]

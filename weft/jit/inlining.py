@@ -103,7 +103,7 @@ def _note_call(nodes: Sequence[Node], where: Location) -> None:
     """Let the lines of nodes lead on to the line of the call that they come from."""
     for node in nodes:
         if node.where is not None:
-            node.where = Inlined.at(node.where, where)
+            node.where = Inlined.called(node.where, where)
         for block in node.blocks:
             _note_call(block.nodes, where)
 

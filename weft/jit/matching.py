@@ -43,6 +43,8 @@ def matches(node: Node, text: str, const: Collection[str] = ()) -> bool:
     ):
         return False
     pairs = zip(schema.arguments, node.args, strict=True)
+    if str(schema) == str(node.op.schema):  # its own, which may have a number where it says Tensor
+        return all(next(values_in(operand), None) is None for a, operand in pairs if a.name in const)
     if not all(_fits(a, operand, a.name in const) for a, operand in pairs):
         return False
     return schema.returns_list or all(

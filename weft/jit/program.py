@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.catalogue.language.numbers import fits
 from weft.ir.graph import Graph
 from weft.jit.annotations import CLASSES, ENUMERATIONS, INTERFACES
 from weft.jit.errors import made
@@ -127,6 +128,8 @@ class Program:
 
 
 def _kind(value: Any) -> str:
+    if type(value) is int and not fits(value):
+        return "int, beyond the 64 bits that an int of a program has"
     return f"{type(value).__name__}"
 
 
@@ -168,6 +171,8 @@ _CLASSES: dict[Type, tuple[type, ...]] = {
 }
 
 
+_INTEGERS = (tt.INT, tt.NUMBER)
+
 _MADE_OF: dict[Type, Callable[[Any], Any]] = {tt.COMPLEX: complex, tt.DEVICE: Device}  # what other types stand for
 
 
@@ -207,6 +212,8 @@ def _tried(value: Any, kind: UnionType) -> Iterator[Any]:
 def _number_accepted(value: Any, kind: Type) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
+    if type(value) is int and kind in _INTEGERS and not fits(value):
+        return MISSING
     classes = _CLASSES.get(kind)
     if classes is None or (isinstance(value, classes) and (kind is not tt.INT or not isinstance(value, bool))):
         if kind in _MADE_OF:
@@ -221,6 +228,8 @@ def _number_accepted(value: Any, kind: Type) -> Any:
 
 def _all_accepted(values: Any, kind: Type) -> Any:
     if type(values) is list and kind not in _MADE_OF and set(map(type, values)) <= {_CLASSES.get(kind, (None,))[0]}:
+        if kind is tt.INT and values and not (fits(min(values)) and fits(max(values))):
+            return MISSING
         return values
     found = [bool(v) if kind is tt.BOOL and type(v) is int else accepted(v, kind) for v in values]
     if any(f is MISSING for f in found):

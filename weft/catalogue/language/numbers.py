@@ -28,6 +28,12 @@ from weft.types.tensor_type import (
 )
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
+
+
+def fits(value: int) -> bool:
+    """Whether an integer of Python's is one of 64 bits, as programs have them."""
+    return LEAST <= value <= MOST
+
 _NUMBERS = ("int, int -> int", "float, float -> float", "complex, complex -> complex", "Number, Number -> Number")
 
 

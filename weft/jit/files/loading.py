@@ -8,6 +8,7 @@ from typing import Any
 from weft.interop import files
 from weft.ir.parser import parse_graph
 from weft.ir.verifier import verify
+from weft.jit.errors import Quoted
 from weft.jit.files.classes import ClassReader
 from weft.jit.files.modules import loaded_module, restore_own
 from weft.jit.files.names import CALLS_BY_NAME, check_names
@@ -89,7 +90,10 @@ class _Reader:
             return found
         stored = self.content["programs"][number]
         graph = verify(parse_graph(self._named(stored["graph"])))
+        lines = {str(place): str(text) for place, text in stored.get("lines", {}).items()}
         for node in graph.walk():
+            if node.where is not None:
+                node.where = Quoted.at(node.where, lines.get(str(node.where), ""))
             if node.op in CALLS_BY_NAME:
                 node.args = (self._method_name(str(node.args[0])), *node.args[1:])
         parameters = tuple(_parameter(n, self._named(kind), *rest) for n, kind, *rest in stored["parameters"])
@@ -112,7 +116,6 @@ class _Reader:
         stored = self.content["modules"][number]
         module = self.modules[number] = loaded_module(self.names[stored["type"]], stored["class"])
         fields = module.__dict__
-        OBJECTS[self.names[stored["type"]]] = module
         kinds = {n: kind for table in ("attributes", "objects") for n, (kind, _) in stored.get(table, {}).items()}
         fields["_given_types"] = {n: parse_type(kind) for n, kind in kinds.items()}
         fields["training"] = bool(stored["training"])

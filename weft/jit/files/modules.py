@@ -6,7 +6,7 @@ from typing import Any
 
 import weft.nn
 from weft.jit.files.names import is_public
-from weft.jit.frontend.objects import compile_call_of
+from weft.jit.frontend.objects import OBJECTS, compile_call_of
 from weft.jit.interpreter import found_at
 from weft.jit.module import STATE, ScriptMethod, ScriptModule
 from weft.nn.modules.module import Module
@@ -21,6 +21,7 @@ class LoadedModule(ScriptModule):
         fields = self.__dict__
         fields["_programs"], fields["_original"], fields["_script_name"] = {}, None, name
         fields["_class_name"] = original_name
+        OBJECTS[name] = self
 
     def _compile_stubs(self) -> None:
         """There are none."""

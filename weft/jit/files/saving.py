@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import linecache
 from collections.abc import Mapping
 from typing import Any
 
@@ -52,6 +53,24 @@ def save_to_buffer(m: Any, _extra_files: Mapping[str, str | bytes] | None = None
     return buffer.getvalue()
 
 
+_LONGEST = 200  # characters of a line that are kept
+
+
+def _lines(program: Program) -> dict[str, str]:
+    """The lines of the source that a program's nodes come from, as errors show them."""
+    assert program.graph is not None
+    found: dict[str, str] = {}
+    for where in (n.where for n in program.graph.walk()):
+        if where is None or str(where) in found:
+            continue
+        text = getattr(where, "text", "") or linecache.getline(where.file, where.line)
+        if not text and where.file.startswith("<"):
+            text = "".join(program.text.split("\n")[where.line - 1 : where.line])
+        if text.strip():
+            found[str(where)] = text.strip()[:_LONGEST]
+    return found
+
+
 def _as_bytes(extra: Mapping[str, str | bytes] | None) -> dict[str, bytes]:
     found = {}
     for name, content in (extra or {}).items():
@@ -99,6 +118,7 @@ class _Writer:
             {n: v for n, v in program.captured.items() if isinstance(v, Tensor)},
             "objects": {n: self.classes.named(v) for n, v in program.captured.items() if not isinstance(v, Tensor)},
             "functions": {name: self.program(callee) for name, callee in program.functions.items()},
+            "lines": _lines(program),
         }  # fmt: skip
         return number
 

@@ -11,6 +11,7 @@ import typing
 from collections.abc import Sequence
 from typing import Any, Final
 
+from weft.catalogue.language.numbers import fits
 from weft.jit.annotations import UnknownType, enumeration_type, type_of_annotation
 from weft.jit.errors import CompileError
 from weft.jit.frontend.classes.script_classes import description_of, is_described
@@ -95,6 +96,8 @@ def type_of_object(value: Any) -> Type | None:
     if isinstance(value, Tensor):
         return tt.TENSOR
     if type(value) in plain:
+        if type(value) is int and not fits(value):
+            raise CompileError(f"the integer {value} does not fit into 64 bits")
         return plain[type(value)]
     if is_described(type(value)):
         return description_of(type(value)).type

@@ -36,7 +36,7 @@ def new_list(ctx: Context, node: ast.AST, items: Sequence[SugaredValue], expecte
     wanted = _wanted(expected, ListType)
     values = [item.as_value(ctx, node, wanted.element if wanted else None) for item in items]
     if wanted is not None:
-        values = [ctx.coerced(v, wanted.element, node, "an element of the list") for v in values]
+        values = [ctx.stored(v, wanted.element, node, "an element of the list") for v in values]
         return _made(ctx, node, values, wanted, str(wanted))
     kind = _one_type(ctx, node, [v.type for v in values], "list")
     return _made(ctx, node, values, None if kind is None else list_of(kind), "")
@@ -88,8 +88,8 @@ def dict_display(ctx: Context, node: ast.Dict) -> SugaredValue:
     values = [ctx.value(v, wanted.value if wanted else None) for v in node.values]
     if wanted is not None:
         keys, values = (
-            [ctx.coerced(k, wanted.key, node, "a key") for k in keys],
-            [ctx.coerced(v, wanted.value, node, "a value of the dict") for v in values],
+            [ctx.stored(k, wanted.key, node, "a key") for k in keys],
+            [ctx.stored(v, wanted.value, node, "a value of the dict") for v in values],
         )
         kind: Type | None = wanted
     else:
@@ -120,7 +120,7 @@ def list_comprehension(ctx: Context, node: ast.ListComp | ast.GeneratorExp) -> S
 
     def add() -> None:
         item = ctx.value(node.elt, kind[0] if kind else None)
-        item = ctx.coerced(item, kind[0] if wanted else None, node.elt, "an element of the list")
+        item = ctx.stored(item, kind[0] if wanted else None, node.elt, "an element of the list")
         kind.append(item.type)
         made.output.type = list_of(kind[0])
         if not item.type.is_subtype_of(kind[0]):

@@ -230,6 +230,19 @@ class Context:
             )
         return Simple(self.prim(convert, node, value).operand, wanted)
 
+    def stored(self, value: Simple, wanted: Type | None, node: ast.AST, what: str) -> Simple:
+        """The value as an element of a list or dict: a tensor does not become a number on its way in, where it would
+        lose its gradient. Raises CompileError.
+        """
+        inner = wanted.inner if isinstance(wanted, tt.OptionalType) else wanted
+        if isinstance(value.type, tt.TensorType) and inner in (tt.INT, tt.FLOAT, tt.BOOL, tt.COMPLEX, tt.NUMBER):
+            self.fail(
+                node,
+                f"{what} is of type Tensor, not of type {written(inner)}; convert it: `{inner}(...)`, or annotate the "
+                "type",
+            )
+        return self.coerced(value, wanted, node, what)
+
 
 _CONVERSIONS: dict[tuple[Type, Type], str] = {
     (tt.INT, tt.FLOAT): "float",

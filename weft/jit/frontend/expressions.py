@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from weft.catalogue.language.numbers import fits
 from weft.ir.kinds import type_of_immediate
 from weft.jit.frontend.branches import choose
 from weft.jit.frontend.conditions import condition
@@ -20,7 +21,7 @@ def literal(ctx: Context, node: ast.Constant) -> SugaredValue:
         return NOTHING if ctx.expected is None else Simple(None, NONE)
     if value is ...:
         return constant("...", ANY)
-    if isinstance(value, int) and not isinstance(value, bool) and not -(1 << 63) <= value < 1 << 63:
+    if isinstance(value, int) and not isinstance(value, bool) and not fits(value):
         ctx.fail(node, f"the integer {value} does not fit into 64 bits")
     kind = type_of_immediate(value)
     if kind is ANY:

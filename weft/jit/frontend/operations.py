@@ -119,6 +119,8 @@ def unary(ctx: Context, node: ast.UnaryOp) -> SugaredValue:
     if isinstance(node.op, ast.Not):
         asked = condition(ctx, node)
         return asked.value
+    if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant) and node.operand.value == 1 << 63:
+        return constant(-node.operand.value, INT)  # the least integer, whose digits alone do not fit
     value = ctx.value(node.operand)
     found = magic(ctx, node, value, METHODS[type(node.op)])
     if found is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from weft.catalogue.language.numbers import fits
+from weft.jit.errors import CompileError
 from weft.jit.frontend.values import Simple, constant
 from weft.tensor.device import Device
 from weft.types import tensor_type as tt
@@ -14,6 +16,8 @@ from weft.types.tensor_type import Type
 
 def python_constant(value: Any) -> Simple | None:
     """A number, text, dtype, device, None or `...` as an immediate; None for any other object."""
+    if type(value) is int and not fits(value):
+        raise CompileError(f"the integer {value} does not fit into 64 bits")
     if value is None or type(value) in (bool, int, float, complex, str):
         kinds: dict[type, Type] = {bool: tt.BOOL, int: tt.INT, float: tt.FLOAT, complex: tt.COMPLEX, str: tt.STR}
         return constant(value, kinds.get(type(value), tt.NONE))

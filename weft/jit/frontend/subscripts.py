@@ -208,7 +208,7 @@ def set_item(ctx: Context, node: ast.AST, owner: SugaredValue, index: SugaredVal
         return
     at = index.as_value(ctx, node)
     inner = held.type.element if isinstance(held.type, ListType) else getattr(held.type, "value", None)
-    ctx.prim("setitem", node, held, at, ctx.coerced(value.as_value(ctx, node, inner), inner, node, "the element"))
+    ctx.prim("setitem", node, held, at, ctx.stored(value.as_value(ctx, node, inner), inner, node, "the element"))
 
 
 def delete_item(ctx: Context, node: ast.AST, owner: SugaredValue, index: SugaredValue) -> None:

@@ -13,6 +13,7 @@ from weft.jit.frontend.context import Context
 from weft.jit.frontend.functions import Args, Kwargs, Operators, PythonFunction, default_value
 from weft.jit.frontend.values import Simple, SugaredValue, TupleValue, constant
 from weft.jit.program import Program
+from weft.ops.packet import InplacePacket
 from weft.support.knobs import nearest
 from weft.types.tensor_type import ANY, STR, TENSOR, DictType, OptionalType, TupleType, Type
 
@@ -117,7 +118,8 @@ class OperatorNamespace(SugaredValue):
         packet = getattr(self.space, name, None)
         if packet is None:
             self.refuse(ctx, node, f"has no operator {name!r}")
-        return Operators(f"aten.{name}", packet.overloads)
+        is_written = isinstance(packet, InplacePacket)
+        return Operators(f"aten.{name}", packet.overloads, in_place=is_written)
 
 
 class ConstantDict(SugaredValue):
