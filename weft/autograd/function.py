@@ -219,9 +219,10 @@ class Function:
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call the Function."""
-        trace = active_trace()
-        if trace is not None:
-            return trace.custom_function(cls, _by_position(cls, args, kwargs) if kwargs else args)
+        if modes.trace is not None:
+            trace = active_trace()
+            if trace is not None:
+                return trace.custom_function(cls, _by_position(cls, args, kwargs) if kwargs else args)
         if cls.is_traceable and modes.capture is None and modes.special is None:
             return open_function(cls, args, kwargs)
         return cls._apply(*args, **kwargs)
