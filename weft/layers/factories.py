@@ -17,6 +17,7 @@ from weft.ops.op import Op, Out
 from weft.ops.overrides import handle, override_classes, overriding
 from weft.ops.packet import aten
 from weft.ops.route import default_route, route_of
+from weft.ops.shown import show
 from weft.support.errors import Unsupported
 from weft.tensor.backend import Args, Backend, backend_at
 from weft.tensor.device import chosen, usable
@@ -116,7 +117,7 @@ def factory(name: str) -> Make:
             made: Tensor = getattr(aten, name)(*args, **kwargs)
         return _finished(name, made, requires_grad, out)
 
-    return _named(function, name)
+    return _named(function, name, out=None)
 
 
 def _like_factory(name: str) -> Make:
@@ -136,7 +137,7 @@ def _like_factory(name: str) -> Make:
             made = _laid_out_like(made, input)
         return _finished(name, made, requires_grad, None)
 
-    return _named(function, name)
+    return _named(function, name, memory_format=None)
 
 
 def _new_factory(name: str) -> Make:
@@ -152,7 +153,7 @@ def _new_factory(name: str) -> Make:
         _check_layout(name, layout)
         return _finished(name, getattr(aten, name)(_placed(self, device), *args, **kwargs), requires_grad, None)
 
-    return _named(function, name)
+    return _named(function, name, "self")
 
 
 def _given(kwargs: dict[str, Any], **options: Any) -> dict[str, Any]:
@@ -160,10 +161,14 @@ def _given(kwargs: dict[str, Any], **options: Any) -> dict[str, Any]:
     return {**kwargs, **{name: value for name, value in options.items() if value is not None and value is not False}}
 
 
-def _named(function: Make, name: str) -> Make:
+def _named(function: Make, name: str, first: str = "input", **options: Any) -> Make:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"See the entry of {name}; also takes requires_grad= and device=."
+    show(function, lambda: getattr(aten, name).overloads, first, **_OPTIONS, **options)
     return function
+
+
+_OPTIONS = {"dtype": None, "layout": None, "device": None, "pin_memory": False, "requires_grad": False}
 
 
 def _check_layout(name: str, layout: Any) -> None:

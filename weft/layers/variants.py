@@ -13,6 +13,7 @@ from weft.ops.call_signatures import Calls
 from weft.ops.op import PACKETS, Op, Out, on_define
 from weft.ops.overrides import FirstOverride, handle, meets, overridable, override_classes, overriding, plain_kinds
 from weft.ops.packet import Packet, aten
+from weft.ops.shown import show
 from weft.support.errors import ArgumentError
 from weft.tensor.tensor import Tensor
 
@@ -39,6 +40,7 @@ def _inplace_method(base: str, candidates: list[Op]) -> Callable[..., Any]:
     method.__name__ = method.__qualname__ = f"{base}_"
     method.asks = True  # type: ignore[attr-defined]
     method.__doc__ = f"In-place {base}: the result is written to self.\n\n" + candidates[0].doc
+    show(method, candidates, "self")
     return method
 
 
@@ -50,7 +52,9 @@ def inplace_function(name: str) -> Callable[..., Any]:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`self.{name}(...)`."
-    return overridable(function)
+    public = overridable(function)
+    show(public, getattr(aten, name[:-1]).overloads)
+    return public
 
 
 _INPLACE_SYNTAX = {
@@ -121,6 +125,7 @@ def with_out(packet: Packet) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = packet.__doc__  # made when the function is first asked for
     function.packet = packet  # type: ignore[attr-defined]
+    show(function, packet.overloads, **({"out": None} if takes else {}))
     return function
 
 

@@ -166,7 +166,12 @@ def convert(value: Any, argument: Argument, numbers: bool) -> Any:
     return one(value, argument)
 
 
-_SYNONYMS = {"input": "self", "axis": "dim", "keepdims": "keepdim", "x": "self", "x1": "self", "x2": "other"}
+# Other names of an argument: those that PyTorch takes from NumPy, and the Array API's
+SYNONYMS = {
+    "input": ("self",), "axis": ("dim", "dims"), "axes": ("dim", "dims"), "keepdims": ("keepdim",), "x": ("self",),
+    "x1": ("self",), "x2": ("other",), "shift": ("shifts",), "shape": ("size",), "stop": ("end",), "num": ("steps",),
+    "k": ("diagonal",), "repetitions": ("dims",), "n_rows": ("n",), "n_cols": ("m",),
+}
 
 
 @cache
@@ -179,8 +184,10 @@ def positional_count(op: Op) -> int:
 def positions_of(op: Op) -> Mapping[str, int]:
     """Position of every argument by name, synonyms included."""
     found = {a.name: i for i, a in enumerate(op.schema.arguments)}
-    for synonym, name in _SYNONYMS.items():
-        if name in found and synonym not in found:
+    own = list(found)
+    for synonym, names in SYNONYMS.items():
+        name = next((n for n in names if n in own), None)
+        if name is not None and synonym not in found:
             found[synonym] = found[name]
     return found
 

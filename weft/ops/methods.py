@@ -14,6 +14,7 @@ from weft.ops.bind import Mismatch
 from weft.ops.op import Op, on_define
 from weft.ops.overrides import FirstOverride, asked_of_method, handle, meets, override_classes
 from weft.ops.packet import Packet, aten
+from weft.ops.shown import show
 from weft.support.errors import ArgumentError
 from weft.types.dims import Expr
 
@@ -252,6 +253,7 @@ def _method(packet: Packet) -> Any:
 
     method.__name__ = method.__qualname__ = packet.__name__
     method.__doc__ = packet.overloads[0].doc
+    show(method, packet.overloads, "self")
     return method
 
 
