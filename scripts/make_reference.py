@@ -155,6 +155,15 @@ PAGES: dict[str, Page] = {
         "Settings and testing", "Defaults of a process, what programs ask of other devices, and comparisons for tests.",
         (), ("weft.testing", "weft.cuda", "weft.backends", "weft.memory", "weft.layers.settings"),
     ),
+    "array-api": Page(
+        "Array API", "Names of the standard (2024.12) that PyTorch lacks.", (), ("weft.layers.array_api",),
+    ),
+    "single-process": Page(
+        "What is for several processes or devices",
+        "Names that programs for PyTorch ask for, each as it is in one process on a CPU.", (),
+        ("weft.hub", "weft.profiler", "weft.multiprocessing", "weft.__future__", "weft.amp", "weft.ao",
+         "weft.nn.parallel"),
+    ),
     "more": Page("More", "What has no page of its own yet."),
 }
 

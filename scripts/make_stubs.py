@@ -23,6 +23,7 @@ from weft.layers.factories import FACTORIES, LIKE_NAMES
 from weft.layers.variants import _INPLACE_SYNTAX
 from weft.ops.op import PACKETS, Op
 from weft.ops.schema import Argument
+from weft.ops.shown import Shown
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = '''"""{title} Written by scripts/make_stubs.py from the entries; not to be edited."""
@@ -212,6 +213,11 @@ def operators_stub() -> str:
     )
 
 
+def own_signature(value: Any) -> inspect.Signature:
+    """The signature as it is written, not the one that inspect shows of an operator's."""
+    return inspect.signature(value, follow_wrapped=not isinstance(getattr(value, "__wrapped__", None), Shown))
+
+
 def installed_method(name: str, value: Any, inplace: set[str], classes: dict[str, str]) -> list[str]:
     """A method or property that was put on Tensor: in-place forms from their entries, the others
     as they are annotated."""
@@ -219,7 +225,7 @@ def installed_method(name: str, value: Any, inplace: set[str], classes: dict[str
         return ["@property", f"def {name}(self) -> Tensor: ..."]
     if (
         name in inplace and getattr(value, "__name__", "") == name
-        and not inspect.signature(value).parameters.get("size")
+        and not own_signature(value).parameters.get("size")
     ):
         ops = [o for o in PACKETS.get(f"aten::{name[:-1]}", []) if o.inplace]
         if ops:
@@ -228,7 +234,7 @@ def installed_method(name: str, value: Any, inplace: set[str], classes: dict[str
                 for line in signatures(name, ops, True, classes)
             ]
     signature = re.sub(
-        r"\b(bool|complex|float|int|str|tuple)\b(?!=)", r"_\1", str(inspect.signature(value)).replace("'", "")
+        r"\b(bool|complex|float|int|str|tuple)\b(?!=)", r"_\1", str(own_signature(value)).replace("'", "")
     )
     signature = re.sub(r"= [^,)]+", "= ...", signature)
     if signature.startswith("(*args"):

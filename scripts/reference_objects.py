@@ -14,7 +14,9 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import weft
+from weft.layers import array_api
 from weft.ops.op import PACKETS
+from weft.types import unheld
 from weft.types.dtype import ALL
 
 MODULES = (
@@ -86,7 +88,8 @@ def is_operator(where: str, name: str) -> bool:
     if place == "special":
         return name in weft.special._functions.operators()
     return (
-        f"aten::{place}_{name}" in PACKETS if place in ("linalg", "fft") else place == "" and _is_entry(name)
+        f"aten::{place}_{name}" in PACKETS if place in ("linalg", "fft")
+        else place == "" and _is_entry(name) and name not in array_api.__all__
     )
 
 
@@ -191,11 +194,13 @@ def dtype_table() -> str:
     """The element types with every name that shows them."""
     shown: dict[str, list[str]] = {}
     for name in dir(weft):
-        value = inspect.getattr_static(weft, name, None)
+        value = getattr(weft, name, None)
         if isinstance(value, weft.dtype) and not name.startswith("_"):
             shown.setdefault(value.name, []).append(name)
     rows = [
         f"| {' '.join(f'`weft.{n}`' for n in sorted(shown[d.name], key=lambda n: (n != d.name, n)))} | {d.itemsize} |"
-        for d in ALL if d.name in shown
+        for d in dict.fromkeys((*ALL, *(d for d in vars(unheld).values() if isinstance(d, weft.dtype))))
+        if d.name in shown
     ]
-    return "\n".join(["The element types.", "", "| dtype | bytes |", "| --- | --- |", *rows])
+    about = "The element types. Those after complex128 are names with limits: no tensor has one."
+    return "\n".join([about, "", "| dtype | bytes |", "| --- | --- |", *rows])

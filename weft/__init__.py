@@ -105,6 +105,7 @@ float = float32
 double, half = float64, float16
 int, long, short = int32, int64, int16
 cfloat, cdouble = complex64, complex128
+__array_api_version__ = "2024.12"
 pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, _math.inf, _math.nan, None
 
 _any = any  # weft.any, once looked up, stands in this module's globals
@@ -156,6 +157,11 @@ _LAZY_NAMES = {
     "UntypedStorage": ("weft.runtime.storage", "UntypedStorage"),
     "seed": ("weft.random", "seed"), "is_inference": ("weft.layers.inference", "is_inference"),
     "finfo": ("weft.types.limits", "finfo"), "iinfo": ("weft.types.limits", "iinfo"),
+    **{name: ("weft.layers.array_api", name) for name in (
+        "astype", "isdtype", "__array_namespace_info__", "permute_dims", "expand_dims", "matrix_transpose", "vecdot",
+        "bitwise_invert", "cumulative_sum", "cumulative_prod", "unique_all", "unique_counts", "unique_inverse",
+        "unique_values", "broadcast_arrays", "repeat", "unstack", "take_along_axis",
+    )},
     "PyTorchFileReader": ("weft.interop.torch_files", "PyTorchFileReader"),
     "PyTorchFileWriter": ("weft.interop.torch_files", "PyTorchFileWriter"),
     "Stream": ("weft.cuda", "Stream"), "Event": ("weft.cuda", "Event"),

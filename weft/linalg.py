@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from weft.catalogue.linalg.square import LinAlgError  # noqa: F401  (shown here)
@@ -10,9 +11,15 @@ from weft.layers.operator_namespaces import OperatorNamespace
 _functions = OperatorNamespace("linalg", globals())
 
 
+_ARRAY_API = ("matrix_transpose", "outer", "tensordot", "trace")  # the standard's names, without operators of their own
+
+
 def __getattr__(name: str) -> Any:
+    if name in _ARRAY_API:
+        found = globals()[name] = getattr(import_module("weft.layers.array_api"), name)
+        return found
     return _functions.find(name)
 
 
 def __dir__() -> list[str]:
-    return _functions.names()
+    return sorted({*_functions.names(), *_ARRAY_API})

@@ -12,7 +12,7 @@ from typing import Any
 from weft.support.errors import StateError, ValueProblem
 
 __all__ = [
-    *_processes.__all__,  # type: ignore[attr-defined]
+    *_processes.__all__,
     "ProcessExitedException", "ProcessRaisedException", "SpawnContext", "get_all_sharing_strategies",
     "get_sharing_strategy", "set_sharing_strategy", "spawn", "start_processes",
 ]
@@ -82,7 +82,7 @@ class SpawnContext:
 
         running = {p.sentinel: i for i, p in enumerate(self.processes) if p.exitcode is None}
         for sentinel in wait(list(running), timeout) if running else ():
-            self.processes[running[sentinel]].join()  # type: ignore[index]
+            self.processes[running[sentinel]].join()
         failed = next((i for i, p in enumerate(self.processes) if p.exitcode), None)
         if failed is None:
             return all(p.exitcode == 0 for p in self.processes)

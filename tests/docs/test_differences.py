@@ -9,6 +9,7 @@ import decimal
 import functools
 import gc
 import hashlib
+import inspect
 import io
 import itertools
 import json
@@ -123,6 +124,14 @@ def test_not_there() -> None:
     assert weft.equal(norm(images), weft.nn.BatchNorm2d(3)(images))
     with pytest.raises(FileNotFoundError, match="downloads nothing"):
         weft.hub.load_state_dict_from_url("https://example.org/model.pth", model_dir="nowhere")
+
+
+def test_array_api(rng: RNG) -> None:
+    x = weft.from_numpy(rng.normal(size=(2, 3)))
+    assert weft.equal(weft.permute_dims(x, (1, 0)), x.T) and weft.equal(weft.sum(x, axis=0), x.sum(0))
+    assert weft.zeros(shape=(2,)).shape == (2,) and weft.equal(weft.maximum(x, 0), weft.relu(x))
+    assert weft.all(True).item() and weft.result_type(weft.int8, x, 1) is weft.float64
+    assert "axis" in inspect.signature(weft.sum).parameters
 
 
 def test_random_numbers(rng: RNG) -> None:

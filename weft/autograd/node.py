@@ -62,12 +62,11 @@ class RemovableHandle:
     _ids = itertools.count()
     changes = 0
 
-    def __init__(self, hooks: dict[int, Any], marks: Sequence[dict[int, Any]] = (), *, extra_dict: Any = None) -> None:
+    def __init__(self, hooks: dict[int, Any], marks: Sequence[dict[int, Any]] = (), *, extra_dict: Any = ()) -> None:
         self.id = next(self._ids)
         RemovableHandle.changes += 1
         self._hooks: dict[int, Any] | None = hooks
-        if extra_dict is not None:  # PyTorch's name: one table, or several
-            marks = (extra_dict,) if isinstance(extra_dict, dict) else extra_dict
+        marks = marks or ((extra_dict,) if isinstance(extra_dict, dict) else extra_dict or ())  # PyTorch's name
         self._marks = tuple(marks)  # what else is noted of the hook, by its number
 
     @classmethod

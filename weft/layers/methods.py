@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,21 @@ def in_format(tensor: Tensor, memory_format: Any) -> Tensor:
     if tensor.ndim != 4:
         raise ShapeError(f"required rank 4 tensor to use channels_last format, got rank {tensor.ndim}")
     return forget_base(aten.permute(aten._contiguous_copy(aten.permute(tensor, (0, 2, 3, 1))), (0, 3, 1, 2)))
+
+
+def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+    """The tensor on a device (the Array API's name for `to`). Raises ValueProblem for a stream: there are none."""
+    if stream is not None:
+        raise ValueProblem(f"to_device(): there are no streams on {self.device}; pass stream=None")
+    return to(self, device=device)
+
+
+def array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:
+    """The module with the functions for this tensor, in the sense of the Array API: weft.
+    Raises ValueProblem for a version that is not known."""
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+        raise ValueProblem(f"__array_namespace__(): the version {api_version!r} of the Array API is not known")
+    return sys.modules["weft"]
 
 
 def _caster(name: str, dtype: DType) -> Any:
@@ -348,5 +364,7 @@ def install() -> None:
     setattr(Tensor, "real", property(_real, _set_real))  # noqa: B010
     setattr(Tensor, "imag", property(_imag, _set_imag))  # noqa: B010
     setattr(Tensor, "__dlpack__", dlpack)  # noqa: B010
+    setattr(Tensor, "__array_namespace__", array_namespace)  # noqa: B010
+    setattr(Tensor, "to_device", to_device)  # noqa: B010
     setattr(Tensor, "__dlpack_device__", dlpack_device)  # noqa: B010
     factories.install()

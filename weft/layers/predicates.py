@@ -37,16 +37,22 @@ def is_complex(input: Tensor) -> bool:
 
 
 @overridable
-def result_type(tensor1: Any, tensor2: Any) -> DType:
-    """The dtype of arithmetic between two tensors or numbers."""
+def result_type(*arrays_and_dtypes: Any, tensor1: Any = None, tensor2: Any = None) -> DType:
+    """The dtype of arithmetic between tensors, numbers and dtypes. tensor1, tensor2: PyTorch's names of the first two.
+    Raises ArgumentError for none."""
+    given = (*arrays_and_dtypes, *(t for t in (tensor1, tensor2) if t is not None))
+    if not given:
+        raise ArgumentError("result_type(): at least one tensor or dtype is required")
     groups: tuple[list[DType], list[DType], list[DType]] = ([], [], [])
-    for value in (tensor1, tensor2):
-        if isinstance(value, Tensor):
+    for value in given:
+        if isinstance(value, DType):
+            groups[0].append(value)
+        elif isinstance(value, Tensor):
             groups[0 if value.ndim else 1].append(value.dtype)
         elif isinstance(value, (bool, int, float, complex)):
             groups[2].append(promotion.number_dtype(type(value)))
         else:
-            raise ArgumentError(f"result_type(): expected tensors or numbers, got {type(value).__name__}")
+            raise ArgumentError(f"result_type(): expected tensors, numbers or dtypes, got {type(value).__name__}")
     return promotion.result_type(*(tuple(g) for g in groups))
 
 

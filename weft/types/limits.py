@@ -17,12 +17,12 @@ _NAMED = {"float4_e2m1fn_x2": "float4_e2m1fn"}  # a byte holds two; the limits a
 
 def _asked(owner: str, asked: Any) -> DType:
     """The dtype that is asked about: the argument, a tensor's, or that of a Python or NumPy type."""
-    wanted = asked if isinstance(asked, DType) else getattr(asked, "dtype", asked)
-    if isinstance(wanted, DType):
-        return wanted
-    if isinstance(wanted, (np.dtype, type)):
-        return dt.as_dtype(wanted)
-    raise ArgumentError(f"weft.{owner}() expects a dtype or a tensor, got {type(wanted).__name__}")
+    if isinstance(asked, (np.dtype, type)):
+        return dt.as_dtype(asked)
+    wanted = getattr(asked, "dtype", asked)
+    if not isinstance(wanted, DType):
+        raise ArgumentError(f"weft.{owner}() expects a dtype or a tensor, got {type(asked).__name__}")
+    return wanted
 
 
 def _numpy(dtype: DType) -> Any:

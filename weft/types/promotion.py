@@ -7,7 +7,7 @@ from functools import cache
 
 from weft.support.errors import DTypeError
 from weft.types import dtype as dt
-from weft.types.dtype import DType
+from weft.types.dtype import DType, UnheldDType
 
 _ORDER = {
     d: i for i, d in enumerate((dt.bool_, dt.int8, dt.int16, dt.int32, dt.int64, dt.float16, dt.float32, dt.float64))
@@ -19,7 +19,8 @@ def promote(a: DType, b: DType) -> DType:
     """The smallest dtype that holds both (of equal priority)."""
     if a is b:
         return a
-    a, b = dt.as_dtype(a), dt.as_dtype(b)  # which refuses those that no tensor has
+    if isinstance(a, UnheldDType) or isinstance(b, UnheldDType):
+        return _promote_unheld(a, b)
     if a.category > b.category:
         a, b = b, a
     if b.is_complex:
@@ -33,6 +34,25 @@ def promote(a: DType, b: DType) -> DType:
         other = a if b is dt.uint8 else b
         return dt.int16 if other is dt.int8 else other
     return a if _ORDER[a] > _ORDER[b] else b
+
+
+def _promote_unheld(a: DType, b: DType) -> DType:
+    """Of dtypes that are only named: the unsigned integers are promoted as in the Array API. Raises UnheldDTypeError
+    for others, and DTypeError for uint64 beside a signed integer."""
+    if dt.BOOL in (a.category, b.category):
+        return a if b.category == dt.BOOL else b
+    for d in (a, b):
+        if isinstance(d, UnheldDType) and d.category != dt.INT:
+            d.refuse()
+    if a.category != b.category:
+        return a if a.category > b.category else b
+    if a.is_signed == b.is_signed:
+        return a if a.itemsize > b.itemsize else b
+    signed, unsigned = (a, b) if a.is_signed else (b, a)
+    bits = max(signed.bits, 2 * unsigned.bits)
+    if bits > 64:
+        raise DTypeError(f"no integer dtype holds both {a} and {b}")
+    return dt.by_name(f"int{bits}")
 
 
 def combine(higher: DType | None, lower: DType | None) -> DType | None:

@@ -36,7 +36,7 @@ maximum = pointwise(
     accepts=is_real,
     wants="real numbers",
     inplace=False,
-    numbers=False,
+    number_first=True,
     vjp={
         "self": lambda g, self, other: _shared_tie(g, self < other, self == other),
         "other": lambda g, self, other: _shared_tie(g, other < self, self == other),
@@ -51,7 +51,7 @@ minimum = pointwise(
     accepts=is_real,
     wants="real numbers",
     inplace=False,
-    numbers=False,
+    number_first=True,
     vjp={
         "self": lambda g, self, other: _shared_tie(g, self > other, self == other),
         "other": lambda g, self, other: _shared_tie(g, other > self, self == other),

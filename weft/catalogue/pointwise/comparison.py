@@ -183,7 +183,7 @@ def _logical(name: str, words: str, body: Callable[..., Any], reference: Callabl
         f"Whether {words}, element by element; a number is true when it is not 0.",
         scalar=lambda s, a, b: body(s, s.cast(a, dt.bool_), s.cast(b, dt.bool_)),
         result="bool",
-        numbers=False,
+        number_first=True,
         vjp=NOT_DIFFERENTIABLE,
         reference=reference,
     )

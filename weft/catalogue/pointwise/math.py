@@ -87,7 +87,7 @@ atan2 = pointwise(
     "The angle of the point (other, self), in (-pi, pi].",
     scalar=lambda s, y, x: s.atan2(y, x),
     compute="real_float",
-    numbers=False,
+    number_first=True,
     vjp={
         "self": lambda g, self, other: g * _over_square(other, self, other),
         "other": lambda g, self, other: g * _over_square(-self, self, other),
@@ -101,7 +101,7 @@ hypot = pointwise(
     "sqrt(self**2 + other**2), without overflow on the way.",
     scalar=lambda s, x, y: _hypot(s, s.abs(x), s.abs(y)),
     compute="real_float",
-    numbers=False,
+    number_first=True,
     vjp={
         "self": lambda g, self, result: g * (self / result),
         "other": lambda g, other, result: g * (other / result),

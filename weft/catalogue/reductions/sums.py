@@ -178,6 +178,8 @@ def _question(name: str, words: str, reference: Callable[..., Any]) -> Op:
         reduce=Reduce(name),
         vjp=NOT_DIFFERENTIABLE,
         out=True,
+        number_first=True,
+        numbers_alone=True,
         reference=lambda x, dim, keepdim: reference(x, axis=numpy_axes(x, dim), keepdims=keepdim),
     )
 

@@ -123,7 +123,7 @@ logaddexp = pointwise(
     scalar=lambda s, a, b: _log_add(s, a, b, s.exp, s.log1p),
     compute="float",
     inplace=False,
-    numbers=False,
+    number_first=True,
     vjp={
         "self": lambda g, self, other: g / conjugate(1 + aten.exp(other - self)),
         "other": lambda g, self, other: g / conjugate(1 + aten.exp(self - other)),
