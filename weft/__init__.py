@@ -137,7 +137,8 @@ _LAZY_NAMES = {
     "is_floating_point": ("weft.layers.predicates", "is_floating_point"),
     "is_complex": ("weft.layers.predicates", "is_complex"),
     **{name: ("weft.layers.predicates", name) for name in (
-        "result_type", "is_signed", "is_same_size", "is_conj", "is_neg", "resolve_conj", "resolve_neg", "unravel_index",
+        "_is_all_true", "_is_any_true", "result_type", "is_signed", "is_same_size", "is_conj", "is_neg",
+        "resolve_conj", "resolve_neg", "unravel_index",
     )},
     "asarray": ("weft.interop.buffers", "asarray"), "frombuffer": ("weft.interop.buffers", "frombuffer"),
     "promote_types": ("weft.types.promotion", "promote"),

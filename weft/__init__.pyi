@@ -74,6 +74,8 @@ from weft.layers.predicates import is_tensor as is_tensor
 from weft.layers.predicates import numel as numel
 from weft.layers.predicates import is_floating_point as is_floating_point
 from weft.layers.predicates import is_complex as is_complex
+from weft.layers.predicates import _is_all_true as _is_all_true
+from weft.layers.predicates import _is_any_true as _is_any_true
 from weft.layers.predicates import result_type as result_type
 from weft.layers.predicates import is_signed as is_signed
 from weft.layers.predicates import is_same_size as is_same_size

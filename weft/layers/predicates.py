@@ -6,11 +6,13 @@ from __future__ import annotations
 from typing import Any
 
 from weft.ops.overrides import overridable
-from weft.support.errors import ArgumentError, ShapeError, ValueProblem
+from weft.ops.packet import aten
+from weft.support.errors import ArgumentError, DTypeError, ShapeError, ValueProblem
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor, check_tensor
 from weft.types import promotion
 from weft.types.dtype import INT, DType
+from weft.types.dtype import bool_ as BOOL
 
 
 def is_tensor(obj: Any) -> bool:
@@ -68,6 +70,24 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
     return bool(
         check_tensor(input, "is_same_size(): input").shape == check_tensor(other, "is_same_size(): other").shape
     )
+
+
+@overridable
+def _is_all_true(input: Tensor) -> Tensor:
+    """Whether all elements of a tensor of truth values are true, as a tensor of one."""
+    return aten.all(_truths("_is_all_true", input))  # type: ignore[no-any-return]
+
+
+@overridable
+def _is_any_true(input: Tensor) -> Tensor:
+    """Whether any element of a tensor of truth values is true, as a tensor of one."""
+    return aten.any(_truths("_is_any_true", input))  # type: ignore[no-any-return]
+
+
+def _truths(name: str, input: Any) -> Tensor:
+    if check_tensor(input, f"{name}(): input").dtype is not BOOL:
+        raise DTypeError(f"{name}(): expected a tensor of bool, got {input.dtype}")
+    return input  # type: ignore[no-any-return]
 
 
 @overridable

@@ -32,6 +32,7 @@ from weft.nn.functions.fractional_pooling import fractional_max_pool2d as fracti
 from weft.nn.functions.fractional_pooling import fractional_max_pool2d_with_indices as fractional_max_pool2d_with_indices
 from weft.nn.functions.fractional_pooling import fractional_max_pool3d as fractional_max_pool3d
 from weft.nn.functions.fractional_pooling import fractional_max_pool3d_with_indices as fractional_max_pool3d_with_indices
+from weft.nn.functions.grouped import grouped_mm as grouped_mm
 from weft.nn.functions.losses import binary_cross_entropy as binary_cross_entropy
 from weft.nn.functions.losses import cosine_embedding_loss as cosine_embedding_loss
 from weft.nn.functions.losses import gaussian_nll_loss as gaussian_nll_loss

@@ -74,6 +74,9 @@ def signature_of(overloads: Sequence[Op], first: str, options: dict[str, Any]) -
         default = _default(argument, all(argument.name in names for names in wanted))
         is_optional = is_optional or default is not Parameter.empty
         default = None if is_optional and default is Parameter.empty else default
+        if argument.is_tensor and argument.is_list and len(positional) == 1:  # given one by one, or as a list
+            parameters.append(Parameter(argument.name, Parameter.VAR_POSITIONAL))
+            break
         parameters.append(Parameter(_name(argument, first), Parameter.POSITIONAL_OR_KEYWORD, default=default))
     parameters += [Parameter(_name(a, first), Parameter.KEYWORD_ONLY, default=_default(a, False)) for a in named]
     taken = {p.name for p in parameters}

@@ -216,3 +216,11 @@ def test_types_of_gpus_and_libraries_cannot_be_made() -> None:
     sizes: list[bool] = []
     weft.compile(lambda t: (sizes.append(isinstance(t.shape[0], weft.SymInt)), t + 1)[1])(weft.ones(3))
     assert sizes == [True]
+
+
+def test_loaders_under_pytorchs_file_names() -> None:
+    from weft.utils.data import DataLoader
+    from weft.utils.data.dataloader import DataLoader as Same
+    from weft.utils.data.dataloader import default_collate
+
+    assert Same is DataLoader and default_collate([1, 2]).tolist() == [1, 2]

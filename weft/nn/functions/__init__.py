@@ -7,9 +7,10 @@ from weft.nn.functions import (
     attention,
     distances,
     fractional_pooling,
+    grouped,
     losses,
     pooling,
     shapes,
 )
 
-MODULES = (activations, adaptive_pooling, attention, distances, fractional_pooling, losses, pooling, shapes)
+MODULES = (activations, adaptive_pooling, attention, distances, fractional_pooling, grouped, losses, pooling, shapes)
