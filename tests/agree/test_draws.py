@@ -9,8 +9,8 @@ import pytest
 
 from tests.agree.draws import MODES, Program, check, draw, fits, run, shrink
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))  # 100 makes 500 programs, each in every mode
-COUNT = 5
+TIMES = int(os.environ.get("WEFT_AGREE", "1"))  # 100 makes 400 programs, each in every mode
+COUNT = 4
 SEEDS = np.random.default_rng([int(os.environ["WEFT_TEST_SEED"]), 24]).integers(1 << 40, size=COUNT * TIMES)
 
 
