@@ -26,7 +26,7 @@ def numbers(dtype: str, count: int) -> list[np.ndarray[Any, Any]]:
     """For so many operands: all pairs (or triples) of special numbers."""
     limits = np.finfo(dtype)
     more = (
-        limits.smallest_subnormal, -limits.smallest_subnormal, limits.max, -limits.max, limits.tiny, 0.5, -0.5, 1.5,
+        limits.smallest_subnormal, -3 * limits.smallest_subnormal, limits.max, -limits.max, limits.tiny, 0.5, -0.5, 1.5,
         2.0, -1.0, 3.0, -3.0, 20.0, -20.0, 100.5,
         # near where doubling, squaring and exp overflow, and where squaring underflows
         0.9 * limits.max, -0.9 * limits.max, 1.1 * np.sqrt(limits.max), np.log(limits.max), np.sqrt(limits.tiny),
