@@ -167,3 +167,16 @@ def _raises(number: Callable[[Any], Any]) -> bool:
     except ZeroDivisionError:
         return True
     return False
+
+
+@pytest.mark.parametrize("known", [(), (0,), (1,)])
+def test_sizes_of_lazy_tensors_of_which_some_are_known(known: tuple[int, ...]) -> None:
+    x = weft.arange(6).to("lazy")
+    for compute in (
+        lambda a, b: a % b, lambda a, b: a // b, lambda a, b: a + b, lambda a, b: b - a, lambda a, b: a * b,
+        lambda a, b: divmod(a, b)[1], lambda a, b: a % a + b // b, lambda a, b: a / b, lambda a, b: 7.5 % b,
+    ):  # fmt: skip
+        sizes = [x[x < n].shape[0] for n in (4, 3)]
+        for i in known:
+            int(sizes[i])
+        assert compute(*sizes) == compute(4, 3)

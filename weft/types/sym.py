@@ -80,8 +80,10 @@ class SymInt(NumberMethods):
             return operation(a, b)
         return self._wrap(dims.combined(operation.python.__name__, to_dim(a), to_dim(b)))
 
-    def _wrap(self, value: Dim) -> IntLike:
-        return wrap(value, self._asked())
+    def _wrap(self, value: Dim, other: Any = None) -> IntLike:
+        """A dim made of this number and another one."""
+        is_settled = self.env.is_over and type(other) is SymInt
+        return wrap(value, other._asked() if is_settled else self._asked())
 
     def _asked(self) -> ShapeEnv:
         """Where questions go: a number has no environment of its own, and what it meets in a later capture has."""
@@ -98,22 +100,34 @@ class SymInt(NumberMethods):
         return operation(*[_as_float(x) if type(x) is SymInt else x for x in operands])
 
     def __add__(self, other: Any) -> Any:
-        return self._wrap(self.expr + to_dim(other)) if is_int_like(other) else self._operation(_ADD, self, other)
+        if is_int_like(other):
+            return self._wrap(self.expr + to_dim(other), other)
+        return self._operation(_ADD, self, other)
 
     def __radd__(self, other: Any) -> Any:
-        return self._wrap(self.expr + to_dim(other)) if is_int_like(other) else self._operation(_ADD, other, self)
+        if is_int_like(other):
+            return self._wrap(self.expr + to_dim(other), other)
+        return self._operation(_ADD, other, self)
 
     def __sub__(self, other: Any) -> Any:
-        return self._wrap(self.expr - to_dim(other)) if is_int_like(other) else self._operation(_SUB, self, other)
+        if is_int_like(other):
+            return self._wrap(self.expr - to_dim(other), other)
+        return self._operation(_SUB, self, other)
 
     def __rsub__(self, other: Any) -> Any:
-        return self._wrap(to_dim(other) - self.expr) if is_int_like(other) else self._operation(_SUB, other, self)
+        if is_int_like(other):
+            return self._wrap(to_dim(other) - self.expr, other)
+        return self._operation(_SUB, other, self)
 
     def __mul__(self, other: Any) -> Any:
-        return self._wrap(self.expr * to_dim(other)) if is_int_like(other) else self._operation(_MUL, self, other)
+        if is_int_like(other):
+            return self._wrap(self.expr * to_dim(other), other)
+        return self._operation(_MUL, self, other)
 
     def __rmul__(self, other: Any) -> Any:
-        return self._wrap(self.expr * to_dim(other)) if is_int_like(other) else self._operation(_MUL, other, self)
+        if is_int_like(other):
+            return self._wrap(self.expr * to_dim(other), other)
+        return self._operation(_MUL, other, self)
 
     def __floordiv__(self, other: Any) -> Any:
         return self._divided(dims.floordiv, _FLOORDIV, self, other)
@@ -135,8 +149,9 @@ class SymInt(NumberMethods):
         if isinstance(divisor, int):
             return operation(self.expr, divisor) if divisor == 0 else self._wrap(of_dims(to_dim(a), divisor))
         relation = Relation("==", positive_first(divisor))
-        self._asked().refuse(relation, lambda: ZeroDivisionError("integer division or modulo by zero"))
-        return self._wrap(of_dims(to_dim(a), divisor))
+        asked = b if type(b) is SymInt else self
+        asked._asked().refuse(relation, lambda: ZeroDivisionError("integer division or modulo by zero"))
+        return self._wrap(of_dims(to_dim(a), to_dim(b)), asked)  # (asking may have found the numbers)
 
     def __lshift__(self, other: Any) -> Any:
         return self * 2 ** _shift(other)
