@@ -309,7 +309,7 @@ class _Walk:
         if callee is self.plan.roots.get(("global", "globals"), self) and not arguments:
             return self.root("scope", "globals()")
         if callee is self.plan.roots.get(("global", "type"), self) and len(arguments) == 1:
-            return self.read_step(arguments[0], "__class__") if isinstance(arguments[0], Link) else None
+            return self.read_step(arguments[0], "__class__")
         if isinstance(callee, Link) and callee.name in _GETTERS:
             self.named(arguments)
         if isinstance(callee, Link) and any(callee is self.plan.roots.get(("global", n)) for n in _DRAWING):

@@ -9,7 +9,7 @@ import gc
 import sys
 import types
 import weakref
-from collections import ChainMap, UserDict, UserList
+from collections import ChainMap, UserDict, UserList, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import Any, Final
@@ -346,6 +346,8 @@ class Reads(LeafReads):
         if type(container) is dict and "__builtins__" in container and "__name__" in container:
             self.scope(container, where)
             return
+        if issubclass(type(container), defaultdict):
+            self.attribute(container, "default_factory", text, where)
         contents = self.containers.get(id(container))
         if contents is None or not (contents.guarded or id(container) in self.exempt):
             if contents is None:

@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import operator
 import sys
+from collections import defaultdict
 from collections.abc import Mapping
 from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
@@ -235,7 +236,10 @@ class Visitor:
             except (IndexError, KeyError, TypeError):
                 return MISSING
         if kind in (Kind.LIST, Kind.DICT):
-            return self.reads.entry(ItemSlot(value, key, f"{text}[{key!r}]"), where, read, store, sure)
+            found = self.reads.entry(ItemSlot(value, key, f"{text}[{key!r}]"), where, read, store, sure)
+            if found is MISSING and issubclass(type(value), defaultdict):
+                self.reads.attribute(value, "default_factory", text, where, sure=sure)
+            return found
         return MISSING
 
     def structure(self, container: Any, text: str, where: Location) -> None:
