@@ -21,6 +21,7 @@ from weft.compile.restart import Restart
 from weft.compile.stepwise import Stepwise, hook_behind, run_stepwise, runs_as_written
 from weft.compile.tracing import trace
 from weft.guards import Switch
+from weft.guards.slots import counted
 from weft.guards.values import number_kind
 from weft.ops.overrides import current_modes, override_classes
 from weft.support import pytree
@@ -297,7 +298,9 @@ class CompiledFunction(FunctionWrapper):
 
     def lifted_slots(self) -> list[Any]:
         """The places in Python state whose numbers are runtime inputs."""
-        return [slot for key, slot in self.lifted.items() if key[0] != "leaf"]
+        slots = {key: slot for key, slot in self.lifted.items() if key[0] != "leaf"}
+        # (an item that is counted from the end may be there counted from the start, too)
+        return [s for s in slots.values() if (from_start := counted(s)) is s or from_start.key not in slots]
 
     def bound_slots(self) -> list[Any]:
         """The places in Python state whose tensors are inputs, if they hold some."""

@@ -19,7 +19,7 @@ from weft.guards.hidden_guard import AnswerGuard, CacheGuard, ReferenceGuard, Re
 from weft.guards.kinds import Kind, Kinds
 from weft.guards.lifting import Substitution
 from weft.guards.reads import Reads
-from weft.guards.slots import AttributeSlot, ItemSlot, Key, Slot, WeakAttributeSlot, instance_dict
+from weft.guards.slots import AttributeSlot, Key, Slot, WeakAttributeSlot, instance_dict
 from weft.guards.snapshots import BufferContent, Drawn, OpaqueContent, position
 from weft.guards.values import MISSING, same
 from weft.guards.writes import Write, drop_fresh, writes_of
@@ -214,15 +214,6 @@ def _position_guard(drawn: Drawn) -> AnswerGuard:
     return AnswerGuard(partial(position, iterator), iterator, drawn.where, f"position of {drawn.text}")
 
 
-def _counts_from_the_end(slot: Slot, reads: Reads) -> bool:
-    """Whether a slot is an item of a list that has a guard as a whole, under a second name (rows[-1]): what a program
-    writes and reads there goes by the first (rows[1])."""
-    if type(slot) is not ItemSlot or type(slot.name) is not int or slot.name >= 0:
-        return False
-    contents = reads.containers.get(id(slot.holder))
-    return contents is not None and contents.guarded
-
-
 def _guards(reads: Reads, written: set[Key]) -> list[Guard]:
     kinds = reads.kinds
     found: list[Guard] = []
@@ -230,8 +221,6 @@ def _guards(reads: Reads, written: set[Key]) -> list[Guard]:
         # a write of what was there already
         is_kept = bool(entry.stores) and entry.before is not MISSING and entry.slot.key not in written
         if not (entry.read or is_kept):
-            continue
-        if _counts_from_the_end(entry.slot, reads):
             continue
         slot = _weakened(entry.slot, reads)
         if entry.before is MISSING:

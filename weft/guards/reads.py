@@ -9,7 +9,7 @@ import gc
 import sys
 import types
 import weakref
-from collections import ChainMap, UserDict, UserList, defaultdict
+from collections import ChainMap, UserDict, UserList, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import Any, Final
@@ -36,6 +36,7 @@ from weft.guards.slots import (
     Key,
     Slot,
     class_lookup,
+    counted,
     instance_dict,
     is_slot,
 )
@@ -352,6 +353,8 @@ class Reads(LeafReads):
         if contents is None or not (contents.guarded or id(container) in self.exempt):
             if contents is None:
                 contents = self.grown(container, text, where)
+            if isinstance(container, (list, deque)) and len(container) == len(contents.before):
+                self._count_entries(container)
             contents.guarded, contents.owner = id(container) not in self.exempt, module
             before = contents.before
             for key, item in before.items() if isinstance(before, dict) else enumerate(before):
@@ -399,6 +402,7 @@ class Reads(LeafReads):
             self.own(value)
             return value
         self.ambient(value, where)
+        slot = self._counted(slot)
         key = slot.key
         entry = self.entries.get(key)
         if entry is None:
@@ -417,6 +421,25 @@ class Reads(LeafReads):
         elif value is not MISSING:
             self.note(value, slot.stem, where, sure)
         return value
+
+    def _counted(self, slot: Slot) -> Slot:
+        """An item of a list whose length is guarded is always counted from the start: two names are no two places."""
+        from_start = counted(slot)
+        if from_start is slot:
+            return slot
+        contents = self.containers.get(id(slot.holder))
+        is_fixed = contents is not None and contents.guarded and slot.key not in self.entries
+        return from_start if is_fixed or from_start.key in self.lifted else slot
+
+    def _count_entries(self, container: Any) -> None:
+        """The length of a container is guarded from now on."""
+        for key in [k for k, e in self.entries.items() if e.slot.holder is container and counted(e.slot) is not e.slot]:
+            entry = self.entries.pop(key)
+            entry.slot = counted(entry.slot)
+            if entry.slot.key in self.entries:
+                self.entries[entry.slot.key].read |= entry.read
+            else:
+                self.entries[entry.slot.key] = entry
 
     def _before(self, slot: Slot, value: Any) -> Any:
         """What was in a slot before the call, of which `value` is what it holds now."""

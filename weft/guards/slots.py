@@ -259,6 +259,13 @@ class EndSlot(ContentSlot):
         self.holder.extend(value)
 
 
+def counted(slot: Slot) -> Slot:
+    """The place of an item that is counted from the end of a list, counted from its start."""
+    if type(slot) is ItemSlot and isinstance(slot.holder, (list, deque)) and type(slot.name) is int and slot.name < 0:
+        return ItemSlot(slot.holder, slot.name + len(slot.holder), slot.text)
+    return slot
+
+
 def adds_when_read(container: Any) -> bool:
     """Whether a container may add an item that is read and is not there: a defaultdict."""
     return isinstance(container, dict) and hasattr(container, "__missing__")
