@@ -19,7 +19,7 @@ _OPEN_OF_WEFT = (weft.Tensor, weft.nn.Module, weft.optim.Optimizer, weft.Generat
 
 
 def symbols_left(*roots: Any) -> list[str]:
-    """Where symbols are: what each hangs on. Code and what weft itself keeps (programs, histories) is not looked into."""
+    """Where symbols are: what each hangs on. What weft itself keeps (programs, histories) is not looked into."""
     lines: list[str] = []
     seen: set[int] = set()
     pending: list[tuple[Any, str]] = [(root, f"root {i}") for i, root in enumerate(roots)]

@@ -1,5 +1,5 @@
-"""Random steps of an object that keeps tensors in containers of every kind, written and read by its methods, properties,
-hooks, nested functions and other objects; the source, and what can be seen of the objects."""
+"""Random steps of an object that keeps tensors in containers of every kind, written and read by its methods,
+properties, hooks, nested functions and other objects; the source, and what can be seen of the objects."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class Base:
         self.w, self.layer = w, weft.nn.Linear(3, 3)
         with weft.no_grad():
             self.layer.weight.fill_(0.25); self.layer.bias.fill_(0.5)
-        self.items, self.table, self.recent, self.names = [one * 2], {"a": one, "n": 1}, collections.deque([one], 2), {"x"}
+        self.items, self.table, self.names = [one * 2], {"a": one, "n": 1}, {"x"}
+        self.recent = collections.deque([one], 2)
         self.record, self.pair = Record(one, 0, [one]), Pair(one, one * 3)
         self.ordered, self.groups = collections.OrderedDict(k=one), collections.defaultdict(list)
         self.nested, self.store, self.flag, self.n, self.cur = {"rows": [[one]]}, Store(), False, 0, one
@@ -73,12 +74,14 @@ class Base:
 '''
 WRITES = (
     "self.items.append({v})", "self.items = [{v}]", "self.items.insert(0, {v})", "self.items.extend([{v}, {v} * 2])",
-    "self.items[-2:] = [{v}]", "self.items += [{v}]", "del self.items[:-2]", "self.items.clear()", "self.items.reverse()",
+    "self.items[-2:] = [{v}]", "self.items += [{v}]", "del self.items[:-2]", "self.items.clear()",
+    "self.items.reverse()",
     "self.items and self.items.pop()", "self.alias.append({v})", "self.items[:] = [t * 0.5 for t in self.items]",
     "self.table['a'] = {v}", "self.table.update(b={v})", "self.table.pop('a', None)", "self.table.setdefault('c', {v})",
     "self.table = {{'a': {v}, 'n': len(self.table)}}", "self.table |= {{'d': {v}}}", "self.table['n'] += 1",
     "self.recent.append({v})", "self.recent.appendleft({v})", "self.recent.rotate(1)",
-    "self.recent and self.recent.popleft()", "self.names.add('y')", "self.names.discard('x')", "self.names ^= {{'x', 'z'}}",
+    "self.recent and self.recent.popleft()", "self.names.add('y')", "self.names.discard('x')",
+    "self.names ^= {{'x', 'z'}}",
     "self.record.value = {v}", "self.record.count += 1", "self.record.parts.append({v})",
     "self.record = Record({v}, self.record.count + 1, [])", "self.record = dataclasses.replace(self.record, value={v})",
     "self.pair = Pair({v}, self.pair.first)", "self.pair = self.pair._replace(second={v})", "self.ordered['k'] = {v}",
@@ -88,16 +91,20 @@ WRITES = (
     "Model.shared = [{v}]", "Model.shared.append({v})", "kept.append({v})", "put_kept({v})", "self.store.put({v})",
     "self.stores[self.n % 2].put({v})", "self.store.rows = [{v}]; self.store.last = {v}", "self.cell[0]({v})",
     "self.flag = not self.flag", "self.n += 1", "self.cur = {v}", "self.cur = self.items[0] if self.items else {v}",
-    "setattr(self, 'cur', {v})", "self.__dict__['cur'] = {v}", "self.items.sort(key=id) if len(self.items) < 2 else None",
+    "setattr(self, 'cur', {v})", "self.__dict__['cur'] = {v}",
+    "self.items.sort(key=id) if len(self.items) < 2 else None",
 )
 READS = (
-    "(self.items[-1] if self.items else {v})", "sum(self.items, {v})", "self.table.get('a', {v})", "{v} * len(self.alias)",
+    "(self.items[-1] if self.items else {v})", "sum(self.items, {v})", "self.table.get('a', {v})",
+    "{v} * len(self.alias)",
     "sum(self.table.values()) * 0.5", "(self.recent[0] if self.recent else {v})", "sum(self.recent, {v})",
     "({v} if 'x' in self.names else {v} * 2)", "(self.record.value + self.record.count)",
     "(self.record.parts[-1] if self.record.parts else {v})", "self.pair.second", "self.pair[0]",
     "([*self.ordered.values()][0] if self.ordered else {v})", "sum(self.groups['g'], {v})",
-    "self.nested['rows'][-1][-1]", "sum([sum(r) for r in self.nested['rows']])", "(Model.shared[0] if Model.shared else {v})",
-    "(kept[-1] if kept else {v})", "self.store.newest({v})", "({v} * self.store.first)", "self.stores[self.n % 2].newest({v})",
+    "self.nested['rows'][-1][-1]", "sum([sum(r) for r in self.nested['rows']])",
+    "(Model.shared[0] if Model.shared else {v})",
+    "(kept[-1] if kept else {v})", "self.store.newest({v})", "({v} * self.store.first)",
+    "self.stores[self.n % 2].newest({v})",
     "self.cell[1]()", "({v} if self.flag else {v} * 3)", "({v} * (self.n + 1))", "self.cur", "getattr(self, 'cur')",
     "self.layer({v})",
 )
@@ -181,11 +188,13 @@ def _seen(value: Any, first: dict[int, int]) -> Any:
         cells = [_seen(v, first) for v in value]
         return (*kind, cells)
     if isinstance(value, dict):
-        return (type(value).__name__, first.setdefault(id(value), len(first)), [(k, _seen(v, first)) for k, v in value.items()])
+        at = first.setdefault(id(value), len(first))
+        return (type(value).__name__, at, [(k, _seen(v, first)) for k, v in value.items()])
     if isinstance(value, set):
         return sorted(value)
     if hasattr(value, "__closure__"):
         return [_seen(c.cell_contents, first) for c in value.__closure__ or ()]
     if dataclasses.is_dataclass(value) or type(value).__name__ == "Store":
-        return (type(value).__name__, first.setdefault(id(value), len(first)), [(k, _seen(v, first)) for k, v in vars(value).items()])
+        at = first.setdefault(id(value), len(first))
+        return (type(value).__name__, at, [(k, _seen(v, first)) for k, v in vars(value).items()])
     return value

@@ -241,6 +241,20 @@ def aliases(h: Any) -> Step:
     return step
 
 
+@case(2)
+def one_list_in_two_places(h: Any) -> Step:
+    h.a = h.b = []
+
+    def step(x: Any) -> Any:
+        h.a = [x]
+        h.b, h.pair = h.a, (h.a, {"again": h.a})
+        assert h.a is h.b
+        h.b.append(x * 2)
+        return h.a[1] * 1
+
+    return step
+
+
 @case(1)
 def written_after_it_was_assigned(h: Any) -> Step:
     h.p = weft.zeros(3)
@@ -360,6 +374,14 @@ def test_aliases_are_the_same_objects_and_memory() -> None:
     )
 
 
+def test_one_list_in_two_places_is_one_list() -> None:
+    h = Holder()
+    step = weft.compile(one_list_in_two_places(h))
+    for _ in range(3):
+        step(weft.ones(3))
+        assert h.a is h.b is h.pair[0] is h.pair[1]["again"] and len(h.a) == 2
+
+
 def test_an_exception_leaves_everything_as_before() -> None:
     h = Holder()
     h.a, h.n, h.log, h.d = weft.zeros(3), 0, [], {}
@@ -434,11 +456,12 @@ def test_what_a_program_cannot_make_anew_is_refused() -> None:
         h.c = nn.Parameter(x * 2)
         return x
 
-    def a_list_twice(x: Any) -> Any:
-        h.c = h.b = [x]
+    def a_list_that_holds_itself(x: Any) -> Any:
+        h.c = [x]
+        h.c.append(h.c)
         return x
 
-    for step in (an_object, a_parameter, a_list_twice):
+    for step in (an_object, a_parameter, a_list_that_holds_itself):
         with pytest.raises(CaptureError, match=r"test_assigned_state\.py:\d+: the compiled function assigns .* to h\."):
             weft.compile(step)(weft.ones(2))
     assert set(vars(h)) == {"list"}

@@ -109,3 +109,51 @@ def test_a_write_of_the_function_itself_is_still_an_error() -> None:
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             run(weft.ones(4))
         w.data = weft.ones(4)
+
+
+OWN_MODELS = """
+import threading
+import weft
+
+nn, wrong, start = weft.nn, [], threading.Barrier(8)
+
+def work(i):
+    start.wait()
+    kinds = [weft.optim.Adam, weft.optim.SGD, weft.optim.AdamW, weft.optim.RMSprop]
+    model = nn.Sequential(nn.Linear(4, 8), [nn.Tanh, nn.ReLU, nn.GELU, nn.SiLU][i % 4](), nn.Linear(8, 1))
+    optimizer = kinds[i % 4](model.parameters(), lr=0.01)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = (model(x) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step = [weft.compile, lambda f: weft.compile(f, split=True)][i % 2](step)
+    try:
+        for call in range(4):
+            for group in optimizer.param_groups:
+                group["lr"] = 0.01 * (call + 1)
+            float(step(weft.ones(2 + call % 3, 4)))
+            if any(group["lr"] != 0.01 * (call + 1) for group in optimizer.param_groups):
+                wrong.append("another thread has set the rate back")
+    except Exception as error:
+        wrong.append(error)
+
+threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+for t in threads:
+    t.start()
+for t in threads:
+    t.join()
+print(wrong)
+"""
+
+
+def test_eight_threads_with_models_of_their_own() -> None:
+    """What the library itself makes when it is first asked for is no assignment; an optimizer of another thread is left
+    alone."""
+    done = subprocess.run(
+        [sys.executable, "-c", OWN_MODELS], cwd=Path(__file__).parents[2], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr[-2000:] + done.stdout

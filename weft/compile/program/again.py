@@ -1,7 +1,7 @@
 """Containers that stand in several places of what a program gives: each is made once.
 
-A container is numbered when it is whole, so that what holds it comes behind it; the places where it stands again have its
-number.
+A container is numbered when it is whole, so that what holds it comes behind it; the places where it stands again have
+its number.
 """
 
 from __future__ import annotations
