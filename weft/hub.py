@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlparse
@@ -57,6 +59,39 @@ def _check_hash(path: Path) -> None:
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     if named and not digest.startswith(named[1]):
         raise ValueProblem(f'invalid hash value (expected "{named[1]}", got "{digest}") of {path}')
+
+
+class _NoBar:
+    """A progress bar that shows nothing, where the package tqdm is not installed."""
+
+    def __init__(self, iterable: Any = (), *args: Any, **kwargs: Any) -> None:
+        self.iterable, self.n = iterable, 0
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.iterable)
+
+    def __enter__(self) -> _NoBar:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        pass
+
+    def update(self, n: int = 1) -> None:
+        """Count on."""
+        self.n += n
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+def __getattr__(name: str) -> Any:
+    """tqdm, which PyTorch shows here: the package's, if it is installed."""
+    if name != "tqdm":
+        raise AttributeError(f"module 'weft.hub' has no attribute {name!r}")
+    try:
+        return getattr(import_module("tqdm.auto"), name)
+    except ImportError:
+        return _NoBar
 
 
 def _refused(name: str, what: str) -> Any:

@@ -12,12 +12,13 @@ from weft.runtime.storage import Storage  # noqa: F401
 from weft.tensor.device import Device as _device
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
+from weft.types import formats as _formats
 from weft.types.dtype import DType as _dtype  # noqa: F401
-from weft.types.formats import layout as _layout  # noqa: F401
 
 _int, _float, _bool, _complex, _str, _bytes = (
     builtins.int, builtins.float, builtins.bool, builtins.complex, builtins.str, builtins.bytes
 )
+_layout = _formats.layout
 _size = Size | list[int] | tuple[int, ...]
 _symsize = _size  # where sizes are symbols, they pass for ints
 _TensorOrTensors = Tensor | Sequence[Tensor]

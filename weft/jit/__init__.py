@@ -32,6 +32,7 @@ from weft.jit.shape_analysis import shape_analysis
 from weft.jit.symbol import Symbol
 from weft.jit.tracing.checking import TracingCheckError
 from weft.jit.tracing.trace import script_if_tracing, trace, trace_module
+from weft.jit.tracing.trace import script_if_tracing as _script_if_tracing  # noqa: F401  (TorchScript's name)
 from weft.jit.tracing.values import TracerWarning
 from weft.support.absent import refuse
 

@@ -4,6 +4,7 @@ Each is written with the operators that PyTorch has for it. Source: data-apis.or
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from weft.ops.overrides import overridable
@@ -29,7 +30,7 @@ def astype(x: Tensor, dtype: DType, /, *, copy: bool = True, device: Any = None)
     return check_tensor(x, "astype(): x").to(dtype=dtype, device=device, copy=copy)
 
 
-_KINDS = {
+_KINDS: dict[str, Callable[[DType], bool]] = {
     "bool": lambda d: d is dt.bool_,
     "signed integer": lambda d: d.category == INT and d.is_signed,
     "unsigned integer": lambda d: d.category == INT and not d.is_signed,
@@ -129,20 +130,20 @@ def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 @overridable
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
     """The elements at an index of each place along a dim."""
-    return aten.take_along_dim(x, indices, axis)  # type: ignore[no-any-return]
+    return aten.take_along_dim(x, indices, axis)
 
 
 # ---- values
 @overridable
 def bitwise_invert(x: Tensor, /) -> Tensor:
     """Each bit the other way."""
-    return aten.bitwise_not(x)  # type: ignore[no-any-return]
+    return aten.bitwise_not(x)
 
 
 @overridable
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The sum over one dim of conj(x1) * x2, in the dtype of their product."""
-    return aten.linalg_vecdot(x1, x2, dim=axis).to(promote(x1.dtype, x2.dtype))  # type: ignore[no-any-return]
+    return aten.linalg_vecdot(x1, x2, dim=axis).to(promote(x1.dtype, x2.dtype))
 
 
 @overridable
@@ -174,7 +175,7 @@ def _cumulative(
         return out
     size = [*out.shape]
     size[axis] = 1
-    return aten.cat([aten.full(size, initial, dtype=out.dtype), out], axis)  # type: ignore[no-any-return]
+    return aten.cat([aten.full(size, initial, dtype=out.dtype), out], axis)
 
 
 # ---- sets
@@ -225,23 +226,23 @@ def unique_inverse(x: Tensor, /) -> UniqueInverse:
 @overridable
 def unique_values(x: Tensor, /) -> Tensor:
     """The values of a tensor, sorted."""
-    return aten.unique(x)  # type: ignore[no-any-return]
+    return aten.unique(x)
 
 
 # ---- linear algebra
 @overridable
 def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The products of all pairs of elements of two vectors."""
-    return aten.outer(x1, x2)  # type: ignore[no-any-return]
+    return aten.outer(x1, x2)
 
 
 @overridable
 def tensordot(x1: Tensor, x2: Tensor, /, *, axes: Any = 2) -> Tensor:
     """The sum of products over dims: the last `axes` of x1 with the first of x2, or the dims of two lists."""
-    return aten.tensordot(x1, x2, dims=axes)  # type: ignore[no-any-return]
+    return aten.tensordot(x1, x2, dims=axes)
 
 
 @overridable
 def trace(x: Tensor, /, *, offset: int = 0, dtype: DType | None = None) -> Tensor:
     """The sum along a diagonal of each matrix [..., n, m]; integers are summed as int64."""
-    return aten.sum(aten.diagonal(x, offset, -2, -1), -1, dtype=dtype)  # type: ignore[no-any-return]
+    return aten.sum(aten.diagonal(x, offset, -2, -1), -1, dtype=dtype)

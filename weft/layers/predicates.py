@@ -75,19 +75,19 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 @overridable
 def _is_all_true(input: Tensor) -> Tensor:
     """Whether all elements of a tensor of truth values are true, as a tensor of one."""
-    return aten.all(_truths("_is_all_true", input))  # type: ignore[no-any-return]
+    return aten.all(_truths("_is_all_true", input))
 
 
 @overridable
 def _is_any_true(input: Tensor) -> Tensor:
     """Whether any element of a tensor of truth values is true, as a tensor of one."""
-    return aten.any(_truths("_is_any_true", input))  # type: ignore[no-any-return]
+    return aten.any(_truths("_is_any_true", input))
 
 
 def _truths(name: str, input: Any) -> Tensor:
     if check_tensor(input, f"{name}(): input").dtype is not BOOL:
         raise DTypeError(f"{name}(): expected a tensor of bool, got {input.dtype}")
-    return input  # type: ignore[no-any-return]
+    return input
 
 
 @overridable

@@ -125,7 +125,8 @@ def with_out(packet: Packet) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = packet.__doc__  # made when the function is first asked for
     function.packet = packet  # type: ignore[attr-defined]
-    show(function, packet.overloads, **({"out": None} if takes else {}))
+    options: dict[str, Any] = {"out": None} if takes else {}
+    show(function, packet.overloads, **options)
     return function
 
 

@@ -204,7 +204,8 @@ def _old(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return named
 
 
-uniform, normal, constant, eye, dirac = map(_old, (uniform_, normal_, constant_, eye_, dirac_))
+uniform, normal, constant = _old(uniform_), _old(normal_), _old(constant_)
+eye, dirac = _old(eye_), _old(dirac_)
 xavier_uniform, xavier_normal = _old(xavier_uniform_), _old(xavier_normal_)
 kaiming_uniform, kaiming_normal = _old(kaiming_uniform_), _old(kaiming_normal_)
 orthogonal, sparse = _old(orthogonal_), _old(sparse_)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 
@@ -117,6 +118,11 @@ register(
     lambda c, meta: defaultdict(meta[0], zip(meta[1:], c, strict=True)),
 )
 register(deque, lambda x: (list(x), x.maxlen), lambda c, maxlen: deque(c, maxlen))
+
+
+def registered() -> Mapping[type, tuple[Callable[[Any], Nodes], Callable[[list[Any], Any], Any]]]:
+    """The classes that are containers, each with what takes it apart and what puts it together."""
+    return MappingProxyType(_REGISTRY)
 
 
 def _parts(tree: Any) -> tuple[list[Any], Any] | None:

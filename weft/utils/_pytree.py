@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections import OrderedDict, defaultdict, deque, namedtuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
-from weft.support.pytree import is_node
+from weft.support.pytree import is_node, registered
 from weft.utils.pytree import (  # noqa: F401  (shown here)
     LEAF,
     LeafSpec,
@@ -39,6 +39,38 @@ ToDumpableContextFn = Callable[[Context], DumpableContext]
 FromDumpableContextFn = Callable[[DumpableContext], Context]
 BUILTIN_TYPES = frozenset({tuple, list, dict, OrderedDict, defaultdict, deque})
 _register_pytree_node = register_pytree_node
+
+
+class NodeDef(NamedTuple):
+    """A class that is a container, and the functions that take it apart and put it together."""
+
+    type: type
+    flatten_fn: FlattenFunc
+    unflatten_fn: UnflattenFunc
+
+
+class _Nodes(Mapping[type, NodeDef]):
+    """The containers there are, by class: as many as are registered when it is asked."""
+
+    def __getitem__(self, key: type) -> NodeDef:
+        if key is namedtuple:
+            return NodeDef(key, _namedtuple_flatten, _namedtuple_unflatten)
+        flatten, unflatten = registered()[key]
+        return NodeDef(key, flatten, lambda children, context: unflatten(list(children), context))
+
+    def __iter__(self) -> Iterator[type]:
+        return iter(registered())
+
+    def __len__(self) -> int:
+        return len(registered())
+
+
+SUPPORTED_NODES = _Nodes()
+
+
+def _get_node_type(tree: Any) -> Any:
+    kind = type(tree)
+    return namedtuple if kind not in registered() and isinstance(tree, tuple) and hasattr(kind, "_fields") else kind
 
 
 def _is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:

@@ -88,6 +88,12 @@ def test_trees_with_pytorchs_keywords() -> None:
     values, context = _pytree._dict_flatten({"a": 1, "b": 2})
     assert (values, context) == ([1, 2], ["a", "b"]) and _pytree._dict_unflatten(values, context) == {"a": 1, "b": 2}
     assert _pytree._is_leaf(3) and not _pytree._is_leaf([3])
+    assert Pair in _pytree.SUPPORTED_NODES and int not in _pytree.SUPPORTED_NODES
+    children, context = _pytree.SUPPORTED_NODES[dict].flatten_fn({"a": 1})
+    assert _pytree.SUPPORTED_NODES[dict].unflatten_fn(children, context) == {"a": 1}
+    row = collections.namedtuple("row", "a b")(1, 2)
+    node = _pytree.SUPPORTED_NODES[collections.namedtuple]
+    assert _pytree._get_node_type(row) is collections.namedtuple and node.unflatten_fn(*node.flatten_fn(row)) == row
 
 
 def test_checkpoints_ask_no_device_for_its_state() -> None:
@@ -121,6 +127,8 @@ def test_hub_reads_what_was_downloaded_before(tmp_path: Path, monkeypatch: pytes
     assert weft.hub.load_state_dict_from_url(f"https://example.org/net-{digest}.weft", check_hash=True)
     with pytest.raises(ValueError, match="invalid hash"):
         weft.hub.load_state_dict_from_url("https://example.org/net-00000000.weft", check_hash=True)
+    with model_zoo.tqdm(range(3), disable=True) as bar:
+        assert list(bar) == [0, 1, 2]
     with pytest.raises(NotImplementedError, match="downloads nothing"):
         weft.hub.load("someone/something", "net")
 

@@ -43,14 +43,14 @@ def _by_numbers(a: Tensor, b: Tensor, offs: Tensor) -> Tensor:
     ends = [int(n) for n in offs.tolist()]
     groups = list(zip([0, *ends], ends, strict=False))
     if a.ndim == b.ndim == 2:
-        return aten.stack([a[:, start:end] @ b[start:end] for start, end in groups])  # type: ignore[no-any-return]
+        return aten.stack([a[:, start:end] @ b[start:end] for start, end in groups])
     if a.ndim == 2:
         parts = [a[start:end] @ b[g] for g, (start, end) in enumerate(groups)]
         rest: Any = (a.shape[0] - ends[-1], b.shape[2])
-        return aten.cat([*parts, aten.zeros(rest, dtype=a.dtype)], 0)  # type: ignore[no-any-return]
+        return aten.cat([*parts, aten.zeros(rest, dtype=a.dtype)], 0)
     parts = [a[g] @ b[:, start:end] for g, (start, end) in enumerate(groups)]
     rest = (a.shape[1], b.shape[1] - ends[-1])
-    return aten.cat([*parts, aten.zeros(rest, dtype=a.dtype)], 1)  # type: ignore[no-any-return]
+    return aten.cat([*parts, aten.zeros(rest, dtype=a.dtype)], 1)
 
 
 def _by_masks(a: Tensor, b: Tensor, offs: Tensor) -> Tensor:
@@ -65,8 +65,8 @@ def _by_masks(a: Tensor, b: Tensor, offs: Tensor) -> Tensor:
         part = aten.where(aten.eq(group, g), whole, 0)
         products.append(part @ b if a.ndim == b.ndim == 2 else part @ b[g] if a.ndim == 2 else a[g] @ part)
     if a.ndim == b.ndim == 2:
-        return aten.stack(products)  # type: ignore[no-any-return]
+        return aten.stack(products)
     total = products[0]
     for product in products[1:]:
         total = total + product
-    return total  # type: ignore[no-any-return]
+    return total

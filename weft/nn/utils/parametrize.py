@@ -72,7 +72,7 @@ class ParametrizationList(ModuleList):
             )
         self.is_tensor = isinstance(start, Tensor)
         self.ntensors = 1 if self.is_tensor else len(start)
-        if self.is_tensor:
+        if isinstance(start, Tensor):
             self._start_from(original, start)
         else:
             for i, part in enumerate(start):
