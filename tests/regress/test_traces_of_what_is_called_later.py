@@ -197,3 +197,18 @@ def test_checkpoints_of_nested_transforms() -> None:
     assert found.tolist() == expected.tolist()
     grads = [weft.autograd.grad(v.sum(), w)[0].tolist() for v in (expected, found)]
     assert grads[0] == grads[1]
+
+
+def test_loops_within_loops_within_a_trace() -> None:
+    def twice(x: Tensor, body: Any) -> Any:
+        return weft.while_loop(lambda i, z: i < 2, lambda i, z: (i + 1, body(z)), (weft.tensor(0), x))[1]
+
+    def function(x: Tensor) -> Any:
+        return twice(x, lambda z: twice(z, lambda u: Straight.apply(u * 1.5) + u))
+
+    traced = weft.jit.trace(function, (weft.ones(2, requires_grad=True),), check_trace=False)
+    for program in (traced, stored(traced)):
+        x, y = (weft.tensor([0.3, 1.7, 2.2], requires_grad=True) for _ in range(2))
+        function(x).sum().backward()
+        program(y).sum().backward()
+        assert x.grad is not None and y.grad is not None and x.grad.tolist() == y.grad.tolist()

@@ -41,6 +41,14 @@ class TracedTensor(Tensor):
             return call(op, plain(args))
         return recorder.operator(op, args)
 
+    @classmethod
+    def __weft_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """A public call that no mode was asked about: the recorder answers it, else the tensors are what they are."""
+        recorder = recording()
+        if recorder is not None:
+            return recorder.__weft_function__(func, types, args, kwargs)
+        return func(*plain(tuple(args)), **{k: plain(v) for k, v in (kwargs or {}).items()})
+
     @staticmethod
     def __weft_control__() -> Any:
         """What records weft.cond, weft.while_loop and weft.scan of traced tensors."""
@@ -110,7 +118,7 @@ def plain(held: Any) -> Any:
     """Arguments with traced tensors and numbers as what they are."""
     if isinstance(held, (TracedTensor, TracedNumber)):
         return held.plain
-    return tuple(plain(v) for v in held) if type(held) is tuple else held
+    return type(held)(plain(v) for v in held) if type(held) in (tuple, list) else held
 
 
 def _told(tensor: TracedTensor, what: str) -> Tensor:
