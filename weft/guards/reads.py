@@ -48,6 +48,8 @@ from weft.guards.snapshots import (
     Entry,
     OpaqueContent,
     RandomState,
+    copied,
+    count_from_the_start,
     position,
     state_of,
 )
@@ -354,7 +356,7 @@ class Reads(LeafReads):
             if contents is None:
                 contents = self.grown(container, text, where)
             if isinstance(container, (list, deque)) and len(container) == len(contents.before):
-                self._count_entries(container)
+                count_from_the_start(self.entries, container)
             contents.guarded, contents.owner = id(container) not in self.exempt, module
             before = contents.before
             for key, item in before.items() if isinstance(before, dict) else enumerate(before):
@@ -376,7 +378,7 @@ class Reads(LeafReads):
         as long as nothing more is known."""
         contents = self.containers.get(id(container))
         if contents is None:
-            copy = _copy(self.kinds.of(container), container)
+            copy = copied(container)
             for entry in self.items.get(id(container), ()):  # what the call has put there is nothing from before it
                 entry.put_before(copy)
             contents = self.containers[id(container)] = Contents(container, copy, where, text, False)
@@ -424,22 +426,9 @@ class Reads(LeafReads):
 
     def _counted(self, slot: Slot) -> Slot:
         """An item of a list whose length is guarded is always counted from the start: two names are no two places."""
-        from_start = counted(slot)
-        if from_start is slot:
-            return slot
-        contents = self.containers.get(id(slot.holder))
+        from_start, contents = counted(slot), self.containers.get(id(slot.holder))
         is_fixed = contents is not None and contents.guarded and slot.key not in self.entries
         return from_start if is_fixed or from_start.key in self.lifted else slot
-
-    def _count_entries(self, container: Any) -> None:
-        """The length of a container is guarded from now on."""
-        for key in [k for k, e in self.entries.items() if e.slot.holder is container and counted(e.slot) is not e.slot]:
-            entry = self.entries.pop(key)
-            entry.slot = counted(entry.slot)
-            if entry.slot.key in self.entries:
-                self.entries[entry.slot.key].read |= entry.read
-            else:
-                self.entries[entry.slot.key] = entry
 
     def _before(self, slot: Slot, value: Any) -> Any:
         """What was in a slot before the call, of which `value` is what it holds now."""
@@ -610,9 +599,3 @@ def _parts(kind: Kind, value: Any, text: str) -> Iterator[tuple[Any, str]]:
         yield (value.__self__, text)
     elif kind is Kind.PARTIAL:
         yield from ((value.func, f"{text}.func"), (value.args, f"{text}.args"))
-
-
-def _copy(kind: Kind, container: Any) -> Any:
-    if kind is Kind.DICT:
-        return dict(container)
-    return set(container) if kind is Kind.SET else list(container)

@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.guards.asked import content_of, same_answer
 from weft.guards.content_guard import same_array
-from weft.guards.slots import Slot
+from weft.guards.slots import Key, Slot, counted
 from weft.guards.values import MISSING, same
 from weft.support.locations import Location
 
@@ -101,8 +101,7 @@ class Contents:
 
     def take_up(self) -> None:
         """Others have changed what it holds: that counts as what it held."""
-        now = self.container
-        self.before = dict(now) if isinstance(now, dict) else set(now) if isinstance(now, set) else list(now)
+        self.before = copied(self.container)
 
     def restore(self) -> None:
         """Put the content from before the call back."""
@@ -265,3 +264,18 @@ def _offset(file: Any) -> int | None:
         return int(getattr(file, "buffer", file).tell())
     except (OSError, ValueError):
         return None
+
+
+def copied(container: Any) -> Any:
+    """What a container holds, as a dict, set or list of its own."""
+    if isinstance(container, dict):
+        return dict(container)
+    return set(container) if isinstance(container, set) else list(container)
+
+
+def count_from_the_start(entries: dict[Key, Entry], container: Any) -> None:
+    """The length of a list is guarded from now on: items counted from the end are counted from the start."""
+    for key in [k for k, e in entries.items() if e.slot.holder is container and counted(e.slot) is not e.slot]:
+        entry = entries.pop(key)
+        entry.slot = counted(entry.slot)
+        entries.setdefault(entry.slot.key, entry).read |= entry.read
