@@ -25,4 +25,5 @@ def jvp(
             f"jvp: Expected primals and tangents to have the same structure, got {len(primals)} primals and "
             f"{len(tangents)} tangents"
         )
-    return functional.jvp(func, primals, tangents, create_graph=create_graph)
+    values: tuple[Any, Any] = functional.jvp(func, primals, tangents, create_graph=create_graph)
+    return values

@@ -4,7 +4,7 @@ nothing were captured."""
 
 from __future__ import annotations
 
-import _signal
+import _signal  # type: ignore[import-not-found]  # signal's own functions are Python, which would be watched
 import inspect
 import sys
 import threading

@@ -111,7 +111,8 @@ class Midway:
         reads = self._watcher.reads
         if reads.is_known(value):
             return True
-        pending, seen = [instance_dict(k) for k in reads.known.values() if reads.kinds.of(k) is Kind.INSTANCE], set()
+        pending: list[Any] = [instance_dict(k) for k in reads.known.values() if reads.kinds.of(k) is Kind.INSTANCE]
+        seen: set[int] = set()
         while pending:
             held = pending.pop()
             if id(held) in seen:

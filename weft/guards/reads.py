@@ -386,7 +386,8 @@ class Reads(LeafReads):
 
     def unchanged(self) -> list[Entry | Contents]:
         """What the call has left alone so far."""
-        return [e for e in (*self.entries.values(), *self.containers.values()) if not e.changed()]
+        seen: list[Entry | Contents] = [*self.entries.values(), *self.containers.values()]
+        return [each for each in seen if not each.changed()]
 
     def take_up(self, same: list[Entry | Contents]) -> None:
         """What others have changed of these since: that counts as what was there before the call."""

@@ -169,7 +169,8 @@ class Namespace:
             if not written:
                 raise AttributeError(f"no operator {self._name}::{base}")
             packet = InplacePacket(base, written)
-        return vars(self).setdefault(base, packet)  # (another thread may have been faster: one packet for all)
+        shared: Packet = vars(self).setdefault(base, packet)  # another thread may have been faster: one for all
+        return shared
 
 
 aten = Namespace("aten")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from weft.autograd import engine
+from weft.autograd.evaluator import Evaluator
 from weft.ops.route import defaults
 from weft.runtime.generator import captured
 from weft.tensor.modes import modes
@@ -19,7 +20,7 @@ def aside() -> Iterator[None]:
     state = modes.capture, captured.stream, defaults.stack
     modes.capture, captured.stream, defaults.stack = None, None, ()
     try:
-        with shape_env.using(None), engine.install(engine.Evaluator()), engine.run_by(None):
+        with shape_env.using(None), engine.install(Evaluator()), engine.run_by(None):
             yield
     finally:
         modes.capture, captured.stream, defaults.stack = state
