@@ -378,10 +378,9 @@ class Reads(LeafReads):
         as long as nothing more is known."""
         contents = self.containers.get(id(container))
         if contents is None:
-            copy = copied(container)
+            contents = self.containers[id(container)] = Contents(container, copied(container), where, text, False)
             for entry in self.items.get(id(container), ()):  # what the call has put there is nothing from before it
-                entry.put_before(copy)
-            contents = self.containers[id(container)] = Contents(container, copy, where, text, False)
+                entry.put_before(contents.before)
         return contents
 
     def unchanged(self) -> list[Entry | Contents]:
