@@ -130,7 +130,7 @@ def _put_anomaly(value: tuple[bool, bool]) -> None:
 
 
 _GRAD: Final = "grad mode"
-_SETTINGS: Final[tuple[tuple[str, Callable[[], Any], Callable[..., None]], ...]] = (
+_SETTINGS: Final[tuple[tuple[str, Callable[[], Any], Callable[..., Any]], ...]] = (
     (_GRAD, lambda: modes.grad, partial(setattr, modes, "grad")),
     ("inference mode", lambda: modes.inference, switch_inference),
     ("the default dtype", dtypes.get_default, dtypes.set_default),
