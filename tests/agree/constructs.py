@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import weft
+from tests.symbols_left import symbols_left
 from weft.utils.checkpoint import checkpoint
 
 Body = Callable[[weft.Tensor], weft.Tensor]
@@ -446,6 +447,7 @@ def _state(m: Model, result: weft.Tensor, gradient: Any) -> dict[str, Any]:
         "result": result, "gradient": gradient, "parameter's gradient": m.w.grad, "mean": m.mean, "kept": m.kept,
         "seen": list(m.seen), "last": m.named.get("last"), "count": m.count, "scale": m.scale,
         "generator": m.generator.get_state(), "default generator": weft.get_rng_state(),
+        "symbols": symbols_left(m, result, gradient),
     }
     if m.device == "lazy":
         state["default generator"] = None  # lazy tensors draw from a generator of their device

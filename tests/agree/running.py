@@ -13,6 +13,7 @@ import numpy as np
 import weft
 from tests.agree.generate import Program
 from tests.compare_graphs import difference
+from tests.symbols_left import symbols_left
 from weft.compile.program.executable import make_executable
 from weft.ir.interpreter import interpret
 from weft.ir.parser import parse_graph
@@ -192,6 +193,9 @@ def run_weft(program: Program, calls: Sequence[Call], mode: str, check_stages: b
             moved = {id(x): x.to("lazy") for x in tensors}
             tensors = [moved[id(x)] for x in tensors]
         outputs = function(*tensors)
+        left = symbols_left(state, outputs, tensors)
+        if left:
+            raise Disagreement(f"symbols are left behind: {left}")
         here = Seen({f"result {i}": _array(o) for i, o in enumerate(outputs)})
         here.values |= {f"argument {i}": _array(x) for i, x in enumerate(tensors)}
         here.values |= {f"state {n}": _array(x) for n, x in state.items()}

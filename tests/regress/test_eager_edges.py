@@ -13,6 +13,8 @@ import pytest
 
 import weft
 
+pytestmark = pytest.mark.usefixtures("every_object_seen")  # a resized storage asks who shows it
+
 NAN = float("nan")
 
 

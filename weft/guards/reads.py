@@ -1,5 +1,4 @@
-"""The read-set: which slots, containers, functions and classes the code that ran can have read, resolved without
-running user code."""
+"""The read-set: what the code that ran can have read, resolved without running user code."""
 
 from __future__ import annotations
 

@@ -1,0 +1,116 @@
+"""Constructs within constructs: every mode gives what eager mode gives, over four calls, or says why it does not.
+
+A run takes some pairs of the table and some deeper programs; `./dev sweep` takes every pair. A failure is shrunk.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import weft
+from tests.agree.constructs import CONSTRUCTS, LEAVES, MODES, Outcome, Program, difference, draw, run, smaller
+
+TIMES = int(os.environ.get("WEFT_AGREE", "1"))
+EVERY_PAIR = TIMES >= 20
+DEEP = 4  # programs of three constructs in a run
+
+# What a mode may refuse, by words of its error, and why it has to.
+REFUSALS = {
+    r"depends on u\d|known while the program runs": "Python asks a question about a size that only the run knows",
+    r"inside of a transform \(grad, vmap, jvp\) that runs in a compiled function": "a block of a graph has no levels",
+    r"return (it|the value) from the branch or body": "whether a block runs is known only when the program runs",
+    r"(draws random numbers|draw different amounts)": "how often a block runs decides where the stream goes on",
+    r"asks a tensor .* for": "a value that only the run knows",
+}
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+    weft.lazy.reset()
+
+
+def has_a_meaning(program: Program) -> bool:
+    """Whether eager mode has an answer that a mode can be held to: Python that a trace runs once does not run again."""
+    return not (program.is_traced and {"state", "asks"} & LEAVES[program.leaf].does)
+
+
+def problem(program: Program, mode: str, expected: Outcome) -> str | None:
+    """What a mode does wrong with a program."""
+    outcome = run(program, mode)
+    wrong = difference(outcome, expected)
+    if wrong is None or (expected.error is not None and isinstance(outcome.error, weft.WeftError)):
+        return None
+    if isinstance(outcome.error, weft.WeftError) and any(re.search(words, str(outcome.error)) for words in REFUSALS):
+        return None
+    return wrong
+
+
+def check(program: Program) -> None:
+    """One program in every mode, fails with the smallest that is wrong in the same mode."""
+    expected = run(program, "reference")
+    assert expected.error is None or isinstance(expected.error, (weft.WeftError, weft.utils.checkpoint.CheckpointError))
+    for mode in ("eager", *MODES):
+        wrong = problem(program, mode, expected)
+        if wrong is None:
+            continue
+        candidates = [program]
+        while candidates:
+            program = candidates.pop(0)
+            for candidate in filter(has_a_meaning, smaller(program)):
+                shorter = problem(candidate, mode, run(candidate, "reference"))
+                if shorter is not None:
+                    candidates, wrong = [candidate], shorter
+                    break
+        raise AssertionError(f"{mode}: {program}\n{wrong}")
+
+
+@pytest.mark.parametrize("outer", list(CONSTRUCTS))
+def test_pairs(rng: np.random.Generator, outer: str) -> None:
+    """One construct around another one."""
+    names = list(CONSTRUCTS) if EVERY_PAIR else [str(rng.choice(list(CONSTRUCTS)))]
+    for inner in names:
+        drawn = draw(rng, 0)
+        program = Program((outer, inner), drawn.leaf, drawn.calls, drawn.feeds_back)
+        if has_a_meaning(program):
+            check(program)
+
+
+@pytest.mark.parametrize("leaf", list(LEAVES))
+def test_bodies(rng: np.random.Generator, leaf: str) -> None:
+    """Each body within constructs that are drawn."""
+    for _ in range(TIMES):
+        drawn = draw(rng, 1)
+        program = Program(drawn.constructs, leaf, drawn.calls, drawn.feeds_back)
+        if has_a_meaning(program):
+            check(program)
+
+
+def test_deeper_programs(rng: np.random.Generator) -> None:
+    """Three constructs."""
+    for _ in range(DEEP * TIMES):
+        program = draw(rng, 3)
+        if has_a_meaning(program):
+            check(program)
+
+
+def test_a_wrong_value_is_seen() -> None:
+    """The comparison notices another number, another state, and another end."""
+    program = Program(("loop",), "plain")
+    expected = run(program, "reference")
+    assert difference(run(program, "eager"), expected) is None
+    for name, other in (("result", np.zeros(5)), ("count", 7), ("gradient", None), ("seen", [1])):
+        outcome = run(program, "eager")
+        outcome.calls[2][name] = other
+        assert difference(outcome, expected) is not None
+    outcome = run(program, "eager")
+    outcome.error = weft.WeftError("ended")
+    assert difference(outcome, expected) is not None
