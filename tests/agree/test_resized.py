@@ -17,8 +17,6 @@ from tests.agree.test_alias_programs import MODES as ALL_MODES
 from tests.agree.test_alias_programs import OnLazy
 from weft.support.knobs import knobs
 
-pytestmark = pytest.mark.usefixtures("every_object_seen")  # a resized storage asks who shows it
-
 TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 COUNT = 16 * TIMES
 MODES = [mode for mode in ALL_MODES if mode not in ("lazy_native", "split_cuts", "split_native")]

@@ -34,8 +34,6 @@ import weft
 from weft.nn import functional as F
 from weft.support.errors import CaptureError
 
-pytestmark = pytest.mark.usefixtures("every_object_seen")  # a resized storage asks who shows it
-
 PAGE = Path(__file__).resolve().parents[2] / "docs/differences.md"
 RNG = np.random.Generator
 

@@ -5,8 +5,6 @@ import pytest
 
 import weft
 
-pytestmark = pytest.mark.usefixtures("every_object_seen")  # a resized storage asks who shows it
-
 SHOWN = {
     "parts of complex numbers": (lambda x: (weft.view_as_real(x), x.real), 1j),
     "complex numbers and their parts": (lambda x: (x, weft.view_as_real(x)), 1j),

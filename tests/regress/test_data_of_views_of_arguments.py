@@ -6,8 +6,6 @@ import pytest
 
 import weft
 
-pytestmark = pytest.mark.usefixtures("every_object_seen")  # a resized storage asks who shows it
-
 
 def first(x: weft.Tensor) -> weft.Tensor:
     v = x.reshape(-1)

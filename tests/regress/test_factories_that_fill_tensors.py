@@ -6,8 +6,6 @@ import pytest
 
 import weft
 
-pytestmark = pytest.mark.usefixtures("every_object_seen")  # a resized storage asks who shows it
-
 DEVICES = ["cpu", "lazy", "meta"]
 FACTORIES = {
     "zeros": lambda out: weft.zeros(3, out=out),

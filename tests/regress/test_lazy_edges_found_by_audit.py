@@ -14,8 +14,6 @@ from weft import lazy
 from weft.lazy.computation import get_graph_hash
 from weft.support.errors import Unsupported
 
-pytestmark = pytest.mark.usefixtures("every_object_seen")  # a resized storage asks who shows it
-
 
 def lazily(array: Any) -> weft.Tensor:
     return weft.tensor(np.asarray(array, np.float32), device="lazy")

@@ -9,8 +9,6 @@ import weft
 from weft import lazy, nn
 from weft.nn import functional as F
 
-pytestmark = pytest.mark.usefixtures("every_object_seen")  # a resized storage asks who shows it
-
 
 def compiles():
     return lazy.metrics.counter_value("UncachedCompile") or 0

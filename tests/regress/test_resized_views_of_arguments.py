@@ -11,8 +11,6 @@ import pytest
 import weft
 from weft.func import functionalize
 
-pytestmark = pytest.mark.usefixtures("every_object_seen")  # a resized storage asks who shows it
-
 MODES: dict[str, Any] = {
     "eager": lambda f: f,
     "functionalize": functionalize,

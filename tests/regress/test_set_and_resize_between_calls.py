@@ -10,8 +10,6 @@ import pytest
 
 import weft
 
-pytestmark = pytest.mark.usefixtures("every_object_seen")  # a resized storage asks who shows it
-
 Scope = dict[str, weft.Tensor]
 
 

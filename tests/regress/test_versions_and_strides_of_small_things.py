@@ -6,8 +6,6 @@ import pytest
 
 import weft
 
-pytestmark = pytest.mark.usefixtures("every_object_seen")  # a resized storage asks who shows it
-
 
 @pytest.mark.parametrize("device", ["cpu", "lazy", "meta"])
 def test_out_that_is_resized_is_written_once(device: str) -> None:

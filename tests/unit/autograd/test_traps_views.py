@@ -13,8 +13,6 @@ import pytest
 import weft
 from weft.autograd import Function, gradcheck, gradgradcheck
 
-pytestmark = pytest.mark.usefixtures("every_object_seen")  # a resized storage asks who shows it
-
 Rng = np.random.Generator
 
 

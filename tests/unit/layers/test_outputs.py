@@ -9,8 +9,6 @@ import pytest
 
 import weft
 
-pytestmark = pytest.mark.usefixtures("every_object_seen")  # a resized storage asks who shows it
-
 
 def test_out_takes_the_result_and_its_shape() -> None:
     n = random.randint(2, 6)

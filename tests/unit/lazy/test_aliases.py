@@ -12,8 +12,6 @@ import weft
 from weft import lazy
 from weft.lazy.debug import dump_ir, is_functional, queue_length
 
-pytestmark = pytest.mark.usefixtures("every_object_seen")  # a resized storage asks who shows it
-
 
 def made(rng, *shape):
     """The same random numbers in a lazy tensor and a plain one."""

@@ -12,8 +12,6 @@ import weft
 from weft import lazy
 from weft.func import functionalize
 
-pytestmark = pytest.mark.usefixtures("every_object_seen")  # a resized storage asks who shows it
-
 DEVICES = ("cpu", "lazy")
 
 

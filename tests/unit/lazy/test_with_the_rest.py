@@ -10,8 +10,6 @@ import pytest
 import weft
 from weft import lazy, nn
 
-pytestmark = pytest.mark.usefixtures("every_object_seen")  # a resized storage asks who shows it
-
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_files_keep_the_device_and_what_is_shared(order):

@@ -11,8 +11,6 @@ import pytest
 import weft
 from weft.func import functionalize
 
-pytestmark = pytest.mark.usefixtures("every_object_seen")  # a resized storage asks who shows it
-
 
 def test_all_that_show_a_storage_follow_it() -> None:
     x = weft.arange(4.0)

@@ -19,8 +19,6 @@ from weft.types import dtype as dt
 from weft.types.shape_env import ShapeEnv, using
 from weft.types.tensor_type import tensor_type
 
-pytestmark = pytest.mark.usefixtures("every_object_seen")  # a resized storage asks who shows it
-
 
 def random_layout(rng, x):
     """A strided view of x by a few random steps."""
