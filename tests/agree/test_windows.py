@@ -18,7 +18,7 @@ RARELY = ("native", "split")
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("first", range(0, 300 * TIMES, IN_A_TEST))
+@pytest.mark.parametrize("first", range(0, 180 * TIMES, IN_A_TEST))
 def test_windows_of_one_memory(mode: str, first: int) -> None:
     for seed in range(first, first + IN_A_TEST):
         if mode in RARELY and seed % 10:

@@ -96,6 +96,7 @@ def _pointwise(layers: int, batch: int, width: int) -> Callable[[], Made]:
 
 def _peak(make: Callable[[], Made], compiled: bool) -> tuple[int, int]:
     """Bytes at most during a backward, and how many of them it keeps (the gradients)."""
+    gc.collect()  # what earlier calls left in cycles counts, and goes at its own time
     loss, leaves = make()
     for p in leaves:
         p.grad = None
