@@ -6,10 +6,12 @@ Nodes with effects stay, and so does control flow around one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand, values_in
 from weft.ir.structure import IF, LATER, WHOLE
 from weft.passes.effects import must_stay
-from weft.passes.unbacked import mentioned_by, symbols_in, unbacked_sizes
+from weft.passes.unbacked import binders, mentioned_by, symbols_in
 
 _AS_A_WHOLE = frozenset((*WHOLE, *LATER))  # whose block is kept with all its results
 
@@ -19,8 +21,8 @@ def dce(graph: Graph) -> Graph:
     fewer than before."""
     live = _Live(values_in(graph.results))
     if graph.env.has_unbacked:
-        live.binders = unbacked_sizes(graph.walk())
-        live.update(live.binders[s] for s in symbols_in(graph.results) if s in live.binders)
+        live.binders = binders(graph.block)
+        live.bind(symbols_in(graph.results))
     kept: set[Node] = set()
     _mark(graph.nodes, live, kept)
     block = _swept(graph.block, live, kept, {})
@@ -29,10 +31,15 @@ def dce(graph: Graph) -> Graph:
 
 # ---- what lives
 class _Live(set[Value]):
-    """The values that are read. binders: the values that unbacked sizes come from;
-    one that is mentioned reads that value."""
+    """The values that are read. binders: the values that unbacked sizes come from, one in each block that finds them;
+    a size that is mentioned reads them."""
 
-    binders: dict[str, Value] = {}  # noqa: RUF012  most programs have none, and share this
+    binders: dict[str, list[Value]] = {}  # noqa: RUF012  most programs have none, and share this
+
+    def bind(self, symbols: Iterable[str]) -> None:
+        """Read the values that these sizes come from."""
+        for symbol in symbols:
+            self.update(self.binders.get(symbol, ()))
 
 
 def _mark(nodes: tuple[Node, ...], live: _Live, kept: set[Node]) -> None:
@@ -42,7 +49,7 @@ def _mark(nodes: tuple[Node, ...], live: _Live, kept: set[Node]) -> None:
             continue
         kept.add(node)
         if live.binders:
-            live.update(live.binders[s] for s in mentioned_by(node) if s in live.binders)
+            live.bind(mentioned_by(node))
         if not node.blocks:
             live.update(node.inputs())
         elif node.op is IF:

@@ -24,6 +24,16 @@ def unbacked_sizes(nodes: Iterable[Node]) -> dict[str, Value]:
     return found
 
 
+def binders(block: Block) -> dict[str, list[Value]]:
+    """By each such size, the first result that has it in each block: the backward of a branch finds its sizes again."""
+    first: dict[str, list[Value]] = {symbol: [value] for symbol, value in unbacked_sizes(block.nodes).items()}
+    for node in block.nodes:
+        for inner in node.blocks:
+            for symbol, values in binders(inner).items():
+                first.setdefault(symbol, []).extend(values)
+    return first
+
+
 def mentioned(block: Block) -> Iterator[str]:
     """Every symbol in a block, repeats included."""
     for value in block.params:

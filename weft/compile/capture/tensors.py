@@ -21,7 +21,7 @@ from weft.functionalizer.storage import Order
 from weft.functionalizer.views import refuse_repeated, refuse_write, show
 from weft.functionalizer.writes import Path, replay, write_path
 from weft.ir.builder import Handle, type_of_operand
-from weft.ir.graph import Value
+from weft.ir.graph import Value, map_operand
 from weft.ir.opaque import STOP_GRADIENT, WITH_HISTORY
 from weft.ir.python_calls import before_calls
 from weft.ops.geometry import Geometry
@@ -126,7 +126,7 @@ class SymbolicTensors:
         if kind is tuple or kind is list:
             return tuple([self.operand(v) for v in value])
         if kind is SymFloat or kind is SymInt:
-            return operand_of(value)
+            return map_operand(operand_of(value), self.recorder.values)  # (a block that is run again has its own)
         if kind is Handle:
             return self.recorder.values.get(value.value, value.value)
         if kind is ndarray:
