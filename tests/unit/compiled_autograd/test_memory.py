@@ -11,6 +11,8 @@ import pytest
 import weft
 from weft import compiled_autograd as ca
 
+pytestmark = pytest.mark.usefixtures("every_object_seen")  # who counts memory asks who holds it
+
 Rng = np.random.Generator
 Made = tuple[weft.Tensor, list[weft.Tensor]]
 
@@ -96,7 +98,6 @@ def _pointwise(layers: int, batch: int, width: int) -> Callable[[], Made]:
 
 def _peak(make: Callable[[], Made], compiled: bool) -> tuple[int, int]:
     """Bytes at most during a backward, and how many of them it keeps (the gradients)."""
-    gc.collect()  # what earlier calls left in cycles counts, and goes at its own time
     loss, leaves = make()
     for p in leaves:
         p.grad = None
