@@ -15,7 +15,7 @@ from tests.agree.generate import Program
 from tests.compare_graphs import difference
 from tests.symbols_left import symbols_left
 from weft.compile.program.executable import make_executable
-from weft.ir.interpreter import interpret
+from weft.ir.evaluate import interpret
 from weft.ir.parser import parse_graph
 from weft.ir.verifier import verify
 from weft.passes.pipeline import optimize

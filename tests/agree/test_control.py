@@ -14,8 +14,8 @@ from tests.agree.control import ControlProgram, draw_control
 from tests.compare_graphs import difference
 from weft.compile.blocks.differentiate import differentiate
 from weft.compile.program.executable import make_executable
+from weft.ir.evaluate import interpret
 from weft.ir.graph import Graph
-from weft.ir.interpreter import interpret
 from weft.ir.parser import parse_graph
 from weft.ir.verifier import verify
 from weft.passes.dce import dce

@@ -12,7 +12,7 @@ import pytest
 import weft
 from tests.docs.run_page import examples
 from weft.catalogue.nn import activations
-from weft.ir.interpreter import interpret
+from weft.ir.evaluate import interpret
 from weft.ir.parser import parse_graph
 from weft.support.errors import WeftError
 

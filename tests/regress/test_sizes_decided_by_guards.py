@@ -9,7 +9,7 @@ import pytest
 
 import weft
 from weft.compile.program.executable import make_executable
-from weft.ir.interpreter import interpret
+from weft.ir.evaluate import interpret
 from weft.ir.parser import parse_graph
 from weft.support.errors import ShapeError
 

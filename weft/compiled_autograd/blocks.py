@@ -7,87 +7,86 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft.ir.builder import Builder, Handle
+from weft.ir.evaluate import Evaluator, Values
 from weft.ir.graph import Block, Node, Operand, Value
-from weft.ir.structure import IF
 from weft.support.errors import CaptureError
 from weft.types.dims import Dim
 from weft.types.tensor_type import INT, TensorType, Type, tensor_type
 
-Env = Mapping[Value, Any]
-Evaluate = Callable[[Node, tuple[Any, ...]], Sequence[Any]]
 
+class TypedEvaluator(Evaluator):
+    """Writes a part's nodes into a builder's graph, for handles and numbers that stand for what it reads. evaluate: the
+    results of a node without blocks."""
 
-class TypedBlocks:
-    """Writes nodes with blocks into the graph of a builder; evaluate: what gives the results of any other node."""
-
-    def __init__(self, evaluate: Evaluate) -> None:
-        self.evaluate = evaluate
+    def __init__(self, builder: Builder, evaluate: Callable[[Node, tuple[Any, ...]], Sequence[Any]]) -> None:
+        super().__init__()
+        self.builder, self._evaluate = builder, evaluate
         self.lengths: dict[Value, Dim] = {}  # how many rows a loop of so many steps stacks
 
-    def run(self, node: Node, values: Env, builder: Builder) -> Sequence[Any]:
-        """The results of a node in an open builder. values: handles and numbers for values of the captured graph."""
-        args = tuple([mapped(a, values) for a in node.args])
-        if not node.blocks:
-            return self.evaluate(node, args)
-        return self._branch(node, args, values, builder) if node.op is IF else self._loop(node, args, values, builder)
+    def operand(self, operand: Operand, values: Mapping[Value, Any]) -> Any:
+        """What an operand stands for; symbolic integers stay."""
+        if type(operand) is tuple:
+            return tuple([self.operand(part, values) for part in operand])
+        return values[operand] if type(operand) is Value else operand
 
-    def _branch(self, node: Node, args: tuple[Any, ...], values: Env, builder: Builder) -> Sequence[Any]:
-        true, false = (self._block(b, {}, values, builder) for b in node.blocks)
+    def evaluate_node(self, node: Node, values: Values) -> None:
+        """Write a node at its line."""
+        self.builder.where = node.where
+        super().evaluate_node(node, values)
+
+    def operator(self, node: Node, args: tuple[Any, ...]) -> Sequence[Any]:
+        """The results of a node without blocks."""
+        return self._evaluate(node, args)
+
+    def branch(self, node: Node, values: Values) -> Sequence[Any]:
+        """Both branches are written."""
+        true, false = (self._block(b, (), values) for b in node.blocks)
         types = tuple([_type(r) for r in true.results])
-        _refuse_others(types, false.results, builder, "the branches of a backward give")
-        return _emitted(node, (builder.operand(args[0]),), types, (true, false), builder)
+        _refuse_others(types, false.results, self.builder, "the branches of a backward give")
+        return self._emit(node, (self.builder.operand(self.operand(node.args[0], values)),), types, (true, false))
 
-    def _loop(self, node: Node, args: tuple[Any, ...], values: Env, builder: Builder) -> Sequence[Any]:
-        trip, going, carried, xs, reverse = args
-        given = tuple([builder.operand(c) for c in carried])
-        slices = tuple([builder.operand(x) for x in xs])
-        types = [_type(c) for c in given]
-        kinds = [INT, *types, *(_row(x) for x in slices)]
-        (block,) = node.blocks
-        body = self._block(block, dict(zip(block.params, kinds, strict=True)), values, builder)
-        count = 1 + len(given)
-        _refuse_others(types, body.results[1:count], builder, "a step of a backward's loop gives")
-        steps = builder.operand(trip)
-        length = slices[0].tensor_type.shape[0] if slices else self._length(steps, builder)
+    def loop(self, node: Node, values: Values) -> Sequence[Any]:
+        """A step is written."""
+        operands = tuple([self.builder.operand(self.operand(a, values)) for a in node.args])
+        steps, _, carried, xs, _ = operands
+        types = [_type(c) for c in carried]
+        body = self._block(node.blocks[0], (INT, *types, *map(_row, xs)), values)
+        count = 1 + len(types)
+        _refuse_others(types, body.results[1:count], self.builder, "a step of a backward's loop gives")
+        length = xs[0].tensor_type.shape[0] if xs else self._length(steps)
         stacked = [tensor_type(k.dtype, (length, *k.shape)) for k in (r.tensor_type for r in body.results[count:])]
-        operands = (steps, builder.operand(going), given, slices, reverse)
-        return _emitted(node, operands, (*types, *stacked), (body,), builder)
+        return self._emit(node, operands, (*types, *stacked), (body,))
 
-    def _length(self, steps: Operand, builder: Builder) -> Dim:
+    def _length(self, steps: Operand) -> Dim:
         if not isinstance(steps, Value):
             return steps  # type: ignore[no-any-return]
         if steps not in self.lengths:
-            self.lengths[steps] = builder.env.fresh("u")
+            self.lengths[steps] = self.builder.env.fresh("u")
         return self.lengths[steps]
 
-    def _block(self, block: Block, params: Mapping[Value, Type], values: Env, builder: Builder) -> Block:
+    def _block(self, block: Block, params: tuple[Type, ...], values: Values) -> Block:
         """A block with its nodes' types. params: those of its parameters."""
-        with builder.inner() as inner, inner.active():
-            scope = {v: _seen_from(values[v], inner) for v in block.free_values()}
-            scope.update((p, inner.handle(inner.param(kind, p.name))) for p, kind in params.items())
-            for node in block.nodes:
-                inner.where = node.where
-                scope.update(zip(node.outputs, self.run(node, scope, inner), strict=True))
-            return inner.block([inner.operand(mapped(r, scope)) for r in block.results])
+        outer = self.builder
+        with outer.inner() as inner, inner.active():
+            around = {v: _seen_from(values[v], inner) for v in block.free_values()}
+            handles = [inner.handle(inner.param(kind, p.name)) for p, kind in zip(block.params, params, strict=True)]
+            self.builder = inner
+            try:
+                results = self.evaluate_block(block, handles, around)
+            finally:
+                self.builder = outer
+            return inner.block([inner.operand(r) for r in results])
 
-
-def mapped(operand: Any, values: Env) -> Any:
-    """An operand with what stands for its values."""
-    if type(operand) is Value:
-        return values[operand]
-    return tuple([mapped(o, values) for o in operand]) if type(operand) is tuple else operand
+    def _emit(
+        self, node: Node, args: tuple[Operand, ...], types: tuple[Type, ...], blocks: tuple[Block, ...]
+    ) -> Sequence[Any]:
+        emitted = self.builder.emit_raw(node.op, args, types, blocks, node.where)
+        return [self.builder.handle(v) for v in emitted.outputs]
 
 
 def _seen_from(value: Any, inner: Builder) -> Any:
     """What stands for a value, as operators within a block take it: their nodes belong there."""
     return Handle(value.value, inner) if type(value) is Handle else value
-
-
-def _emitted(
-    node: Node, args: tuple[Operand, ...], types: tuple[Type, ...], blocks: tuple[Block, ...], builder: Builder
-) -> Sequence[Any]:
-    made = builder.emit_raw(node.op, args, types, blocks, node.where)
-    return [builder.handle(v) for v in made.outputs]
 
 
 def _type(operand: Operand) -> Type:

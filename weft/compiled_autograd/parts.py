@@ -12,11 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.compile.program.on_tensors import run_control
+from weft.compile.program.on_tensors import TensorEvaluator
 from weft.compiled_autograd.evaluate import evaluate_as
 from weft.ir.backward_calls import ACCUMULATE_LEAF
-from weft.ir.graph import Block, Graph, Node, Value, map_operand, values_in
-from weft.ir.interpreter import last_uses
+from weft.ir.graph import Block, Graph, Node, Value, values_in
 from weft.ir.opaque import plan_of_opaque
 from weft.types.tensor_type import TENSOR
 
@@ -105,19 +104,24 @@ def runs_user_code(call: Node) -> bool:
     return call.op is not ACCUMULATE_LEAF or bool(call.arg("calls_hooks"))
 
 
-def interpret_part(part: Part, evaluate_node: Callable[[Node, tuple[Any, ...]], tuple[Any, ...]] = evaluate_as) -> Run:
-    """Run the pure nodes of a part one by one, with tensors. A value is let go after its last use."""
-    finished = last_uses(Block((), tuple(part.nodes), tuple(part.outputs)))
+class PartEvaluator(TensorEvaluator):
+    """Evaluates nodes of a captured backward with tensors. evaluate: the results of one without blocks."""
+
+    def __init__(self, evaluate: Callable[[Node, tuple[Any, ...]], Sequence[Any]]) -> None:
+        super().__init__()
+        self._evaluate = evaluate
+
+    def operator(self, node: Node, args: tuple[Any, ...]) -> Sequence[Any]:
+        """The results of a node."""
+        return self._evaluate(node, args)
+
+
+def interpret_part(part: Part, evaluate: Callable[[Node, tuple[Any, ...]], Sequence[Any]] = evaluate_as) -> Run:
+    """Run the pure nodes of a part one by one, with tensors."""
+    evaluator, block = PartEvaluator(evaluate), Block((), tuple(part.nodes), tuple(part.outputs))
 
     def run(values: Values) -> bool:
-        for node, done in zip(part.nodes, finished, strict=True):
-            if node.blocks:
-                results = run_control(node, values)
-            else:
-                results = evaluate_node(node, tuple([map_operand(a, values) for a in node.args]))
-            values.update(zip(node.outputs, results, strict=True))
-            for value in done:
-                del values[value]
+        evaluator.evaluate_block(block, (), values)
         return False
 
     return run

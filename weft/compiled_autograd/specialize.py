@@ -21,12 +21,12 @@ from weft.compile.program.arguments import contiguous_bytes, dense_permutation, 
 from weft.compile.program.executable import Compiled, Interpreted, make_executable
 from weft.compile.program.shape_check import shape_check
 from weft.compile.program.tensor_program import TensorProgram
-from weft.compiled_autograd.blocks import TypedBlocks
+from weft.compiled_autograd.blocks import TypedEvaluator
 from weft.compiled_autograd.direct import direct_function
 from weft.compiled_autograd.evaluate import evaluate_as
 from weft.compiled_autograd.parts import Part, Run, Values, interpret_part
 from weft.ir.builder import Builder, memo_key
-from weft.ir.graph import Value
+from weft.ir.graph import Block, Value
 from weft.ops.packet import aten
 from weft.runtime.storage import root_of
 from weft.support.errors import CaptureError, WeftError
@@ -258,11 +258,9 @@ class NativePart:
                     names.append(None)
             for value in self.floats:
                 values[value] = builder.handle(builder.param(FLOAT, value.name))
-            blocks = TypedBlocks(evaluate_as)
-            for node in self.part.nodes:
-                builder.where = node.where
-                values.update(zip(node.outputs, blocks.run(node, values, builder), strict=True))
-            results = [builder.operand(values[v]) for v in self.part.outputs]
+            block = Block((), tuple(self.part.nodes), tuple(self.part.outputs))
+            handles = TypedEvaluator(builder, evaluate_as).evaluate_block(block, (), values)
+            results = [builder.operand(h) for h in handles]
         make = TensorProgram if has_history else make_executable
         executable = make(builder.graph(results), self.backend)
         if isinstance(executable, Compiled):

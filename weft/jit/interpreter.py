@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.compile.restart import Restart
+from weft.ir.evaluate import last_uses
 from weft.ir.graph import Block, Node, Operand, Value, values_in
-from weft.ir.interpreter import last_uses
 from weft.ir.kinds import has_many_results
 from weft.ir.structure import GRADIENTS_OF, GROUPS, HOOK, TRANSFORM, WITH_BACKWARD
 from weft.jit.errors import Error, located

@@ -17,8 +17,8 @@ import numpy as np
 import weft.lazy.metrics as metrics
 from weft.compile.program.executable import Compiled, Interpreted, make_executable
 from weft.compile.program.shape_check import shape_check
+from weft.ir.evaluate import ArrayEvaluator
 from weft.ir.graph import Graph, Value
-from weft.ir.interpreter import bind_symbols, resolve, run_node
 from weft.lazy.calls import SIMPLE, Drawn, decides, needed_for
 from weft.lazy.graphs import Call, GraphOfPlan, InputOf, NumberOf, Numbers, Place, UnbackedNumber
 from weft.lazy.recorded import Opened, ResultOf, joined
@@ -103,23 +103,22 @@ class Specialized:
     def run_apart(self, arrays: list[Array], numbers: Numbers) -> list[Array | BaseException]:
         """Each result by itself, node by node, or what computing it raises: of a program that raised."""
         inputs: list[Any] = [*arrays, *[numbers[i] for i in self._floats]]
-        symbols: dict[Any, Any] = {name: int(numbers[i]) for i, name in self._symbols}
-        values: dict[Value, Any] = {}
-        for param, array in zip(self.graph.params, inputs, strict=True):
-            values[param] = array
-            bind_symbols(param, array, symbols)
+        evaluator = ArrayEvaluator({name: int(numbers[i]) for i, name in self._symbols})
+        values: dict[Value, Any] = dict(zip(self.graph.params, inputs, strict=True))
+        for param, array in values.items():
+            evaluator.bind(param, array)
         problems: dict[Value, BaseException] = {}
         for node in self.graph.nodes:
             problem = next((problems[v] for v in node.needs() if v in problems), None)
             try:
                 if problem is None:
-                    run_node(node, values, symbols)
+                    evaluator.evaluate_node(node, values)
             except Exception as error:
                 problem = _naming(node.op, error)
             if problem is not None:
                 problems.update(dict.fromkeys(node.outputs, problem))
         return [
-            problems[r] if r in problems else np.array(resolve(r, values, symbols), order="C")
+            problems[r] if r in problems else np.array(evaluator.operand(r, values), order="C")
             for r in self.graph.results
         ]
 

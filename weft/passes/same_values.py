@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.ir.evaluate import interpret
 from weft.ir.graph import Graph, Node, Value
-from weft.ir.interpreter import interpret
 from weft.ir.structure import LOOP
 from weft.support.errors import VerifyError, WeftError
 from weft.types import dims

@@ -150,7 +150,7 @@ def run_operators(rng: np.random.Generator, count: int) -> None:
     from tests.ops.sampling import NoSample, cases, cast, mine
     from weft.compile.program.executable import make_executable
     from weft.ir.builder import Builder
-    from weft.ir.interpreter import interpret
+    from weft.ir.evaluate import interpret
     from weft.support.errors import WeftError
     from weft.types import dtype as dt
     from weft.types.tensor_type import tensor_type

@@ -8,7 +8,7 @@ import pytest
 
 import weft
 from weft.compile.blocks.differentiate import differentiate
-from weft.ir.interpreter import interpret
+from weft.ir.evaluate import interpret
 from weft.ir.parser import parse_graph
 from weft.ir.verifier import verify
 from weft.support.errors import StateError, Unsupported

@@ -7,8 +7,8 @@ import pytest
 
 import weft
 from tests.compare_graphs import difference
+from weft.ir.evaluate import interpret
 from weft.ir.graph import Graph
-from weft.ir.interpreter import interpret
 from weft.ir.parser import parse_graph
 from weft.ir.verifier import verify
 

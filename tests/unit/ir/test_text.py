@@ -10,7 +10,7 @@ import pytest
 import weft  # noqa: F401  (defines the operators)
 from tests.compare_graphs import difference
 from weft.ir.builder import Builder, Handle
-from weft.ir.interpreter import interpret
+from weft.ir.evaluate import interpret
 from weft.ir.parser import parse_graph, parse_graphs
 from weft.ir.printer import print_graph
 from weft.ir.structure import CONSTANT

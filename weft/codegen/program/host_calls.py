@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from weft.ir.evaluate import ArrayEvaluator, resolve
 from weft.ir.graph import Node, Value
-from weft.ir.interpreter import resolve, run_node
 from weft.ops import array as _rule_runner  # noqa: F401  # lets evaluate run decompositions
 from weft.ops.compute import evaluate, evaluate_numbers, laid_out
 from weft.ops.op import Op
@@ -33,7 +33,7 @@ def host_function(node: Node) -> HostFunction:
 def _block_function(node: Node, inputs: tuple[Value, ...]) -> HostFunction:
     def run(values: Sequence[Any], symbols: Mapping[str, int]) -> Sequence[Any]:
         scope = dict(zip(inputs, values, strict=True))
-        run_node(node, scope, dict(symbols))
+        ArrayEvaluator(symbols).evaluate_node(node, scope)
         return [scope[output] for output in node.outputs]
 
     return run

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,9 @@ from weft.compile.blocks.recorded import record, tensor_of, zeros_at
 from weft.compile.capture.capture import Capture
 from weft.compile.numbers.lifted import NumberGuard
 from weft.ir.builder import Builder, Handle
-from weft.ir.graph import Block, Graph, Node, Operand, Value
+from weft.ir.evaluate import Evaluator, Values
+from weft.ir.graph import Graph, Node, Operand, Value
 from weft.ir.opaque import CALL_FUNCTION
-from weft.ir.structure import IF, LOOP
 from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.passes.open_opaque import open_opaque
@@ -31,8 +30,6 @@ from weft.support.errors import StateError
 from weft.tensor.modes import enable_grad, modes, no_grad
 from weft.tensor.tensor import Tensor
 from weft.types.tensor_type import TensorType
-
-Env = dict[Value, Any]
 
 
 def differentiate(graph: Graph, of: Sequence[int] = (0,), wrt: Sequence[int] | None = None) -> Graph:
@@ -105,14 +102,14 @@ def _on_stand_ins(
     builder = capture.recorder.builder
     builder.track_locations = False
     with capture.active(), enable_grad():
-        env: Env = {p: tensor_of(capture, builder.param(p.type, p.name)) for p in graph.params}
+        inputs = [tensor_of(capture, builder.param(p.type, p.name)) for p in graph.params]
         for i, number in (numbers or {}).items():
-            env[graph.params[i]] = capture.python_state.stand_in(builder.params[i], number_key(i), number)
+            inputs[i] = capture.python_state.stand_in(builder.params[i], number_key(i), number)
         for i in wrt:
-            env[graph.params[i]].requires_grad_()
-        _run(capture, graph.nodes, env)
-        edges = [gradient_edge(env[graph.params[i]]) for i in wrt]
-        yield capture, tuple([_at(env, r) for r in graph.results]), [e for e in edges if e is not None]
+            inputs[i].requires_grad_()
+        results = RecordingEvaluator(capture).evaluate_block(graph.block, inputs, {})
+        edges = [gradient_edge(inputs[i]) for i in wrt]
+        yield capture, tuple(results), [e for e in edges if e is not None]
 
 
 def _walk_back(results: Sequence[Any], seeds: Mapping[int, Tensor], receivers: list[Edge]) -> tuple[Any, ...]:
@@ -129,79 +126,75 @@ def is_differentiable(operand: Operand) -> bool:
     return isinstance(kind, TensorType) and kind.dtype is not None and kind.dtype.is_differentiable
 
 
-def _at(env: Env, operand: Operand) -> Any:
-    if isinstance(operand, Value):
-        return env[operand]
-    return tuple([_at(env, part) for part in operand]) if type(operand) is tuple else operand
+class RecordingEvaluator(Evaluator):
+    """Runs a graph's operators with symbolic tensors, as the program that was recorded would, under a capture.
+    Sizes stay symbols."""
 
+    def __init__(self, capture: Capture) -> None:
+        super().__init__()
+        self.capture = capture
 
-def _run(capture: Capture, nodes: Sequence[Node], env: Env) -> None:
-    """Run nodes with symbolic tensors, as the program that was recorded would:
-    `env` holds what stands for their values."""
-    for node in nodes:
-        before, capture.recorder.builder.where = capture.recorder.builder.where, node.where
-        results = _results(capture, node, tuple([_at(env, a) for a in node.args]), env)
-        capture.recorder.builder.where = before
+    def operand(self, operand: Operand, values: Mapping[Value, Any]) -> Any:
+        """What an operand stands for."""
+        if type(operand) is tuple:
+            return tuple([self.operand(part, values) for part in operand])
+        return values[operand] if type(operand) is Value else operand
+
+    def bind(self, value: Value, result: Any) -> None:
+        """What stands for a value is called as it is."""
+        if isinstance(result, Tensor):
+            self.capture.tensors.operand(result).name = value.name
+
+    def evaluate_node(self, node: Node, values: Values) -> None:
+        """Record what a node does, at its line."""
+        builder = self.capture.recorder.builder
+        before, builder.where = builder.where, node.where
+        results = self.results(node, values)
+        self.capture.recorder.builder.where = before
         for value, result in zip(node.outputs, results, strict=True):
-            env[value] = result
-            if isinstance(result, Tensor):
-                capture.tensors.operand(result).name = value.name
+            values[value] = result
+            self.bind(value, result)
 
+    def operator(self, node: Node, args: tuple[Any, ...]) -> Sequence[Any]:
+        """The results of a node: through autograd where a gradient may be wanted, else as it was written."""
+        builder = self.capture.recorder.builder
+        if node.op is not CALL_FUNCTION and modes.grad and any(map(_wants_grad, args)) and (
+            node.op.is_differentiable or node.op.opens_above_autograd
+        ):
+            with builder.keeping_sizes(node):  # other nodes go by the sizes that it finds
+                out = call(node.op, args)
+            return out if isinstance(out, (tuple, list)) else (out,)
+        emitted = builder.emit_raw(node.op, self.capture.tensors.operand(args), tuple([v.type for v in node.outputs]))
+        outputs = [tensor_of(self.capture, v) for v in emitted.outputs]
+        return called_function(self.evaluate, outputs, *args[1:]) if node.op is CALL_FUNCTION else outputs
 
-def _results(capture: Capture, node: Node, args: tuple[Any, ...], env: Env) -> Sequence[Any]:
-    if node.op is IF:
-        true, false = (record(capture, lambda _, b=b: _run_block(capture, b, env)) for b in node.blocks)  # type: ignore[misc]
-        return choose(capture, args[0], (true, false), where=node.where)
-    if node.op is LOOP:
-        return _loop(capture, node, args, env)
-    if node.op is CALL_FUNCTION:
-        emitted = capture.recorder.builder.emit_raw(
-            node.op, capture.tensors.operand(args), tuple([v.type for v in node.outputs])
+    def branch(self, node: Node, values: Values) -> Sequence[Any]:
+        """Both branches are recorded."""
+        true, false = (
+            record(self.capture, lambda _, b=b: self.evaluate_block(b, (), values)) for b in node.blocks  # type: ignore[misc]
         )
-        outputs = [tensor_of(capture, v) for v in emitted.outputs]
-        return called_function(partial(_run_graph, capture), outputs, *args[1:])
-    has_formulas = node.op.is_differentiable or node.op.opens_above_autograd
-    if modes.grad and has_formulas and any(_wants_grad(a) for a in args):
-        with capture.recorder.builder.keeping_sizes(node):  # other nodes go by the sizes that it finds
-            out = call(node.op, args)
-        return out if isinstance(out, (tuple, list)) else (out,)
-    made = capture.recorder.builder.emit_raw(
-        node.op, capture.tensors.operand(args), tuple([v.type for v in node.outputs])
-    )
-    return [tensor_of(capture, v) for v in made.outputs]
+        return choose(self.capture, self.operand(node.args[0], values), (true, false), where=node.where)
 
+    def loop(self, node: Node, values: Values) -> Sequence[Any]:
+        """A step is recorded; steps are counted where no number of them is given: the backward makes as many."""
+        (block,) = node.blocks
+        trip, condition, carried, xs, reverse = (self.operand(a, values) for a in node.args)
+        own = len(carried)
+        is_counted = not isinstance(trip, int) or trip < ENDLESS
+        constant = self.capture.recorder.builder.constant
+        counts = () if is_counted else (self.capture.tensors.fresh(constant(np.array(0))),)
 
-def _run_graph(capture: Capture, graph: Graph, given: Sequence[Any]) -> list[Any]:
-    env = dict(zip(graph.params, given, strict=True))
-    _run(capture, graph.nodes, env)
-    return [_at(env, r) for r in graph.results]
+        def body(inner: Builder, index: Value, states: list[Tensor], slices: list[Tensor]) -> Outcome:
+            arguments = (Handle(index, inner), *states[:own], *slices)
+            following, *results = self.evaluate_block(block, arguments, values)
+            return following, [*results[:own], *(count + 1 for count in states[own:])], results[own:]
+
+        results = repeat(
+            self.capture, trip, condition, [*carried, *counts], xs, reverse, body, where=node.where,
+            counter=None if is_counted else own,
+        )
+        return [*results[:own], *results[own + len(counts) :]]
 
 
 def _wants_grad(value: Any) -> bool:
     return any(map(_wants_grad, value)) if type(value) is tuple else isinstance(value, Tensor) and value.requires_grad
-
-
-def _run_block(capture: Capture, block: Block, env: Env) -> list[Any]:
-    inner = dict(env)
-    _run(capture, block.nodes, inner)
-    return [_at(inner, r) for r in block.results]
-
-
-def _loop(capture: Capture, node: Node, args: tuple[Any, ...], env: Env) -> list[Tensor]:
-    """A loop, with its steps counted where no number of them is given: its backward makes as many."""
-    (block,) = node.blocks
-    trip, condition, carried, xs, reverse = args
-    own = len(carried)
-    is_counted = not isinstance(trip, int) or trip < ENDLESS
-    counts = () if is_counted else (capture.tensors.fresh(capture.recorder.builder.constant(np.array(0))),)
-
-    def body(inner: Builder, index: Value, states: list[Tensor], slices: list[Tensor]) -> Outcome:
-        given = dict(zip(block.params, (Handle(index, inner), *states[:own], *slices), strict=True))
-        following, *results = _run_block(capture, block, {**env, **given})
-        return following, [*results[:own], *(count + 1 for count in states[own:])], results[own:]
-
-    found = repeat(
-        capture, trip, condition, [*carried, *counts], xs, reverse, body, where=node.where,
-        counter=None if is_counted else own,
-    )
-    return [*found[:own], *found[own + len(counts) :]]

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from weft.compile.program.live_programs import LiveProgram, code_name, is_sharable, keep_alive, live_program
-from weft.compile.program.nan_watch import interpret_watching
+from weft.compile.program.nan_watch import NanWatch
 from weft.compile.program.program_cache import added_since, find_program, program_key, store_guards, with_answers
+from weft.ir.evaluate import ArrayEvaluator
 from weft.ir.graph import Graph
-from weft.ir.interpreter import interpret
 from weft.passes.partition import Halves
 from weft.passes.pipeline import optimize
 from weft.passes.recompute import recompute
@@ -30,12 +30,12 @@ class Interpreted:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.passes = Run()
-        self._interpret = interpret_watching if knobs.nan else interpret
+        self._evaluator = NanWatch if knobs.nan else ArrayEvaluator
 
     def run(self, inputs: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:
         """Interpret, then write what is to be written. A result that is not written has memory of its own,
         row-major."""
-        results = _own_memory(self._interpret(self.graph, inputs, symbols), inputs)
+        results = _own_memory(self._evaluator(symbols).evaluate(self.graph, inputs), inputs)
         for position, param in self.graph.writes:
             target = inputs[param]
             np.copyto(target, results[position])

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from weft.ir.graph import Graph, Node
-from weft.ir.interpreter import Symbols, Values, interpret, run_node
+from weft.ir.evaluate import ArrayEvaluator, Values
+from weft.ir.graph import Node
 from weft.support.errors import StateError
 
 
-def interpret_watching(graph: Graph, inputs: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:
-    """As `interpret` does. Raises StateError, with the user's line, at the first node that makes a NaN of operands
-    that have none."""
-    return interpret(graph, inputs, symbols, _run_watched)
+class NanWatch(ArrayEvaluator):
+    """Raises StateError, with the user's line, at the first node that makes a NaN of operands that have none."""
 
-
-def _run_watched(node: Node, values: Values, symbols: Symbols) -> None:
-    was_clean = not any(_has_nan(values.get(v)) for v in node.reads())
-    run_node(node, values, symbols)
-    if was_clean and any(_has_nan(values[v]) for v in node.outputs):
-        raise StateError(_text(node))
+    def evaluate_node(self, node: Node, values: Values) -> None:
+        """Add a node's results to `values`, and look at them."""
+        was_clean = not any(_has_nan(values.get(v)) for v in node.reads())
+        super().evaluate_node(node, values)
+        if was_clean and any(_has_nan(values[v]) for v in node.outputs):
+            raise StateError(_text(node))
 
 
 def _text(node: Node) -> str:

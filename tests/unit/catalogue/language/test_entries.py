@@ -12,7 +12,7 @@ import pytest
 
 import weft  # noqa: F401  (defines every entry)
 from weft.catalogue.language.entries import SIGNATURES
-from weft.ir.interpreter import interpret
+from weft.ir.evaluate import interpret
 from weft.ir.parser import parse_graph
 from weft.ir.verifier import verify
 from weft.ops.op import OPS

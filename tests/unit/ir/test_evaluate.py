@@ -1,4 +1,4 @@
-"""The interpreter: control flow, lifetimes, sizes that only the run tells."""
+"""The evaluator: control flow, lifetimes, sizes that only the run tells."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import weft  # noqa: F401
-from weft.ir import interpreter
 from weft.ir.builder import Builder, Handle
-from weft.ir.interpreter import interpret
+from weft.ir.evaluate import ArrayEvaluator, interpret
 from weft.ir.parser import parse_graph
 from weft.ops.packet import aten
 from weft.types import dtype as dt
@@ -29,7 +28,7 @@ def test_deep_diamonds_run_each_node_once(rng):
     np.testing.assert_array_equal(interpret(b.graph([y.value]), [value])[0], value)
 
 
-def test_values_are_let_go_after_their_last_use(monkeypatch):
+def test_values_are_let_go_after_their_last_use():
     graph = parse_graph("""graph @g(%x: f64[8]) {
       %a: f64[8] = aten::exp(%x)
       %b: f64[8] = aten::neg(%a)
@@ -39,16 +38,15 @@ def test_values_are_let_go_after_their_last_use(monkeypatch):
     }""")
     alive: list[list[bool]] = []
     references: list[weakref.ref] = []
-    run_node = interpreter.run_node
 
-    def watched(node, values, symbols):
-        gc.collect()
-        alive.append([r() is not None for r in references])
-        run_node(node, values, symbols)
-        references.append(weakref.ref(values[node.output]))
+    class Watched(ArrayEvaluator):
+        def evaluate_node(self, node, values):
+            gc.collect()
+            alive.append([r() is not None for r in references])
+            super().evaluate_node(node, values)
+            references.append(weakref.ref(values[node.output]))
 
-    monkeypatch.setattr(interpreter, "run_node", watched)
-    interpret(graph, [np.zeros(8)])
+    Watched().evaluate(graph, [np.zeros(8)])
     assert alive == [[], [True], [False, True], [False, True, True]]
 
 
