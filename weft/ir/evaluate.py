@@ -115,7 +115,7 @@ class Evaluator(ABC):
 
     def row_type(self, node: Node, i: int, values: Values) -> tuple[tuple[int, ...], DType]:
         """The shape and dtype of a row of a loop's stacked result number i, when no step has given one."""
-        stacked = node.outputs[len(node.args[2]) + i].tensor_type  # type: ignore[arg-type]
+        stacked = node.outputs[len(node.args[2]) + i].tensor_type
         assert stacked.dtype is not None
         return resolve(stacked.shape[1:], {}, self.symbols), stacked.dtype
 

@@ -56,7 +56,7 @@ class TensorEvaluator(Evaluator):
 
     def row_type(self, node: Node, i: int, values: Values) -> tuple[tuple[int, ...], DType]:
         """As the loop says, or what its block gives for tensors without values."""
-        carried = len(node.args[2])  # type: ignore[arg-type]
+        carried = len(node.args[2])
         if node.outputs[carried + i].tensor_type.dims is not None:
             return super().row_type(node, i, values)
         (block,) = node.blocks
