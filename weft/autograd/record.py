@@ -15,8 +15,8 @@ from weft.autograd.saved import SavedTensor, default_hooks, unrecorded
 from weft.ops.backward import ARG, DIMS, DTYPE, RESULT, Plan, Source, chooser, needed_slots, plan_of, plans_of
 from weft.ops.op import Op
 from weft.support import seams
+from weft.support.generated import function_factory
 from weft.support.locations import user_mark
-from weft.support.written import written
 from weft.tensor.history import AutogradState
 from weft.tensor.tensor import Tensor
 from weft.types.dtype import BY_NUMPY, DType
@@ -100,8 +100,8 @@ class _Recipe:
             "save_results": save_results,
         }
         shape = (len(op.schema.arguments), self.positions, tuple(names), len(self.nodes) > 1, self.plan.saves_results)
-        self.prepare: Callable[[tuple[Any, ...]], OpNode | None] = _written(*shape, False)(*names.values())
-        self.record: Callable[[tuple[Any, ...], Any], None] = _written(*shape, True)(*names.values())
+        self.prepare: Callable[[tuple[Any, ...]], OpNode | None] = _factory(*shape, False)(*names.values())
+        self.record: Callable[[tuple[Any, ...], Any], None] = _factory(*shape, True)(*names.values())
 
     def with_lists(self, args: tuple[Any, ...]) -> OpNode | None:
         """prepare() where an argument is a list of tensors: an edge for each of them."""
@@ -159,7 +159,7 @@ _FINISH_SAVED = (*_FINISH, "save_results(node, (out,))")
 
 
 @lru_cache(maxsize=4096)
-def _written(
+def _factory(
     count: int, positions: tuple[int, ...], names: tuple[str, ...], is_chosen: bool, saves_results: bool, records: bool
 ) -> Callable[..., Any]:
     """What makes `prepare(args)`, or `record(args, out)`, for `count` arguments, of which those at `positions` may want
@@ -193,7 +193,7 @@ def _written(
         f"node.edges, node.sequence, node.saved_values = ({edges}), next(sequence_numbers), pack(args)",
         "node.argument_counts, node.formula = counts, formula", *done,
     ]
-    return written("record", names, "record(args, out)" if records else "prepare(args)", lines)
+    return function_factory("record", names, "record(args, out)" if records else "prepare(args)", lines)
 
 
 @lru_cache(maxsize=4096)
@@ -218,7 +218,7 @@ def _written_packing(
             parts.append(packed)
     names = {"saved": SavedTensor, "Tensor": Tensor, "pack": partial(_pack, clone_self)}
     names.update({f"s{i}": s for i, s in enumerate(sources)})
-    make = written("record", tuple(names), "packed(args)", [f"return ({''.join(p + ', ' for p in parts)})"])
+    make = function_factory("record", tuple(names), "packed(args)", [f"return ({''.join(p + ', ' for p in parts)})"])
     return make(*names.values())  # type: ignore[no-any-return]
 
 

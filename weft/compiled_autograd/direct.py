@@ -14,7 +14,7 @@ from weft.ir.graph import Node, Operand, Value, values_in
 from weft.ir.opaque import VALIDATE, plan_of_opaque
 from weft.ops.backward import Plan
 from weft.ops.planned import NOT_PLANNED
-from weft.support.written import Code
+from weft.support.generated import FunctionWriter
 from weft.types.tensor_type import NONE, TENSOR
 
 SMALL = 1 << 14  # elements of a tensor
@@ -26,7 +26,7 @@ def direct_function(nodes: Sequence[Node], outputs: Sequence[Value]) -> Callable
     return _Direct(nodes).function(outputs)
 
 
-def operand_text(operand: Operand, code: Code, of_value: Callable[[Value], str]) -> str:
+def operand_text(operand: Operand, code: FunctionWriter, of_value: Callable[[Value], str]) -> str:
     """An operand in lines of code. of_value: the text of a value of the graph; all else is a constant."""
     if type(operand) is Value:
         return of_value(operand)
@@ -50,7 +50,7 @@ class _Direct:
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
         self.names: dict[Value, str] = {}
-        self.code = Code(
+        self.code = FunctionWriter(
             "short part", "run(v)", ndarray=ndarray, SMALL=SMALL, NOT_PLANNED=NOT_PLANNED, evaluate=evaluate_as
         )
         self.lines = self.code.lines

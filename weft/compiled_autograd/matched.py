@@ -26,7 +26,7 @@ from weft.compiled_autograd.records import (
     Record,
     Slot,
 )
-from weft.support.written import Code
+from weft.support.generated import FunctionWriter
 
 
 class Mismatch(Exception):
@@ -48,7 +48,7 @@ class _Meeting:
 
     def __init__(self, record: Record, place: int) -> None:
         self.record, self.place = record, place
-        self.code = Code("match", "meet(match, live, latest)", Mismatch=Mismatch, SavedTensor=SavedTensor)
+        self.code = FunctionWriter("match", "meet(match, live, latest)", Mismatch=Mismatch, SavedTensor=SavedTensor)
 
     def function(self) -> Meet:
         record, kind = self.record, self.record.kind

@@ -15,7 +15,7 @@ from weft.compiled_autograd.parts import Part, Run, Values, runs_user_code
 from weft.ir.backward_calls import ACCUMULATE_LEAF, CHECK_GRADIENT, POST_HOOK_CALL
 from weft.ir.graph import Graph, Node, Operand, Value, values_in
 from weft.support.errors import WeftError
-from weft.support.written import Code
+from weft.support.generated import FunctionWriter
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types.tensor_type import NONE, TENSOR
@@ -78,7 +78,7 @@ class _Lines:
 
     def __init__(self, turns: Turns, caller: Caller, part: Part, run: Run | None) -> None:
         self.turns, self.caller, self.part, self.run = turns, caller, part, run
-        self.code = Code(
+        self.code = FunctionWriter(
             "part", "part(v, p)", Handle=RemovableHandle, Stopped=Stopped, Tensor=Tensor, Undefined=Undefined,
             modes=modes, take=_take,
         )

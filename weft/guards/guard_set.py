@@ -9,6 +9,7 @@ from typing import Any, Final
 from weft.guards.content_guard import ContainerGuard
 from weft.guards.guard import Guard, Miss, Names, ordered
 from weft.guards.slots import Slot
+from weft.support.generated import function_factory
 
 _FAILED: Final = "(AttributeError, KeyError, IndexError, ValueError, TypeError, ReferenceError)"
 
@@ -23,7 +24,6 @@ class GuardSet:
     def __init__(self, guards: Iterable[Guard], epoch_source: Callable[[], int] | None = None) -> None:
         self.guards = list(ordered(list(guards)))
         self.epoch_source = epoch_source
-        self.source = ""
 
     def __len__(self) -> int:
         return len(self.guards)
@@ -60,19 +60,14 @@ class GuardSet:
         names = Names()
         by_epoch = [g.source(names) for g in self.guards if g.by_epoch and self.epoch_source]
         others = [g.source(names) for g in self.guards if not (g.by_epoch and self.epoch_source)]
-        lines = ["def check():"]
+        lines = ["nonlocal seen"] if by_epoch else []
+        lines += ["try:"]
         if by_epoch:
-            lines += ["    global seen"]
-        lines += ["    try:"]
-        if by_epoch:
-            lines += ["        now = epoch()", f"        if now != seen:\n            if not ({_all(by_epoch)}):"]
-            lines += ["                return False", "            seen = now"]
-        lines += [f"        return {_all(others)}", f"    except {_FAILED}:", "        return False"]
-        self.source = "\n".join(lines)
-        names.namespace.update(epoch=self.epoch_source, seen=None)
-        exec(compile(self.source, "<weft guards>", "exec"), names.namespace)
-        check: Callable[[], bool] = names.namespace["check"]
-        return check
+            lines += ["    now = epoch()", "    if now != seen:", f"        if not ({_all(by_epoch)}):"]
+            lines += ["            return False", "        seen = now"]
+        lines += [f"    return {_all(others)}", f"except {_FAILED}:", "    return False"]
+        make = function_factory("guards", ("epoch", "seen"), "check()", lines, names.namespace)
+        return make(self.epoch_source, None)  # type: ignore[no-any-return]
 
 
 def _all(parts: list[str]) -> str:

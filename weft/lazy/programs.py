@@ -27,6 +27,7 @@ from weft.lazy.values import Array, Deferred, Node, SizeOf
 from weft.ops.op import Op
 from weft.support.errors import WeftError
 from weft.support.garbage import collection_held
+from weft.support.generated import expression_function
 from weft.support.knobs import knobs
 from weft.support.locations import located
 from weft.types.dims import Expr, symbol
@@ -382,8 +383,8 @@ class Plans:
 def _evaluator(sizes: Sequence[Expr]) -> tuple[Callable[..., tuple[int, ...]], list[str]]:
     """A function of symbols that gives these sizes, and the symbols' names."""
     names = sorted({name for size in sizes for name in size.symbols()})
-    source = f"lambda {', '.join(names)}: ({''.join(f'{size}, ' for size in sizes)})"
-    return eval(source, {"max": max, "min": min}), names  # text of our own expressions
+    text = f"({''.join(f'{size}, ' for size in sizes)})"
+    return expression_function("sizes", names, text, {"max": max, "min": min}), names
 
 
 def _picker(places: list[int]) -> Callable[[Numbers], tuple[Any, ...]]:

@@ -13,6 +13,7 @@ from typing import Any
 from weft.ops.op import Joint, NodeBy, Op
 from weft.ops.packet import aten
 from weft.support.errors import ValueProblem
+from weft.support.generated import expression_function
 
 _FIRST_LETTER = re.compile("(?<![A-Za-z])[a-z]")
 _NOTHING = (type(None),)
@@ -175,9 +176,8 @@ def _view_rule(op: Op) -> Callable[..., Any]:
     """The gradient of a view by its scatter into zeros; the twin's name is `<base>_scatter`."""
     names = [a.name for a in op.schema.arguments[1:]]
     scatter = getattr(aten, f"{op.base}_scatter")
-    source = f"lambda g, self_dims, {', '.join(names)}: scatter(zeros(self_dims, dtype=g.dtype), g, {', '.join(names)})"
-    formula: Callable[..., Any] = eval(source, {"scatter": scatter, "zeros": aten.zeros})
-    return formula
+    text = f"scatter(zeros(self_dims, dtype=g.dtype), g, {', '.join(names)})"
+    return expression_function("view rule", ("g", "self_dims", *names), text, {"scatter": scatter, "zeros": aten.zeros})
 
 
 def _formula(op: Op, rule: Callable[..., Any], inputs: tuple[int, ...], is_joint: bool) -> Formula:

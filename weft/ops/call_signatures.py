@@ -16,7 +16,7 @@ from weft.ops.bind import Mismatch
 from weft.ops.op import Op
 from weft.ops.route import Route, call, route_of
 from weft.ops.schema import Argument
-from weft.support.written import Code
+from weft.support.generated import FunctionWriter
 
 Convert = Callable[[Any], Any]
 Plain = tuple[Op, tuple[Any, ...], Any]  # overload, defaults at the end, route (None: that of all in-place operators)
@@ -86,7 +86,7 @@ def _binder(
     if named:
         lines.append(f"({''.join(f'n{i}, ' for i, _ in named)}) = kwargs.values()")
     lines.append(f"return ({''.join(v + ', ' for v in values)})")
-    code = Code("signature", "bind(args, kwargs)", **scope)
+    code = FunctionWriter("signature", "bind(args, kwargs)", **scope)
     code.lines += lines
     return code.function()
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from weft.ops.quiet import SILENT, reset, set_silent
 from weft.ops.scalar_numpy import BLOCK, NUMPY, copied_order, run_body
-from weft.support.written import Code, written
+from weft.support.generated import FunctionWriter, function_factory
 from weft.types.dtype import DType
 
 ndarray = np.ndarray
@@ -62,7 +62,7 @@ def builder(outputs: Any, args: Sequence[Any]) -> Function:
 
 @lru_cache(maxsize=4096)
 def _building(result: str) -> Function:
-    return written("results", (), "build(args, results, wrap, show)", (f"return {result}",))()  # type: ignore[no-any-return]
+    return function_factory("results", (), "build(args, results, wrap, show)", (f"return {result}",))()  # type: ignore[no-any-return]
 
 
 def _places(name: str, values: Sequence[Any]) -> Iterator[str]:
@@ -209,7 +209,7 @@ class Calls:
         functions = [f for f, _, _ in self.steps]
         given_names = [names[i] for i in self.constants] + [f"f{i}" for i in range(len(functions))]
         constants = dict(zip(given_names, [*self.constants.values(), *functions], strict=True))
-        code = Code("plan", f"plan({given})", large=large, otherwise=otherwise, **constants, **_SCOPE)
+        code = FunctionWriter("plan", f"plan({given})", large=large, otherwise=otherwise, **constants, **_SCOPE)
         code.lines += lines if is_silent else [
             "token = set_silent(SILENT)", "try:", *[f"    {line}" for line in lines], "finally:", "    reset(token)",
         ]

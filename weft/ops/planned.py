@@ -20,9 +20,9 @@ from weft.ops.plan import LARGE, Plan, builder
 from weft.ops.pointwise_plan import plan_pointwise
 from weft.ops.schema import Argument
 from weft.ops.tracing import Traced, Untraceable, trace_rule
+from weft.support.generated import function_factory
 from weft.support.knobs import knobs
 from weft.support.seams import standalone
-from weft.support.written import written
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
@@ -293,7 +293,7 @@ def _lookup(
         find += ["if plan.build is not None:", *[f"    {line}" for line in built]]
     taken = [f"{''.join(f'x{i}, ' for i in range(len(uses)))}= args"] if uses else []
     lines = [*taken, *gate, *start, *lines, *find, *wrap]
-    return written("lookup", names, "run(op, args)" if gate else "run(args)", lines, _SCOPE)
+    return function_factory("lookup", names, "run(op, args)" if gate else "run(args)", lines, _SCOPE)
 
 
 _SCOPE = {"ndarray": ndarray, "NOT_PLANNED": NOT_PLANNED, "signed": _signed, "bare": bare}

@@ -86,12 +86,13 @@ KNOBS: dict[str, Knob] = {
         Knob("backend", "llvm", _choice("llvm", "interpret", "numpy"),
              "how a compiled function runs: native code, the graph interpreter, or one NumPy kernel per node"),
         Knob("debug", frozenset(), _words_of(
-            "guards", "passes", "captured", "opened", "optimized", "nests", "llvm", "frames", "backwards"
+            "guards", "passes", "captured", "opened", "optimized", "nests", "llvm", "code", "frames", "backwards"
         ),
              "what to print: guards (each one that a call misses), passes (the graph after each that changes it), "
              "the stages captured, opened, "
-             "optimized, nests and llvm, frames (weft's own lines in tracebacks), and backwards (why compiled autograd "
-             "captures one, and of which node each of its calls is; asked when a block of enable() begins)"),
+             "optimized, nests and llvm, code (the Python functions that weft generates), frames (weft's own lines in "
+             "tracebacks), and backwards (why compiled autograd captures one, and of which node each of its calls is; "
+             "asked when a block of enable() begins)"),
         Knob("log", frozenset(), _words, "names of passes whose decisions are printed"),
         Knob("dump", "", str, "folder that receives every stage of every compilation as numbered files"),
         Knob(

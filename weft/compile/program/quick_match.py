@@ -14,6 +14,7 @@ import numpy as np
 
 from weft.compile.program.arguments import NO_HOOKS, TensorFacts
 from weft.runtime.storage import root_of
+from weft.support.generated import FunctionWriter
 from weft.tensor.tensor import Tensor
 
 Quick = Callable[[Sequence[Any]], "dict[str, int] | None"]
@@ -33,31 +34,29 @@ def quick_match(
     """
     if len(facts) > MOST or not all(type(f) is TensorFacts and _is_simple(f) for f in facts):
         return None
-    lines = ["def quick(leaves):"]
+    code = FunctionWriter(
+        "quick match", "quick(leaves)", Tensor=Tensor, ndarray=np.ndarray, root_of=root_of, outside=outside,
+        written=written, **{f"dtype{i}": fact.dtype for i, fact in enumerate(facts)},
+    )
     for i, fact in enumerate(facts):
-        lines += [
-            f"    t{i} = leaves[{i}]",
-            f"    if type(t{i}) is not Tensor or t{i}._autograd is not None: return None",
-            f"    d{i} = t{i}._data",
-            f"    if type(d{i}) is not ndarray or d{i}.dtype is not dtype{i} or d{i}.ndim != {fact.ndim} or not "
+        code.lines += [
+            f"t{i} = leaves[{i}]",
+            f"if type(t{i}) is not Tensor or t{i}._autograd is not None: return None",
+            f"d{i} = t{i}._data",
+            f"if type(d{i}) is not ndarray or d{i}.dtype is not dtype{i} or d{i}.ndim != {fact.ndim} or not "
             f"d{i}.flags.c_contiguous: return None",
-            f"    r{i} = d{i} if d{i}.base is None else root_of(d{i})",
-            "    if id(r{0}) in {1} or id(t{0}) in {1}: return None".format(i, "written" if i in apart else "outside"),
+            f"r{i} = d{i} if d{i}.base is None else root_of(d{i})",
+            "if id(r{0}) in {1} or id(t{0}) in {1}: return None".format(i, "written" if i in apart else "outside"),
         ]
     pairs = [
         "{0}{1} is {0}{2}".format("t" if i in apart and j in apart else "r", i, j)
         for i in range(len(facts)) for j in range(i)
     ]
     if pairs:
-        lines.append(f"    if {' or '.join(pairs)}: return None")
+        code.lines.append(f"if {' or '.join(pairs)}: return None")
     named = [f"{name!r}: d{leaf}.shape[{axis}]" for leaf, axes in sizes for axis, name in axes]
-    lines.append(f"    return {{{', '.join(named)}}}")
-    scope: dict[str, Any] = {"Tensor": Tensor, "ndarray": np.ndarray, "root_of": root_of, "outside": outside}
-    scope["written"] = written
-    scope.update({f"dtype{i}": fact.dtype for i, fact in enumerate(facts)})
-    exec(compile("\n".join(lines), "<weft quick match>", "exec"), scope)
-    made: Quick = scope["quick"]
-    return made
+    code.lines.append(f"return {{{', '.join(named)}}}")
+    return code.function()
 
 
 def _is_simple(fact: TensorFacts) -> bool:

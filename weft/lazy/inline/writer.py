@@ -22,7 +22,7 @@ from weft.lazy.recorded import Recorded
 from weft.lazy.states import NO_CACHES, InlineCaches, Point, State
 from weft.lazy.trace import Trace
 from weft.lazy.values import Deferred, Node, SizeOf
-from weft.support.written import Code
+from weft.support.generated import FunctionWriter
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types.tensor_type import TensorType
@@ -65,7 +65,7 @@ class Unfit(Exception):
     """What was called has no inline cache."""
 
 
-class Writer(Code):
+class Writer(FunctionWriter):
     """The code of one cache. at: where the trace stood before what it stands for.
 
     Within the lines, operand j has its payload in `d<j>`, its storage in `s<j>` and its value in `v<j>`; result tensor
