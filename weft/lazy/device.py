@@ -154,22 +154,21 @@ class LazyDevice:
         trace, epoch = self.trace, self.trace.epoch
         for value in [v for v in wanted if v.node is not None and v.node.epoch != epoch]:
             trace.bring(value)
-        sizes: list[UnbackedSize] = []
         if alive[0]:
             if any([v.type_.is_symbolic for v in trace.inputs]):
                 wanted = [v for v in wanted if not _hangs_on_failure(trace, v)]
             while alike := _others_of(unbacked_in(wanted), trace, wanted):  # their sizes are numbers from now on
                 wanted += alike
-            sizes = unbacked_in(wanted)
         places = {v.node.position << INDEX_BITS | v.index: v for v in wanted}  # type: ignore[union-attr]
         order = sorted(places)
         wanted = [places[place] for place in order]
+        sizes = unbacked_in(wanted) if alive[0] else []
         key = (*order, *[place_of(size) for size in sizes])
         plan: Plan | None = trace.state.programs.get(key)
         if plan is None:
             if self.plans.is_full:
                 self.forget()
-            plan = Plan(trace, wanted)
+            plan = Plan(trace, wanted, found=sizes)
             trace.state.programs[key] = self.plans.shared(plan)
         numbers = plan.numbers(trace)
         cells: list[Any] = [trace.inputs[turn].cell for turn in plan.inputs]
