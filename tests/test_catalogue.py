@@ -3,6 +3,9 @@ A gap names the operator and the field to write."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import weft  # noqa: F401  (defines the operators)
 from weft.ir.opaque import find_opaque, opaque_base, plan_of_opaque
 from weft.ops.backward import plan_of, plans_of
@@ -64,3 +67,24 @@ def test_every_derivative_has_a_name_of_its_own_that_text_can_use() -> None:
         return all(name is not None and plan_of_opaque(name) is plan for plan, name in found)
 
     gaps("two derivatives share a name", lambda op: not op.is_differentiable or holds(op))
+
+
+FIELDS = """
+import dataclasses, weft
+from weft.ops.op import OPS, Op
+
+first = {op: [getattr(op, f.name) for f in dataclasses.fields(Op)] for op in OPS.values()}
+import weft.codegen.lower.graph, weft.func, weft.jit, weft.onnx
+weft.vmap(weft.func.grad(lambda x: x.sin().sum()))(weft.ones(2, 3))
+weft.func.jvp(lambda x: x.cumsum(0), (weft.ones(3),), (weft.ones(3),))
+weft.compile(lambda x: x * 2)(weft.ones(3))
+for op, values in first.items():
+    for f, value in zip(dataclasses.fields(Op), values, strict=True):
+        assert getattr(op, f.name) is value, f"{op.name}: {f.name} was changed after it was defined"
+"""
+
+
+def test_an_entry_is_all_there_when_it_is_defined() -> None:
+    """Nothing that is imported or used later adds to an entry: what it says stands in its own file."""
+    done = subprocess.run([sys.executable, "-c", FIELDS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

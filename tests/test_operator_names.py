@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "weft"
 CLEAN = (
-    "autograd", "catalogue/transforms", "codegen", "compile", "compiled_autograd", "func", "functionalizer", "layers",
+    "autograd", "codegen", "compile", "compiled_autograd", "func", "functionalizer", "layers",
     "library", "loops", "passes", "plan",
 )
 

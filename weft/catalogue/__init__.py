@@ -11,7 +11,6 @@
     signal      Fourier transforms
     nn          networks
     language    what scripted programs do with numbers, texts, containers and objects
-    transforms  rules of kernels under vmap and jvp, loaded with the first transform
 
 Beside them: families.py (short ways to write an entry), samples.py (inputs for the generated tests), widening.py
 (half precisions) and internal.py (operators that rules need and users do not).

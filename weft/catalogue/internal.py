@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.samples import F, case, draw
+from weft.catalogue.shapes.batching import known_sizes
 from weft.catalogue.shapes.views import infer_size
+from weft.ops.batching import unary
 from weft.ops.op import define, itself
 from weft.ops.packet import aten
+from weft.ops.tangents import linear
 from weft.types.tensor_type import TensorType
 
 define(
@@ -20,6 +23,7 @@ define(
     type=lambda self: self,
     kernel=lambda x: np.array(x, order="C"),
     vjp={"self": lambda g: g},
+    batch=unary, jvp=linear,
     public=(),
     samples=draw(case(F(2, 3))),
     reference=np.array,
@@ -49,6 +53,8 @@ define(
     type=_unsafe_view_type,
     decompose=lambda self, size: aten.reshape(self, size),
     vjp={"self": lambda g, self_dims: aten.reshape(g, self_dims)},
+    batch=lambda op, size, flags, self, sizes: aten._unsafe_view(self, (size, *known_sizes(self.dims, sizes))),
+    jvp=linear,
     samples=draw(case(F(2, 6), (3, 4)), case(F(4), (2, -1))),
     public=(),
 )

@@ -45,8 +45,8 @@ def _define(plan: Plan) -> Op:
         # (a formula of theirs may call them again)
         effect=forward.effect if forward.effect in ("io", "python") else "pure",
         public=(),
+        origin=forward.origin,  # its formulas are written there
     )
-    object.__setattr__(op, "origin", forward.origin)  # its formulas are written there
     _PLANS[op] = plan
     _OPAQUE[plan] = op
     return op

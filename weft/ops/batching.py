@@ -10,30 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.ops.op import Op
-from weft.ops.packet import Packet, aten
+from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.types.dims import Dim
 
 Rule = Callable[..., Any]
 Flags = tuple[Any, ...]
-
-
-def batches(*operators: Packet) -> Callable[[Rule], Rule]:
-    """Enter the batch rule of entries that stand elsewhere: of one overload (`aten.max.dim`), or of an operator that
-    has no other."""
-
-    def enter_all(rule: Rule) -> Rule:
-        for packet in operators:
-            (op,) = packet.overloads
-            enter(op, rule)
-        return rule
-
-    return enter_all
-
-
-def enter(op: Op, rule: Rule) -> None:
-    """The batch rule of an entry."""
-    object.__setattr__(op, "batch", rule)
 
 
 def whole(value: Any, size: Dim) -> Any:

@@ -58,6 +58,17 @@ class Reduce:
 
     combine: str
 
+    def neutral(self, dim: Any) -> Any:
+        """What changes nothing where it is added along `dim`; None where anything does."""
+        is_place = self.combine.startswith("arg") and dim is None
+        return None if is_place else _NEUTRAL[self.combine]  # (a place among all elements hangs on the sizes)
+
+
+_NEUTRAL = {
+    "sum": 0, "prod": 1, "max": "lowest", "min": "highest", "any": False, "all": True, "argmax": "lowest",
+    "argmin": "highest",
+}
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class View:
@@ -179,10 +190,10 @@ class Op:
             the arguments that gives one of them, or None. Follows for scalar and reduce.
         more: flags of which each that is set gives one more result: a tuple of them then. Programs must know them.
         by_rank: whether what is computed hangs on the ranks of the operands, as in a product of matrices.
-        jvp: the tangents of the results, `rule(op, values, tangents, results)`. Follows from the vjp,
-            for pointwise entries directly.
+        jvp: the tangents of the results, `rule(op, values, tangents, results)` (ops/tangents.py has the words it is
+            written with). Follows from the vjp, for pointwise entries directly.
+        origin: the module that holds the entry, however many functions stood between; `define` knows it.
 
-    origin is the module that holds the entry, however many functions stood between.
     """
 
     schema: Schema
@@ -229,9 +240,9 @@ class Op:
     enter: Rule | None = None
     node: str | NodeBy = ""
     inplace_node: str = ""
+    origin: str = ""
     how: str = field(init=False)
     name: str = field(init=False)
-    origin: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
         given = [h for h in HOWS if getattr(self, h) is not None]
@@ -302,6 +313,15 @@ def writing(put: Rule) -> dict[str, Rule]:
     return {"kernel": kernel, "put": put}
 
 
+def padding_of(op: Op, args: tuple[Any, ...]) -> Any:
+    """What may stand behind the ends of these operands; None where nothing may."""
+    if callable(op.padding):
+        return op.padding(*args)
+    if op.padding is not None or op.reduce is None:
+        return op.padding
+    return op.reduce.neutral(args[op.schema.index("dim")])
+
+
 SchemaLike = str | Schema
 OPS: dict[str, Op] = {}
 PACKETS: dict[str, list[Op]] = {}
@@ -313,8 +333,7 @@ def define(schema: SchemaLike, doc: str, **fields: Any) -> Op:
     """Write an operator into the catalogue and return its entry. Raises ValueProblem if the name is taken
     or a field is missing."""
     parsed = parse_schema(schema) if isinstance(schema, str) else schema
-    op = Op(parsed, doc, **fields)
-    object.__setattr__(op, "origin", _defining_module())
+    op = Op(parsed, doc, **{"origin": _defining_module(), **fields})
     if op.name in OPS:
         raise ValueProblem(f"{op.name} is already defined; an operator is written down once")
     OPS[op.name] = op

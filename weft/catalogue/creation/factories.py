@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.ops.batching import unary
 from weft.ops.op import NOT_DIFFERENTIABLE, Op, define
 from weft.ops.packet import aten
+from weft.ops.route import call
 from weft.ops.rules import check_fits, dims_text, kind_of_number
 from weft.ops.scalar_numpy import NUMPY
 from weft.support.errors import ShapeError, StateError, ValueProblem
@@ -99,6 +101,7 @@ def _like(name: str, words: str, make: Callable[..., Any], fill: str = "") -> No
         type=lambda self, *rest: self.with_dtype(_holding(rest[:-3], rest[-3] or self.dtype)),
         decompose=lambda self, *rest: make(self.dims, *rest[:-3], dtype=rest[-3] or self.dtype),
         vjp=NOT_DIFFERENTIABLE,
+        batch=unary,
         like=True,
         public=("weft",),
         reference=lambda self, *rest: np.full(
@@ -113,6 +116,7 @@ def _like(name: str, words: str, make: Callable[..., Any], fill: str = "") -> No
         ),
         decompose=lambda self, size, *rest: make(size, *rest[:-2], dtype=rest[-2] or self.dtype),
         vjp=NOT_DIFFERENTIABLE,
+        batch=lambda op, size, flags, self, dims, *rest: call(op, (self, (size, *dims), *rest)),
         like=True,
         public=("Tensor",),
         reference=lambda self, size, *rest: np.full(

@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.catalogue.indexing.checks import check_bounds, check_index_dtype
 from weft.catalogue.samples import F, case, draw
+from weft.ops.batching import unary
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.support.errors import StateError
 from weft.types.tensor_type import TensorType
@@ -29,6 +30,7 @@ checked_index = define(
     type=_checked_type,
     kernel=_checked,
     vjp=NOT_DIFFERENTIABLE,
+    batch=unary,
     effect="raises",
     public=(),
 )
@@ -48,6 +50,7 @@ checked_values = define(
     type=lambda self, low, high, text: self,
     kernel=_checked_values,
     vjp={"self": lambda g: g},
+    batch=unary,
     effect="raises",
     public=(),
     samples=draw(case(F(3, 4), -100, 100, "out of range")),

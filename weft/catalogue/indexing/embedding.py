@@ -11,8 +11,10 @@ from weft.catalogue.indexing.checks import (
     check_index_dtype,
 )
 from weft.catalogue.samples import F, I, case, draw
-from weft.ops.op import NOT_DIFFERENTIABLE, define
+from weft.ops.batching import Flags, unary, whole
+from weft.ops.op import NOT_DIFFERENTIABLE, Op, define
 from weft.ops.packet import aten
+from weft.ops.tangents import linear
 from weft.support.errors import DTypeError, OutOfBounds, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
@@ -43,6 +45,26 @@ def _embedding_back(g: Any, weight_dims: Any, indices: Any, padding_idx: int, sc
     return aten.embedding_dense_backward(g, indices, weight_dims[0], padding_idx, scale_grad_by_freq)
 
 
+def _embedding_batch(
+    op: Op, size: Dim, flags: Flags, weight: Any, indices: Any, padding_idx: int, scale: bool, sparse: bool
+) -> Any:
+    if not flags[0]:
+        return aten.embedding(weight, indices, padding_idx, scale, sparse)
+    rows = weight.dims[1]
+    out = aten.embedding(aten.flatten(weight, 0, 1), _in_joint_table(indices, flags[1], size, rows), -1, scale, sparse)
+    if padding_idx == -1:
+        return out
+    is_padding = aten.unsqueeze(aten.eq(indices if flags[1] else whole(indices, size), padding_idx % rows), -1)
+    return aten.where(is_padding, out.detach() if hasattr(out, "detach") else out, out)
+
+
+def _in_joint_table(indices: Any, flag: bool, size: Dim, rows: Dim) -> Any:
+    """Indices into the tables of all examples, one below the other."""
+    first = aten.mul(aten._iota(size), rows)
+    every = indices if flag else whole(indices, size)
+    return every + aten.reshape(first, (size, *(1,) * (every.ndim - 1)))
+
+
 embedding = define(
     "aten::embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, "
     "bool sparse=False) -> Tensor",
@@ -50,6 +72,7 @@ embedding = define(
     type=_embedding_type,
     kernel=_embedding,
     vjp={"weight": _embedding_back},
+    batch=_embedding_batch, jvp=linear, padding=0,
     effect="raises",
     public=("weft",),
     samples=draw(case(F(5, 3), I(2, 4, high=5)), case(F(5, 3), I(6, high=5))),
@@ -101,6 +124,18 @@ def _embedding_double_back(g: Any, indices: Any, padding_idx: int, scale_grad_by
     return picked
 
 
+def _embedding_backward_batch(
+    op: Op, size: Dim, flags: Flags, grad: Any, indices: Any, rows: Dim, padding_idx: int, scale: bool
+) -> Any:
+    g = grad if flags[0] else whole(grad, size)
+    if padding_idx >= 0:
+        every = indices if flags[1] else whole(indices, size)
+        g = aten.where(aten.unsqueeze(aten.eq(every, padding_idx), -1), 0, g)
+    places = _in_joint_table(indices, flags[1], size, rows)
+    out = aten.embedding_dense_backward(g, places, size * rows, -1, scale)
+    return aten.reshape(out, (size, rows, out.dims[-1]))
+
+
 define(
     "aten::embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, "
     "bool scale_grad_by_freq) -> Tensor",
@@ -108,6 +143,7 @@ define(
     type=_embedding_backward_type,
     kernel=_embedding_backward,
     vjp={"grad_output": _embedding_double_back},
+    batch=_embedding_backward_batch, jvp=linear,
     public=(),
     samples=draw(case(F(2, 4, 3), I(2, 4, high=5), 5, -1, False), case(F(6, 3), I(6, high=5), 5, -1, True)),
 )
@@ -149,6 +185,7 @@ define(
     type=_one_hot_type,
     kernel=_one_hot_of,
     vjp=NOT_DIFFERENTIABLE,
+    batch=unary,
     effect="raises",
     public=(),
     samples=draw(case(I(4, high=3), 3)),

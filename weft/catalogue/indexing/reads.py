@@ -17,11 +17,14 @@ from weft.catalogue.indexing.checks import (
 )
 from weft.catalogue.samples import B, F, I, case, draw
 from weft.catalogue.shapes.rearranging import share_of
+from weft.ops.batching import Flags, along, everywhere, shifted, whole
 from weft.ops.layout import ROW_MAJOR, Follows
-from weft.ops.op import NOT_DIFFERENTIABLE, Out, define
+from weft.ops.op import NOT_DIFFERENTIABLE, Op, Out, define
 from weft.ops.packet import aten
+from weft.ops.route import call
 from weft.ops.rules import broadcast_dims, dims_text, normalize_dim, same_dims
-from weft.support.errors import DTypeError, OutOfBounds, ShapeError
+from weft.ops.tangents import linear
+from weft.support.errors import DTypeError, OutOfBounds, ShapeError, StateError
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -88,6 +91,7 @@ gather = define(
     type=_gather_type,
     kernel=_gather,
     vjp={"self": lambda g, self_dims, dim, index: aten.scatter_add(aten.new_zeros(g, self_dims), dim, index, g)},
+    batch=along("dim"), jvp=linear,
     effect="raises",
     out=Out(is_exact=True, is_apart=True),
     samples=draw(case(F(3, 4), 0, I(2, 4, high=3)), case(F(3, 4), -1, I(3, 2, high=4))),
@@ -114,12 +118,29 @@ def _index_select(x: Array, dim: int, index: Array) -> Array:
     return np.take(x, index.reshape(-1), at)
 
 
+def _index_select_batch(op: Op, size: Dim, flags: Flags, self: Any, dim: int, index: Any) -> Any:
+    rank = self.ndim - bool(flags[0])
+    if not flags[2] and rank:
+        return aten.index_select(self, shifted(dim, rank), index)
+    x, places = everywhere(size, (flags[0], flags[2]), (self, index))
+    if rank == 0:
+        x = aten.unsqueeze(x, 1)
+    if places.ndim == 1:
+        places = aten.unsqueeze(places, 1)
+    at = shifted(dim, rank)
+    shaped = aten.reshape(places, (size, *(1,) * (at - 1), places.dims[1], *(1,) * (x.ndim - at - 1)))
+    dims = tuple(places.dims[1] if i == at else d for i, d in enumerate(x.dims))
+    out = aten.gather(x, at, aten.expand(shaped, dims))
+    return aten.squeeze(out, 1) if rank == 0 else out
+
+
 index_select = define(
     "aten::index_select(Tensor self, int dim, Tensor index) -> Tensor",
     "The slices along dim at the places that `index` (a vector) lists.",
     type=_index_select_type,
     kernel=_index_select,
     vjp={"self": lambda g, self_dims, dim, index: aten.index_add(aten.new_zeros(g, self_dims), dim, index, g)},
+    batch=_index_select_batch, jvp=linear,
     effect="raises",
     out=Out(is_exact=True, is_apart=True),
     samples=draw(case(F(3, 4), 0, I(5, high=3)), case(F(3, 4), -1, I(2, high=4))),
@@ -180,6 +201,67 @@ def _index(x: Array, indices: Sequence[Array | None]) -> Array:
     return indexed(x, indices)
 
 
+class BatchedIndex:
+    """Advanced indexing with the indexed dims brought together behind the batch."""
+
+    def __init__(self, size: Dim, rank: int, indices: Any, flags: Any) -> None:
+        listed = _integers(indices, flags)
+        self.size = size
+        self.axes = [i for i, (index, _) in enumerate(listed) if index is not None]
+        self.rest = [i for i in range(rank) if i not in self.axes]
+        self.order = (0, *(a + 1 for a in self.axes), *(r + 1 for r in self.rest))
+        chosen = [listed[a] for a in self.axes]
+        self.rank = max(index.ndim - bool(flag) for index, flag in chosen)
+        first = aten.reshape(aten._iota(size), (size, *(1,) * self.rank))
+        self.indices = (first, *(self._aligned(index, flag) for index, flag in chosen))
+        adjacent = self.axes[-1] - self.axes[0] == len(self.axes) - 1
+        self.place = self.axes[0] if adjacent else 0
+
+    def _aligned(self, index: Any, flag: bool) -> Any:
+        """An index whose own dims end where those of the others end."""
+        if not flag:
+            return aten.unsqueeze(index, 0) if index.ndim == self.rank else index
+        missing = self.rank - (index.ndim - 1)
+        return aten.reshape(index, (self.size, *(1,) * missing, *index.dims[1:])) if missing else index
+
+    def to_result(self, out: Any) -> Any:
+        """[batch, *index dims, *rest] as the unbatched result has them."""
+        return (
+            aten.movedim(out, tuple(range(1, self.rank + 1)), tuple(range(self.place + 1, self.place + self.rank + 1)))
+            if self.rank else out
+        )
+
+    def from_result(self, out: Any) -> Any:
+        """The inverse of to_result."""
+        return (
+            aten.movedim(out, tuple(range(self.place + 1, self.place + self.rank + 1)), tuple(range(1, self.rank + 1)))
+            if self.rank else out
+        )
+
+
+def _integers(indices: Any, flags: Any) -> list[tuple[Any, bool]]:
+    """The indices with masks as the places where they hold."""
+    out: list[tuple[Any, bool]] = []
+    for index, flag in zip(indices, flags, strict=True):
+        if index is None or index.dtype not in (dt.bool_, dt.uint8):
+            out.append((index, flag))
+        elif flag:
+            raise StateError(
+                "vmap: It looks like you're indexing with a mask that differs from example to example; "
+                "the number of elements would differ too. Use weft.where(mask, x, other) and keep the shape."
+            )
+        else:
+            out.extend((place, False) for place in aten.unbind(aten.nonzero(index), 1))
+    return out
+
+
+def _index_batch(op: Op, size: Dim, flags: Flags, self: Any, indices: Any) -> Any:
+    x = self if flags[0] else whole(self, size)
+    plan = BatchedIndex(size, x.ndim - 1, indices, flags[1])
+    out = aten.index(aten.permute(x, plan.order), plan.indices)
+    return plan.to_result(out)
+
+
 index = define(
     "aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
     "Advanced indexing: integer tensors broadcast together and pick elements; bool tensors stand for the places where "
@@ -190,6 +272,7 @@ index = define(
     vjp={
         "self": lambda g, self_dims, indices: aten.index_put(aten.new_zeros(g, self_dims), indices, g, True),
     },
+    batch=_index_batch, jvp=linear,
     effect="raises",
     lies=Follows(index_orders),
     public=(),
@@ -228,6 +311,7 @@ define(
     type=_masked_select_type,
     kernel=_masked_select,
     vjp={"self": lambda g, self_dims, mask: _masked_select_back(g, self_dims, mask)},
+    jvp=linear,
     unbacked_from=lambda self, mask: (
         mask if _are_alike(self.tensor_type, mask.tensor_type) else (mask, self.tensor_type.dims),
     ),
@@ -326,11 +410,33 @@ def _searchsorted(
     return found
 
 
-for _schema in (
-    "aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, "
-    "str? side=None, Tensor? sorter=None) -> Tensor",
-    "aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, "
-    "str? side=None, Tensor? sorter=None) -> Tensor",
+def _searchsorted_batch(
+    op: Op, size: Dim, flags: Flags, sequence: Any, self: Any, out_int32: bool, right: bool, side: Any, sorter: Any
+) -> Any:
+    if not flags[0] and not flags[5] and sequence.ndim == 1:
+        return call(op, (sequence, self, out_int32, right, side, sorter))
+    sequence, _, sorter = everywhere(size, (flags[0], True, flags[5]), (sequence, None, sorter))
+    values = self if flags[1] else whole(self, size)
+    if sequence.ndim > 2:
+        return call(op, (sequence, values, out_int32, right, side, sorter))
+    return aten.reshape(
+        call(op, (sequence, aten.reshape(values, (size, -1)), out_int32, right, side, sorter)), values.dims
+    )
+
+
+def _searchsorted_number_batch(op: Op, size: Dim, flags: Flags, sequence: Any, self: Any, *how: Any) -> Any:
+    places = aten.searchsorted(
+        sequence, aten.full((size, 1), self, dtype=sequence.dtype),
+        **dict(zip(("out_int32", "right", "side", "sorter"), how, strict=True)),
+    )
+    return aten.reshape(places, (size,))
+
+
+for _schema, _batch in (
+    ("aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, "
+     "str? side=None, Tensor? sorter=None) -> Tensor", _searchsorted_batch),
+    ("aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, "
+     "str? side=None, Tensor? sorter=None) -> Tensor", _searchsorted_number_batch),
 ):
     define(
         _schema,
@@ -338,6 +444,7 @@ for _schema in (
         type=_searchsorted_type,
         kernel=_searchsorted,
         vjp=NOT_DIFFERENTIABLE,
+        batch=_batch,
         public=("weft",),
         out=True,
     )

@@ -10,10 +10,12 @@ from weft.catalogue.families import dtype_of
 from weft.catalogue.indexing.checks import check_bounds
 from weft.catalogue.indexing.reads import check_gather, larger_dims
 from weft.catalogue.samples import F, I, P, case, draw
+from weft.ops.batching import along
 from weft.ops.op import define, joint, writing
 from weft.ops.packet import aten
 from weft.ops.rules import check_fits, dims_text
 from weft.ops.scalar_numpy import NUMPY
+from weft.ops.tangents import linear
 from weft.support.errors import DTypeError, ShapeError
 from weft.types import dtype as dt
 from weft.types.tensor_type import TensorType
@@ -78,6 +80,7 @@ define(
     type=_scatter_type,
     **writing(_scatter),
     vjp={"self": _scatter_grad_self, "src": lambda g, dim, index: aten.gather(g, dim, index)},
+    batch=along("dim"), jvp=linear,
     effect="raises",
     inplace=True,
     out=True,
@@ -88,6 +91,7 @@ define(
     type=_scatter_type,
     **writing(_scatter),
     vjp={"self": _scatter_grad_self},
+    batch=along("dim"),
     effect="raises",
     inplace=True,
     out=True,
@@ -136,6 +140,7 @@ scatter_add = define(
     type=_scatter_type,
     **writing(_scatter_add),
     vjp={"self": lambda g: g, "src": lambda g, dim, index: aten.gather(g, dim, index)},
+    batch=along("dim"), jvp=linear,
     effect="raises",
     inplace=True,
     out=True,
@@ -225,6 +230,7 @@ define(
     type=_reduce_two_type,
     kernel=_reduce_two,
     vjp=joint(("self", "src"), _reduce_two_back),
+    batch=along("dim"),
     effect="raises",
     inplace=True,
     out=True,

@@ -17,17 +17,22 @@ from weft.catalogue.indexing.checks import (
     numpy_index,
 )
 from weft.catalogue.indexing.embedding import sum_rows
+from weft.catalogue.indexing.reads import BatchedIndex
 from weft.catalogue.samples import F, I, case, draw
 from weft.catalogue.shapes.slicing import along
+from weft.ops.batching import Flags, everywhere, shifted, whole
 from weft.ops.layout import LIKE_SELF
-from weft.ops.op import define, writing
+from weft.ops.op import Op, define, writing
 from weft.ops.packet import aten
+from weft.ops.route import call
 from weft.ops.rules import check_fits, dims_text, normalize_dim
 from weft.ops.scalar_numpy import NUMPY
+from weft.ops.tangents import linear
 from weft.support.errors import DTypeError, IndexBoundsError, OutOfBounds, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
+from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType
 
 Array = Any
@@ -81,6 +86,32 @@ def _index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any = 1) 
     return x | added.astype(x.dtype) if x.dtype == np.bool_ else (x + added).astype(x.dtype, copy=False)
 
 
+def _rows_batch(op: Op, size: Dim, flags: Flags, self: Any, dim: int, index: Any, *rest: Any) -> Any:
+    """index_add, index_copy, index_fill: the examples' rows in one tall tensor, the indices moved along."""
+    rank = self.ndim - bool(flags[0])
+    source_is_tensor = bool(rest) and hasattr(type(rest[0]), "__weft_route__")
+    x, places = everywhere(size, (flags[0], flags[2]), (self, index))
+    listed = list(rest)
+    if source_is_tensor:
+        listed[0] = rest[0] if flags[3] else whole(rest[0], size)
+    if rank == 0:
+        x = aten.unsqueeze(x, 1)
+    if places.ndim == 1:
+        places = aten.unsqueeze(places, 1)
+    if source_is_tensor and listed[0].ndim < x.ndim:
+        listed[0] = aten.unsqueeze(listed[0], shifted(dim, rank))
+    at = shifted(dim, rank)
+    tall = aten.movedim(x, at, 1)
+    rows = tall.dims[1]
+    wrapped = aten.where(aten.lt(places, 0), places + rows, places)
+    moved = wrapped + aten.reshape(aten.mul(aten._iota(size), rows), (size, 1))
+    if source_is_tensor:
+        listed[0] = aten.flatten(aten.movedim(listed[0], at, 1), 0, 1)
+    out = call(op, (aten.flatten(tall, 0, 1), 0, aten.flatten(moved), *listed))
+    out = aten.movedim(aten.reshape(out, tall.dims), 1, at)
+    return aten.squeeze(out, 1) if rank == 0 else out
+
+
 index_add = define(
     "aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
     "A copy of self with alpha * source added to the slices along dim that index lists.",
@@ -92,6 +123,7 @@ index_add = define(
         if is_one(alpha)
         else _selected(g, source_dims, dim, index) * alpha,
     },
+    batch=_rows_batch, jvp=linear,
     effect="raises",
     inplace=True,
     out=True,
@@ -124,6 +156,7 @@ define(
         "self": lambda g, dim, index: aten.index_fill(g, dim, index, 0),
         "source": lambda g, source_dims, dim, index: _selected(g, source_dims, dim, index),
     },
+    batch=_rows_batch, jvp=linear,
     effect="raises",
     inplace=True,
     out=True,
@@ -169,6 +202,7 @@ define(
     type=_index_fill_type,
     **writing(_index_fill),
     vjp={"self": lambda g, dim, index: aten.index_fill(g, dim, index, 0)},
+    batch=_rows_batch,
     lies=LIKE_SELF,
     effect="raises",
     inplace=True,
@@ -262,12 +296,31 @@ def _masked_grad_values(g: Any, values_dims: Any, mask: Any) -> Any:
     return aten.sum_to_size(aten.masked_scatter_backward(g, aten.expand(whole, g.dims), dims), values_dims)
 
 
+def _index_put_batch(op: Op, size: Dim, flags: Flags, self: Any, indices: Any, values: Any, accumulate: bool) -> Any:
+    x = self if flags[0] else whole(self, size)
+    plan = BatchedIndex(size, x.ndim - 1, indices, flags[1])
+    inner = aten.permute(x, plan.order)
+    if values.ndim - bool(flags[2]):
+        shape = plan.to_result(aten.index(inner, plan.indices)).dims
+        missing = len(shape) - 1 - (values.ndim - bool(flags[2]))
+        raised = aten.reshape(
+            values, (*((size,) if flags[2] else ()), *(1,) * max(missing, 0), *values.dims[int(flags[2]) :])
+        )
+        placed = plan.from_result(aten.expand(raised if flags[2] else aten.unsqueeze(raised, 0), shape))
+    else:
+        placed = aten.reshape(values, (size, *(1,) * (plan.rank + len(plan.rest)))) if flags[2] else values
+    out = aten.index_put(inner, plan.indices, placed, accumulate)
+    back = tuple(plan.order.index(i) for i in range(len(plan.order)))
+    return aten.permute(out, back)
+
+
 index_put = define(
     "aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
     "A copy of self with values at the places of an advanced indexing (added there, if accumulating).",
     type=_index_put_type,
     **writing(_index_put),
     vjp={"self": _index_put_grad_self, "values": _index_put_grad_values},
+    batch=_index_put_batch,
     lies=LIKE_SELF,
     effect="raises",
     inplace=True,

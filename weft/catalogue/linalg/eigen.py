@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.linalg.square import _adjoint, _attempt, _check_square
+from weft.ops.batching import same
 from weft.ops.layout import column_major
 from weft.ops.op import define
 from weft.ops.packet import aten
@@ -60,6 +61,7 @@ define(
     kernel=_eig,
     lies=lambda self: (None, column_major(self.ndim)),
     vjp={"self": _eig_back},
+    batch=same,
     effect="raises",
     public=("linalg",),
     out=True,

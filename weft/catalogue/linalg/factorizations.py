@@ -11,6 +11,7 @@ import numpy as np
 from weft.catalogue.linalg.singular import check_matrix, smaller
 from weft.catalogue.linalg.square import _adjoint, _attempt, _check_square
 from weft.catalogue.samples import D, F, case, draw
+from weft.ops.batching import same
 from weft.ops.layout import column_major
 from weft.ops.op import define
 from weft.ops.packet import aten
@@ -110,6 +111,7 @@ define(
     kernel=_qr,
     lies=lambda A, mode: (None if mode == "r" else column_major(A.ndim), column_major(A.ndim)),
     vjp={"A": _qr_back},
+    batch=same,
     public=("linalg",),
     out=True,
     samples=draw(case(F(4, 3)), case(F(2, 2, 4), "complete")),
@@ -173,6 +175,7 @@ define(
     kernel=_eigh,
     lies=lambda self, UPLO: (None, column_major(self.ndim)),
     vjp={"self": _eigh_back},
+    batch=same,
     effect="raises",
     public=("linalg",),
     out=True,
@@ -228,6 +231,7 @@ define(
     type=_adjugate_type,
     kernel=_adjugate,
     vjp={"A": _adjugate_back},
+    batch=same,
     effect="raises",
     public=(),
     samples=draw(case(D(3, 3)), case(D(2, 2, 2))),
@@ -241,6 +245,7 @@ for _name, _public in (("linalg_det", ("linalg",)), ("det", ("weft", "Tensor")))
         type=_det_type,
         kernel=lambda A: np.asarray(np.linalg.det(A), A.dtype),
         vjp={"A": lambda g, A: aten.unsqueeze(aten.unsqueeze(g, -1), -1) * _adjoint(aten._adjugate(A))},
+        batch=same,
         public=_public,
         out=_name == "linalg_det",
         samples=draw(case(D(3, 3)), case(F(2, 3, 3))),

@@ -19,6 +19,7 @@ from weft.catalogue.linalg.square import (
     _is_vector,
 )
 from weft.catalogue.samples import D, F, case, draw
+from weft.ops.batching import same
 from weft.ops.layout import column_major
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
@@ -118,6 +119,7 @@ define(
     kernel=_factor,
     lies=lambda A, *rest: (column_major(A.ndim), None, None),
     vjp={"A": _factor_back},
+    batch=same,
     effect="raises",
     public=("linalg",),
     out=True,
@@ -296,6 +298,7 @@ define(
     kernel=_attempted_cholesky,
     lies=lambda self, *rest: (column_major(self.ndim), None),
     vjp={"self": lambda gs, result0, upper: _cholesky_back(gs[0], result0, upper)},
+    batch=same,
     effect="raises",
     public=("linalg",),
     out=True,

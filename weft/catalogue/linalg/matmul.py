@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.samples import F, case, draw
-from weft.ops.op import define
+from weft.ops.batching import Flags, everywhere
+from weft.ops.op import Op, define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims, dims_text
+from weft.ops.tangents import product
 from weft.support.errors import DTypeError, NotForDType, ShapeError
 from weft.support.knobs import knobs
 from weft.support.seams import native_product
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
+from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType, tensor_type
 
 Array = Any
@@ -87,6 +90,8 @@ mm = define(
         "self": lambda g, mat2: aten.mm(g, conjugate(aten.t(mat2))),
         "mat2": lambda g, self: aten.mm(conjugate(aten.t(self)), g),
     },
+    batch=lambda op, size, flags, self, mat2: aten.matmul(self, mat2),
+    jvp=product, padding=0, by_rank=True,
     out=True,
     samples=draw(case(F(2, 3), F(3, 4)), case(F(0, 3), F(3, 2)), case(F(2, 0), F(0, 2))),
     reference=np.matmul,
@@ -108,6 +113,12 @@ def bmm_type(self: TensorType, mat2: TensorType) -> TensorType:
     return tensor_type(dtype, (b, n, m), self.device)
 
 
+def _bmm_batch(op: Op, size: Dim, flags: Flags, self: Any, mat2: Any) -> Any:
+    a, b = everywhere(size, flags, (self, mat2))
+    flat = aten.bmm(aten.flatten(a, 0, 1), aten.flatten(b, 0, 1))
+    return aten.reshape(flat, (size, a.dims[1], *flat.dims[1:]))
+
+
 bmm = define(
     "aten::bmm(Tensor self, Tensor mat2) -> Tensor",
     "Products of matrices in batches: [b, n, k], [b, k, m] -> [b, n, m].",
@@ -118,6 +129,7 @@ bmm = define(
         "self": lambda g, mat2: aten.bmm(g, conjugate(aten.transpose(mat2, 1, 2))),
         "mat2": lambda g, self: aten.bmm(conjugate(aten.transpose(self, 1, 2)), g),
     },
+    batch=_bmm_batch, jvp=product, padding=0,
     out=True,
     samples=draw(case(F(2, 2, 3), F(2, 3, 4))),
     reference=np.matmul,
@@ -146,6 +158,7 @@ mv = define(
         "self": lambda g, vec: aten.unsqueeze(g, 1) * conjugate(vec),
         "vec": lambda g, self: aten.mv(conjugate(aten.t(self)), g),
     },
+    padding=0, by_rank=True,
     out=True,
     samples=draw(case(F(2, 3), F(3))),
     reference=np.matmul,
@@ -180,6 +193,7 @@ define(
     type=_dot_type,
     decompose=_dot,
     vjp={"self": lambda g, tensor: g * conjugate(tensor), "tensor": lambda g, self: g * conjugate(self)},
+    padding=0, by_rank=True,
     out=True,
     samples=draw(case(F(3), F(3))),
     reference=np.dot,
@@ -258,6 +272,7 @@ for _name, _public in (("matmul", ("weft", "Tensor")), ("linalg_matmul", ("linal
         "Matrix product: vectors and matrices as in mathematics; dims before the last two are batches, "
         "which broadcast.",
         decompose=_matmul,
+        **({"padding": 0, "by_rank": True} if _name == "matmul" else {}),
         public=_public,
         out=True,
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.catalogue.linalg.square import _adjoint, _check_square
 from weft.catalogue.samples import F, P, case, draw
+from weft.ops.batching import same
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims, dims_text, normalize_dim
@@ -244,6 +245,7 @@ define(
     type=_exp_type,
     kernel=_matrix_exp,
     vjp={"self": _matrix_exp_back},
+    batch=same,
     public=("linalg",),
     samples=draw(case(P(3, 3)), case(F(2, 2, 2))),
     reference=lambda A: sum(

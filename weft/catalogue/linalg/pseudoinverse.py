@@ -9,6 +9,7 @@ import numpy as np
 from weft.catalogue.linalg.singular import check_matrix
 from weft.catalogue.linalg.square import _adjoint, _attempt, _check_square
 from weft.catalogue.samples import D, F, case, draw
+from weft.ops.batching import same
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims, same_dims
@@ -199,6 +200,7 @@ define(
     type=_rank_type,
     kernel=_rank,
     vjp=NOT_DIFFERENTIABLE,
+    batch=same,
     public=("linalg",),
     out=True,
     samples=draw(case(F(4, 3)), case(D(2, 3, 3), hermitian=True)),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.linalg.square import _adjoint, _attempt
+from weft.ops.batching import same
 from weft.ops.layout import column_major
 from weft.ops.op import define
 from weft.ops.packet import aten
@@ -114,6 +115,7 @@ define(
     kernel=_svd,
     lies=lambda A, full_matrices: (column_major(A.ndim), None, column_major(A.ndim)),
     vjp={"A": _svd_back},
+    batch=same,
     public=("linalg",),
     out=True,
     samples=lambda rng: [((rng.normal(size=(4, 3)), False), {}), ((rng.normal(size=(2, 3, 3)), True), {})],

@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.catalogue.linalg.matmul import conjugate
 from weft.catalogue.samples import D, F, case, draw
+from weft.ops.batching import same
 from weft.ops.layout import column_major
 from weft.ops.op import define
 from weft.ops.packet import aten
@@ -84,6 +85,7 @@ define(
     kernel=_cholesky,
     lies=lambda self, *rest: (column_major(self.ndim),),
     vjp={"self": _cholesky_back},
+    batch=same,
     effect="raises",
     public=("linalg",),
     out=True,
@@ -112,6 +114,7 @@ define(
     kernel=_inv,
     lies=lambda A: (column_major(A.ndim),),
     vjp={"A": lambda g, result: -aten.matmul(aten.matmul(_adjoint(result), g), _adjoint(result))},
+    batch=same,
     effect="raises",
     public=("linalg",),
     out=True,
@@ -160,6 +163,7 @@ define(
         "A": lambda g, A, result: -aten.matmul(aten._linalg_solve(_adjoint(A), g), _adjoint(result)),
         "B": lambda g, A: aten._linalg_solve(_adjoint(A), g),
     },
+    batch=same,
     effect="raises",
     public=(),
     lies=lambda A, B: (column_major(max(A.ndim, B.ndim)),),
@@ -261,6 +265,7 @@ define(
     type=_triangular_type,
     kernel=_solve_triangular,
     vjp={"self": _triangular_grad_A, "B": _triangular_grad_B},
+    batch=same,
     lies=lambda self, B, *rest: (column_major(max(self.ndim, B.ndim)),),
     public=("linalg",),
     out=True,
@@ -303,6 +308,7 @@ for _name, _public in (("linalg_slogdet", ("linalg",)), ("slogdet", ("weft", "Te
         type=_slogdet_type,
         kernel=_slogdet,
         vjp={"A": _slogdet_back},
+        batch=same,
         public=_public,
         out=True,
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.catalogue.pointwise.arithmetic import sub
 from weft.catalogue.reductions.sums import Axes, numpy_axes, reduced_type, with_reduced
+from weft.ops.batching import over
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.support.errors import DTypeError, StateError
@@ -99,6 +100,7 @@ vector_norm = define(
     type=_norm_type,
     decompose=_vector_norm,
     vjp={"self": _norm_gradient},
+    batch=over("dim"), padding=0,
     specialize={"ord": is_special_order},
     public=("linalg",),
     out=True,

@@ -16,9 +16,12 @@ import numpy as np
 from weft.catalogue.linalg.matmul import conjugate
 from weft.catalogue.samples import F, case, draw
 from weft.catalogue.shapes.slicing import along
-from weft.ops.op import define
+from weft.ops.batching import Flags, everywhere
+from weft.ops.op import Op, define
 from weft.ops.packet import aten
+from weft.ops.route import call
 from weft.ops.rules import dims_text
+from weft.ops.tangents import product
 from weft.support.errors import DTypeError, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
@@ -189,12 +192,39 @@ OF_CONVOLVE_INPUT = {
     ),
 }
 
+# ---- batches: examples become samples where the weight is shared, and groups where it is not
+
+
+def _to_channels(value: Any) -> Any:
+    """[batch, n, c, ...] -> [n, batch * c, ...]."""
+    return aten.flatten(aten.movedim(value, 0, 1), 1, 2)
+
+
+def _windows_batch(op: Op, size: Dim, flags: Flags, x: Any, weight: Any, *how: Any) -> Any:
+    """_convolve and _convolve_input: x, or its cotangent, and a weight."""
+    if not flags[1]:
+        out = call(op, (aten.flatten(x, 0, 1), weight, *how))
+        return aten.reshape(out, (size, x.dims[1], *out.dims[1:]))
+    x, weight = everywhere(size, flags[:2], (x, weight))
+    out = call(op, (_to_channels(x), aten.flatten(weight, 0, 1), *how[:-1], how[-1] * size))
+    n, channels = out.dims[0], out.dims[1] // size
+    return aten.movedim(aten.reshape(out, (n, size, channels, *out.dims[2:])), 1, 0)
+
+
+def _weight_batch(op: Op, size: Dim, flags: Flags, grad: Any, x: Any, *how: Any) -> Any:
+    """The gradient of each example's own weight: the examples side by side, as groups."""
+    grad, x = everywhere(size, flags[:2], (grad, x))
+    out = call(op, (_to_channels(grad), _to_channels(x), *how[:-1], how[-1] * size))
+    return aten.reshape(out, (size, out.dims[0] // size, *out.dims[1:]))
+
+
 define(
     f"aten::_convolve(Tensor self, Tensor weight, int[] size, {HOW}) -> Tensor",
     "Each window of self [n, c, ...] times weight [o, c / groups, ...], `size` windows along each dim: [n, o, *size].",
     type=correlate_type,
     kernel=_correlate,
     vjp=OF_CONVOLVE,
+    batch=_windows_batch, jvp=product,
     public=(),
     samples=draw(
         case(F(2, 2, 5), F(3, 2, 3), (5,), (1,), (1,), (1,), 1),
@@ -208,6 +238,7 @@ define(
     type=spread_type,
     kernel=_spread,
     vjp=OF_CONVOLVE_INPUT,
+    batch=_windows_batch, jvp=product,
     public=(),
     samples=draw(
         case(F(2, 3, 5), F(3, 2, 3), (5,), (1,), (1,), (1,), 1),
@@ -228,6 +259,7 @@ define(
             conjugate(grad), g, self_dims[2:], stride, padding, dilation, groups
         ),
     },
+    batch=_weight_batch, jvp=product,
     public=(),
     samples=draw(case(F(2, 3, 5), F(2, 2, 5), (3,), (1,), (1,), (1,), 1)),
 )

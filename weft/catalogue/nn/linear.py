@@ -7,12 +7,14 @@ from typing import Any
 from weft.catalogue.linalg.matmul import conjugate, joint_dtype
 from weft.catalogue.samples import F, case, draw
 from weft.catalogue.widening import cast, widened
-from weft.ops.op import NodeBy, define
+from weft.ops.batching import Flags, full_rank, whole
+from weft.ops.op import NodeBy, Op, define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims, dims_text, same_dims
 from weft.support.errors import DTypeError, ShapeError
 from weft.types import dims as dm
 from weft.types import shape_env
+from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType, tensor_type
 
 
@@ -76,6 +78,41 @@ def _linear_grad_bias(g: Any, bias_dims: Any) -> Any:
     return aten.sum(_rows(g), 0) if len(bias_dims) == 1 and g.ndim > 1 else aten.sum_to_size(g, bias_dims)
 
 
+def _linear_batch(op: Op, size: Dim, flags: Flags, input: Any, weight: Any, bias: Any) -> Any:
+    if not flags[1] and not flags[2]:
+        return aten.linear(input, weight, bias)
+    dtype = input.dtype
+    if bias is not None:  # the sum is rounded once
+        input, weight, bias = (widened(x) for x in (input, weight, bias))
+    middle = input.dims[int(flags[0]) : -1]  # the dims of an example but the last
+    is_matrix = weight.ndim - bool(flags[1]) == 2
+    rows = aten.reshape(input, (*((size,) if flags[0] else ()), dm.product(middle), input.dims[-1]))
+    out = aten.matmul(rows, aten.transpose(weight, -1, -2) if is_matrix else aten.unsqueeze(weight, -1))
+    out = aten.reshape(out, (
+        *((size,) if flags[0] or flags[1] else ()), *middle, *((out.dims[-1],) if is_matrix else ()),
+    ))
+    if bias is None:
+        return out
+    if not (flags[0] or flags[1]):
+        out = whole(out, size)
+    rank = input.ndim - bool(flags[0])
+    return cast(out + (full_rank(bias, True, size, rank) if flags[2] else bias), dtype)
+
+
+def _linear_tangent(op: Op, primals: Any, tangents: Any, out: Any) -> Any:
+    x, weight, _ = primals
+    of_x, of_weight, of_bias = tangents
+    parts = [] if of_x is None else [aten.linear(of_x, weight)]
+    if of_weight is not None:
+        parts.append(aten.linear(x, of_weight))
+    if of_bias is not None:
+        parts.append(of_bias)
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
 linear = define(
     "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
     "input @ weight.T + bias: input [..., k], weight [n, k], bias [n] -> [..., n].",
@@ -85,6 +122,7 @@ linear = define(
     out=True,
     # in the order of addmm's gradients: a bias accumulates before its weight
     vjp={"bias": _linear_grad_bias, "input": _linear_grad_input, "weight": _linear_grad_weight},
+    batch=_linear_batch, jvp=_linear_tangent, padding=0,
     public=("nn.functional",),
     samples=draw(
         case(F(2, 3), F(4, 3), F(4)), case(F(2, 2, 3), F(4, 3)), case(F(3), F(4, 3), F(4)), case(F(2, 3), F(3))

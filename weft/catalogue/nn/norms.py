@@ -7,9 +7,11 @@ from typing import Any
 
 from weft.catalogue.samples import F, case, draw
 from weft.catalogue.widening import cast, widened
+from weft.ops.batching import Flags, full_rank, whole
 from weft.ops.layout import LIKE_IMAGES, ROW_MAJOR, Follows, channels_last
-from weft.ops.op import define, joint
+from weft.ops.op import Op, define, joint
 from weft.ops.packet import aten
+from weft.ops.route import call
 from weft.ops.rules import dims_text, same_dims
 from weft.support.errors import NotForDType, ShapeError, ValueProblem
 from weft.types import dims as dm
@@ -113,6 +115,21 @@ def _layer_norm_back(
     return grad_input, grad_weight, grad_bias
 
 
+def _layer_norm_batch(
+    op: Op, size: Dim, flags: Flags, input: Any, shape: Any, weight: Any, bias: Any, eps: float
+) -> Any:
+    if not flags[2] and not flags[3]:
+        return call(op, (input, shape, weight, bias, eps))
+    x = input if flags[0] else whole(input, size)
+    out, mean, rstd = aten.native_layer_norm(x, shape, None, None, eps)
+    rank = x.ndim - 1
+    if weight is not None:
+        out = out * (full_rank(weight, True, size, rank) if flags[2] else weight)
+    if bias is not None:
+        out = out + (full_rank(bias, True, size, rank) if flags[3] else bias)
+    return out, mean, rstd
+
+
 native_layer_norm = define(
     "aten::native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) "
     "-> (Tensor, Tensor, Tensor)",
@@ -120,6 +137,7 @@ native_layer_norm = define(
     type=_layer_norm_type,
     decompose=_layer_norm,
     vjp=joint(("input", "weight", "bias"), _layer_norm_back),
+    batch=_layer_norm_batch, padding=0,
     lies=Follows(lambda *args: (None, None, None)),
     public=("weft",),
     samples=draw(case(F(2, 3, 4), (4,), F(4), F(4), 1e-3), case(F(3, 4), (3, 4), None, None, 1e-3)),
@@ -132,6 +150,7 @@ define(
     decompose=lambda input, normalized_shape, weight, bias, eps, cudnn_enable: aten.native_layer_norm(
         input, normalized_shape, weight, bias, eps
     )[0],
+    padding=0,
     public=("weft", "nn.functional"),
 )
 

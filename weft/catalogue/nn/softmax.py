@@ -6,8 +6,9 @@ from typing import Any
 
 from weft.catalogue.samples import F, case, draw
 from weft.catalogue.widening import cast, widened
+from weft.ops.batching import along
 from weft.ops.layout import ROW_MAJOR
-from weft.ops.op import define
+from weft.ops.op import Op, define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
 from weft.support.errors import NotForDType
@@ -46,16 +47,26 @@ def _softmax_back(g: Any, result: Any, dim: int) -> Any:
     return weighted - result * aten.sum(weighted, dim, True)
 
 
+def _softmax_tangent(op: Op, primals: Any, tangents: Any, out: Any) -> Any:
+    return _softmax_back(aten._to_copy(tangents[0], out.dtype), out, primals[1])  # the Jacobian is symmetric
+
+
 define(
     "aten::_softmax(Tensor self, int dim, ScalarType? dtype) -> Tensor",
     "exp(x) / sum(exp(x)) along dim, computed in `dtype` if given.",
     type=_softmax_type,
     decompose=_softmax,
     vjp={"self": _softmax_back},
+    batch=along("dim"), jvp=_softmax_tangent, padding="lowest",
     lies=ROW_MAJOR,
     public=(),
     samples=draw(case(F(3, 4), 1, None), case(F(2, 3, 2), -2, None), case(F(), 0, None)),
 )
+
+
+def _log_softmax_tangent(op: Op, primals: Any, tangents: Any, out: Any) -> Any:
+    direction = aten._to_copy(tangents[0], out.dtype)
+    return direction - aten.sum(aten.exp(out) * direction, (primals[1],), True)
 
 
 define(
@@ -64,6 +75,7 @@ define(
     type=_softmax_type,
     decompose=_log_softmax,
     vjp={"self": lambda g, result, dim: g - aten.exp(result) * aten.sum(g, dim, True)},
+    batch=along("dim"), jvp=_log_softmax_tangent, padding="lowest",
     lies=ROW_MAJOR,
     public=(),
     samples=draw(case(F(3, 4), 1, None), case(F(2, 3, 2), -2, None)),
@@ -75,6 +87,7 @@ for _name, _inner in (("softmax", lambda *a: aten._softmax(*a)), ("log_softmax",
         f"aten::{_name}.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
         f"{'Softmax' if _name == 'softmax' else 'Logarithm of the softmax'} along a dim: positive, and summing to one.",
         decompose=_inner,
+        padding="lowest",
         public=("weft", "Tensor"),
         out=True,
     )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.families import alias, pointwise
+from weft.ops.batching import unary
 from weft.ops.op import NodeBy, Op, define
 from weft.ops.packet import aten
 from weft.ops.route import call
@@ -394,6 +395,7 @@ nan_to_num = define(
     type=Pointwise(_nan_to_num, over=("self",)),
     decompose=_replace_nan,
     vjp={"self": lambda g, self: aten.where(aten.isfinite(self), g, 0)},
+    batch=unary,
     inplace=True,
     out=True,
     reference=_numpy_nan_to_num,

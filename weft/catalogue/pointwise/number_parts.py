@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.samples import F, I, case, draw
+from weft.ops.batching import unary
 from weft.ops.compute import type_of
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
@@ -70,6 +71,7 @@ define(
     type=_frexp_type,
     kernel=_frexp,
     vjp={"self": lambda gs, result1: aten.ldexp(gs[0], -result1)},
+    batch=unary,
     out=True,
     samples=draw(case(F(3, 4))),
     reference=np.frexp,

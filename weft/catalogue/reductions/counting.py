@@ -11,6 +11,7 @@ from weft.catalogue.reductions.sorting import first_and, stable_order
 from weft.catalogue.reductions.sums import reduced_type
 from weft.catalogue.samples import F, I, case, draw
 from weft.catalogue.shapes.rearranging import run_size, share_of
+from weft.ops.batching import along
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
@@ -123,6 +124,7 @@ define(
     type=_mode_type,
     kernel=_mode,
     vjp={"self": lambda g, result1, self_dims, dim, keepdim: picked_gradient(g, result1, self_dims, dim, keepdim)},
+    batch=along("dim"),
     out=True,
     samples=draw(case(I(3, 7, high=4)), case(I(5, 2, high=3), 0, True), case(F(3, 4))),
     reference=_slow_mode,

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.reductions.sums import Axes, numpy_axes, reduced_type, with_reduced
+from weft.ops.batching import along
 from weft.ops.op import NOT_DIFFERENTIABLE, Op, Out, Reduce, define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim, normalize_dims
+from weft.ops.tangents import picked
 from weft.support.errors import DTypeError, IndexBoundsError, StateError, WeftError
 from weft.types import dims as dm
 from weft.types import dtype as dt
@@ -145,6 +147,12 @@ def _pair_type(name: str) -> Callable[..., tuple[TensorType, TensorType]]:
 
 def _with_position(name: str, words: str, all_of: Op, position: Op, of_two: str, reference: Callable[..., Any]) -> None:
     whole, where_found = f"a{name}", f"arg{name}"
+    padding = "lowest" if name == "max" else "highest"
+
+    def of_all(op: Op, size: Dim, flags: Any, self: Any) -> Any:
+        """amax and amin share the gradient between equal elements in the same way."""
+        return getattr(aten, whole)(self, tuple(range(1, self.ndim))) if self.ndim > 1 else aten.clone(self)
+
     define(
         f"aten::{name}(Tensor self) -> Tensor",
         f"The {words} element. Equal ones share the gradient.",
@@ -152,6 +160,7 @@ def _with_position(name: str, words: str, all_of: Op, position: Op, of_two: str,
         node=f"{name.title()}Backward1",
         decompose=lambda self: getattr(aten, whole)(self),
         vjp={"self": lambda g, self, result, self_dims: shared_among_ties(g, self, result, self_dims, None, False)},
+        batch=of_all, padding=padding,
         reference=reference,
     )
     define(
@@ -170,6 +179,7 @@ def _with_position(name: str, words: str, all_of: Op, position: Op, of_two: str,
         decompose=lambda self, dim, keepdim: (
             getattr(aten, whole)(self, dim, keepdim), getattr(aten, where_found)(self, dim, keepdim)),
         vjp={"self": lambda g, result1, self_dims, dim, keepdim: picked_gradient(g, result1, self_dims, dim, keepdim)},
+        batch=along("dim"), jvp=picked, padding=padding,
         out=True,
         reference=lambda x, dim, keepdim: (
             reference(x, axis=numpy_axes(x, dim), keepdims=keepdim),

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.families import conjugate
+from weft.ops.batching import along, shifted
 from weft.ops.op import define
 from weft.ops.packet import aten
+from weft.ops.route import call
 from weft.ops.rules import normalize_dim, same_dims
+from weft.ops.tangents import linear, picked
 from weft.support.errors import NotForDType, ShapeError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
@@ -68,6 +71,7 @@ cumsum = define(
     type=_scan_type("cumsum"),
     kernel=_cumulate(np.add.accumulate),
     vjp={"self": lambda g, dim: aten.flip(aten.cumsum(aten.flip(g, (dim,)), dim), (dim,)) if g.ndim else g},
+    batch=along("dim"), jvp=linear, padding=0,
     inplace=True,
     out=True,
     reference=lambda x, dim, dtype: np.cumsum(x, dim) if x.ndim else x,
@@ -89,6 +93,7 @@ cumprod = define(
     type=_scan_type("cumprod"),
     kernel=_cumulate(np.multiply.accumulate),
     vjp={"self": _cumprod_gradient},
+    batch=along("dim"), padding=1,
     inplace=True,
     out=True,
     reference=lambda x, dim, dtype: np.cumprod(x, dim) if x.ndim else x,
@@ -113,6 +118,7 @@ exclusive_cumprod = define(
     kernel=_exclusive,
     vjp={"self": lambda g, self, result, dim: aten._shift(
         aten._linear_scan(conjugate(self), g, dim, True), dim, -1) * conjugate(result)},
+    batch=along("dim"),
     public=(),
     reference=lambda x, dim: np.stack([np.prod(x.take(range(i), dim), dim) for i in range(x.shape[dim])], dim),
 )
@@ -132,6 +138,10 @@ shift = define(
     type=_along("_shift"),
     kernel=_shifted,
     vjp={"self": lambda g, dim, by: aten._shift(g, dim, -by)},
+    batch=lambda op, size, flags, self, dim, by: (
+        call(op, (self, shifted(dim, self.ndim - 1), by)) if self.ndim > 1 else aten.zeros_like(self)
+    ),
+    jvp=linear,
     public=(),
 )
 
@@ -164,6 +174,7 @@ linear_scan = define(
         * conjugate(aten._shift(result, dim, -1 if reverse else 1)),
         "value": lambda g, coefficient, dim, reverse: _scan_adjoint(g, coefficient, dim, reverse),
     },
+    batch=along("dim"),
     public=(),
 )
 
@@ -201,6 +212,7 @@ for _name, _choose in (("cummax", np.maximum), ("cummin", np.minimum)):
         kernel=_cumulative_extremum(_choose),
         out=True,
         vjp={"self": lambda g, result1, dim: aten.scatter_add(aten.zeros_like(g), dim, result1, g)},
+        batch=along("dim"), jvp=picked, padding="lowest" if _name == "cummax" else "highest",
         reference=lambda x, dim, choose=_choose: (choose.accumulate(x, dim),),
     )
 
@@ -247,6 +259,7 @@ logcumsumexp = define(
     type=_float_scan_type,
     kernel=_logcumsumexp,
     vjp={"self": _logcumsumexp_back},
+    batch=along("dim"),
     out=True,
     reference=lambda x, dim: np.log(np.cumsum(np.exp(x), dim)) if x.ndim else x,
 )

@@ -9,10 +9,12 @@ import numpy as np
 from weft.catalogue.reductions.extrema import picked_gradient, shared_among_ties
 from weft.catalogue.reductions.sums import reduced_type
 from weft.catalogue.shapes.rearranging import share_of
+from weft.ops.batching import along
 from weft.ops.layout import Follows, order_like
 from weft.ops.op import NOT_DIFFERENTIABLE, Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
+from weft.ops.tangents import picked
 from weft.support.errors import DTypeError, IndexBoundsError, StateError
 from weft.types import dims as dm
 from weft.types import dtype as dt
@@ -64,6 +66,7 @@ sort_stable = define(
     node="SortBackward1",
     kernel=lambda x, stable, dim, descending: _sorted(x, dim, descending),
     vjp={"self": lambda g, result1, self_dims, dim: _put_back(g, result1, self_dims, dim)},
+    batch=along("dim"), jvp=picked,
     lies=_BOTH_LIKE_SELF,
     out=True,
     reference=lambda x, stable, dim, descending: (
@@ -79,6 +82,7 @@ sort = define(
     kernel=_sorted,
     node="SortBackward0",
     vjp={"self": lambda g, result1, self_dims, dim: _put_back(g, result1, self_dims, dim)},
+    batch=along("dim"), jvp=picked,
     lies=_BOTH_LIKE_SELF,
     out=True,
     reference=lambda x, dim, descending: (np.sort(x, dim) if not descending else np.flip(np.sort(x, dim), dim),),
@@ -132,6 +136,8 @@ topk = define(
     type=_topk_type,
     kernel=_topk,
     vjp={"self": lambda g, result1, self_dims, dim: _put_back(g, result1, self_dims, dim)},
+    batch=along("dim"), jvp=picked,
+    padding=lambda self, k, dim, largest, is_sorted: "lowest" if largest else "highest",
     out=True,
     reference=lambda x, k, dim, largest, sorted: (
         np.take(np.flip(np.sort(x, dim), dim) if largest else np.sort(x, dim), range(k), dim),),
@@ -178,6 +184,7 @@ kthvalue = define(
     type=_kth_type,
     kernel=_kth,
     vjp={"self": lambda g, result1, self_dims, dim, keepdim: picked_gradient(g, result1, self_dims, dim, keepdim)},
+    batch=along("dim"), jvp=picked,
     out=Out(is_exact=True, is_apart=True),
     reference=lambda x, k, dim, keepdim: (
         np.sort(x, dim).take([k - 1], dim) if keepdim else np.sort(x, dim).take(k - 1, dim),),
@@ -223,6 +230,7 @@ for _name, _skip in (("median", False), ("nanmedian", True)):
         type=_picked_type,
         kernel=lambda x, dim, keepdim, skip=_skip: _median(x, dim, keepdim, skip),
         vjp={"self": lambda g, result1, self_dims, dim, keepdim: picked_gradient(g, result1, self_dims, dim, keepdim)},
+        batch=along("dim"), jvp=picked,
         out=True,
         reference=lambda x, dim, keepdim: (
             np.take(np.sort(x, dim), [(x.shape[dim] - 1) // 2] if keepdim else (x.shape[dim] - 1) // 2, dim),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.reductions.sums import Axes, numpy_axes, reduced_count, reduced_type, with_reduced
+from weft.ops.batching import over
 from weft.ops.op import Op, define
 from weft.ops.packet import aten
 from weft.support.errors import DTypeError
@@ -99,6 +100,7 @@ def _spread(
         type=lambda self, dim, correction, keepdim: _spread_type(name, self, dim, keepdim),
         decompose=rule,
         vjp={"self": gradient},
+        batch=over("dim"),
         out=True,
         reference=_numpy_spread(reference),
     )

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.families import conjugate
+from weft.ops.batching import over
 from weft.ops.op import NOT_DIFFERENTIABLE, NodeBy, Op, Reduce, define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dims, reduced_dims
+from weft.ops.tangents import linear
 from weft.support.errors import DTypeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
@@ -64,6 +66,7 @@ sum_ = define(
     type=_sum_type,
     reduce=Reduce("sum"),
     vjp={"self": lambda g, self_dims, dim, keepdim: aten.expand(with_reduced(g, self_dims, dim, keepdim), self_dims)},
+    jvp=linear,
     out=True,
     reference=lambda x, dim, keepdim, dtype: np.sum(
         x, axis=numpy_axes(x, dim), keepdims=keepdim, dtype=None if dtype is None else dtype.numpy),
@@ -110,6 +113,7 @@ mean = define(
     decompose=_mean,
     vjp={"self": lambda g, self_dims, dim, keepdim: aten.div(
         aten.expand(with_reduced(g, self_dims, dim, keepdim), self_dims), reduced_count(self_dims, dim))},
+    batch=over("dim"), jvp=linear,
     out=True,
     reference=lambda x, dim, keepdim, dtype: np.mean(x, axis=numpy_axes(x, dim), keepdims=keepdim),
 )
@@ -224,6 +228,7 @@ logsumexp = define(
     type=_logsumexp_type,
     decompose=_logsumexp,
     vjp={"self": _logsumexp_gradient},
+    batch=over("dim"), padding="lowest",
     out=True,
     reference=lambda x, dim, keepdim: np.log(np.sum(np.exp(x), axis=numpy_axes(x, dim), keepdims=keepdim)),
 )

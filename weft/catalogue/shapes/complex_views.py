@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.catalogue.shapes.batching import moved
 from weft.catalogue.shapes.twins import view
 from weft.ops.geometry import Geometry
 from weft.ops.op import NOT_DIFFERENTIABLE, define, itself
@@ -44,6 +45,7 @@ view_as_real = view(
     _numpy_as_real,
     type=_as_real_type,
     inverse=lambda g: aten.view_as_complex(aten._contiguous_copy(g)),
+    batch=moved(lambda dims: ("view_as_real", ())),
 )
 
 
@@ -97,6 +99,7 @@ view_as_complex = view(
     _numpy_as_complex,
     type=_as_complex_type,
     inverse=lambda g: aten.view_as_real(g),
+    batch=moved(lambda dims: ("view_as_complex", ())),
 )
 
 
@@ -174,6 +177,7 @@ view_bits = view(
     _numpy_bits,
     type=_bits_type,
     vjp=NOT_DIFFERENTIABLE,
+    batch=moved(lambda dims, *args: ("view_bits", args)),
     public=(),
 )
 

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.samples import F, case, draw
-from weft.ops.op import Out, define
+from weft.ops.batching import Flags, everywhere, shifted
+from weft.ops.op import Op, Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text, normalize_dim
+from weft.ops.tangents import linear
 from weft.support.errors import ShapeError, ValueProblem
 from weft.types import dtype as dt
 from weft.types import promotion, shape_env
@@ -94,12 +96,25 @@ def _cat_back(g: Any, tensors_dims: Sequence[tuple[Dim, ...]], dim: int) -> list
     return parts
 
 
+def _cat_batch(op: Op, size: Dim, flags: Flags, tensors: Any, dim: int) -> Any:
+    listed = everywhere(size, flags, (tensors, dim))[0]
+    rank = max(t.ndim - 1 for t in listed)
+    listed = tuple(t for t in listed if t.ndim - 1 == rank or not _is_legacy_empty(t))
+    return aten.cat(listed, shifted(dim, rank))
+
+
+def _is_legacy_empty(value: Any) -> bool:
+    """A tensor of shape (0,) joins with anything."""
+    return bool(value.ndim == 2 and value.dims[1] == 0)
+
+
 cat = define(
     "aten::cat(Tensor[] tensors, int dim=0) -> Tensor",
     "Tensors joined along an existing dim.",
     type=_cat_type,
     kernel=_cat,
     vjp={"tensors": _cat_back},
+    batch=_cat_batch, jvp=linear,
     public=("weft",),
     out=Out(is_apart=True),
     samples=draw(case((F(2, 3), F(4, 3)), 0), case((F(2, 3), F(2, 1), F(2, 2)), -1)),
@@ -135,12 +150,18 @@ def _stack(tensors: Sequence[Any], dim: int) -> Any:
     return aten.cat([aten.unsqueeze(t, at) for t in tensors], at)
 
 
+def _stack_batch(op: Op, size: Dim, flags: Flags, tensors: Any, dim: int) -> Any:
+    listed = everywhere(size, flags, (tensors, dim))[0]
+    return aten.stack(listed, shifted(dim, listed[0].ndim))
+
+
 stack = define(
     "aten::stack(Tensor[] tensors, int dim=0) -> Tensor",
     "Tensors of equal size joined along a new dim.",
     type=_stack_type,
     decompose=_stack,
     vjp={"tensors": lambda g, dim: aten.unbind(g, dim)},
+    batch=_stack_batch, jvp=linear,
     public=("weft",),
     out=Out(is_apart=True),
     samples=draw(case((F(2, 3), F(2, 3)), 0), case((F(2, 3), F(2, 3)), -1)),

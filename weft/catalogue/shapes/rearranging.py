@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.samples import F, I, case, draw
+from weft.ops.batching import Flags, along, unary
 from weft.ops.layout import LIKE_SELF, ROW_MAJOR
-from weft.ops.op import define
+from weft.ops.op import Op, define
 from weft.ops.packet import aten
 from weft.ops.rules import check_fits, dims_text, normalize_dim, normalize_dims
+from weft.ops.tangents import linear
 from weft.support.errors import IndexBoundsError, NotForDType, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
@@ -177,6 +179,7 @@ define(
     type=_flip_type,
     kernel=lambda x, dims: np.array(np.flip(x, tuple(dims)) if x.ndim else x, order="C"),
     vjp={"self": lambda g, dims: aten.flip(g, dims)},
+    batch=along("dims"), jvp=linear,
     lies=LIKE_SELF,
     samples=draw(case(F(2, 3), (0, 1)), case(F(2, 3), (-1,))),
     reference=lambda x, dims: np.flip(x, dims),
@@ -212,12 +215,20 @@ def _roll_type(self: TensorType, shifts: Sequence[int], dims: Sequence[int] | No
     return self
 
 
+def _roll_batch(op: Op, size: Dim, flags: Flags, self: Any, shifts: Any, dims: Any) -> Any:
+    if dims:
+        return along("dims")(op, size, flags, self, shifts, dims)
+    flat = aten.reshape(self, (size, -1)) if self.ndim != 1 else aten.unsqueeze(self, 1)
+    return aten.reshape(aten.roll(flat, shifts, (1,) * len(shifts)), self.dims)
+
+
 define(
     "aten::roll(Tensor self, int[1] shifts, int[1]? dims=[]) -> Tensor",
     "The elements moved along dims; those that leave at one end come back at the other.",
     type=_roll_type,
     kernel=lambda x, shifts, dims: np.roll(x, shifts, dims) if dims else np.roll(x, shifts[0]),
     vjp={"self": lambda g, shifts, dims: aten.roll(g, [-s for s in shifts], dims)},
+    batch=_roll_batch, jvp=linear,
     samples=draw(case(F(2, 3), (1,)), case(F(2, 3), (1, -2), (0, 1))),
     reference=lambda x, shifts, dims: np.roll(x, shifts, dims or None),
 )
@@ -266,6 +277,7 @@ define(
     type=lambda self, diagonal: _triangle_type("tril", self),
     decompose=lambda self, diagonal: aten.masked_fill(self, _beyond(self, diagonal, True), 0),
     vjp={"self": lambda g, diagonal: aten.tril(g, diagonal)},
+    batch=unary, jvp=linear,
     lies=ROW_MAJOR,
     inplace=True,
     out=True,
@@ -278,6 +290,7 @@ define(
     type=lambda self, diagonal: _triangle_type("triu", self),
     decompose=lambda self, diagonal: aten.masked_fill(self, _beyond(self, diagonal, False), 0),
     vjp={"self": lambda g, diagonal: aten.triu(g, diagonal)},
+    batch=unary, jvp=linear,
     lies=ROW_MAJOR,
     inplace=True,
     out=True,
@@ -371,6 +384,7 @@ define(
     type=_pad_type,
     kernel=_pad,
     vjp={"self": lambda g, pad: aten.constant_pad_nd(g, [-p for p in pad])},
+    batch=unary, jvp=lambda op, primals, tangents, out: aten.constant_pad_nd(tangents[0], primals[1]),
     public=("weft",),
     samples=draw(case(F(2, 3), (1, 2)), case(F(2, 3), (-1, 1, 2, 0), 1.5)),
 )

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.samples import F, case, draw
+from weft.catalogue.shapes.batching import Dims, moved, twin
 from weft.catalogue.shapes.twins import view
 from weft.catalogue.shapes.views import permuted, reshaped_back
+from weft.ops.batching import Flags, Rule, everywhere, shifted
 from weft.ops.geometry import Geometry
-from weft.ops.op import define, itself
+from weft.ops.op import Op, define, itself
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text, normalize_dim, normalize_dims
 from weft.support.errors import ShapeError
@@ -58,11 +60,34 @@ def expanded_geometry(g: Geometry, size: Sequence[Dim], implicit: bool = False) 
     return Geometry(tuple(dims), tuple(strides), g.offset)
 
 
+
+def _expanded(kind: str) -> Rule:
+    def rule(op: Op, size: Dim, flags: Flags, self: Any, sizes: Any, implicit: bool = False) -> Any:
+        return twin("expand", kind)(_with_leading(self, size, sizes), (size, *sizes), implicit=implicit)
+
+    return rule
+
+
+def _expanded_scatter(
+    op: Op, size: Dim, flags: Flags, self: Any, src: Any, sizes: Any, implicit: bool = False
+) -> Any:
+    self, src = everywhere(size, flags[:2], (self, src))
+    out = aten.expand_scatter(_with_leading(self, size, sizes), src, (size, *sizes), implicit=implicit)
+    return aten.reshape(out, self.dims)
+
+
+def _with_leading(batched: Any, size: Dim, sizes: Any) -> Any:
+    """A batched value with the leading dims that its examples are to get."""
+    missing = len(sizes) - (batched.ndim - 1)
+    return batched if missing <= 0 else aten.reshape(batched, (size, *(1,) * missing, *batched.dims[1:]))
+
+
 expand = view(
     "aten::expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)",
     "The tensor with dims of size 1 repeated to `size` (stride 0); -1 keeps a size; new leading dims may be added.",
     expanded_geometry,
     inverse=lambda g, self_dims: aten.sum_to_size(g, self_dims),
+    batch={"": _expanded(""), "_copy": _expanded("_copy"), "_scatter": _expanded_scatter},
     public=("Tensor",),
     samples=draw(case(F(1, 3), (2, 3)), case(F(3, 1), (2, -1, 4)), case(F(), (2,))),
     reference=lambda x, size, implicit: np.broadcast_to(
@@ -98,6 +123,7 @@ unsqueeze = view(
     "The tensor with a dim of size 1 inserted at `dim`.",
     _unsqueeze,
     inverse=reshaped_back,
+    batch=moved(lambda dims, dim: ("unsqueeze", (shifted(dim, len(dims)),))),
     samples=draw(case(F(2, 3), 1), case(F(2, 3), -1), case(F(), 0)),
     reference=np.expand_dims,
     keeps_order=True,
@@ -113,12 +139,21 @@ def _squeeze_dims(g: Geometry, dim: Sequence[int]) -> Geometry:
     return _squeezed(g, normalize_dims("squeeze", dim, g.ndim) if dim else ())
 
 
+def _squeeze_moved(dims: Dims, *args: Any) -> tuple[str, tuple[Any, ...]]:
+    if len(dims) == 1:
+        return "alias", ()
+    if not args:
+        return "squeeze", (tuple(i for i in range(1, len(dims)) if dims[i] == 1),)
+    return "squeeze", (shifted(args[0] if isinstance(args[0], tuple) else (args[0],), len(dims) - 1),)
+
+
 squeeze = view(
     "aten::squeeze(Tensor(a) self) -> Tensor(a)",
     "The tensor without its dims of size 1.",
     lambda g: _squeezed(g, range(g.ndim)),
     lambda x: x.squeeze(),
     inverse=reshaped_back,
+    batch=moved(_squeeze_moved),
     samples=draw(case(F(1, 3, 1)), case(F(2))),
     reference=np.squeeze,
     keeps_order=True,
@@ -129,6 +164,7 @@ squeeze_dim = view(
     "The tensor without this dim, if its size is 1.",
     lambda g, dim: _squeezed(g, (normalize_dim("squeeze", dim, g.ndim),)),
     inverse=reshaped_back,
+    batch=moved(_squeeze_moved),
     samples=draw(case(F(1, 3, 1), 0), case(F(2, 3), -1)),
     reference=lambda x, dim: np.squeeze(x, dim) if x.shape[dim] == 1 else x,
     keeps_order=True,
@@ -139,6 +175,7 @@ squeeze_dims = view(
     "The tensor without those of these dims whose size is 1.",
     _squeeze_dims,
     inverse=reshaped_back,
+    batch=moved(_squeeze_moved),
     samples=draw(case(F(1, 3, 1), (0, -1)), case(F(1, 3), (0, 1))),
     reference=lambda x, dim: np.squeeze(x, tuple(d for d in dim if x.shape[d] == 1)),
     keeps_order=True,

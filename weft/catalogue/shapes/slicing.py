@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.samples import F, case, draw
+from weft.catalogue.shapes.batching import moved_dim
 from weft.catalogue.shapes.twins import view
 from weft.ops.geometry import Geometry
 from weft.ops.op import define
@@ -72,6 +73,7 @@ select = view(
     "The slice at one index of a dim; the dim goes away.",
     _select,
     index=_select_index,
+    batch=moved_dim("select"),
     samples=draw(case(F(2, 3, 4), 1, 2), case(F(3), -1, -2)),
     reference=lambda x, dim, index: np.take(x, index, dim),
 )
@@ -123,6 +125,7 @@ slice_ = view(
     "Every step-th element of a dim from start up to end; bounds clamp to the size, negative ones count from the end.",
     _slice,
     index=_slice_index,
+    batch=moved_dim("slice"),
     public=(),
     samples=draw(case(F(5, 3), 0, 1, 4, 2), case(F(5, 3), 1, -2, None), case(F(4), 0, 3, 100), case(F(4), 0, 3, 1)),
 )
@@ -242,6 +245,7 @@ split = view(
             gs, self_dims, split_sizes(self_dims[dim], split_size), dim
         ),
     },
+    batch=moved_dim("split", 1),
     samples=draw(case(F(5, 3), 2), case(F(2, 4), 2, -1)),
     reference=lambda x, size, dim: tuple(np.split(x, range(size, x.shape[dim], size), dim)),
 )
@@ -260,6 +264,7 @@ for _schema in (
             if "split_size," in _schema
             else (lambda gs, self_dims, split_sizes, dim: _cat_back(gs, self_dims, split_sizes, dim))
         },
+        batch=moved_dim("split" if "split_size," in _schema else "split_with_sizes", 1),
     )
 
 
@@ -376,6 +381,7 @@ unbind = view(
     "All slices along a dim, which goes away.",
     _unbind,
     vjp={"self": _unbind_back},
+    batch=moved_dim("unbind"),
     samples=draw(case(F(2, 3)), case(F(2, 3), -1)),
     reference=lambda x, dim: tuple(np.moveaxis(x, dim, 0)),
 )

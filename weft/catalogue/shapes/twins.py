@@ -26,6 +26,7 @@ from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.ops.rules import dims_text, same_dims
 from weft.ops.schema import Argument, Schema, parse_schema
+from weft.ops.tangents import linear
 from weft.support.errors import ShapeError, StateError
 from weft.types.dims import Dim
 from weft.types.shape_env import fixed, less
@@ -52,7 +53,7 @@ def view(
     overlaps: bool = False,
     may_copy: bool = False,
     index: Rule | None = None,
-    batch: Rule | None = None,
+    batch: Rule | Mapping[str, Rule] | None = None,
     **fields: Any,
 ) -> Op:
     """A view operator with its twins.
@@ -61,16 +62,18 @@ def view(
     a reshape back, ...).
     vjp: all of the formulas, for views with several results.
     type: only where the dtype changes.
-    batch: the rule of vmap, for the view and its twins (`along("dim")`, say).
+    batch: the rule of vmap, for the view and its twins (`along("dim")`, say), or one for each by what it adds to the
+    view's name: "", "_copy", "_scatter" (batching.py).
     is_free, keeps_order, repeats, compiled, overlaps, may_copy, index: see View.
     """
     parsed = parse_schema(schema)
     twins: list[Op] = []
     formulas = vjp if vjp is not None else {"self": inverse or _scatter_into_zeros(parsed, twins)}
     shown = View(geometry, numpy, is_free, keeps_order, repeats, compiled, overlaps, may_copy, index)
-    op = define(parsed, doc, view=shown, vjp=formulas, type=type, batch=batch, **fields)
-    _define_copy(op, formulas)
-    twins.append(_define_scatter(op))
+    rules = batch if isinstance(batch, Mapping) else dict.fromkeys(("", "_copy", "_scatter"), batch)
+    op = define(parsed, doc, view=shown, vjp=formulas, type=type, batch=rules.get(""), **fields)
+    _define_copy(op, formulas, rules.get("_copy"))
+    twins.append(_define_scatter(op, rules.get("_scatter")))
     return op
 
 
@@ -102,7 +105,7 @@ def _result_type(op: Op, types: tuple[Any, ...]) -> Any:
 # ---- name_copy
 
 
-def _define_copy(op: Op, formulas: Mapping[str, Rule] | Joint) -> Op:
+def _define_copy(op: Op, formulas: Mapping[str, Rule] | Joint, batch: Rule | None) -> Op:
     schema = op.schema
     fresh = Schema(
         schema.namespace,
@@ -124,12 +127,13 @@ def _define_copy(op: Op, formulas: Mapping[str, Rule] | Joint) -> Op:
         type=lambda *types: _result_type(op, types),
         kernel=kernel,
         vjp=formulas,
+        batch=batch,
+        jvp=linear,
         public=("weft",) if op.public or schema.base in _PUBLIC_COPIES else (),
         out=True,
         copies=op if op.type is None else None,
         reference=op.reference,
         samples=op.samples,
-        batch=op.batch,
     )
 
 
@@ -146,7 +150,7 @@ def _shown(op: Op, args: tuple[Any, ...]) -> Any:
 # ---- name_scatter
 
 
-def _define_scatter(op: Op) -> Op:
+def _define_scatter(op: Op, batch: Rule | None) -> Op:
     schema = op.schema
     several = schema.returns_list
     base = Argument("self", "Tensor")
@@ -183,13 +187,14 @@ def _define_scatter(op: Op) -> Op:
         type=lambda self, src, *args: _scatter_type(op, several, self, src, args),
         kernel=lambda self, src, *args: _scatter(op, several, self, src, args),
         vjp={"self": _with_names(grad_self, ("g", "src_dims", *names)), "src": _with_names(grad_src, ("g", *names))},
+        batch=batch,
+        jvp=linear,
         public=("weft", "Tensor") if schema.base in _PUBLIC_SCATTERS else (),
         out=schema.base in _PUBLIC_SCATTERS,
         lies=None if op.view is not None and op.view.is_free else LIKE_SELF,
         scatters=op if op.type is None else None,
         reference=None if op.reference is None or several or op.type is not None else _scatter_reference(op.reference),
         samples=None if op.samples is None else lambda rng: _scatter_samples(op, several, rng),
-        batch=op.batch,
     )
     twin.append(made)
     return made

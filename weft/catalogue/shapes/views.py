@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.samples import F, case, draw
+from weft.catalogue.shapes.batching import known_sizes, moved
 from weft.catalogue.shapes.twins import view
+from weft.ops.batching import shifted
 from weft.ops.geometry import Geometry, is_contiguous, merge_strides
 from weft.ops.op import define, itself
 from weft.ops.packet import aten
@@ -86,6 +88,7 @@ view_ = view(
     _view,
     _numpy_view,
     inverse=reshaped_back,
+    batch=moved(lambda dims, size: ("view", ((dims[0], *known_sizes(dims, size)),))),
     public=("Tensor",),
     samples=draw(case(F(2, 6), (3, 4)), case(F(2, 6), (-1,)), case(F(4), (2, 1, 2))),
     reference=lambda x, size: np.reshape(x, size),
@@ -101,6 +104,7 @@ reshape = view(
     _numpy_view,
     node="ViewBackward0.reshape",
     inverse=reshaped_back,
+    batch=moved(lambda dims, shape: ("reshape", ((dims[0], *known_sizes(dims, shape)),))),
     samples=draw(case(F(2, 6), (3, 4)), case(F(2, 6), (-1, 2)), case(F(), (1,))),
     reference=lambda x, shape: np.reshape(x, shape),
     keeps_order=True,
@@ -155,6 +159,7 @@ ravel = view(
     _ravel,
     node="ViewBackward0.ravel",
     inverse=reshaped_back,
+    batch=moved(lambda dims: ("reshape", ((dims[0], dm.product(dims[1:])),))),
     samples=draw(case(F(2, 6)), case(F()), case(F(4))),
     reference=lambda x: np.ravel(x),
     keeps_order=True,
@@ -225,6 +230,7 @@ permute = view(
     _permute,
     _numpy_permute,
     inverse=_inverse_permute,
+    batch=moved(lambda dims, order: ("permute", ((0, *shifted(order, len(dims) - 1)),))),
     samples=draw(case(F(2, 3, 4), (2, 0, 1)), case(F(2, 3), (-1, 0))),
     reference=lambda x, dims: np.transpose(x, dims),
     identity=lambda self, dims: 0 if list(dims) == list(range(len(dims))) else None,
@@ -246,12 +252,17 @@ def _numpy_transpose(x: Any, dim0: int, dim1: int) -> Any:
         return None
 
 
+def _transpose_moved(dims: Dims, dim0: int, dim1: int) -> tuple[str, tuple[int, ...]]:
+    return ("transpose", shifted((dim0, dim1), len(dims) - 1)) if len(dims) > 1 else ("alias", ())
+
+
 transpose = view(
     "aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
     "The tensor with two dims exchanged.",
     _transpose,
     _numpy_transpose,
     inverse=lambda g, dim0, dim1: aten.transpose(g, dim0, dim1),
+    batch=moved(_transpose_moved),
     samples=draw(case(F(2, 3, 4), 0, 2), case(F(2, 3), -1, 0)),
     reference=lambda x, a, b: np.swapaxes(x, a, b),
 )
@@ -269,6 +280,7 @@ t = view(
     _t,
     lambda x: x.T if x.ndim <= 2 else None,
     inverse=lambda g: aten.t(g),
+    batch=moved(lambda dims: ("transpose", (1, 2)) if len(dims) == 3 else ("alias", ())),
     samples=draw(case(F(2, 3)), case(F(3))),
     reference=np.transpose,
 )
@@ -351,6 +363,7 @@ alias = view(
     "The tensor as a view of itself.",
     lambda g: g,
     inverse=lambda g: g,
+    batch=moved(lambda dims: ("alias", ())),
     public=(),
     keeps_order=True,
     identity=itself,

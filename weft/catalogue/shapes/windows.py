@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.samples import F, case, draw
+from weft.catalogue.shapes.batching import moved, twin
 from weft.catalogue.shapes.slicing import along, with_dim
 from weft.catalogue.shapes.twins import view
+from weft.ops.batching import Flags, Rule, everywhere, shifted
 from weft.ops.compute import strided
-from weft.ops.geometry import Geometry, contiguous
-from weft.ops.op import define
+from weft.ops.geometry import Geometry, contiguous, contiguous_strides
+from weft.ops.op import Op, define
 from weft.ops.packet import aten
+from weft.ops.route import call
 from weft.ops.rules import dims_text, normalize_dim
+from weft.ops.tangents import linear
 from weft.support.errors import ShapeError
 from weft.types import dims as dm
 from weft.types import shape_env
@@ -46,6 +50,7 @@ diagonal = view(
     "aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
     "The diagonal of two dims, as the last dim; `offset` above (or, negative, below) the main one.",
     _diagonal,
+    batch=moved(lambda dims, offset, a, b: ("diagonal", (offset, *shifted((a, b), len(dims) - 1)))),
     samples=draw(case(F(3, 4)), case(F(3, 4), 1), case(F(2, 3, 4), -1, -2, -1)),
     reference=np.diagonal,
 )
@@ -72,11 +77,26 @@ def _unfold(g: Geometry, dimension: int, size: int, step: int) -> Geometry:
     return Geometry((*windows.dims, size), (*windows.strides, stride), g.offset)
 
 
+def _unfolded(kind: str) -> Rule:
+    def rule(op: Op, size: Dim, flags: Flags, self: Any, dimension: int, *rest: Any) -> Any:
+        x = self if self.ndim > 1 else aten.unsqueeze(self, 1)
+        out = twin("unfold", kind)(x, shifted(dimension, x.ndim - 1), *rest)
+        return out if self.ndim > 1 else aten.squeeze(out, 1)
+
+    return rule
+
+
+def _unfolded_scatter(op: Op, size: Dim, flags: Flags, self: Any, src: Any, dimension: int, *rest: Any) -> Any:
+    self, src = everywhere(size, flags[:2], (self, src))
+    return call(op, (self, src, shifted(dimension, self.ndim - 1), *rest))
+
+
 unfold = view(
     "aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)",
     "All windows of `size` elements along a dim, `step` apart; the window is a new last dim.",
     _unfold,
     inverse=lambda g, self_dims, dimension, size, step: aten.unfold_backward(g, self_dims, dimension, size, step),
+    batch={"": _unfolded(""), "_copy": _unfolded("_copy"), "_scatter": _unfolded_scatter},
     public=("Tensor",),
     overlaps=True,
     samples=draw(case(F(7), 0, 3, 2), case(F(2, 5), 1, 2, 1)),
@@ -103,6 +123,10 @@ define(
     type=lambda grad, input_sizes, dim, size, step: tensor_type(grad.dtype, tuple(input_sizes)),
     kernel=_unfold_backward,
     vjp={"grad_in": lambda g, dim, size, step: aten.unfold(g, dim, size, step)},
+    batch=lambda op, size, flags, grad, dims, dim, *rest: aten.unfold_backward(
+        grad, (size, *dims), shifted(dim, len(dims)), *rest
+    ),
+    jvp=linear,
     public=(),
     samples=draw(case(F(3, 3), (7,), 0, 3, 2)),
 )
@@ -119,6 +143,15 @@ def _as_strided(g: Geometry, size: Sequence[Dim], stride: Sequence[Dim], storage
     return Geometry(tuple(size), tuple(stride), g.offset if storage_offset is None else storage_offset)
 
 
+def _strided(op: Op, size: Dim, flags: Flags, self: Any, sizes: Any, strides: Any, offset: Any) -> Any:
+    own = self.geometry().strides if hasattr(self, "geometry") else contiguous_strides(self.dims)
+    return aten.as_strided(self, (size, *sizes), (own[0], *strides), offset)
+
+
+def _strided_copy(op: Op, size: Dim, flags: Flags, self: Any, sizes: Any, strides: Any, offset: Any) -> Any:
+    return aten._contiguous_copy(_strided(op, size, flags, self, sizes, strides, offset))
+
+
 as_strided = view(
     "aten::as_strided(Tensor(a) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)",
     "The storage of the tensor shown with any sizes, strides and offset (in elements).",
@@ -127,6 +160,7 @@ as_strided = view(
     inverse=lambda g, self_dims, size, stride, storage_offset: aten.as_strided_backward(
         g, self_dims, size, stride, storage_offset
     ),
+    batch={"": _strided, "_copy": _strided_copy},
     samples=draw(case(F(12), (2, 3), (4, 1)), case(F(12), (2, 2), (3, 1), 4)),
 )
 
@@ -155,6 +189,7 @@ define(
     vjp={"grad": lambda g, size, stride, storage_offset: aten.as_strided(
         aten._contiguous_copy(g), size, stride, storage_offset
     )},
+    jvp=linear,
     public=(),
     samples=draw(case(F(2, 3), (12,), (2, 3), (1, 2), 3)),
 )

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.samples import F, case, draw
+from weft.ops.batching import along
 from weft.ops.geometry import Geometry
 from weft.ops.layout import innermost
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
+from weft.ops.tangents import linear
 from weft.support.errors import DTypeError, IndexBoundsError, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
@@ -109,6 +111,7 @@ define(
     kernel=_rfft,
     lies=_lies,
     vjp={"self": _rfft_back},
+    batch=along("dim"), jvp=linear,
     public=("fft",),
     out=True,
     samples=draw(case(F(3, 6)), case(F(5), 7, 0, "ortho")),
@@ -148,6 +151,7 @@ define(
     kernel=_irfft,
     lies=_lies,
     vjp={"self": _irfft_back},
+    batch=along("dim"), jvp=linear,
     public=("fft",),
     out=True,
 )
@@ -181,6 +185,7 @@ def _define_fft(name: str, words: str, inverse: bool) -> None:
         vjp={"self": lambda g, self_dims, self_dtype, n, dim, norm: _fft_back(
             g, self_dims, self_dtype, n, dim, norm, inverse
         )},
+        batch=along("dim"),
         public=("fft",),
         out=True,
         samples=draw(case(F(3, 6)), case(F(5), 7, 0, "ortho"), case(F(2, 5), 3, -1, "forward")),

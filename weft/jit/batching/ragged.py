@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.catalogue.transforms.padding import padding_of
 from weft.jit.batching.padding import cleaned, filled, fitted, lengths_of, sized
 from weft.jit.batching.probing import agree, is_open, lengths_of_result, lengths_of_view
 from weft.jit.batching.values import Examples, Lengths, PerExample, count_of, differs, in_form, within
 from weft.layers.transforms.batched import AsksForAValue
 from weft.ops.geometry import Geometry
-from weft.ops.op import Op
+from weft.ops.op import Op, padding_of
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise
 from weft.tensor.creation import from_numpy
