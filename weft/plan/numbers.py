@@ -18,16 +18,14 @@ from weft.support.errors import WeftError
 from weft.types import dtype as dt
 from weft.types.dims import Expr
 from weft.types.dtype import DType
+from weft.types.numbers import MATH
 from weft.types.tensor_type import BOOL, FLOAT, INT
 
 KINDS = {FLOAT: "float", INT: "int", BOOL: "bool"}
 NUMBER_DTYPES = {FLOAT: dt.float64, INT: dt.int64, BOOL: dt.bool_}
-# Of one double; the C library computes these as Python's own arithmetic and math module do.
-LIBRARY = (
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
-    "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc",
-)
-_OF_DOUBLES = frozenset((*LIBRARY, "sqrt", "rsqrt", "floor", "ceil", "trunc", "div", "pow"))
+# Of doubles; the C library computes these as Python's own module math does (which has exp2 from Python 3.11 on).
+LIBRARY = frozenset(("exp2", *(name for name, operation in MATH.items() if operation.in_c)))
+_OF_DOUBLES = LIBRARY | {"rsqrt", "floor", "ceil", "trunc", "div"}
 _OF_INTEGERS = frozenset(("floordiv", "remainder", "bit_and", "bit_or", "bit_xor", "bit_not"))
 _OF_ANY = frozenset(("add", "sub", "mul", "neg", "abs", "maximum", "minimum", "conj", "real"))
 _COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))

@@ -1,5 +1,5 @@
-"""Python's operations on numbers, in one table, and the methods that pass them on: what a number that is not known yet
-(SymInt, SymFloat, a number of a trace) can do, every other one can too.
+"""Python's operations on numbers, in one table that scripts, captures and native code share, and the methods that pass
+them on: what a number that is not known yet (SymInt, SymFloat, a number of a trace) can do, every other one can too.
 """
 
 from __future__ import annotations
@@ -22,12 +22,16 @@ class NumberOperation:
     entry: the operator of the language (catalogue/language) that does it in a program. python: Python's own function.
     result: "int", "float", "bool", or "joint": an int of ints, else a float. keeps_sign: whether it gives no negative
     number of numbers that are not negative.
+    operands: how many it has. in_c: whether native code has it as Python does, as C's function of that name (gamma,
+    hypot and remainder are Python's own).
     """
 
     entry: str
     python: Python
     result: str
     keeps_sign: bool = False
+    operands: int = 2
+    in_c: bool = False
 
     def is_int(self, *types: type) -> bool:
         """Whether operands of these types give an int."""
@@ -67,15 +71,15 @@ COMPARISONS: Final = {
     "ge": NumberOperation("prim::ge", operator.ge, "bool"),
 }
 UNARY: Final = {
-    "neg": NumberOperation("prim::neg", operator.neg, "joint"),
-    "pos": NumberOperation("prim::pos", operator.pos, "joint", True),
-    "abs": NumberOperation("prim::abs", abs, "joint", True),
-    "invert": NumberOperation("prim::invert", operator.invert, "int"),
-    "trunc": NumberOperation("math::trunc", math.trunc, "int", True),
-    "floor": NumberOperation("math::floor", math.floor, "int", True),
-    "ceil": NumberOperation("math::ceil", math.ceil, "int", True),
+    "neg": NumberOperation("prim::neg", operator.neg, "joint", operands=1),
+    "pos": NumberOperation("prim::pos", operator.pos, "joint", True, operands=1),
+    "abs": NumberOperation("prim::abs", abs, "joint", True, operands=1),
+    "invert": NumberOperation("prim::invert", operator.invert, "int", operands=1),
+    "trunc": NumberOperation("math::trunc", math.trunc, "int", True, operands=1),
+    "floor": NumberOperation("math::floor", math.floor, "int", True, operands=1),
+    "ceil": NumberOperation("math::ceil", math.ceil, "int", True, operands=1),
 }
-ROUND: Final = NumberOperation("prim::round", _round, "int", True)
+ROUND: Final = NumberOperation("prim::round", _round, "int", True, operands=1)
 ROUND_TO_DIGITS: Final = NumberOperation("prim::round", _round, "joint", True)
 # what builtins of two numbers give where both are of one type
 EXTREMA: Final = {
@@ -83,20 +87,27 @@ EXTREMA: Final = {
     "min": NumberOperation("prim::min", min, "joint", True),
 }
 
-_OF_ONE = (
-    "sqrt exp expm1 log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc fabs "
-    "degrees radians gamma lgamma"
-)
-_OF_TWO = "pow atan2 copysign fmod hypot remainder"
-_KEEP_SIGN = "sqrt exp expm1 log1p atan sinh cosh tanh asinh erf erfc fabs degrees radians pow fmod hypot"
+
+def _of_math(
+    names: str, result: str = "float", operands: int = 1, keeps_sign: bool = False, in_c: bool = True
+) -> dict[str, NumberOperation]:
+    return {
+        name: NumberOperation(f"math::{name}", getattr(math, name), result, keeps_sign, operands, in_c)
+        for name in names.split()
+    }
+
+
 # functions of the module math, by name, on floats (an int is taken as one)
 MATH: Final[dict[str, NumberOperation]] = {
-    **{
-        name: NumberOperation(f"math::{name}", getattr(math, name), "float", name in str.split(_KEEP_SIGN))
-        for name in str.split(f"{_OF_ONE} {_OF_TWO}")
-    },
-    "log": NumberOperation("math::log", math.log, "float"),
-    **{name: NumberOperation(f"math::{name}", getattr(math, name), "bool") for name in ("isnan", "isinf", "isfinite")},
+    **_of_math("log log2 log10 sin cos tan asin acos acosh atanh"),
+    **_of_math("sqrt exp expm1 log1p atan sinh cosh tanh asinh erf erfc", keeps_sign=True),
+    **_of_math("pow fmod", operands=2, keeps_sign=True),
+    **_of_math("atan2", operands=2),
+    **_of_math("fabs degrees radians", keeps_sign=True, in_c=False),
+    **_of_math("gamma lgamma", in_c=False),
+    **_of_math("hypot", operands=2, keeps_sign=True, in_c=False),
+    **_of_math("copysign remainder", operands=2, in_c=False),
+    **_of_math("isnan isinf isfinite", "bool", in_c=False),
 }
 
 

@@ -10,51 +10,41 @@ from typing import Any
 from weft.catalogue.language.entries import language
 from weft.catalogue.language.native import Body
 from weft.catalogue.language.numbers import wrap
-
-_FLOATS = (
-    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "degrees", "erf", "erfc", "exp", "expm1", "fabs",
-    "gamma", "lgamma", "log10", "log1p", "log2", "radians", "sin", "sinh", "sqrt", "tan", "tanh",
-)
-_PAIRS = ("atan2", "copysign", "fmod", "hypot", "pow", "remainder")
+from weft.types.numbers import MATH
 
 
 def _rounded(function: Callable[[float], int]) -> Callable[[float], Any]:
     return lambda x: wrap(function(x))
 
 
-# Those that Python takes from the C library, and so does native code. Gamma, hypot and remainder are Python's own.
-_LIBRARY = (
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "erfc", "exp", "expm1", "fmod",
-    "log10", "log1p", "log2", "pow", "sin", "sinh", "tan", "tanh",
-)
+# those that are no function of C
 _BODIES: dict[str, Body] = {
-    **{name: lambda s, *x, name=name: s.library(name, *x) for name in _LIBRARY},
-    "sqrt": lambda s, x: s.library("sqrt", x),
     "fabs": lambda s, x: s.intrinsic("fabs", x),
     "copysign": lambda s, x, y: s.intrinsic("copysign", x, y),
     "degrees": lambda s, x: s.arithmetic("mul", x, 180.0 / math.pi),
     "radians": lambda s, x: s.arithmetic("mul", x, math.pi / 180.0),
+    **{f"is{kind}": lambda s, x, kind=kind: s.is_kind_of_float(kind, x) for kind in ("finite", "inf", "nan")},
 }
 
-for _name in _FLOATS:
-    language(
-        f"math::{_name}", "x", f"math.{_name}. Raises ValueError outside of its domain.", getattr(math, _name),
-        "float -> float", effect="raises", native=_BODIES.get(_name),
-    )
-for _name in _PAIRS:
-    language(
-        f"math::{_name}", "x, y", f"math.{_name}. Raises ValueError outside of its domain.", getattr(math, _name),
-        "float, float -> float", effect="raises", native=_BODIES.get(_name),
-    )
+
+def _in_c(name: str) -> Body:
+    return lambda s, *x: s.library(name, *x)
+
+
+for _name, _operation in MATH.items():
+    if _name != "log":  # (it has a base)
+        _raises = _operation.result == "float"
+        language(
+            _operation.entry, ", ".join("xy"[: _operation.operands]),
+            f"math.{_name}." + (" Raises ValueError outside of its domain." if _raises else ""), _operation.python,
+            f"{', '.join(['float'] * _operation.operands)} -> {_operation.result}",
+            effect="raises" if _raises else "pure",
+            native=_in_c(_name) if _operation.in_c else _BODIES.get(_name),
+        )
 for _name in ("ceil", "floor", "trunc"):
     language(
         f"math::{_name}", "x", f"math.{_name}, an integer.", _rounded(getattr(math, _name)), "float -> int",
         effect="raises", native=lambda s, x, name=_name: s.rounded(name, x),
-    )
-for _name in ("isfinite", "isinf", "isnan"):
-    language(
-        f"math::{_name}", "x", f"math.{_name}.", getattr(math, _name), "float -> bool",
-        native=lambda s, x, name=_name[2:]: s.is_kind_of_float(name, x),
     )
 
 for _name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "log", "log10", "sin", "sinh",

@@ -74,6 +74,7 @@ select = view(
     _select,
     index=_select_index,
     batch=moved_dim("select"),
+    public_scatter=True,
     samples=draw(case(F(2, 3, 4), 1, 2), case(F(3), -1, -2)),
     reference=lambda x, dim, index: np.take(x, index, dim),
 )
@@ -126,6 +127,8 @@ slice_ = view(
     _slice,
     index=_slice_index,
     batch=moved_dim("slice"),
+    public_copy=True,
+    public_scatter=True,
     public=(),
     samples=draw(case(F(5, 3), 0, 1, 4, 2), case(F(5, 3), 1, -2, None), case(F(4), 0, 3, 100), case(F(4), 0, 3, 1)),
 )

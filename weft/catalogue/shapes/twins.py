@@ -33,8 +33,6 @@ from weft.types.shape_env import fixed, less
 from weft.types.tensor_type import TensorType, tensor_type
 
 Array = Any
-_PUBLIC_SCATTERS = ("select", "slice", "diagonal", "as_strided")
-_PUBLIC_COPIES = ("slice", "alias")
 
 
 def view(
@@ -54,6 +52,8 @@ def view(
     may_copy: bool = False,
     index: Rule | None = None,
     batch: Rule | Mapping[str, Rule] | None = None,
+    public_copy: bool = False,
+    public_scatter: bool = False,
     **fields: Any,
 ) -> Op:
     """A view operator with its twins.
@@ -64,6 +64,7 @@ def view(
     type: only where the dtype changes.
     batch: the rule of vmap, for the view and its twins (`along("dim")`, say), or one for each by what it adds to the
     view's name: "", "_copy", "_scatter" (batching.py).
+    public_copy: whether users find the copy although the view is private. public_scatter: whether the scatter is public.
     is_free, keeps_order, repeats, compiled, overlaps, may_copy, index: see View.
     """
     parsed = parse_schema(schema)
@@ -72,8 +73,8 @@ def view(
     shown = View(geometry, numpy, is_free, keeps_order, repeats, compiled, overlaps, may_copy, index)
     rules = batch if isinstance(batch, Mapping) else dict.fromkeys(("", "_copy", "_scatter"), batch)
     op = define(parsed, doc, view=shown, vjp=formulas, type=type, batch=rules.get(""), **fields)
-    _define_copy(op, formulas, rules.get("_copy"))
-    twins.append(_define_scatter(op, rules.get("_scatter")))
+    _define_copy(op, formulas, rules.get("_copy"), public_copy)
+    twins.append(_define_scatter(op, rules.get("_scatter"), public_scatter))
     return op
 
 
@@ -105,7 +106,7 @@ def _result_type(op: Op, types: tuple[Any, ...]) -> Any:
 # ---- name_copy
 
 
-def _define_copy(op: Op, formulas: Mapping[str, Rule] | Joint, batch: Rule | None) -> Op:
+def _define_copy(op: Op, formulas: Mapping[str, Rule] | Joint, batch: Rule | None, is_public: bool) -> Op:
     schema = op.schema
     fresh = Schema(
         schema.namespace,
@@ -129,7 +130,7 @@ def _define_copy(op: Op, formulas: Mapping[str, Rule] | Joint, batch: Rule | Non
         vjp=formulas,
         batch=batch,
         jvp=linear,
-        public=("weft",) if op.public or schema.base in _PUBLIC_COPIES else (),
+        public=("weft",) if op.public or is_public else (),
         out=True,
         copies=op if op.type is None else None,
         reference=op.reference,
@@ -150,7 +151,7 @@ def _shown(op: Op, args: tuple[Any, ...]) -> Any:
 # ---- name_scatter
 
 
-def _define_scatter(op: Op, batch: Rule | None) -> Op:
+def _define_scatter(op: Op, batch: Rule | None, is_public: bool) -> Op:
     schema = op.schema
     several = schema.returns_list
     base = Argument("self", "Tensor")
@@ -189,8 +190,8 @@ def _define_scatter(op: Op, batch: Rule | None) -> Op:
         vjp={"self": _with_names(grad_self, ("g", "src_dims", *names)), "src": _with_names(grad_src, ("g", *names))},
         batch=batch,
         jvp=linear,
-        public=("weft", "Tensor") if schema.base in _PUBLIC_SCATTERS else (),
-        out=schema.base in _PUBLIC_SCATTERS,
+        public=("weft", "Tensor") if is_public else (),
+        out=is_public,
         lies=None if op.view is not None and op.view.is_free else LIKE_SELF,
         scatters=op if op.type is None else None,
         reference=None if op.reference is None or several or op.type is not None else _scatter_reference(op.reference),

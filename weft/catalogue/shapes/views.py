@@ -364,6 +364,7 @@ alias = view(
     lambda g: g,
     inverse=lambda g: g,
     batch=moved(lambda dims: ("alias", ())),
+    public_copy=True,
     public=(),
     keeps_order=True,
     identity=itself,

@@ -51,6 +51,7 @@ diagonal = view(
     "The diagonal of two dims, as the last dim; `offset` above (or, negative, below) the main one.",
     _diagonal,
     batch=moved(lambda dims, offset, a, b: ("diagonal", (offset, *shifted((a, b), len(dims) - 1)))),
+    public_scatter=True,
     samples=draw(case(F(3, 4)), case(F(3, 4), 1), case(F(2, 3, 4), -1, -2, -1)),
     reference=np.diagonal,
 )
@@ -161,6 +162,7 @@ as_strided = view(
         g, self_dims, size, stride, storage_offset
     ),
     batch={"": _strided, "_copy": _strided_copy},
+    public_scatter=True,
     samples=draw(case(F(12), (2, 3), (4, 1)), case(F(12), (2, 2), (3, 1), 4)),
 )
 

@@ -71,9 +71,6 @@ class NumberScalar:
             return self._f.intrinsic("fabs", x)
         return self._f.select(self._f.icmp("slt", x, 0), self._f.sub(0, x), x)
 
-    def pow(self, x: Scalar, y: Scalar) -> Scalar:
-        return self._library("pow", x, y)
-
     def sqrt(self, x: Scalar) -> Scalar:
         return self._f.intrinsic("sqrt", x)
 
@@ -89,14 +86,10 @@ class NumberScalar:
     def trunc(self, x: Scalar) -> Scalar:
         return self._f.intrinsic("trunc", x)
 
-    def _library(self, name: str, *args: Scalar) -> Scalar:
-        callee = self._f.module.declare(name, F64, [F64] * len(args))
-        return self._f.call(callee, args, name)
-
-    def __getattr__(self, name: str) -> Callable[[Scalar], Scalar]:
+    def __getattr__(self, name: str) -> Callable[..., Scalar]:
         if name not in LIBRARY:
             raise AttributeError(name)
-        return lambda x: self._library(name, x)
+        return lambda *args: self._f.call(self._f.module.declare(name, F64, [F64] * len(args)), args, name)
 
     def maximum(self, x: Scalar, y: Scalar) -> Scalar:
         return self._extremum("fmax", "sgt", x, y)

@@ -11,13 +11,16 @@ lanes.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 
 from weft.codegen.emit import Value
 from weft.codegen.math import complex_pairs, integers
+from weft.codegen.math.functions import UNARY
 from weft.codegen.scalar.arith import ScalarArithmetic
 from weft.codegen.scalar.element import Element, illegal, memory_type, register_type
+from weft.ops.scalar import METHODS, ScalarOps
 from weft.types import dtype as dt
 
 __all__ = ["Element", "LlvmScalar", "memory_type", "register_type"]
@@ -29,7 +32,7 @@ class LlvmScalar(ScalarArithmetic):
     Values and casts are in element.py, arithmetic in arith.py; here: functions, order, bits, complex parts.
     """
 
-    # ---- functions of floats; those with a complex form take complex elements too
+    # ---- functions of floats that take other elements too; all others of codegen/math follow
 
     def sqrt(self, x: Element) -> Element:
         return self._complex_unary("sqrt", complex_pairs.sqrt, x)
@@ -47,9 +50,6 @@ class LlvmScalar(ScalarArithmetic):
             return self.exp(self.mul(x, self.const(math.log(2), x.dtype)))
         return self._unary("exp2", x)
 
-    def expm1(self, x: Element) -> Element:
-        return self._unary("expm1", x)
-
     def log(self, x: Element) -> Element:
         return self._complex_unary("log", complex_pairs.log, x)
 
@@ -64,9 +64,6 @@ class LlvmScalar(ScalarArithmetic):
             return self._unary(name, x)
         real, imag = self.log(x).pair
         return Element(x.dtype, self.f.fmul(real, 1 / math.log(base)), self.f.fmul(imag, 1 / math.log(base)))
-
-    def log1p(self, x: Element) -> Element:
-        return self._unary("log1p", x)
 
     def sin(self, x: Element) -> Element:
         return self._turned("sin", complex_pairs.sinh, x)
@@ -86,18 +83,6 @@ class LlvmScalar(ScalarArithmetic):
         result = rule(self.m, complex_pairs.turned(self.m, x.pair))
         return Element(x.dtype, *complex_pairs.unturned(self.m, result))
 
-    def asin(self, x: Element) -> Element:
-        return self._unary("asin", x)
-
-    def acos(self, x: Element) -> Element:
-        return self._unary("acos", x)
-
-    def atan(self, x: Element) -> Element:
-        return self._unary("atan", x)
-
-    def atan2(self, y: Element, x: Element) -> Element:
-        return self._binary("atan2", y, x)
-
     def sinh(self, x: Element) -> Element:
         return self._complex_unary("sinh", complex_pairs.sinh, x)
 
@@ -107,32 +92,11 @@ class LlvmScalar(ScalarArithmetic):
     def tanh(self, x: Element) -> Element:
         return self._complex_unary("tanh", complex_pairs.tanh, x)
 
-    def asinh(self, x: Element) -> Element:
-        return self._unary("asinh", x)
-
-    def acosh(self, x: Element) -> Element:
-        return self._unary("acosh", x)
-
-    def atanh(self, x: Element) -> Element:
-        return self._unary("atanh", x)
-
     def sigmoid(self, x: Element) -> Element:
         if x.imag is not None:
             one = self.const(1.0, x.dtype)
             return self.div(one, self.add(one, self.exp(self.neg(x))))
         return self._unary("sigmoid", x)
-
-    def erf(self, x: Element) -> Element:
-        return self._unary("erf", x)
-
-    def erfc(self, x: Element) -> Element:
-        return self._unary("erfc", x)
-
-    def erfinv(self, x: Element) -> Element:
-        return self._unary("erfinv", x)
-
-    def copysign(self, x: Element, y: Element) -> Element:
-        return self._binary("copysign", x, y)
 
     # ---- order
 
@@ -275,3 +239,16 @@ class LlvmScalar(ScalarArithmetic):
         zero, half_turn = self.const(0.0, x.dtype), self.const(math.pi, x.dtype)
         turned = self.where(self.lt(x, zero), half_turn, zero)
         return self.where(self.isnan(x), x, turned)
+
+
+def _of_floats(name: str, operands: int) -> Callable[..., Element]:
+    def method(self: LlvmScalar, *x: Element) -> Element:
+        return self._unary(name, *x) if operands == 1 else self._binary(name, *x)
+
+    method.__signature__ = inspect.signature(getattr(ScalarOps, name))  # type: ignore[attr-defined]
+    return method
+
+
+for _name in METHODS:
+    if not hasattr(LlvmScalar, _name):
+        setattr(LlvmScalar, _name, _of_floats(_name, 1 if _name in UNARY else 2))

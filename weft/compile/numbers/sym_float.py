@@ -22,7 +22,6 @@ from weft.ir.graph import Value
 from weft.ops.op import OPS
 from weft.ops.packet import aten
 from weft.ops.route import call
-from weft.plan.numbers import LIBRARY
 from weft.support.errors import CaptureError
 from weft.types.dims import Expr, evaluate, lower_bound, symbols
 from weft.types.numbers import MATH, NumberMethods, NumberOperation, are_numbers
@@ -264,7 +263,7 @@ _NATIVE: dict[tuple[str, int], Any] = {
     ("prim::add", 2): aten.add.Tensor, ("prim::sub", 2): aten.sub.Tensor, ("prim::mul", 2): aten.mul.Tensor,
     ("prim::truediv", 2): aten.div.Tensor, ("prim::pow", 2): aten.pow.Tensor_Tensor, ("prim::neg", 1): aten.mul.Tensor,
     ("math::pow", 2): aten.pow.Tensor_Tensor,
-    **{(f"math::{name}", 1): getattr(aten, name).default for name in ("sqrt", "log", *LIBRARY) if name in MATH},
+    **{(o.entry, 1): getattr(aten, name).default for name, o in MATH.items() if o.in_c and o.operands == 1},
 }
 _NEG = OPS["prim::neg"]
 _NEVER_RAISES = frozenset(("prim::add", "prim::sub", "prim::mul", "prim::neg"))
