@@ -64,7 +64,7 @@ def view(
     type: only where the dtype changes.
     batch: the rule of vmap, for the view and its twins (`along("dim")`, say), or one for each by what it adds to the
     view's name: "", "_copy", "_scatter" (batching.py).
-    public_copy: whether users find the copy although the view is private. public_scatter: whether the scatter is public.
+    public_copy: whether the copy is public although the view is not. public_scatter: whether the scatter is public.
     is_free, keeps_order, repeats, compiled, overlaps, may_copy, index: see View.
     """
     parsed = parse_schema(schema)
