@@ -7,7 +7,11 @@ import subprocess
 import sys
 
 import weft  # noqa: F401  (defines the operators)
+from weft.codegen.lower.graph import lower_graph  # noqa: F401  (enters the lowerings)
+from weft.codegen.lower.lowering import LOWERINGS
 from weft.ir.opaque import find_opaque, opaque_base, plan_of_opaque
+from weft.onnx.operators import pointwise  # noqa: F401  (with all others)
+from weft.onnx.registry import EXPORTS
 from weft.ops.backward import plan_of, plans_of
 from weft.ops.op import OPS, Op
 from weft.ops.schema import parse_schema
@@ -88,3 +92,11 @@ def test_an_entry_is_all_there_when_it_is_defined() -> None:
     """Nothing that is imported or used later adds to an entry: what it says stands in its own file."""
     done = subprocess.run([sys.executable, "-c", FIELDS], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_rules_of_targets_are_for_entries_there_are() -> None:
+    """A target's rules are entered by decorators that name an entry: native code of kernels, and what a model says."""
+    missing = [name for name in EXPORTS if name not in OPS]
+    assert not missing, f"@symbolic of no operator: {missing}"
+    others = [op.name for op in LOWERINGS if op.kernel is None]
+    assert LOWERINGS and not others, f"@lowers of what is no kernel, and has native code without it: {others}"

@@ -178,6 +178,23 @@ def test_the_view(x: np.ndarray) -> None:
     np.testing.assert_allclose(weft.compile(step)(weft.from_numpy(x)).numpy(), x + (np.arange(x.shape[1]) % 2 == 0))
 
 
+def test_the_kernel(x: np.ndarray) -> None:
+    t = weft.from_numpy(x).requires_grad_()
+    weight = np.arange(x.size, dtype=float).reshape(x.shape)
+    (slope,) = weft.autograd.grad((weft.mirror(t, 1) * weft.from_numpy(weight)).sum(), t)
+    np.testing.assert_allclose(slope.numpy(), weight[:, ::-1])
+    with pytest.raises(WeftError):
+        t.mirror(2)
+    compiled = weft.compile(lambda x: x.mirror(-1) * 2 + x)
+    weft.counters.reset()
+    for rows in (x.shape[0], x.shape[0] + 2):
+        batch = np.resize(x, (rows, x.shape[1]))
+        np.testing.assert_allclose(compiled(weft.from_numpy(batch)).numpy(), 2 * batch[:, ::-1] + batch)
+    assert weft.counters.captures == 1 and weft.counters.foreign_segments == 0
+    _, pushed = weft.func.jvp(lambda t: t.mirror(0), (weft.from_numpy(x),), (weft.from_numpy(weight),))
+    np.testing.assert_allclose(pushed.numpy(), weight[::-1])
+
+
 def test_batches_are_computed_at_once(rng: np.random.Generator) -> None:
     x = rng.normal(size=(3, 4, 5))
     weft.counters.reset()
@@ -185,6 +202,8 @@ def test_batches_are_computed_at_once(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(sums.numpy(), (x**2).sum(2))
     shown = weft.vmap(lambda t: t.every(2))(weft.from_numpy(x))
     np.testing.assert_allclose(shown.numpy(), x[:, ::2])
+    turned = weft.vmap(lambda t: t.mirror(1))(weft.from_numpy(x))
+    np.testing.assert_allclose(turned.numpy(), x[:, :, ::-1])
     slopes = weft.vmap(weft.func.grad(lambda t: t.every(3, 1).sumsq() + t.softcap(2.0).sum()))(weft.from_numpy(x))
     wanted = 1 - np.tanh(x / 2) ** 2
     wanted[:, :, ::3] += 2 * x[:, :, ::3]
