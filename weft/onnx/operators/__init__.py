@@ -4,11 +4,11 @@ writes weft's.
 
 from weft.onnx.operators import (  # noqa: F401
     activations,
-    composed,
     control,
     convolution,
     creation,
     detection,
+    functions,
     indexing,
     layout,
     learning,

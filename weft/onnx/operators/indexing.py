@@ -283,3 +283,25 @@ def write_index(g: Any, x: Any, indices: Any) -> Any:
 
 
 __all__ = ["F", "Unsupported"]
+
+
+@symbolic("aten::scatter_reduce.two")
+def write_scatter_reduce(g: Any, x: Any, dim: Any, index: Any, source: Any, reduce: Any, include_self: Any) -> Any:
+    names = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
+    name = names.get(g.known(reduce))
+    g.require(name is not None and bool(g.known(include_self)), f"scatter_reduce with {g.known(reduce)}")
+    g.require(name in ("add", "mul") or g.opset >= 18, "extremes of scattered elements below opset 18")
+    return g.op("ScatterElements", x, index, source, axis=g.axis(dim, x), reduction=name)
+
+
+@symbolic("aten::index_fill.int_Scalar")
+def write_index_fill(g: Any, x: Any, dim: Any, index: Any, value: Any) -> Any:
+    at = g.axis(dim, x)
+    steps = g.steps(g.size(x, at))
+    hit = g.op("Equal", g.op("Unsqueeze", steps, g.ints([1])), g.op("Unsqueeze", index, g.ints([0])))
+    hit = g.cast(hit, weft.int32)
+    axes = {"keepdims": 0, **({} if g.opset >= 18 else {"axes": [1]})}
+    hit = g.op("ReduceMax", hit, *((g.ints([1]),) if g.opset >= 18 else ()), **axes)
+    rest = [i for i in range(g.ndim(x)) if i != at]
+    mask = g.cast(g.op("Unsqueeze", hit, g.ints(rest)) if rest else hit, weft.bool)
+    return g.op("Where", mask, g.cast(value, g.dtype(x)), x)

@@ -176,3 +176,42 @@ def write_pixel_unshuffle(g: Any, x: Any, factor: Any) -> Any:
     parts = g.op("Reshape", x, g.shape([b, c, rows, n, columns, n]))
     turned = g.op("Transpose", parts, perm=[0, 1, 3, 5, 2, 4])
     return g.op("Reshape", turned, g.shape([b, g.number_op("Mul", c, n * n), rows, columns]))
+
+
+@symbolic("aten::copy")
+def write_copy(g: Any, x: Any, source: Any, *others: Any) -> Any:
+    return g.op("Expand", g.cast(source, g.dtype(x)), g.op("Shape", x))
+
+
+@symbolic("aten::diagonal")
+def write_diagonal(g: Any, x: Any, offset: Any, first: Any, second: Any) -> Any:
+    """The elements of every matrix in a row, of which each rows + 1st is on the diagonal."""
+    a, b, k = g.axis(first, x), g.axis(second, x), g.known(offset)
+    rows, columns = g.size(x, a), g.size(x, b)
+    down, right = max(-k, 0), max(k, 0)
+    count = g.arithmetic("max", g.arithmetic("min", rows - down, columns - right), 0)
+    others = [i for i in range(g.ndim(x)) if i not in (a, b)]
+    flat = g.op("Transpose", x, perm=[*others, a, b])
+    flat = g.op("Reshape", flat, g.shape([*(g.size(x, i) for i in others), rows * columns]))
+    steps = g.op("Mul", g.steps(count), g.number(columns + 1))
+    return g.op("Gather", flat, g.op("Add", steps, g.number(columns * down + right)), axis=len(others))
+
+
+@symbolic("aten::diag")
+def write_diag(g: Any, x: Any, diagonal: Any) -> Any:
+    if g.ndim(x) == 2:
+        return write_diagonal(g, x, diagonal, 0, 1)
+    g.require(g.known(diagonal) == 0, "a vector beside the diagonal")
+    steps = g.steps(g.size(x, 0))
+    on = g.op("Equal", g.op("Unsqueeze", steps, g.ints([1])), steps)
+    return g.op("Where", on, x, g.like(x, 0))
+
+
+@symbolic("aten::unfold")
+def write_unfold(g: Any, x: Any, dim: Any, size: Any, step: Any) -> Any:
+    at, width, by = g.axis(dim, x), g.known(size), g.known(step)
+    count = g.arithmetic("floordiv", g.size(x, at) - width, by) + 1
+    starts = g.op("Mul", g.steps(count), g.numbers(by, weft.int64))
+    places = g.op("Add", g.op("Unsqueeze", starts, g.ints([1])), g.steps(width))
+    found = g.op("Gather", x, places, axis=at)
+    return g.op("Transpose", found, perm=[i for i in range(g.ndim(x) + 1) if i != at + 1] + [at + 1])

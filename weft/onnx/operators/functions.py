@@ -1,11 +1,10 @@
-"""Operators of weft's that ONNX has no like of, written with those that it has."""
+"""Functions element by element that ONNX has no operator for, written with those that it has."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-import weft
 from weft.onnx.registry import symbolic
 
 
@@ -124,72 +123,11 @@ def write_round(g: Any, x: Any, decimals: Any) -> Any:
     return g.op("Div", g.op("Round", g.op("Mul", x, scale)), scale)
 
 
-@symbolic("aten::copy")
-def write_copy(g: Any, x: Any, source: Any, *others: Any) -> Any:
-    return g.op("Expand", g.cast(source, g.dtype(x)), g.op("Shape", x))
-
-
-@symbolic("aten::diagonal")
-def write_diagonal(g: Any, x: Any, offset: Any, first: Any, second: Any) -> Any:
-    """The elements of every matrix in a row, of which each rows + 1st is on the diagonal."""
-    a, b, k = g.axis(first, x), g.axis(second, x), g.known(offset)
-    rows, columns = g.size(x, a), g.size(x, b)
-    down, right = max(-k, 0), max(k, 0)
-    count = g.arithmetic("max", g.arithmetic("min", rows - down, columns - right), 0)
-    others = [i for i in range(g.ndim(x)) if i not in (a, b)]
-    flat = g.op("Transpose", x, perm=[*others, a, b])
-    flat = g.op("Reshape", flat, g.shape([*(g.size(x, i) for i in others), rows * columns]))
-    steps = g.op("Mul", g.steps(count), g.number(columns + 1))
-    return g.op("Gather", flat, g.op("Add", steps, g.number(columns * down + right)), axis=len(others))
-
-
-@symbolic("aten::unfold")
-def write_unfold(g: Any, x: Any, dim: Any, size: Any, step: Any) -> Any:
-    at, width, by = g.axis(dim, x), g.known(size), g.known(step)
-    count = g.arithmetic("floordiv", g.size(x, at) - width, by) + 1
-    starts = g.op("Mul", g.steps(count), g.numbers(by, weft.int64))
-    places = g.op("Add", g.op("Unsqueeze", starts, g.ints([1])), g.steps(width))
-    found = g.op("Gather", x, places, axis=at)
-    return g.op("Transpose", found, perm=[i for i in range(g.ndim(x) + 1) if i != at + 1] + [at + 1])
-
-
-@symbolic("aten::diag")
-def write_diag(g: Any, x: Any, diagonal: Any) -> Any:
-    if g.ndim(x) == 2:
-        return write_diagonal(g, x, diagonal, 0, 1)
-    g.require(g.known(diagonal) == 0, "a vector beside the diagonal")
-    steps = g.steps(g.size(x, 0))
-    on = g.op("Equal", g.op("Unsqueeze", steps, g.ints([1])), steps)
-    return g.op("Where", on, x, g.like(x, 0))
-
-
 @symbolic("aten::copysign.Tensor")
 def write_copysign(g: Any, x: Any, y: Any) -> Any:
     x, y = g.promoted((x, y))
     negative = g.op("Less", g.op("Where", g.op("Equal", y, g.like(y, 0)), g.op("Reciprocal", y), y), g.like(y, 0))
     return g.op("Where", negative, g.op("Neg", g.op("Abs", x)), g.op("Abs", x))
-
-
-@symbolic("aten::scatter_reduce.two")
-def write_scatter_reduce(g: Any, x: Any, dim: Any, index: Any, source: Any, reduce: Any, include_self: Any) -> Any:
-    names = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
-    name = names.get(g.known(reduce))
-    g.require(name is not None and bool(g.known(include_self)), f"scatter_reduce with {g.known(reduce)}")
-    g.require(name in ("add", "mul") or g.opset >= 18, "extremes of scattered elements below opset 18")
-    return g.op("ScatterElements", x, index, source, axis=g.axis(dim, x), reduction=name)
-
-
-@symbolic("aten::index_fill.int_Scalar")
-def write_index_fill(g: Any, x: Any, dim: Any, index: Any, value: Any) -> Any:
-    at = g.axis(dim, x)
-    steps = g.steps(g.size(x, at))
-    hit = g.op("Equal", g.op("Unsqueeze", steps, g.ints([1])), g.op("Unsqueeze", index, g.ints([0])))
-    hit = g.cast(hit, weft.int32)
-    axes = {"keepdims": 0, **({} if g.opset >= 18 else {"axes": [1]})}
-    hit = g.op("ReduceMax", hit, *((g.ints([1]),) if g.opset >= 18 else ()), **axes)
-    rest = [i for i in range(g.ndim(x)) if i != at]
-    mask = g.cast(g.op("Unsqueeze", hit, g.ints(rest)) if rest else hit, weft.bool)
-    return g.op("Where", mask, g.cast(value, g.dtype(x)), x)
 
 
 @symbolic("aten::bitwise_left_shift.Tensor", "aten::bitwise_right_shift.Tensor")
