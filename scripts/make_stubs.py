@@ -19,7 +19,7 @@ from typing import Any
 
 import weft
 from weft import special
-from weft.layers.factories import FACTORIES, LIKE_NAMES
+from weft.layers.factories import FACTORIES
 from weft.layers.variants import _INPLACE_SYNTAX
 from weft.ops.op import PACKETS, Op
 from weft.ops.schema import Argument
@@ -168,7 +168,7 @@ def functions(packets: dict[str, list[Op]], classes: dict[str, str]) -> list[str
         extra = (
             OPTIONS.replace("memory_format: _str | None = ...", "out: Tensor | None = ...") if name in FACTORIES else ""
         )
-        if name in LIKE_NAMES:
+        if any(op.like for op in ops):
             extra = OPTIONS.split(", memory_format")[0]
         if extra:
             taken = {a.name for op in ops for a in op.schema.arguments}

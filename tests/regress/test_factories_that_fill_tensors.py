@@ -40,3 +40,8 @@ def test_tensors_of_the_joint_shape_are_themselves(device: str) -> None:
     x, row = weft.ones(2, 3, device=device), weft.ones(3, device=device)
     same, shown = weft.broadcast_tensors(x, row)
     assert same is x and shown.shape == x.shape and shown._is_view()
+
+
+def test_factories_of_a_tensor_s_dtype_are_methods_alone():
+    assert not [name for name in dir(weft) if name.startswith("new_")]
+    assert weft.ones(2).new_empty_strided((2, 3), (3, 1)).stride() == (3, 1)

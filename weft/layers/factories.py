@@ -13,7 +13,7 @@ from weft.layers.dense import DENSE
 from weft.layers.inference import noted
 from weft.layers.outputs import write_out
 from weft.layers.walk import inplace, walk_layers
-from weft.ops.op import Op, Out
+from weft.ops.op import OPS, Op, Out
 from weft.ops.overrides import handle, override_classes, overriding
 from weft.ops.packet import aten
 from weft.ops.route import default_route, route_of
@@ -24,13 +24,6 @@ from weft.tensor.device import chosen, usable
 from weft.tensor.modes import Floor, floor, modes
 from weft.tensor.tensor import Tensor
 
-NAMES = (
-    "zeros", "ones", "full", "empty", "arange", "linspace", "logspace", "eye", "empty_strided", "tril_indices",
-    "triu_indices", "rand", "randn", "randint", "randperm", "normal", "scalar_tensor", "hann_window", "hamming_window",
-    "blackman_window", "bartlett_window", "kaiser_window", "empty_permuted",
-)
-LIKE_NAMES = ("zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "randint_like")
-NEW_NAMES = ("new_zeros", "new_ones", "new_full", "new_empty", "new_empty_strided")
 _LAYOUTS = (None, "weft.strided")
 Make = Callable[..., Tensor]
 
@@ -200,14 +193,22 @@ def _laid_out_like(made: Tensor, source: Any) -> Tensor:
     return noted(backend_for((made,)).lay_out_like(made, source)) if isinstance(source, Tensor) else made
 
 
-FACTORIES: dict[str, Make] = (
-    {name: factory(name) for name in NAMES} | {name: _like_factory(name) for name in LIKE_NAMES}
-)
+def _factories(place: str) -> list[Op]:
+    """The operators there that make tensors: they take a device."""
+    return [
+        op for op in OPS.values()
+        if op.schema.namespace == "aten" and place in op.public and any(a.name == "device" for a in op.schema.arguments)
+    ]
+
+
+FACTORIES: dict[str, Make] = {
+    op.base: (_like_factory if op.like else factory)(op.base) for op in _factories("weft")
+}
 
 
 def install() -> None:
     """Put the factories that are methods on Tensor."""
-    for name in NEW_NAMES:
-        made = _new_factory(name)
+    for op in _factories("Tensor"):
+        made = _new_factory(op.base)
         made.asks = True  # type: ignore[attr-defined]
-        setattr(Tensor, name, made)
+        setattr(Tensor, op.base, made)

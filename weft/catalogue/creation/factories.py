@@ -296,6 +296,7 @@ define(
     f"aten::new_empty_strided(Tensor self, int[] size, int[] stride, *, {OPTIONS}) -> Tensor",
     "A tensor of the given size and strides and the type of self, its elements not to be relied on.",
     decompose=lambda self, size, stride, dtype, device: aten.empty_strided(size, stride, dtype=dtype or self.dtype),
+    public=("Tensor",),
 )
 
 
