@@ -27,6 +27,7 @@ from weft.layers import methods as _methods
 from weft.layers import variants as _variants
 from weft.layers import walk as _walk  # noqa: F401
 from weft.layers.factories import FACTORIES as _FACTORIES
+from weft.module_names import install as _install_modules
 from weft.ops import array as _array  # noqa: F401
 from weft.ops.methods import install_methods as _install_methods
 from weft.ops.op import PACKETS as _PACKETS
@@ -118,7 +119,8 @@ _LAZY = {
     "memory": "weft.memory",
     "lazy": "weft.lazy",
     "ao": "weft.ao", "hub": "weft.hub", "profiler": "weft.profiler", "multiprocessing": "weft.multiprocessing",
-    "amp": "weft.amp", "__future__": "weft.__future__",
+    "amp": "weft.amp", "__future__": "weft.__future__", "compiler": "weft.compiler", "accelerator": "weft.accelerator",
+    **{name: f"weft.{name}" for name in _install_modules()},
 }
 _providers["lazy"] = "weft.lazy"
 _LAZY_NAMES = {
@@ -163,6 +165,7 @@ _LAZY_NAMES = {
         "bitwise_invert", "cumulative_sum", "cumulative_prod", "unique_all", "unique_counts", "unique_inverse",
         "unique_values", "broadcast_arrays", "repeat", "unstack", "take_along_axis",
     )},
+    "svd_lowrank": ("weft.layers.low_rank", "svd_lowrank"), "pca_lowrank": ("weft.layers.low_rank", "pca_lowrank"),
     "PyTorchFileReader": ("weft.interop.torch_files", "PyTorchFileReader"),
     "PyTorchFileWriter": ("weft.interop.torch_files", "PyTorchFileWriter"),
     "Stream": ("weft.cuda", "Stream"), "Event": ("weft.cuda", "Event"),

@@ -23,6 +23,13 @@ class _ParameterClass(type):
             or (cls is Parameter and isinstance(instance, Tensor) and instance._is_param)
         )
 
+    @property
+    def __signature__(cls) -> Any:
+        from inspect import Signature, signature  # few programs ask
+
+        parameters = signature(cls.__init__).parameters.values()  # type: ignore[misc]
+        return Signature(list(parameters)[1:])
+
 
 class Parameter(Tensor, metaclass=_ParameterClass):
     """A leaf tensor that requires grad by default. `Parameter(data)` shares the bytes of `data`.

@@ -4,8 +4,12 @@ registry.py is the table of operators and operators/ its entries, one place for 
 that was read; program.py goes through a graph of weft.jit and writer.py writes its nodes.
 """
 
-from weft.onnx.export import export
+from weft.onnx.export import export, is_in_onnx_export
 from weft.onnx.model import OnnxModel, load
+from weft.onnx.pytorch_symbolics import register_custom_op_symbolic, unregister_custom_op_symbolic
 from weft.onnx.registry import symbolic
 
-__all__ = ["OnnxModel", "export", "load", "symbolic"]
+__all__ = [
+    "OnnxModel", "export", "is_in_onnx_export", "load", "register_custom_op_symbolic", "symbolic",
+    "unregister_custom_op_symbolic",
+]

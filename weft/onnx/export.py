@@ -28,6 +28,7 @@ from weft.version import __version__
 
 Axes = Mapping[str, Any]
 LEAST = 13
+_under_way: list[bool] = []
 
 
 def export(
@@ -51,15 +52,22 @@ def export(
         )
     given = tuple(args) if isinstance(args, (tuple, list)) else (args,)
     drawn = weft.get_rng_state()
+    _under_way.append(True)
     try:
         written = _written(model, given, opset_version, dynamic_axes or {}, input_names, output_names)
     finally:
+        _under_way.pop()
         weft.set_rng_state(drawn)
     onnx.checker.check_model(written)
     if hasattr(path, "write"):
         path.write(written.SerializeToString())
     else:
         onnx.save(written, os.fspath(path))
+
+
+def is_in_onnx_export() -> bool:
+    """Whether `export` is tracing or writing a model."""
+    return bool(_under_way)
 
 
 def _written(

@@ -29,6 +29,7 @@ from weft.types import dtype as dt
 
 State = dict[str, Any]
 Params = Iterable[Any]
+ParamsT = params_t = _params_t = Params  # PyTorch's names
 
 
 class _Required:

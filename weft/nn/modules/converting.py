@@ -80,7 +80,7 @@ class Converted:
     def to(self: C, *args: Any, **kwargs: Any) -> C:
         """Cast floating point parameters and buffers, or move all: to(dtype), to(tensor), to(device),
         to(device, dtype). Devices are "cpu" and "meta"."""
-        dtype, device = _wanted(args, dict(kwargs))
+        dtype, device = wanted(args, dict(kwargs))
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise ArgumentError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
@@ -138,7 +138,7 @@ class Converted:
         return self
 
 
-def _wanted(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[DType | None, Device | None]:
+def wanted(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[DType | None, Device | None]:
     """The dtype and device that the arguments of `to` name. Raises ArgumentError for anything else."""
     dtype, device = options.pop("dtype", None), options.pop("device", None)
     for i, a in enumerate(args):

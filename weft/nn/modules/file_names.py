@@ -3,10 +3,10 @@ file is called."""
 
 from __future__ import annotations
 
-import importlib
-import sys
-from types import ModuleType
 from typing import Any
+
+from weft.support import named_modules
+from weft.support.named_modules import NamedModule
 
 _PACKAGE = "weft.nn.modules"
 # PyTorch's name of a file: the files of ours that have its classes
@@ -21,32 +21,13 @@ FILES: dict[str, tuple[str, ...]] = {
 
 
 def in_files(owner: str, name: str, files: tuple[str, ...]) -> Any:
-    """A name from the first of these files that has it. Raises AttributeError."""
-    if not name.startswith("__"):
-        for file in files:
-            scope = vars(importlib.import_module(f"{_PACKAGE}.{file}"))
-            if name in scope:
-                return scope[name]
-    raise AttributeError(f"module {owner!r} has no attribute {name!r}")
-
-
-class _File(ModuleType):
-    """A file by PyTorch's name. Its names are looked up in ours when they are asked for."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"{_PACKAGE}.{name}", f"PyTorch's name for {', '.join(FILES[name])}.")
-        self.__package__ = _PACKAGE
-        self.files = FILES[name]
-
-    def __getattr__(self, name: str) -> Any:
-        return in_files(self.__name__, name, self.files)
-
-    def __dir__(self) -> list[str]:
-        modules = [importlib.import_module(f"{_PACKAGE}.{file}") for file in self.files]
-        return sorted({name for module in modules for name in vars(module) if not name.startswith("__")})
+    """A name from the first of these files of nn.modules that has it. Raises AttributeError."""
+    return named_modules.in_files(owner, name, [f"{_PACKAGE}.{file}" for file in files])
 
 
 def install() -> None:
     """Let `import weft.nn.modules.<PyTorch's name>` find each file."""
-    for name in FILES:
-        sys.modules.setdefault(f"{_PACKAGE}.{name}", _File(name))
+    named_modules.install(
+        NamedModule(f"{_PACKAGE}.{name}", f"PyTorch's name for {', '.join(files)}.", [f"{_PACKAGE}.{f}" for f in files])
+        for name, files in FILES.items()
+    )

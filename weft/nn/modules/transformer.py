@@ -23,7 +23,7 @@ from weft.tensor.tensor import Tensor
 Activation = Callable[[Tensor], Tensor]
 
 
-def _activation(given: str | Activation) -> Activation:
+def _get_activation_fn(given: str | Activation) -> Activation:
     if callable(given):
         return given
     if given not in ("relu", "gelu"):
@@ -52,7 +52,7 @@ class TransformerEncoderLayer(Module):
             LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype, device=device) for _ in range(2)
         )
         self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
-        self.activation = _activation(activation)
+        self.activation = _get_activation_fn(activation)
 
     def forward(
         self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
@@ -94,7 +94,7 @@ class TransformerDecoderLayer(Module):
             LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype, device=device) for _ in range(3)
         )
         self.dropout1, self.dropout2, self.dropout3 = Dropout(dropout), Dropout(dropout), Dropout(dropout)
-        self.activation = _activation(activation)
+        self.activation = _get_activation_fn(activation)
 
     def forward(
         self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,

@@ -123,9 +123,13 @@ class DataLoader(Generic[T]):
         # drawn also without workers: the order is the same with them
         seed = int(aten.randint(0, 2**63 - 1, (), generator=self.generator))
         if self.is_iterable:
-            return self._stream() if self.num_workers == 0 else self._streams_ahead(seed)
+            return LoaderIterator(self, self._stream()) if self.num_workers == 0 else ThreadedIterator(
+                self, self._streams_ahead(seed)
+            )
         chosen = iter(self._order)
-        return map(self._fetch, chosen) if self.num_workers == 0 else self._ahead(chosen, seed)
+        return LoaderIterator(self, map(self._fetch, chosen)) if self.num_workers == 0 else ThreadedIterator(
+            self, self._ahead(chosen, seed)
+        )
 
     @property
     def _order(self) -> Any:
@@ -193,6 +197,29 @@ class DataLoader(Generic[T]):
         finally:
             for worker in workers:
                 worker.stop()
+
+
+class LoaderIterator:
+    """One pass over a loader."""
+
+    def __init__(self, loader: DataLoader[Any], batches: Iterator[Any]) -> None:
+        self._loader, self._batches = loader, batches
+
+    def __iter__(self) -> LoaderIterator:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._batches)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+
+class ThreadedIterator(LoaderIterator):
+    """One pass whose batches threads load."""
+
+    def _shutdown_workers(self) -> None:
+        self._batches.close()  # type: ignore[attr-defined]  # a generator
 
 
 class _Worker:

@@ -1,16 +1,26 @@
 """Which implementation scaled_dot_product_attention uses: weft has one, so that what programs choose
-here chooses nothing."""
+here chooses nothing. flex_attention.py is attention with scores and masks by functions."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.support.errors import ArgumentError, StateError
 
-__all__ = ["SDPBackend", "sdpa_kernel"]
+if TYPE_CHECKING:
+    from weft.nn.attention import flex_attention
+
+__all__ = ["SDPBackend", "flex_attention", "sdpa_kernel"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "flex_attention":
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class SDPBackend(IntEnum):

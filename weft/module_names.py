@@ -1,0 +1,238 @@
+"""PyTorch's names of modules that third-party programs import before they do anything: each shows what weft has of it,
+and nothing else. What computes nothing (a mark on a tensor, the switch of a device that is not there) says so here."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+from weft.support import named_modules
+from weft.support.errors import CaptureError, NoSuchDevice
+from weft.support.named_modules import NamedModule
+from weft.tensor.device import Device
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+
+_HERE = "weft.module_names:"
+
+# ---- marks for PyTorch's compiler
+mark_dynamic = mark_static = maybe_mark_dynamic = mark_static_address = lambda t, *args, **kwargs: None
+
+
+def graph_break(msg: str = "") -> None:
+    """Where PyTorch would end a program: nothing, in Python. Raises CaptureError under weft.compile."""
+    if modes.capture is not None:
+        raise CaptureError("graph_break(): a compiled function is one program; compile it with split=True")
+
+
+def is_compile_supported(device_type: str) -> bool:
+    """Whether functions can be compiled for a device of this type."""
+    return device_type == "cpu"
+
+
+class NeverRaised(Exception):
+    """An error of PyTorch's compiler that a program waits for: weft has no occasion for it."""
+
+
+TensorMeta = type(Tensor)
+
+
+class GetItemWithIndices(contextlib.nullcontext[None]):
+    """Within the block `x[i]` may be mapped over `i`: always so in weft."""
+
+
+class Switches:
+    """Switches of PyTorch's compiler: they can be set, and mean nothing to weft's."""
+
+    @contextlib.contextmanager
+    def patch(self, changes: Any = None, value: Any = None, /, **more: Any) -> Iterator[None]:
+        """Set switches for a `with` block or a decorated function."""
+        changes = changes if isinstance(changes, dict) else {} if changes is None else {changes: value}
+        before = dict(vars(self))
+        vars(self).update(changes, **more)
+        try:
+            yield
+        finally:
+            vars(self).clear()
+            vars(self).update(before)
+
+
+compiler_switches, inductor_switches = Switches(), Switches()
+
+
+# ---- what the library's own files ask of PyTorch's bindings
+def log_api_usage_once(name: str) -> None:
+    """PyTorch's count of who calls what: weft counts nothing."""
+
+
+def are_transforms_active() -> bool:
+    """Whether a transform of weft.func is under way."""
+    from weft.layers.transforms.level import top  # loaded when asked for
+
+    return top() is not None
+
+
+def get_accelerator() -> Device:
+    """The device that computes: the CPU."""
+    return Device("cpu")
+
+
+def parse_to(*args: Any, **kwargs: Any) -> tuple[Device | None, Any, bool, Any]:
+    """The device, dtype, non_blocking and memory format among the arguments of Module.to."""
+    from weft.nn.modules.converting import wanted  # weft.nn is loaded when asked for
+
+    dtype, device = wanted(args, dict(kwargs))
+    return device, dtype, bool(kwargs.get("non_blocking")), kwargs.get("memory_format")
+
+
+def get_tracing_state() -> Any:
+    """The recorder of weft.jit.trace that is at work, or None."""
+    from weft.jit.recorders import recording  # weft.jit is loaded when asked for
+
+    return recording()
+
+
+def is_contiguous_or_false(a: Tensor, memory_format: Any = None) -> bool:
+    """Whether a tensor's elements lie side by side in their order."""
+    return a.is_contiguous() if memory_format is None else a.is_contiguous(memory_format=memory_format)
+
+
+def is_fake(x: Any) -> bool:
+    """Whether a value is one of PyTorch's fake tensors: never; weft's tensors without values are on "meta"."""
+    return False
+
+
+class SymbolicOpset(NamedModule):
+    """weft.onnx.symbolic_opset11 and its kin: how weft writes each operator."""
+
+    def __getattr__(self, name: str) -> Any:
+        from weft.onnx.pytorch_symbolics import rule_of  # onnx is loaded when asked for
+        from weft.support.errors import Unsupported
+
+        if not name.startswith("_"):
+            with contextlib.suppress(Unsupported):
+                return rule_of(name)
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
+
+# ---- devices that are not there: what weft.cuda answers, in their name
+_ANSWERED = (
+    "device_count", "empty_cache", "get_rng_state_all", "is_available", "is_bf16_supported", "is_initialized",
+    "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "memory_allocated",
+    "memory_reserved", "memory_stats", "reset_peak_memory_stats", "seed", "seed_all", "synchronize",
+)
+_REFUSED = (
+    "Event", "Stream", "current_device", "current_stream", "get_device_capability", "get_device_name",
+    "get_device_properties", "get_rng_state", "mem_get_info", "set_device", "set_rng_state", "set_stream",
+)
+
+
+class _DeviceModule(NamedModule):
+    """weft.xpu and its kin."""
+
+    def __init__(self, device: str, **more: str) -> None:
+        names = {name: f"weft.cuda:{name}" for name in _ANSWERED} | {
+            name: f"weft.cuda:{answer}" for name, answer in more.items()
+        }
+        doc = "What programs ask before they use such a device. There is none: questions are answered, uses refused."
+        super().__init__(f"weft.{device}", doc, names=names)
+        for name in _REFUSED:
+            setattr(self, name, _refused(device, name))
+
+
+def _refused(device: str, name: str) -> Callable[..., NoReturn]:
+    def function(*args: Any, **kwargs: Any) -> NoReturn:
+        raise NoSuchDevice(
+            f"{device}.{name}: weft computes on the CPU only. Ask weft.{device}.is_available() first."
+        )
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+class CpuStream:
+    """A stream of the CPU: work is done in the order in which it is asked for."""
+
+
+_CPU: dict[str, Callable[..., Any]] = {
+    "current_device": lambda: "cpu", "current_stream": lambda device=None: CpuStream(), "device_count": lambda: 1,
+    "is_available": lambda: True, "is_initialized": lambda: True, "set_device": lambda device: None,
+    "synchronize": lambda device=None: None,
+}
+
+
+def _modules() -> Iterator[NamedModule]:
+    compiled = {
+        name: f"weft.compiler:{name}" for name in (
+            "allow_in_graph", "assume_constant_result", "disable", "is_compiling", "is_dynamo_supported",
+            "list_backends", "nested_compile_region", "reset", "set_stance",
+        )
+    }
+    compiled |= {"OptimizedModule": "weft.compile.module:CompiledModule", "config": f"{_HERE}compiler_switches"} | {
+        name: f"{_HERE}{name}" for name in (
+            "graph_break", "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic",
+        )
+    }
+    errors = {"Unsupported": "weft.support.errors:CaptureError", "TorchRuntimeError": "weft.support.errors:WeftError"}
+    errors["TensorifyScalarRestartAnalysis"] = f"{_HERE}NeverRaised"
+    marks = "PyTorch's compiler: its marks, as weft.compiler has them."
+    yield NamedModule("weft._dynamo", marks, names=compiled)
+    yield NamedModule("weft._dynamo.eval_frame", marks, names=compiled)
+    yield NamedModule("weft._dynamo.external_utils", marks, names=compiled)
+    yield NamedModule("weft._dynamo.utils", marks, names={"is_compile_supported": f"{_HERE}is_compile_supported"})
+    yield NamedModule("weft._dynamo.exc", "Errors of compiled functions.", names=errors)
+    yield NamedModule("weft._dynamo._trace_wrapped_higher_order_op", marks,
+                      names={"TransformGetItemToIndex": f"{_HERE}GetItemWithIndices"})
+    yield NamedModule("weft._inductor", "PyTorch's code generator: its switches, which mean nothing to weft.", names={
+        "config": f"{_HERE}inductor_switches",
+        "cudagraph_mark_step_begin": "weft.compiler:cudagraph_mark_step_begin",
+    })
+    yield NamedModule("weft._C", "PyTorch's bindings: what programs ask of them, answered by weft.", names={
+        "DisableTorchFunction": "weft.overrides:DisableWeftFunction",
+        "DisableTorchFunctionSubclass": "weft.overrides:DisableWeftFunctionSubclass",
+        "Generator": "weft.runtime.generator:Generator", "Graph": "weft.jit.graph:Graph",
+        "Value": "weft.jit.graphs.nodes:Value", "Node": "weft.jit.graphs.nodes:Node",
+        "Size": "weft.tensor.size:Size", "device": "weft.tensor.device:Device", "dtype": "weft.types.dtype:DType", "_TensorMeta": f"{_HERE}TensorMeta",
+        "_are_functorch_transforms_active": f"{_HERE}are_transforms_active",
+        "_get_accelerator": f"{_HERE}get_accelerator", "_get_tracing_state": f"{_HERE}get_tracing_state",
+        "_is_tracing": "weft.jit.marks:is_tracing", "_log_api_usage_once": f"{_HERE}log_api_usage_once",
+        "_set_grad_enabled": "weft.tensor.modes:set_grad_enabled",
+    })
+    yield NamedModule("weft._C._nn", "Arguments as Module.to takes them apart.", names={
+        "_parse_to": f"{_HERE}parse_to",
+    })
+    yield NamedModule("weft._prims_common", "Questions about tensors.", names={
+        "is_contiguous_or_false": f"{_HERE}is_contiguous_or_false",
+    })
+    yield NamedModule("weft._subclasses", "PyTorch's fake tensors, which weft has not.")
+    yield NamedModule("weft._subclasses.fake_tensor", "PyTorch's fake tensors, which weft has not.", names={
+        "is_fake": f"{_HERE}is_fake",
+    })
+    yield NamedModule("weft._custom_ops", "PyTorch's older name of weft.library.", names={
+        "get_ctx": "weft.library:get_ctx", "custom_op": "weft.library:custom_op",
+        "impl_abstract": "weft.library:register_fake",
+    })
+    yield NamedModule("weft.storage", "Storages.", names={"UntypedStorage": "weft.runtime.storage:UntypedStorage"})
+    yield NamedModule("weft.autograd.profiler", "Names of blocks.", names={
+        "record_function": "weft.profiler:record_function", "profile": "weft.profiler:profile",
+    })
+    yield NamedModule("weft.utils._python_dispatch", "PyTorch's name of dispatch.py.", ["weft.utils.dispatch"])
+    yield NamedModule("weft.onnx.symbolic_helper", "Marks of symbolic functions.", names={
+        "parse_args": "weft.onnx.pytorch_symbolics:parse_args",
+    })
+    for version in range(9, 21):
+        yield SymbolicOpset(f"weft.onnx.symbolic_opset{version}", f"How weft writes operators for opset {version}.")
+    yield _DeviceModule("mps", current_allocated_memory="memory_allocated", driver_allocated_memory="memory_allocated")
+    yield _DeviceModule("xpu")
+    yield _DeviceModule("mtia")
+    cpu = NamedModule("weft.cpu", "The CPU, asked as other devices are.")
+    vars(cpu).update(_CPU, Stream=CpuStream)
+    yield cpu
+
+
+def install() -> tuple[str, ...]:
+    """Let `import` find them. The names that stand in weft itself."""
+    modules = list(_modules())
+    named_modules.install(modules)
+    return tuple(m.__name__.partition(".")[2] for m in modules if m.__name__.count(".") == 1)
