@@ -120,6 +120,7 @@ _LAZY = {
     "lazy": "weft.lazy",
     "ao": "weft.ao", "hub": "weft.hub", "profiler": "weft.profiler", "multiprocessing": "weft.multiprocessing",
     "amp": "weft.amp", "__future__": "weft.__future__", "compiler": "weft.compiler", "accelerator": "weft.accelerator",
+    "serialization": "weft.serialization",
     **{name: f"weft.{name}" for name in _install_modules()},
 }
 _providers["lazy"] = "weft.lazy"
@@ -165,6 +166,10 @@ _LAZY_NAMES = {
         "bitwise_invert", "cumulative_sum", "cumulative_prod", "unique_all", "unique_counts", "unique_inverse",
         "unique_values", "broadcast_arrays", "repeat", "unstack", "take_along_axis",
     )},
+    **{name: ("weft.layers.checks", name) for name in (
+        "_assert", "_assert_async", "_check", "_check_index", "_check_is_size", "_check_not_implemented",
+        "_check_tensor_all", "_check_type", "_check_value", "_check_with",
+    )},
     "svd_lowrank": ("weft.layers.low_rank", "svd_lowrank"), "pca_lowrank": ("weft.layers.low_rank", "pca_lowrank"),
     "PyTorchFileReader": ("weft.interop.torch_files", "PyTorchFileReader"),
     "PyTorchFileWriter": ("weft.interop.torch_files", "PyTorchFileWriter"),
@@ -193,6 +198,8 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY_NAMES:
         where, attribute = _LAZY_NAMES[name]
         return globals().setdefault(name, getattr(importlib.import_module(where), attribute))
+    if name.startswith("_foreach_"):
+        return getattr(importlib.import_module("weft.layers.foreach"), name)
     if name in _FUNCTIONS:
         return globals().setdefault(name, _FUNCTIONS[name])
     overloads = _PACKETS.get(f"aten::{name}")

@@ -4,15 +4,17 @@ and nothing else. What computes nothing (a mark on a tensor, the switch of a dev
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
+from weft.ops.packet import aten
 from weft.support import named_modules
-from weft.support.errors import CaptureError, NoSuchDevice
+from weft.support.errors import CaptureError, NoSuchDevice, Unsupported
 from weft.support.named_modules import NamedModule
 from weft.tensor.device import Device
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
+from weft.types.dtype import DType
 
 _HERE = "weft.module_names:"
 
@@ -103,12 +105,54 @@ def is_fake(x: Any) -> bool:
     return False
 
 
+def flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:
+    """The elements of all of these, one after the other."""
+    return aten.cat([t.reshape(-1) for t in tensors]) if len(tensors) else aten.zeros((0,))
+
+
+def unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Views of parts of `flat`, each of the shape of one of these."""
+    parts = aten.split_with_sizes(flat, [t.numel() for t in tensors])
+    return tuple(part.view(t.shape) for part, t in zip(parts, tensors, strict=True))
+
+
+def element_size(dtype: DType) -> int:
+    """The bytes of an element."""
+    return dtype.itemsize
+
+
+class FlopCounterMode:
+    """PyTorch's counter of operations: a type that programs name. Raises Unsupported where it is made."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise Unsupported("FlopCounterMode: weft does not count operations; weft.explain shows what a program does")
+
+
+def show_config() -> str:
+    """What weft computes with, in the words of PyTorch's build settings."""
+    import numpy
+    import weft.backends as backends
+    from weft.version import __version__
+
+    return (
+        f"weft {__version__} built with:\n  - NumPy {numpy.__version__}\n"
+        f"  - CPU capability usage: {backends.cpu.get_cpu_capability()}\n"
+        "  - Build settings: USE_CUDA=OFF, USE_CUDNN=OFF, USE_MKL=OFF, USE_MKLDNN=OFF, USE_MPI=OFF, USE_NCCL=OFF, \n"
+    )
+
+
+def parallel_info() -> str:
+    """How many threads compute."""
+    from weft.layers.threads import get_num_threads
+
+    return f"weft.get_num_threads() : {get_num_threads()}\n"
+
+
 class SymbolicOpset(NamedModule):
     """weft.onnx.symbolic_opset11 and its kin: how weft writes each operator."""
 
     def __getattr__(self, name: str) -> Any:
         from weft.onnx.pytorch_symbolics import rule_of  # onnx is loaded when asked for
-        from weft.support.errors import Unsupported
 
         if not name.startswith("_"):
             with contextlib.suppress(Unsupported):
@@ -196,6 +240,7 @@ def _modules() -> Iterator[NamedModule]:
         "Size": "weft.tensor.size:Size", "device": "weft.tensor.device:Device", "dtype": "weft.types.dtype:DType", "_TensorMeta": f"{_HERE}TensorMeta",
         "_are_functorch_transforms_active": f"{_HERE}are_transforms_active",
         "_get_accelerator": f"{_HERE}get_accelerator", "_get_tracing_state": f"{_HERE}get_tracing_state",
+        "_disabled_torch_function_impl": "weft.overrides:disabled_weft_function",
         "_is_tracing": "weft.jit.marks:is_tracing", "_log_api_usage_once": f"{_HERE}log_api_usage_once",
         "_set_grad_enabled": "weft.tensor.modes:set_grad_enabled",
     })
@@ -205,9 +250,15 @@ def _modules() -> Iterator[NamedModule]:
     yield NamedModule("weft._prims_common", "Questions about tensors.", names={
         "is_contiguous_or_false": f"{_HERE}is_contiguous_or_false",
     })
+    scan = {"associative_scan": "weft.compile.blocks.associative_scan:associative_scan"}
+    yield NamedModule("weft._higher_order_ops", "Loops and branches.", names=scan)
+    yield NamedModule("weft._higher_order_ops.associative_scan", "A loop.", names=scan)
     yield NamedModule("weft._subclasses", "PyTorch's fake tensors, which weft has not.")
     yield NamedModule("weft._subclasses.fake_tensor", "PyTorch's fake tensors, which weft has not.", names={
         "is_fake": f"{_HERE}is_fake",
+    })
+    yield NamedModule("weft.__config__", "What weft computes with.", names={
+        "parallel_info": f"{_HERE}parallel_info", "show": f"{_HERE}show_config",
     })
     yield NamedModule("weft._custom_ops", "PyTorch's older name of weft.library.", names={
         "get_ctx": "weft.library:get_ctx", "custom_op": "weft.library:custom_op",
@@ -217,6 +268,14 @@ def _modules() -> Iterator[NamedModule]:
     yield NamedModule("weft.autograd.profiler", "Names of blocks.", names={
         "record_function": "weft.profiler:record_function", "profile": "weft.profiler:profile",
     })
+    yield NamedModule("weft.utils.flop_counter", "PyTorch's counter of operations.", names={
+        "FlopCounterMode": f"{_HERE}FlopCounterMode",
+    })
+    yield NamedModule("weft._utils", "PyTorch's tools: lists of tensors as one.", names={
+        "_flatten_dense_tensors": f"{_HERE}flatten_dense_tensors", "_element_size": f"{_HERE}element_size",
+        "_unflatten_dense_tensors": f"{_HERE}unflatten_dense_tensors",
+    })
+    yield NamedModule("weft._tensor", "Tensor.", names={"Tensor": "weft.tensor.tensor:Tensor"})
     yield NamedModule("weft.utils._python_dispatch", "PyTorch's name of dispatch.py.", ["weft.utils.dispatch"])
     yield NamedModule("weft.onnx.symbolic_helper", "Marks of symbolic functions.", names={
         "parse_args": "weft.onnx.pytorch_symbolics:parse_args",

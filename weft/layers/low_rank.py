@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.layers.factories import FACTORIES
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError, ValueProblem
 from weft.tensor.tensor import Tensor
 
 __all__ = ["pca_lowrank", "svd_lowrank"]
+_randn = FACTORIES["randn"]
 
 
 def svd_lowrank(
@@ -33,7 +35,7 @@ def svd_lowrank(
 
 def _basis(A: Tensor, q: int, niter: int) -> Tensor:
     """[.., m, q] with orthonormal columns: about the range of A."""
-    sketch: Any = aten.randn((A.shape[-1], q), dtype=A.dtype)
+    sketch: Any = _randn(A.shape[-1], q, dtype=A.dtype, device=A.device)
     basis = aten.linalg_qr(A @ sketch)[0]
     for _ in range(niter):
         basis = aten.linalg_qr(A.mH @ basis)[0]

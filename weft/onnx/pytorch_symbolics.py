@@ -24,7 +24,8 @@ class _Graph:
         """A node: `g.op("Cast", x, to_i=1)`; a tensor alone for `g.op("Constant", value_t=tensor)`."""
         named = {k.rpartition("_")[0] if k.rpartition("_")[2] in _KINDS else k: v for k, v in attributes.items()}
         if name == "Constant" and isinstance(named.get("value"), Tensor):
-            return named["value"]
+            value = named["value"]
+            return self.writer.constant(value.numpy(), value.dtype)
         return self.writer.op(name, *inputs, outputs=outputs, **named)
 
     def __getattr__(self, name: str) -> Any:

@@ -6,8 +6,9 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterable, Mapping
+from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from weft.support.absent import refuse
 
@@ -28,16 +29,15 @@ class NamedModule(ModuleType):
 
     def __init__(self, name: str, doc: str, files: Iterable[str] = (), names: Mapping[str, str] | None = None) -> None:
         super().__init__(name, doc)
-        self.__path__: list[str] = []  # modules below it are found by their names
         self._files, self._names = tuple(files), dict(names or {})
 
     def __getattr__(self, name: str) -> Any:
         where, _, attribute = vars(self).get("_names", {}).get(name, "").partition(":")
         if where:
-            module = importlib.import_module(where)
-            return getattr(module, attribute) if attribute else module
-        below = sys.modules.get(f"{self.__name__}.{name}")
-        return below if below is not None else in_files(self.__name__, name, vars(self).get("_files", ()))
+            return getattr(importlib.import_module(where), attribute)
+        if f"{self.__name__}.{name}" in _Finder.modules:
+            return importlib.import_module(f"{self.__name__}.{name}")
+        return in_files(self.__name__, name, vars(self).get("_files", ()))
 
     def __dir__(self) -> list[str]:
         modules = [importlib.import_module(file) for file in self._files]
@@ -45,7 +45,28 @@ class NamedModule(ModuleType):
         return sorted({*shown, *self._names})
 
 
+class _Finder:
+    """Finds these modules for `import`, behind Python's own finders."""
+
+    modules: ClassVar[dict[str, NamedModule]] = {}
+
+    @classmethod
+    def find_spec(cls, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """What importlib is to make, if it is one of them."""
+        return ModuleSpec(name, cls, is_package=True) if name in cls.modules else None  # type: ignore[arg-type]
+
+    @classmethod
+    def create_module(cls, spec: ModuleSpec) -> NamedModule:
+        """The module."""
+        return cls.modules[spec.name]
+
+    @classmethod
+    def exec_module(cls, module: ModuleType) -> None:
+        """Nothing: it is whole."""
+
+
 def install(modules: Iterable[NamedModule]) -> None:
     """Let `import` find these modules by their names."""
-    for module in modules:
-        sys.modules.setdefault(module.__name__, module)
+    _Finder.modules.update({module.__name__: module for module in modules})
+    if _Finder not in sys.meta_path:
+        sys.meta_path.append(_Finder)  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.func.mapping import vmap
+from weft.layers.factories import FACTORIES
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, ShapeError, StateError
 from weft.tensor.tensor import Tensor
@@ -15,6 +16,7 @@ from weft.types import dtype as dt
 MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 DEFAULT_BLOCK_SIZE = 128
+_arange, _full = FACTORIES["arange"], FACTORIES["full"]
 _TENSORS = (
     "kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices", "q_num_blocks", "q_indices",
     "full_q_num_blocks", "full_q_indices",
@@ -23,7 +25,7 @@ _TENSORS = (
 
 def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
     """Every query sees every key."""
-    return aten.ones((), dtype=dt.bool_)
+    return _full((), True, device=batch.device)
 
 
 def and_masks(*mask_mods: MaskMod) -> MaskMod:
@@ -31,7 +33,7 @@ def and_masks(*mask_mods: MaskMod) -> MaskMod:
     _all_callable("and_masks", mask_mods)
 
     def and_mask(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
-        result: Tensor = aten.ones((), dtype=dt.bool_)
+        result: Tensor = _full((), True, device=b.device)
         for mod in mask_mods:
             result = result & mod(b, h, q_idx, kv_idx)
         return result
@@ -44,7 +46,7 @@ def or_masks(*mask_mods: MaskMod) -> MaskMod:
     _all_callable("or_masks", mask_mods)
 
     def or_mask(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
-        result: Tensor = aten.zeros((), dtype=dt.bool_)
+        result: Tensor = _full((), False, device=b.device)
         for mod in mask_mods:
             result = result | mod(b, h, q_idx, kv_idx)
         return result
@@ -67,9 +69,9 @@ def over_places(function: Callable[..., Tensor], takes_scores: bool) -> Callable
     return function
 
 
-def places(B: int, H: int, Q_LEN: int, KV_LEN: int) -> list[Tensor]:
+def places(B: int, H: int, Q_LEN: int, KV_LEN: int, device: Any) -> list[Tensor]:
     """The indices of each dim."""
-    return [aten.arange(n) for n in (B, H, Q_LEN, KV_LEN)]
+    return [_arange(n, device=device) for n in (B, H, Q_LEN, KV_LEN)]
 
 
 def create_mask(
@@ -78,9 +80,9 @@ def create_mask(
     """bool [B, H, Q_LEN, KV_LEN] (None: 1): what a mask_mod (b, h, q_idx, kv_idx) says, or where a score_mod
     (score, b, h, q_idx, kv_idx) leaves a score. Raises ArgumentError."""
     B, H = 1 if B is None else B, 1 if H is None else H
-    where = places(B, H, Q_LEN, KV_LEN)
+    where = places(B, H, Q_LEN, KV_LEN, device)
     if _takes_scores(mod_fn):
-        scores = over_places(mod_fn, True)(aten.zeros((B, H, Q_LEN, KV_LEN)), *where)
+        scores = over_places(mod_fn, True)(_full((B, H, Q_LEN, KV_LEN), 0.0, device=device), *where)
         return aten.logical_not(aten.isneginf(scores))
     return over_places(mod_fn, False)(*where)
 
@@ -106,7 +108,7 @@ def create_block_mask(
     """
     if _takes_scores(mask_mod):
         raise ArgumentError("create_block_mask: requires a mask_mod function of four arguments, got a score_mod")
-    mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN)
+    mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device)
     of_queries, of_keys = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
     counts = _block_counts(mask, of_queries, of_keys)
     full = aten.eq(counts, of_queries * of_keys)
@@ -138,7 +140,7 @@ def _ordered(blocks: Tensor) -> tuple[Tensor, Tensor]:
 def _dense(num_blocks: Tensor, indices: Tensor) -> Tensor:
     """What _ordered took: bool [.., rows, columns]."""
     columns = indices.shape[-1]
-    is_listed = aten.lt(aten.arange(columns), aten.unsqueeze(num_blocks, -1))
+    is_listed = aten.lt(_arange(columns, device=indices.device), aten.unsqueeze(num_blocks, -1))
     return aten.scatter(aten.zeros_like(is_listed), -1, indices.to(dt.int64), is_listed)
 
 

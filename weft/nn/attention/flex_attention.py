@@ -67,7 +67,7 @@ def flex_attention(
     working = dt.float64 if query.dtype is dt.float64 else dt.float32
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = (query @ key.mT).to(working) * factor
-    where = places(batch, heads, query.shape[2], key.shape[2])
+    where = places(batch, heads, query.shape[2], key.shape[2], query.device)
     if score_mod is not None:
         scores = over_places(score_mod, True)(scores, *where).to(working)
     if block_mask is not None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from typing import Any
 
 from weft.nn.modules.file_names import FILES, install
@@ -14,7 +13,7 @@ install()
 
 def __getattr__(name: str) -> Any:
     if name in FILES:
-        return sys.modules[f"{__name__}.{name}"]
+        return importlib.import_module(f"{__name__}.{name}")
     found = getattr(importlib.import_module("weft.nn"), name, None)
     if not isinstance(found, type):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
