@@ -79,7 +79,7 @@ PAGES: dict[str, Page] = {
     )),
     "linear-algebra": Page("Linear algebra", "Products, norms, factorizations and solutions. Leading dims are batches.",
                            ("linalg",),
-                           ("weft.catalogue.linalg",)),
+                           ("weft.catalogue.linalg", "weft.layers.low_rank")),
     "fft": Page("Fourier transforms", "Discrete transforms along dims.", ("signal",)),
     "special": Page("Special functions", "Functions beyond the elementary ones.", ("special",)),
     "random": Page(
@@ -127,7 +127,10 @@ PAGES: dict[str, Page] = {
             "One native program from a function or a whole training step; the switches and counters that go with it. "
             "The switches: `python -m weft knobs`."
         ),
-        (), ("weft.compile", "weft.runtime.pool", "weft.layers.threads", "weft.support.knobs", "weft.support.counters"),
+        (), (
+            "weft.compile", "weft.compiler", "weft.runtime.pool", "weft.layers.threads", "weft.support.knobs",
+            "weft.support.counters",
+        ),
     ),
     "jit": Page(
         "Scripted programs",
@@ -144,7 +147,8 @@ PAGES: dict[str, Page] = {
     ),
     "data": Page("Data sets and loaders", "What feeds a training loop.", (), ("weft.utils.data",)),
     "interop": Page(
-        "Files and other libraries", "Saving, loading, and memory shared with other libraries.", (), ("weft.interop",)
+        "Files and other libraries", "Saving, loading, and memory shared with other libraries.", (),
+        ("weft.interop", "weft.serialization"),
     ),
     "overrides": Page("Extending", "Classes of the user's own among the arguments of operators.", (),
                       (
@@ -153,7 +157,10 @@ PAGES: dict[str, Page] = {
                        "weft.utils.pytree", "weft.support.pytree")),
     "settings": Page(
         "Settings and testing", "Defaults of a process, what programs ask of other devices, and comparisons for tests.",
-        (), ("weft.testing", "weft.cuda", "weft.backends", "weft.memory", "weft.layers.settings"),
+        (), (
+            "weft.testing", "weft.cuda", "weft.accelerator", "weft.backends", "weft.memory", "weft.layers.settings",
+            "weft.layers.checks",
+        ),
     ),
     "array-api": Page(
         "Array API", "Names of the standard (2024.12) that PyTorch lacks.", (), ("weft.layers.array_api",),

@@ -21,7 +21,8 @@ from weft.types.dtype import ALL
 
 MODULES = (
     "weft", "weft.nn", "weft.nn.functional", "weft.nn.init", "weft.nn.utils", "weft.nn.utils.rnn", "weft.nn.grad",
-    "weft.nn.attention", "weft.optim", "weft.optim.lr_scheduler", "weft.optim.swa_utils",
+    "weft.nn.attention", "weft.nn.attention.flex_attention", "weft.nn.utils.prune", "weft.optim",
+    "weft.optim.lr_scheduler", "weft.optim.swa_utils",
     "weft.autograd", "weft.autograd.functional", "weft.autograd.forward", "weft.autograd.graph", "weft.func",
     "weft.linalg", "weft.fft", "weft.special", "weft.random", "weft.utils.data", "weft.utils.checkpoint",
     "weft.interop", "weft.overrides", "weft.utils.dispatch", "weft.utils.pytree",

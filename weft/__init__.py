@@ -170,6 +170,7 @@ _LAZY_NAMES = {
         "_assert", "_assert_async", "_check", "_check_index", "_check_is_size", "_check_not_implemented",
         "_check_tensor_all", "_check_type", "_check_value", "_check_with",
     )},
+    **{name: ("weft.jit", name) for name in ("CompilationUnit", "ScriptFunction", "ScriptModule")},
     "svd_lowrank": ("weft.layers.low_rank", "svd_lowrank"), "pca_lowrank": ("weft.layers.low_rank", "pca_lowrank"),
     "PyTorchFileReader": ("weft.interop.torch_files", "PyTorchFileReader"),
     "PyTorchFileWriter": ("weft.interop.torch_files", "PyTorchFileWriter"),

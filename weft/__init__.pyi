@@ -135,6 +135,21 @@ from weft.layers.array_api import broadcast_arrays as broadcast_arrays
 from weft.layers.array_api import repeat as repeat
 from weft.layers.array_api import unstack as unstack
 from weft.layers.array_api import take_along_axis as take_along_axis
+from weft.layers.checks import _assert as _assert
+from weft.layers.checks import _assert_async as _assert_async
+from weft.layers.checks import _check as _check
+from weft.layers.checks import _check_index as _check_index
+from weft.layers.checks import _check_is_size as _check_is_size
+from weft.layers.checks import _check_not_implemented as _check_not_implemented
+from weft.layers.checks import _check_tensor_all as _check_tensor_all
+from weft.layers.checks import _check_type as _check_type
+from weft.layers.checks import _check_value as _check_value
+from weft.layers.checks import _check_with as _check_with
+from weft.jit import CompilationUnit as CompilationUnit
+from weft.jit import ScriptFunction as ScriptFunction
+from weft.jit import ScriptModule as ScriptModule
+from weft.layers.low_rank import svd_lowrank as svd_lowrank
+from weft.layers.low_rank import pca_lowrank as pca_lowrank
 from weft.interop.torch_files import PyTorchFileReader as PyTorchFileReader
 from weft.interop.torch_files import PyTorchFileWriter as PyTorchFileWriter
 from weft.cuda import Stream as Stream
@@ -188,6 +203,9 @@ from weft import profiler as profiler
 from weft import multiprocessing as multiprocessing
 from weft import amp as amp
 from weft import __future__ as __future__
+from weft import compiler as compiler
+from weft import accelerator as accelerator
+from weft import serialization as serialization
 
 class _AminmaxResults(NamedTuple):
     min: Tensor

@@ -131,6 +131,7 @@ class FlopCounterMode:
 def show_config() -> str:
     """What weft computes with, in the words of PyTorch's build settings."""
     import numpy
+
     import weft.backends as backends
     from weft.version import __version__
 
@@ -237,7 +238,8 @@ def _modules() -> Iterator[NamedModule]:
         "DisableTorchFunctionSubclass": "weft.overrides:DisableWeftFunctionSubclass",
         "Generator": "weft.runtime.generator:Generator", "Graph": "weft.jit.graph:Graph",
         "Value": "weft.jit.graphs.nodes:Value", "Node": "weft.jit.graphs.nodes:Node",
-        "Size": "weft.tensor.size:Size", "device": "weft.tensor.device:Device", "dtype": "weft.types.dtype:DType", "_TensorMeta": f"{_HERE}TensorMeta",
+        "Size": "weft.tensor.size:Size", "device": "weft.tensor.device:Device", "dtype": "weft.types.dtype:DType",
+        "_TensorMeta": f"{_HERE}TensorMeta",
         "_are_functorch_transforms_active": f"{_HERE}are_transforms_active",
         "_get_accelerator": f"{_HERE}get_accelerator", "_get_tracing_state": f"{_HERE}get_tracing_state",
         "_disabled_torch_function_impl": "weft.overrides:disabled_weft_function",

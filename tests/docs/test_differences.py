@@ -124,6 +124,25 @@ def test_not_there() -> None:
         weft.hub.load_state_dict_from_url("https://example.org/model.pth", model_dir="nowhere")
 
 
+def test_questions_of_others() -> None:
+    def asked(x: weft.Tensor) -> weft.Tensor:
+        return x + weft.compiler.is_compiling()
+
+    x = weft.ones(2)
+    assert weft.equal(asked(x), x) and weft.equal(weft.compile(asked)(x), x + 1)
+    assert weft.equal(weft.compile(asked, split=True)(x), x + 1)
+    aside = weft.compiler.disable(asked)
+    with pytest.raises(weft.WeftError, match=r"compiler\.disable"):
+        weft.compile(lambda x: aside(x))(x)
+    assert weft.compiler.allow_in_graph(asked) is asked and weft._dynamo.mark_dynamic(x, 0) is None
+    for device in (weft.xpu, weft.mps, weft.mtia, weft.accelerator):
+        assert not device.is_available()
+        with pytest.raises(weft.WeftError, match="CPU only"):
+            device.current_stream()
+    with weft.serialization.safe_globals([dict]):
+        assert weft.serialization.get_safe_globals() == [dict]
+
+
 def test_array_api(rng: RNG) -> None:
     x = weft.from_numpy(rng.normal(size=(2, 3)))
     assert weft.equal(weft.permute_dims(x, (1, 0)), x.T) and weft.equal(weft.sum(x, axis=0), x.sum(0))

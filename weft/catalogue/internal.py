@@ -14,6 +14,7 @@ from weft.ops.batching import unary
 from weft.ops.op import define, itself
 from weft.ops.packet import aten
 from weft.ops.tangents import linear
+from weft.support.errors import StateError
 from weft.types.tensor_type import TensorType
 
 define(
@@ -56,5 +57,17 @@ define(
     batch=lambda op, size, flags, self, sizes: aten._unsafe_view(self, (size, *known_sizes(self.dims, sizes))),
     jvp=linear,
     samples=draw(case(F(2, 6), (3, 4)), case(F(4), (2, -1))),
+    public=(),
+)
+
+
+def _refuse_pinning(self: Any, device: Any = None) -> Any:
+    raise StateError("_pin_memory: Cannot access accelerator device when none is available.")
+
+
+define(
+    "aten::_pin_memory(Tensor self, Device? device=None) -> Tensor",
+    "Refused: there is no accelerator to lock pages of memory for. Programs name it to say what their classes do then.",
+    decompose=_refuse_pinning,
     public=(),
 )

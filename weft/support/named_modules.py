@@ -69,4 +69,4 @@ def install(modules: Iterable[NamedModule]) -> None:
     """Let `import` find these modules by their names."""
     _Finder.modules.update({module.__name__: module for module in modules})
     if _Finder not in sys.meta_path:
-        sys.meta_path.append(_Finder)  # type: ignore[arg-type]
+        sys.meta_path.append(_Finder)

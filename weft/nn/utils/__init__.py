@@ -18,9 +18,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Parametrizations are imported when first asked for."""
+    """Parametrizations and pruning are imported when first asked for."""
     import importlib
 
-    if name in ("parametrizations", "parametrize"):
+    if name in ("parametrizations", "parametrize", "prune"):
         return importlib.import_module(f"weft.nn.utils.{name}")
     raise AttributeError(f"module 'weft.nn.utils' has no attribute {name!r}")
