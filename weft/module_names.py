@@ -107,7 +107,8 @@ def is_fake(x: Any) -> bool:
 
 def flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:
     """The elements of all of these, one after the other."""
-    return aten.cat([t.reshape(-1) for t in tensors]) if len(tensors) else aten.zeros((0,))
+    flat: Tensor = aten.cat([t.reshape(-1) for t in tensors]) if len(tensors) else aten.zeros((0,))
+    return flat
 
 
 def unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -121,11 +122,22 @@ def element_size(dtype: DType) -> int:
     return dtype.itemsize
 
 
+class EventList(list[Any]):
+    """What PyTorch's profiler gives: a type that programs name. weft makes none."""
+
+
 class FlopCounterMode:
     """PyTorch's counter of operations: a type that programs name. Raises Unsupported where it is made."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise Unsupported("FlopCounterMode: weft does not count operations; weft.explain shows what a program does")
+
+
+class emit_nvtx:
+    """PyTorch's marks for a profiler of GPUs: a type that programs name. Raises NoSuchDevice where it is made."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NoSuchDevice("emit_nvtx: weft computes on the CPU only")
 
 
 def show_config() -> str:
@@ -268,7 +280,9 @@ def _modules() -> Iterator[NamedModule]:
     })
     yield NamedModule("weft.storage", "Storages.", names={"UntypedStorage": "weft.runtime.storage:UntypedStorage"})
     yield NamedModule("weft.autograd.profiler", "Names of blocks.", names={
-        "record_function": "weft.profiler:record_function", "profile": "weft.profiler:profile",
+        "EventList": f"{_HERE}EventList", "emit_nvtx": f"{_HERE}emit_nvtx",
+        "record_function": "weft.profiler:record_function",
+        "profile": "weft.profiler:profile",
     })
     yield NamedModule("weft.utils.flop_counter", "PyTorch's counter of operations.", names={
         "FlopCounterMode": f"{_HERE}FlopCounterMode",

@@ -11,7 +11,13 @@ from typing import Any, NoReturn
 from weft.support.errors import Unsupported, ValueProblem
 
 __all__ = [
-    "ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule", "supported_activities",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "kineto_available",
+    "profile",
+    "record_function",
+    "schedule",
+    "supported_activities",
     "tensorboard_trace_handler",
 ]
 
@@ -39,6 +45,11 @@ class ProfilerAction(Enum):
 def supported_activities() -> set[ProfilerActivity]:
     """Where a profiler can look: nowhere, since there is none."""
     return set()
+
+
+def kineto_available() -> bool:
+    """Whether PyTorch's profiler is there: no."""
+    return False
 
 
 def schedule(

@@ -28,6 +28,7 @@ from weft.ops.op import Op
 from weft.support.errors import Unsupported
 from weft.tensor.tensor import Tensor
 from weft.types import dims as dm
+from weft.types import dtype as dt
 from weft.types.dims import Atom, Dim
 from weft.types.dtype import DType
 
@@ -35,7 +36,7 @@ OF_SIZES: dict[str, Callable[..., Dim]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "floordiv": dm.floordiv, "mod": dm.mod,
     "max": dm.maximum, "min": dm.minimum,
 }  # fmt: skip
-KINDS = {int: weft.int64, float: weft.float64, bool: weft.bool}
+KINDS = {int: dt.int64, float: dt.float64, bool: dt.bool_}
 
 
 @dataclass

@@ -58,4 +58,5 @@ def _scanned(combine: Combine, rows: list[Tensor]) -> list[Tensor]:
 def _interleaved(even: Tensor, odd: Tensor) -> Tensor:
     count = odd.shape[0]
     both = aten.flatten(aten.stack([even[:count], odd], 1), 0, 1)
-    return aten.cat([both, even[count:]], 0)
+    whole: Tensor = aten.cat([both, even[count:]], 0)
+    return whole

@@ -181,14 +181,15 @@ class BlockMask:
         size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
         if seq_lengths is None:
             seq_lengths = (kv_indices.shape[-2] * size[0], kv_indices.shape[-1] * size[1])
-        by_keys: list[Tensor | None] = [None] * 4
+        by_keys: tuple[Tensor | None, Tensor | None] = (None, None)
+        full_by_keys = by_keys
         if compute_q_blocks:
-            by_keys[:2] = _ordered(_dense(kv_num_blocks, kv_indices).mT)
+            by_keys = _ordered(_dense(kv_num_blocks, kv_indices).mT)
             if full_kv_num_blocks is not None and full_kv_indices is not None:
-                by_keys[2:] = _ordered(_dense(full_kv_num_blocks, full_kv_indices).mT)
+                full_by_keys = _ordered(_dense(full_kv_num_blocks, full_kv_indices).mT)
         return cls(
-            seq_lengths, kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices, *by_keys, size,
-            noop_mask if mask_mod is None else mask_mod,
+            seq_lengths, kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices, *by_keys, *full_by_keys,
+            BLOCK_SIZE=size, mask_mod=noop_mask if mask_mod is None else mask_mod,
         )
 
     @property
@@ -234,8 +235,12 @@ class BlockMask:
 
     def to(self, device: Any) -> BlockMask:
         """The mask on a device."""
-        moved = [None if t is None else t.to(device) for t in (getattr(self, name) for name in _TENSORS)]
-        return type(self)(self.seq_lengths, *moved, self.BLOCK_SIZE, self.mask_mod)  # type: ignore[arg-type]
+        return type(self)(self.seq_lengths, **self._each(lambda t: t.to(device)), BLOCK_SIZE=self.BLOCK_SIZE,
+                          mask_mod=self.mask_mod)
+
+    def _each(self, change: Callable[[Tensor], Tensor], names: tuple[str, ...] = _TENSORS) -> dict[str, Any]:
+        tensors = {name: getattr(self, name) for name in names}
+        return {name: None if t is None else change(t) for name, t in tensors.items()}
 
     def __getitem__(self, index: Any) -> BlockMask:
         """The mask of some batches, heads and blocks of queries; dims stay. Its mask_mod must be given anew: indices
@@ -245,11 +250,8 @@ class BlockMask:
         kept = tuple(
             slice(i % n, i % n + 1) if isinstance(i, int) else i for i, n in zip(parts, sizes, strict=False)
         )
-        chosen = [
-            None if t is None else t[kept] for t in (getattr(self, name) for name in _TENSORS[:4])
-        ]
         return BlockMask.from_kv_blocks(
-            *chosen, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=sliced_mask_mod,  # type: ignore[arg-type]
+            **self._each(lambda t: t[kept], _TENSORS[:4]), BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=sliced_mask_mod,
             seq_lengths=self.seq_lengths, compute_q_blocks=self.q_indices is not None,
         )
 
@@ -257,11 +259,11 @@ class BlockMask:
         """The upper left corner of the mask, or the same blocks with fewer queries and keys in the last ones."""
         rows, columns = -(-new_q_len // self.BLOCK_SIZE[0]), -(-new_kv_len // self.BLOCK_SIZE[1])
         full = self.full_blocks()
-        lists = [*_ordered(self.partial_blocks()[..., :rows, :columns])]
-        if full is not None:
-            lists += _ordered(full[..., :rows, :columns])
+        of_full = (None, None) if full is None else _ordered(full[..., :rows, :columns])
+        counts, indices = _ordered(self.partial_blocks()[..., :rows, :columns])
         return BlockMask.from_kv_blocks(
-            *lists, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=self.mask_mod, seq_lengths=(new_q_len, new_kv_len),
+            counts, indices, of_full[0], of_full[1], BLOCK_SIZE=self.BLOCK_SIZE,
+            mask_mod=self.mask_mod, seq_lengths=(new_q_len, new_kv_len),
             compute_q_blocks=self.q_indices is not None,
         )
 
