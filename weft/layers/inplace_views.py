@@ -15,7 +15,6 @@ from weft.autograd.record import gradient_edge
 from weft.autograd.views import INFERENCE_WRITE, check_inplace, storage_order
 from weft.layers.backends import backend_for
 from weft.ops.geometry import repeats_elements
-from weft.ops.op import PACKETS
 from weft.ops.overrides import overridable
 from weft.ops.packet import aten
 from weft.ops.shown import show
@@ -116,7 +115,7 @@ def _inplace_view(name: str) -> Callable[..., Tensor]:
 
     method.__name__ = method.__qualname__ = f"{name}_"
     method.__doc__ = f"In-place {name}: self shows its bytes as {name} would. Returns self."
-    show(method, PACKETS[f"aten::{name}"], "self")
+    show(method, lambda: getattr(aten, name).overloads, "self")
     return method
 
 

@@ -151,3 +151,8 @@ def test_limits_of_dtypes() -> None:
     )):
         with pytest.raises(TypeError, match=r"weft\.[fi]info\(\)"):
             wrong()
+
+
+def test_eye_takes_none_for_the_number_of_columns() -> None:
+    assert weft.equal(weft.eye(3, None), weft.eye(3)) and weft.eye(2, 3).shape == (2, 3)
+    assert weft.equal(weft.compile(lambda x: x @ weft.eye(x.shape[1], None))(weft.ones(2, 3)), weft.ones(2, 3))

@@ -337,10 +337,10 @@ eye = define(
 )
 
 eye_m = define(
-    f"aten::eye.m(int n, int m, *, {OPTIONS}) -> Tensor",
-    "An n by m matrix with 1 on the diagonal.",
-    type=_eye_type,
-    decompose=lambda n, m, dtype, device: _eye(n, m, dtype),
+    f"aten::eye.m(int n, int? m, *, {OPTIONS}) -> Tensor",
+    "An n by m matrix with 1 on the diagonal; n by n where m is None.",
+    type=lambda n, m, dtype, device: _eye_type(n, n if m is None else m, dtype, device),
+    decompose=lambda n, m, dtype, device: _eye(n, n if m is None else m, dtype),
     vjp=NOT_DIFFERENTIABLE,
     public=("weft",),
     out=True,
