@@ -20,7 +20,7 @@ import weft
 from benchmarks.capture import mix, training
 from benchmarks.peers import PeerProcess, machine, parser, torch_python
 from weft.compile.driver import CompiledFunction
-from weft.compile.program.executable import Compiled
+from weft.programs.executable import Compiled
 
 
 def main(arguments: list[str]) -> None:

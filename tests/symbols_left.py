@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import weft
-from weft.compile.capture.symbolic import SymbolicPayload
-from weft.compile.numbers.sym_float import SymFloat
-from weft.jit.recording.values import RunTime
+from weft.jit.interpreter.recording.values import RunTime
+from weft.record.numbers.sym_float import SymFloat
+from weft.record.symbolic import SymbolicPayload
 from weft.types.sym import SymInt
 
 _CLOSED = (str, bytes, int, float, complex, bool, type(None), np.ndarray, np.generic, ModuleType, CodeType, FrameType)

@@ -77,8 +77,8 @@ def test_nothing_else_is_asked():
 
 
 def test_nobody_else_takes_a_capture_apart():
-    """Front ends that record blocks of their own ask weft/compile/blocks/front_ends.py."""
-    inner = ("weft.compile.capture.capture", "weft.compile.capture.recorder", "weft.compile.capture.tensors")
+    """Front ends that record blocks of their own ask weft/record/blocks/front_ends.py."""
+    inner = ("weft.record.capture", "weft.record.recorder", "weft.record.tensors")
     found = []
     for path in FILES:
         source = path.read_text(encoding="utf-8")

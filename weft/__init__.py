@@ -94,8 +94,8 @@ _methods.install()
 _inplace_views.install()
 _fast.install()
 _fast_indexing.install()
-_native_product.install_from("weft.compile.eager.products", "multiply")
-_standalone.install_from("weft.compile.eager.rules", "standalone")
+_native_product.install_from("weft.programs.eager.products", "multiply")
+_standalone.install_from("weft.programs.eager.rules", "standalone")
 _captured_backward.install_from("weft.compiled_autograd.api", "enable")
 _open_function.install_from("weft.compile.open_function", "open_function")
 _compiled_graph.install_from("weft.compiled_autograd.api", "compiled_graph")
@@ -126,8 +126,8 @@ _LAZY = {
 _providers["lazy"] = "weft.lazy"
 _LAZY_NAMES = {
     "vmap": ("weft.func.mapping", "vmap"), "compile": ("weft.compile.api", "compile"),
-    "explain": ("weft.compile.api", "explain"), "cond": ("weft.compile.blocks.control", "cond"),
-    "while_loop": ("weft.compile.blocks.control", "while_loop"), "scan": ("weft.compile.blocks.scan", "scan"),
+    "explain": ("weft.compile.api", "explain"), "cond": ("weft.record.blocks.control", "cond"),
+    "while_loop": ("weft.record.blocks.control", "while_loop"), "scan": ("weft.record.blocks.scan", "scan"),
     "manual_seed": ("weft.random", "manual_seed"),
     "Generator": ("weft.runtime.generator", "Generator"), "default_generator": ("weft.random", "default_generator"),
     "set_num_threads": ("weft.runtime.pool", "set_num_threads"),
@@ -176,7 +176,7 @@ _LAZY_NAMES = {
     "PyTorchFileWriter": ("weft.interop.torch_files", "PyTorchFileWriter"),
     "Stream": ("weft.cuda", "Stream"), "Event": ("weft.cuda", "Event"),
     "SymInt": ("weft.types.sym", "SymInt"), "SymBool": ("weft.types.sym", "SymBool"),
-    "SymFloat": ("weft.compile.numbers.sym_float", "SymFloat"), "GradScaler": ("weft.amp", "GradScaler"),
+    "SymFloat": ("weft.record.numbers.sym_float", "SymFloat"), "GradScaler": ("weft.amp", "GradScaler"),
     **{name: ("weft.types.unheld", name) for name in (
         "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
         "float8_e8m0fnu", "float4_e2m1fn_x2", "complex32", "chalf",

@@ -55,9 +55,9 @@ from weft.types.formats import strided as strided
 from weft.func.mapping import vmap as vmap
 from weft.compile.api import compile as compile
 from weft.compile.api import explain as explain
-from weft.compile.blocks.control import cond as cond
-from weft.compile.blocks.control import while_loop as while_loop
-from weft.compile.blocks.scan import scan as scan
+from weft.record.blocks.control import cond as cond
+from weft.record.blocks.control import while_loop as while_loop
+from weft.record.blocks.scan import scan as scan
 from weft.random import manual_seed as manual_seed
 from weft.runtime.generator import Generator as Generator
 from weft.random import default_generator as default_generator
@@ -156,7 +156,7 @@ from weft.cuda import Stream as Stream
 from weft.cuda import Event as Event
 from weft.types.sym import SymInt as SymInt
 from weft.types.sym import SymBool as SymBool
-from weft.compile.numbers.sym_float import SymFloat as SymFloat
+from weft.record.numbers.sym_float import SymFloat as SymFloat
 from weft.amp import GradScaler as GradScaler
 from weft.types.unheld import uint16 as uint16
 from weft.types.unheld import uint32 as uint32

@@ -248,14 +248,14 @@ def _modules() -> Iterator[NamedModule]:
     yield NamedModule("weft._C", "PyTorch's bindings: what programs ask of them, answered by weft.", names={
         "DisableTorchFunction": "weft.overrides:DisableWeftFunction",
         "DisableTorchFunctionSubclass": "weft.overrides:DisableWeftFunctionSubclass",
-        "Generator": "weft.runtime.generator:Generator", "Graph": "weft.jit.graph:Graph",
-        "Value": "weft.jit.graphs.nodes:Value", "Node": "weft.jit.graphs.nodes:Node",
+        "Generator": "weft.runtime.generator:Generator", "Graph": "weft.jit.torchscript.graph:Graph",
+        "Value": "weft.jit.torchscript.graphs.nodes:Value", "Node": "weft.jit.torchscript.graphs.nodes:Node",
         "Size": "weft.tensor.size:Size", "device": "weft.tensor.device:Device", "dtype": "weft.types.dtype:DType",
         "_TensorMeta": f"{_HERE}TensorMeta",
         "_are_functorch_transforms_active": f"{_HERE}are_transforms_active",
         "_get_accelerator": f"{_HERE}get_accelerator", "_get_tracing_state": f"{_HERE}get_tracing_state",
         "_disabled_torch_function_impl": "weft.overrides:disabled_weft_function",
-        "_is_tracing": "weft.jit.marks:is_tracing", "_log_api_usage_once": f"{_HERE}log_api_usage_once",
+        "_is_tracing": "weft.jit.script.marks:is_tracing", "_log_api_usage_once": f"{_HERE}log_api_usage_once",
         "_set_grad_enabled": "weft.tensor.modes:set_grad_enabled",
     })
     yield NamedModule("weft._C._nn", "Arguments as Module.to takes them apart.", names={
@@ -264,7 +264,7 @@ def _modules() -> Iterator[NamedModule]:
     yield NamedModule("weft._prims_common", "Questions about tensors.", names={
         "is_contiguous_or_false": f"{_HERE}is_contiguous_or_false",
     })
-    scan = {"associative_scan": "weft.compile.blocks.associative_scan:associative_scan"}
+    scan = {"associative_scan": "weft.record.blocks.associative_scan:associative_scan"}
     yield NamedModule("weft._higher_order_ops", "Loops and branches.", names=scan)
     yield NamedModule("weft._higher_order_ops.associative_scan", "A loop.", names=scan)
     yield NamedModule("weft._subclasses", "PyTorch's fake tensors, which weft has not.")

@@ -14,12 +14,12 @@ import weft
 from tests.agree.generate import Program
 from tests.compare_graphs import difference
 from tests.symbols_left import symbols_left
-from weft.compile.program.executable import make_executable
 from weft.ir.evaluate import interpret
 from weft.ir.parser import parse_graph
 from weft.ir.verifier import verify
 from weft.passes.pipeline import optimize
 from weft.passes.run import Run
+from weft.programs.executable import make_executable
 from weft.support.knobs import knobs
 
 Array = np.ndarray[Any, Any]

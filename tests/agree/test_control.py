@@ -12,14 +12,14 @@ import pytest
 import weft  # noqa: F401  (defines the operators)
 from tests.agree.control import ControlProgram, draw_control
 from tests.compare_graphs import difference
-from weft.compile.blocks.differentiate import differentiate
-from weft.compile.program.executable import make_executable
 from weft.ir.evaluate import interpret
 from weft.ir.graph import Graph
 from weft.ir.parser import parse_graph
 from weft.ir.verifier import verify
 from weft.passes.dce import dce
 from weft.passes.pipeline import optimize
+from weft.programs.executable import make_executable
+from weft.record.differentiate import differentiate
 
 TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 Array = np.ndarray[Any, Any]

@@ -12,8 +12,8 @@ import pytest
 
 from tests.agree.draw_sizes import draw
 from tests.agree.size_programs import Program, Sizes
-from weft.compile.program.executable import make_executable
-from weft.compile.program.shape_check import shape_check
+from weft.programs.executable import make_executable
+from weft.programs.shape_check import shape_check
 from weft.support.errors import StateError, WeftError
 
 TIMES = int(os.environ.get("WEFT_AGREE", "1"))  # 100 makes 6,000 programs

@@ -11,7 +11,7 @@ from tests.jit_batches.batches import agrees, batch_of, draw, drawn_batch
 from tests.jit_batches.programs import PROGRAMS
 from weft import Tensor
 from weft.jit import BatchTensor, batch
-from weft.jit.recording.values import NotRecorded
+from weft.jit.interpreter.recording.values import NotRecorded
 
 COUNT = 4
 RAGGED = ("layer_norm", "attention", "norm", "bmm", "ints", "strides")

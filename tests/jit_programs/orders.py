@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import weft
-from weft.jit.recording.values import NotRecorded
+from weft.jit.interpreter.recording.values import NotRecorded
 
 
 @dataclass

@@ -24,7 +24,7 @@ import weft.jit
 from tests.conftest import SEED
 from tests.jit_programs import algorithms, containers, control, numbers, tensor_loops, tensors
 from tests.jit_programs.orders import agree, orders_of
-from weft.jit.hot import compiled_after
+from weft.jit.interpreter.hot import compiled_after
 
 MODULES = (numbers, control, containers, tensors, algorithms, tensor_loops)
 PROGRAMS = [

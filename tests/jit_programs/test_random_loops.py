@@ -18,7 +18,7 @@ import weft
 import weft.jit
 from tests.conftest import SEED
 from tests.jit_programs.random_loops import program
-from weft.jit.hot import compiled_after
+from weft.jit.interpreter.hot import compiled_after
 
 COUNT = int(os.environ.get("TEST_LOOPS", "60"))
 

@@ -17,7 +17,7 @@ from tests.conftest import SEED
 from tests.jit_programs.orders import agree, orders_of
 from tests.jit_programs.random_mixtures import program
 from tests.jit_programs.test_programs import INTERPRETED
-from weft.jit.hot import compiled_after
+from weft.jit.interpreter.hot import compiled_after
 
 COUNT = int(os.environ.get("TEST_MIXED", "32"))
 

@@ -19,7 +19,7 @@ from tests.conftest import SEED
 from tests.jit_programs.orders import agree, arguments, orders_of
 from tests.jit_programs.random_programs import program
 from tests.jit_programs.test_programs import INTERPRETED
-from weft.jit.hot import compiled_after
+from weft.jit.interpreter.hot import compiled_after
 
 CHUNKS = 8
 COUNT = int(os.environ.get("TEST_RANDOM", "160"))

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import weft
-from weft.compile.program import executable, program_cache
+from weft.programs import executable, program_cache
 from weft.runtime import cache as cache_module
 from weft.runtime.cache import Cache
 from weft.types import dims

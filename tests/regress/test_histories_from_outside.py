@@ -9,7 +9,7 @@ import pytest
 import weft
 import weft.jit
 from weft import Tensor
-from weft.jit.hot import compiled_after
+from weft.jit.interpreter.hot import compiled_after
 
 PARTS = {
     "a tensor and its row": lambda y: (y, y[0]), "rows": lambda y: (y[0], y[1], y[2]), "unbound": lambda y: y.unbind(0),

@@ -4,7 +4,7 @@ import pytest
 
 import weft
 import weft.jit
-from weft.jit.hot import compiled_after
+from weft.jit.interpreter.hot import compiled_after
 from weft.support.errors import ParseError
 
 BAD = """graph(%x : Tensor, %n : int, %c : bool):

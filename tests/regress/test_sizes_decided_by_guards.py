@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import weft
-from weft.compile.program.executable import make_executable
 from weft.ir.evaluate import interpret
 from weft.ir.parser import parse_graph
+from weft.programs.executable import make_executable
 from weft.support.errors import ShapeError
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import weft
 import weft.jit
-from weft.jit.hot import compiled_after
+from weft.jit.interpreter.hot import compiled_after
 
 INDEXES = (
     "x[:n + 1, :n + 1, :n + 1]", "x[n:, :, n // 2:n + 2] * 2",

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import weft
-from weft.compile.capture.capture import Capture
-from weft.compile.program.arguments import symbolic_dims
+from weft.programs.arguments import symbolic_dims
+from weft.record.capture import Capture
 from weft.support.errors import CaptureError
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import weft
 import weft.jit
 from weft import Tensor
-from weft.jit.hot import compiled_after
+from weft.jit.interpreter.hot import compiled_after
 
 
 @weft.jit.script

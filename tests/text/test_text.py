@@ -12,7 +12,6 @@ import pytest
 import weft  # noqa: F401  (defines the operators)
 from tests.compare_graphs import difference
 from weft.cli.opt import SCRIPTED
-from weft.compile.blocks.differentiate import differentiate
 from weft.ir.parser import parse_graphs
 from weft.ir.printer import print_graph
 from weft.ir.verifier import verify
@@ -31,6 +30,7 @@ from weft.passes.scatter_rows import scatter_rows
 from weft.passes.scatter_sums import scatter_sums
 from weft.passes.settle_sizes import settle_sizes
 from weft.passes.simplify_views import simplify_views
+from weft.record.differentiate import differentiate
 
 PASSES = {
     "dce": dce, "decompose": decompose, "open_opaque": open_opaque, "simplify_views": simplify_views,

@@ -12,8 +12,8 @@ from weft.ir.graph import Graph
 from weft.ir.parser import parse_graphs
 from weft.ir.printer import print_graph
 from weft.ir.verifier import verify
-from weft.jit.graphs.from_text import parse_ir
-from weft.jit.inlining import inlined_among
+from weft.jit.torchscript.graphs.from_text import parse_ir
+from weft.jit.torchscript.inlining import inlined_among
 from weft.passes.dce import dce
 from weft.passes.decompose import decompose
 from weft.passes.gather_as_mask import gather_as_mask

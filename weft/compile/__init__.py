@@ -1,12 +1,8 @@
-"""Floor 9: the only place where the two columns meet: capture, calls of programs.
+"""Floor 11: weft.compile: when a function is recorded, which of its programs serves a call, and what a miss is.
 
 driver.py    weft.compile: the programs of a function, and the choice between them at each call
 tracing/     from a call to a program: stand-ins in, the function run once, a graph with results and effects out
-capture/     the mode that records: symbolic tensors, state, gradients, wrappers
-numbers/     Python numbers as inputs, and their arithmetic
-blocks/      cond, while_loop, and gradients through them
-program/     a program as it is called: guards, inputs, effects, what runs it
-eager/       large arrays in eager mode by native programs
+program/     a program as it is called: guards, inputs, effects
 methods.py   programs of an instance        caches.py    what lru_cache must not keep
 Start reading at driver.py.
 
@@ -28,14 +24,6 @@ class _CallableModule(ModuleType):
         from weft.compile.api import compile  # deferred: the package is imported before its modules
 
         return compile(*args, **kwargs)
-
-    @property
-    def __signature__(self) -> Any:
-        from inspect import signature  # few programs ask
-
-        from weft.compile.api import compile
-
-        return signature(compile)
 
 
 sys.modules[__name__].__class__ = _CallableModule

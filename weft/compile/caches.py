@@ -12,7 +12,7 @@ import gc
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from weft.compile.capture.tracer_leaks import held_symbol
+from weft.record.tracer_leaks import held_symbol
 
 _CACHE = type(functools.lru_cache(lambda: None))
 _DEPTH = 16  # objects looked at in each cached result

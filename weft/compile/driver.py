@@ -11,19 +11,19 @@ from types import CodeType
 from typing import Any
 
 from weft.autograd.forward_facts import ForwardFacts
-from weft.compile.capture.user_code import is_called
-from weft.compile.capture.wrappers import desugar, resugar
 from weft.compile.methods import is_method, method_of
-from weft.compile.miss_text import miss_text, takes_keywords
 from weft.compile.program.entry import Entry
 from weft.compile.program.miss import Miss
-from weft.compile.restart import Restart
 from weft.compile.stepwise import Stepwise, hook_behind, run_stepwise, runs_as_written
 from weft.compile.tracing import trace
 from weft.guards import Switch
 from weft.guards.slots import counted
 from weft.guards.values import number_kind
 from weft.ops.overrides import current_modes, override_classes
+from weft.record.miss_text import miss_text, takes_keywords
+from weft.record.restart import Restart
+from weft.record.user_code import is_called
+from weft.record.wrappers import desugar, resugar
 from weft.support import pytree
 from weft.support.counters import counters
 from weft.support.errors import CaptureError, ValuesThatWait

@@ -18,12 +18,12 @@ from weft.autograd import accumulate, run_hooks
 from weft.autograd.engine import current_runner
 from weft.autograd.forward_facts import watched
 from weft.autograd.function import Function, FunctionNode
-from weft.compile.capture.outside import LastingHook
-from weft.compile.capture.python_call import NotCallable
-from weft.compile.capture.symbolic import ValueAsked
-from weft.compile.capture.user_code import plain_function, reachable
-from weft.compile.capture.writes import ArgumentChange
-from weft.compile.miss_text import LOCATED
+from weft.record.miss_text import LOCATED
+from weft.record.outside import LastingHook
+from weft.record.python_call import NotCallable
+from weft.record.symbolic import ValueAsked
+from weft.record.user_code import plain_function, reachable
+from weft.record.writes import ArgumentChange
 from weft.support import registry
 from weft.support.errors import CaptureError, Unsupported, WeftError
 from weft.support.locations import is_internal

@@ -12,7 +12,6 @@ from weft.autograd.run_hooks import call_post_hook, call_pre_hook, call_tensor_h
 from weft.autograd.saved import SavedTensor
 from weft.autograd.validate import validate, wrong_count
 from weft.autograd.views import gradient_of_view, write_path
-from weft.compile.program.on_tensors import evaluate_op
 from weft.functionalizer.writes import Path
 from weft.ir.backward_calls import (
     ACCUMULATE_LEAF,
@@ -32,6 +31,7 @@ from weft.ir.backward_calls import (
 )
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
+from weft.programs.on_tensors import evaluate_op
 from weft.support.errors import WeftError
 from weft.tensor.tensor import Tensor
 from weft.types.dims import substitute

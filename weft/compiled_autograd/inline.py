@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from weft.compile.program.inlining import Body, Whole
-from weft.compile.program.tensor_program import ProgramBackward
 from weft.compiled_autograd.steps import FLOAT, INLINE, MAKE_SUBCLASS, Ref
 from weft.compiled_autograd.writer import Writer
 from weft.ir.backward_calls import PROGRAM_PROLOGUE, SIZE_OF
@@ -16,6 +14,8 @@ from weft.ir.builder import Builder
 from weft.ir.graph import Block, Node, Operand, Value
 from weft.ir.printer import name_values
 from weft.ir.structure import CONSTANT
+from weft.programs.inlining import Body, Whole
+from weft.programs.tensor_program import ProgramBackward
 from weft.support.locations import Location
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Expr

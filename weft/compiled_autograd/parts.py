@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.compile.program.on_tensors import TensorEvaluator
 from weft.compiled_autograd.evaluate import evaluate_as
 from weft.ir.backward_calls import ACCUMULATE_LEAF
 from weft.ir.graph import Block, Graph, Node, Value, values_in
 from weft.ir.opaque import plan_of_opaque
+from weft.programs.on_tensors import TensorEvaluator
 from weft.types.tensor_type import TENSOR
 
 Values = dict[Value, Any]

@@ -21,8 +21,6 @@ from weft.autograd.node import Edge, InputMetadata, Node, OpNode
 from weft.autograd.run_hooks import is_heard
 from weft.autograd.validate import validate
 from weft.autograd.views import CopySlices
-from weft.compile.capture.wrappers import PartBackward, UnwrapBackward, WrapBackward
-from weft.compile.program.tensor_program import ProgramBackward
 from weft.compiled_autograd.evaluate import undefined
 from weft.compiled_autograd.inline import inline
 from weft.compiled_autograd.live_hooks import AFTER, BEFORE, EDGES, LEAF, RETAINED, Stage, calls_hooks
@@ -49,6 +47,8 @@ from weft.compiled_autograd.steps import (
 from weft.compiled_autograd.writer import Writer
 from weft.ir.opaque import opaque_op
 from weft.ops.op import Op
+from weft.programs.tensor_program import ProgramBackward
+from weft.record.wrappers import PartBackward, UnwrapBackward, WrapBackward
 from weft.runtime.storage import root_of
 from weft.tensor.dense import is_dense
 

@@ -17,10 +17,6 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from weft.autograd.saved import default_hooks
-from weft.compile.program.arguments import contiguous_bytes, dense_permutation, expanded_dims, shown_once
-from weft.compile.program.executable import Compiled, Interpreted, make_executable
-from weft.compile.program.shape_check import shape_check
-from weft.compile.program.tensor_program import TensorProgram
 from weft.compiled_autograd.blocks import TypedEvaluator
 from weft.compiled_autograd.direct import direct_function
 from weft.compiled_autograd.evaluate import evaluate_as
@@ -28,6 +24,10 @@ from weft.compiled_autograd.parts import Part, Run, Values, interpret_part
 from weft.ir.builder import Builder, memo_key
 from weft.ir.graph import Block, Value
 from weft.ops.packet import aten
+from weft.programs.arguments import contiguous_bytes, dense_permutation, expanded_dims, shown_once
+from weft.programs.executable import Compiled, Interpreted, make_executable
+from weft.programs.shape_check import shape_check
+from weft.programs.tensor_program import TensorProgram
 from weft.runtime.storage import root_of
 from weft.support.errors import CaptureError, WeftError
 from weft.support.knobs import knobs

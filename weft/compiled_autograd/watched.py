@@ -9,7 +9,6 @@ import weft.ir.graph as ir
 from weft.autograd.anomaly import anomaly, check_nan, describe_failure, evaluating
 from weft.autograd.node import Node, OpNode
 from weft.autograd.views import CopySlices
-from weft.compile.program.tensor_program import ProgramBackward
 from weft.compiled_autograd.captured import CapturedGraph
 from weft.compiled_autograd.evaluate import Results, Undefined, evaluate, evaluate_as
 from weft.compiled_autograd.parts import interpret_part
@@ -19,6 +18,7 @@ from weft.compiled_autograd.turns import Progress
 from weft.ir.backward_calls import ACCUMULATE_LEAF, CALL_BACKWARD, EPILOGUE, PROLOGUE
 from weft.ir.opaque import VALIDATE, plan_of_opaque
 from weft.ops.op import Op
+from weft.programs.tensor_program import ProgramBackward
 
 _OF_NODES = {ACCUMULATE_LEAF, CALL_BACKWARD, EPILOGUE, PROLOGUE}  # calls that are a node's own, not hooks on it
 

@@ -8,17 +8,17 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from weft.jit.code import code_with_constants
 from weft.jit.errors import Error
-from weft.jit.frontend.compile import Linker, compile_python, names_in
-from weft.jit.frontend.definitions import compile_definition
-from weft.jit.frontend.outside_values import forget_if_changed
-from weft.jit.graph import Graph
-from weft.jit.marks import annotate
+from weft.jit.interpreter.running import run
 from weft.jit.program import Program
 from weft.jit.recorders import recording
-from weft.jit.running import run
-from weft.jit.source import by_use, text_source
+from weft.jit.script.frontend.compile import Linker, compile_python, names_in
+from weft.jit.script.frontend.definitions import compile_definition
+from weft.jit.script.frontend.outside_values import forget_if_changed
+from weft.jit.script.marks import annotate
+from weft.jit.script.source import by_use, text_source
+from weft.jit.torchscript.code import code_with_constants
+from weft.jit.torchscript.graph import Graph
 from weft.ops.packet import aten, prim
 
 
@@ -100,13 +100,13 @@ class ScriptFunction(Scripted):
 
     def save(self, f: Any, _extra_files: Any = None) -> None:
         """Write the function to a file that `weft.jit.load` reads without its source."""
-        from weft.jit.files.saving import save  # files know functions
+        from weft.jit.torchscript.files.saving import save  # files know functions
 
         save(self, f, _extra_files)
 
     def save_to_buffer(self, _extra_files: Any = None) -> bytes:
         """The bytes that `save` would write."""
-        from weft.jit.files.saving import save_to_buffer  # files know what they hold
+        from weft.jit.torchscript.files.saving import save_to_buffer  # files know what they hold
 
         return save_to_buffer(self, _extra_files)
 

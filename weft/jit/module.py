@@ -9,20 +9,20 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from weft.jit.annotations import UnknownType, type_of_annotation, written
 from weft.jit.errors import CompileError
-from weft.jit.frontend.attributes import is_constant, is_weft_own, type_of_attribute
-from weft.jit.frontend.classes.interfaces import interface_of
-from weft.jit.frontend.classes.script_classes import SETTER
-from weft.jit.frontend.compile import compile_python, names_in, names_of
-from weft.jit.frontend.definitions import compile_definition
-from weft.jit.frontend.objects import OBJECTS, ModuleLinker, check_module, compile_call_of, compile_method
 from weft.jit.functions import ScriptMethod
-from weft.jit.graph import Graph
-from weft.jit.marks import Attribute
+from weft.jit.interpreter.running import run
 from weft.jit.program import MISSING, Program, accepted
-from weft.jit.running import run
-from weft.jit.source import by_use, text_source
+from weft.jit.script.annotations import UnknownType, type_of_annotation, written
+from weft.jit.script.frontend.attributes import is_constant, is_weft_own, type_of_attribute
+from weft.jit.script.frontend.classes.interfaces import interface_of
+from weft.jit.script.frontend.classes.script_classes import SETTER
+from weft.jit.script.frontend.compile import compile_python, names_in, names_of
+from weft.jit.script.frontend.definitions import compile_definition
+from weft.jit.script.frontend.objects import OBJECTS, ModuleLinker, check_module, compile_call_of, compile_method
+from weft.jit.script.marks import Attribute
+from weft.jit.script.source import by_use, text_source
+from weft.jit.torchscript.graph import Graph
 from weft.nn.modules.module import Module
 from weft.support.errors import ArgumentError, StateError
 from weft.types.tensor_type import class_of
@@ -255,13 +255,13 @@ class ScriptModule(Module, metaclass=_Compiling):
 
     def save(self, f: Any, _extra_files: Any = None) -> None:
         """Write the Module to a file that `weft.jit.load` reads without its source."""
-        from weft.jit.files.saving import save  # files know Modules
+        from weft.jit.torchscript.files.saving import save  # files know Modules
 
         save(self, f, _extra_files)
 
     def save_to_buffer(self, _extra_files: Any = None) -> bytes:
         """The bytes that `save` would write."""
-        from weft.jit.files.saving import save_to_buffer  # files know what they hold
+        from weft.jit.torchscript.files.saving import save_to_buffer  # files know what they hold
 
         return save_to_buffer(self, _extra_files)
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from weft.catalogue.language.numbers import fits
 from weft.ir.graph import Graph
-from weft.jit.annotations import CLASSES, ENUMERATIONS, INTERFACES
 from weft.jit.errors import made
+from weft.jit.script.annotations import CLASSES, ENUMERATIONS, INTERFACES
 from weft.tensor.device import Device
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt

@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 
 import weft.lazy.metrics as metrics
-from weft.compile.program.executable import Compiled, Interpreted, make_executable
-from weft.compile.program.shape_check import shape_check
 from weft.ir.evaluate import ArrayEvaluator
 from weft.ir.graph import Graph, Value
 from weft.lazy.calls import SIMPLE, Drawn, decides, needed_for
@@ -25,6 +23,8 @@ from weft.lazy.recorded import Opened, ResultOf, joined
 from weft.lazy.trace import Trace
 from weft.lazy.values import Array, Deferred, Node, SizeOf
 from weft.ops.op import Op
+from weft.programs.executable import Compiled, Interpreted, make_executable
+from weft.programs.shape_check import shape_check
 from weft.support.errors import WeftError
 from weft.support.garbage import collection_held
 from weft.support.generated import expression_function

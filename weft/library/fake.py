@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from weft.compile.capture.types_only import run_on_types
+from weft.record.types_only import run_on_types
 from weft.support.errors import StateError
 from weft.types import shape_env
 from weft.types.shape_env import ShapeEnv

@@ -8,9 +8,9 @@ from typing import Any
 
 import weft
 from weft.jit.functions import ScriptFunction
-from weft.jit.inlining import inlined
 from weft.jit.module import ScriptModule
 from weft.jit.program import Program
+from weft.jit.torchscript.inlining import inlined
 from weft.jit.tracing.trace import trace
 from weft.onnx.dependency import helper, onnx
 from weft.onnx.dtypes import element_of

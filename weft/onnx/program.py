@@ -15,9 +15,9 @@ from weft.catalogue.language.entries import NATIVE, OF_ELEMENTS
 from weft.ir.graph import Block, Node, Operand, Value
 from weft.ir.kinds import has_many_results
 from weft.ir.structure import HOOK, TRANSFORM, WITH_BACKWARD
-from weft.jit.interpreter import found_at
-from weft.jit.later.forms import from_text, put_together, taken_apart
-from weft.jit.later.steps import CHECKPOINT, is_argument
+from weft.jit.interpreter.code import found_at
+from weft.jit.interpreter.later.forms import from_text, put_together, taken_apart
+from weft.jit.interpreter.later.steps import CHECKPOINT, is_argument
 from weft.jit.program import Program
 from weft.onnx import lists
 from weft.onnx.arithmetic import RULES

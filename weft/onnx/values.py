@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import weft
-from weft.compile.blocks.front_ends import integers
+from weft.record.blocks.front_ends import integers
 from weft.support.errors import Unsupported
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt

@@ -148,9 +148,9 @@ def run_programs(rng: np.random.Generator, count: int) -> None:
 def run_operators(rng: np.random.Generator, count: int) -> None:
     """Single operators on their samples, in dtypes drawn for each; what the interpreter says too, to 1e-3."""
     from tests.ops.sampling import NoSample, cases, cast, mine
-    from weft.compile.program.executable import make_executable
     from weft.ir.builder import Builder
     from weft.ir.evaluate import interpret
+    from weft.programs.executable import make_executable
     from weft.support.errors import WeftError
     from weft.types import dtype as dt
     from weft.types.tensor_type import tensor_type

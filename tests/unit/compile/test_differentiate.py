@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import weft
-from weft.compile.blocks.differentiate import differentiate
 from weft.ir.evaluate import interpret
 from weft.ir.parser import parse_graph
 from weft.ir.verifier import verify
+from weft.record.differentiate import differentiate
 from weft.support.errors import StateError, Unsupported
 
 STRAIGHT = """graph @straight(%x: f64[s0, 3], %w: f64[3, 2], %b: f64[2]) {

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 import weft
-from weft.compile.numbers.lifted_math import LIFTED
 from weft.guards.rewrite import original, with_substitutes
+from weft.record.numbers.lifted_math import LIFTED
 
 
 class State:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import weft
-from weft.compile.program.arguments import facts_of
 from weft.compile.program.quick_match import quick_match
+from weft.programs.arguments import facts_of
 
 
 def _quick(*tensors: weft.Tensor, outside: frozenset[int] = frozenset()):

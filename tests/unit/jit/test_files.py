@@ -16,7 +16,7 @@ import weft.jit
 import weft.nn as nn
 from tests.jit_programs.test_programs import INTERPRETED, PROGRAMS, draw, outcome, same
 from tests.unit.jit.test_modules import Net, Shared
-from weft.jit.hot import compiled_after
+from weft.jit.interpreter.hot import compiled_after
 from weft.support.errors import ParseError
 
 

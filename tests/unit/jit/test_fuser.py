@@ -10,7 +10,7 @@ import pytest
 import weft
 import weft.jit
 import weft.nn.functional as F
-from weft.jit.hot import compiled_after
+from weft.jit.interpreter.hot import compiled_after
 
 
 def absolute(x, y):

@@ -11,7 +11,7 @@ import pytest
 import weft
 import weft.jit
 from weft import Tensor, nn
-from weft.jit.annotations import BroadcastingList2, BroadcastingList3
+from weft.jit.script.annotations import BroadcastingList2, BroadcastingList3
 
 
 class Color(enum.Enum):

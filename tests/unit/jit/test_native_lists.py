@@ -7,7 +7,7 @@ import pytest
 
 import weft
 import weft.jit
-from weft.jit.hot import compiled_after
+from weft.jit.interpreter.hot import compiled_after
 
 RNG = np.random.default_rng(88)
 Pair = tuple[int, float]

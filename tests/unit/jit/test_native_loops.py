@@ -9,7 +9,7 @@ import pytest
 
 import weft
 import weft.jit
-from weft.jit.hot import STEPS, compiled_after
+from weft.jit.interpreter.hot import STEPS, compiled_after
 from weft.jit.native import loop as native
 
 RNG = np.random.default_rng(20)

@@ -6,7 +6,7 @@ import pytest
 
 import weft
 import weft.jit
-from weft.jit.hot import compiled_after
+from weft.jit.interpreter.hot import compiled_after
 
 
 def both(function, make):

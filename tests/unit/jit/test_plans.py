@@ -15,7 +15,7 @@ import weft
 import weft.compiled_autograd
 import weft.func
 import weft.jit
-from weft.jit.hot import compiled_after
+from weft.jit.interpreter.hot import compiled_after
 
 
 def chain(x, y, z, s):

@@ -10,7 +10,7 @@ import pytest
 import weft
 import weft.jit
 from weft import Tensor
-from weft.jit.hot import compiled_after
+from weft.jit.interpreter.hot import compiled_after
 
 
 @weft.jit.ignore

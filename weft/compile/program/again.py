@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from weft.compile.capture.wrappers import Desugared
+from weft.record.wrappers import Desugared
 from weft.support import pytree
 
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from weft.compile.capture.wrappers import desugar
 from weft.guards.slots import Slot
 from weft.ops.overrides import override_classes
+from weft.record.wrappers import desugar
 from weft.support import pytree
 from weft.support.pytree import LEAF, TreeSpec
 from weft.tensor.tensor import Tensor

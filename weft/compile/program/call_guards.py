@@ -6,9 +6,13 @@ from typing import Any
 
 from weft.autograd.hooks import hooks_on
 from weft.autograd.saved import captured_hooks, default_hooks
-from weft.compile.capture.capture import Capture
-from weft.compile.numbers.random_state import RandomState
-from weft.compile.program.arguments import (
+from weft.compile.program.bound_state import BoundState
+from weft.compile.program.call_plan import Symbols
+from weft.compile.program.miss import Miss
+from weft.compile.program.quick_match import quick_match
+from weft.compile.program.state_guards import StateGuards
+from weft.guards.values import MISSING, same
+from weft.programs.arguments import (
     TensorFacts,
     expanded_dims,
     facts_of,
@@ -18,16 +22,12 @@ from weft.compile.program.arguments import (
     strides_of,
     with_given,
 )
-from weft.compile.program.bound_state import BoundState
-from weft.compile.program.call_plan import Symbols
-from weft.compile.program.miss import Miss
-from weft.compile.program.program_io import (
+from weft.programs.program_io import (
     ArgumentSource,
 )
-from weft.compile.program.quick_match import quick_match
-from weft.compile.program.shape_check import shape_check
-from weft.compile.program.state_guards import StateGuards
-from weft.guards.values import MISSING, same
+from weft.programs.shape_check import shape_check
+from weft.record.capture import Capture
+from weft.record.numbers.random_state import RandomState
 from weft.support import pytree
 from weft.tensor.dense import dense_array, is_dense
 from weft.tensor.device import chosen

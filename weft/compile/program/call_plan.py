@@ -7,12 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.compile.capture.gradients import present_grad
-from weft.compile.capture.state import StateSlot, base_like
-from weft.compile.numbers.random_state import RandomState
-from weft.compile.program.arguments import contiguous_bytes
-from weft.compile.program.memory import Memory, Place
-from weft.compile.program.program_io import (
+from weft.programs.arguments import contiguous_bytes
+from weft.programs.memory import Memory, Place
+from weft.programs.program_io import (
     ArgumentSource,
     GradBuffer,
     GradEffect,
@@ -22,6 +19,9 @@ from weft.compile.program.program_io import (
     ReturnGrad,
     StateSource,
 )
+from weft.record.gradients import present_grad
+from weft.record.numbers.random_state import RandomState
+from weft.record.state import StateSlot, base_like
 from weft.support.counters import counters
 from weft.tensor.tensor import Tensor
 from weft.types import dims as dm

@@ -18,19 +18,19 @@ from weft.autograd.forward_facts import facts_of
 from weft.autograd.function_context import FunctionCtx
 from weft.autograd.node import InputMetadata
 from weft.autograd.validate import validate
-from weft.compile.capture.gradients import present_grad
-from weft.compile.capture.python_call import Context, Given, NotCallable, Size
-from weft.compile.numbers.lifted import NumberInput
-from weft.compile.program.argument_histories import Before
 from weft.compile.program.call_plan import Symbols, is_like, target_of
 from weft.compile.program.entry import Entry
-from weft.compile.program.executable import Compiled, Interpreted
 from weft.compile.program.miss import Miss
 from weft.compile.program.parts import Part, Place, read_before
 from weft.compile.program.step import Running, Step, called, zero
 from weft.guards import Switch
 from weft.guards.switches import has_moved, switches_in
 from weft.ir.graph import Graph
+from weft.programs.argument_histories import Before
+from weft.programs.executable import Compiled, Interpreted
+from weft.record.gradients import present_grad
+from weft.record.numbers.lifted import NumberInput
+from weft.record.python_call import Context, Given, NotCallable, Size
 from weft.runtime.program import Interrupted
 from weft.runtime.storage import root_of
 from weft.support import pytree

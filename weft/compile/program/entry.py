@@ -8,16 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from weft.compile.capture.capture import Capture
-from weft.compile.program.argument_histories import Before
 from weft.compile.program.call_guards import CallGuards
 from weft.compile.program.call_plan import Effects, Grads, Inputs, Symbols
-from weft.compile.program.executable import Compiled, Interpreted
-from weft.compile.program.joint import JointProgram
 from weft.compile.program.miss import Miss
 from weft.compile.program.outputs import Outputs
 from weft.guards import ObjectWrite
 from weft.ir.graph import Graph
+from weft.programs.argument_histories import Before
+from weft.programs.executable import Compiled, Interpreted
+from weft.programs.joint import JointProgram
+from weft.record.capture import Capture
 from weft.runtime.program import Interrupted
 from weft.support import pytree
 from weft.support.interrupts import to_the_end

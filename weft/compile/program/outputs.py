@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from weft.autograd.views import follow
-from weft.compile.capture.capture import Capture
-from weft.compile.capture.wrappers import resugar
 from weft.compile.program.again import Again, joined
-from weft.compile.program.argument_histories import NOTHING, Before, HistoryChanges, SpentBackward
 from weft.compile.program.call_plan import Symbols, number_of, target_of
-from weft.compile.program.higher_order import as_it_was, is_written
-from weft.compile.program.joint import JointProgram
-from weft.compile.program.program_io import (
+from weft.guards import ObjectWrite
+from weft.ops.overrides import override_classes
+from weft.programs.argument_histories import NOTHING, Before, HistoryChanges, SpentBackward
+from weft.programs.higher_order import as_it_was, is_written
+from weft.programs.joint import JointProgram
+from weft.programs.program_io import (
     Return,
     ReturnArgument,
     ReturnConstant,
@@ -30,8 +30,8 @@ from weft.compile.program.program_io import (
     ReturnView,
     Shown,
 )
-from weft.guards import ObjectWrite
-from weft.ops.overrides import override_classes
+from weft.record.capture import Capture
+from weft.record.wrappers import resugar
 from weft.support import pytree
 from weft.tensor.history import ViewOf
 from weft.tensor.modes import modes, set_grad_enabled

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.compile.program.arguments import NO_HOOKS, TensorFacts
+from weft.programs.arguments import NO_HOOKS, TensorFacts
 from weft.runtime.storage import root_of
 from weft.support.generated import FunctionWriter
 from weft.tensor.tensor import Tensor

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from weft.autograd.hooks import hooks_on
 from weft.autograd.node import RemovableHandle
-from weft.compile.capture.capture import Capture
-from weft.compile.capture.gradients import present_grad
-from weft.compile.capture.state import base_like
-from weft.compile.numbers.lifted import StateGuard
-from weft.compile.program.arguments import (
+from weft.compile.program.call_plan import Inputs
+from weft.compile.program.miss import Miss
+from weft.compile.program.outputs import Outputs
+from weft.programs.arguments import (
     leaf_of,
     sharing_pattern,
 )
-from weft.compile.program.call_plan import Inputs
-from weft.compile.program.memory import Memory, Place, shows_a_gradient
-from weft.compile.program.miss import Miss
-from weft.compile.program.outputs import Outputs
-from weft.compile.program.program_io import (
+from weft.programs.memory import Memory, Place, shows_a_gradient
+from weft.programs.program_io import (
     GradBuffer,
 )
+from weft.record.capture import Capture
+from weft.record.gradients import present_grad
+from weft.record.numbers.lifted import StateGuard
+from weft.record.state import base_like
 from weft.runtime.storage import root_of
 from weft.support import registry
 from weft.tensor.tensor import Tensor

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.autograd.function_context import FunctionCtx
-from weft.compile.capture.python_call import PythonCall
-from weft.compile.capture.state import StateSlot
 from weft.compile.program.call_plan import Effects, Grads, Symbols
-from weft.compile.program.program_io import GradEffect
 from weft.guards import GuardSet
+from weft.programs.program_io import GradEffect
+from weft.record.python_call import PythonCall
+from weft.record.state import StateSlot
 from weft.support import pytree
 from weft.tensor.modes import modes, no_grad
 from weft.tensor.tensor import Tensor

@@ -5,22 +5,22 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from weft.compile.capture.python_call import PythonCall
-from weft.compile.capture.state import StateSlot
-from weft.compile.capture.symbolic import SymbolicStorage
 from weft.compile.program.call_guards import CallGuards
 from weft.compile.program.call_plan import Effects, Inputs
 from weft.compile.program.calling_entry import CallingEntry, Executable
 from weft.compile.program.entry import Entry
-from weft.compile.program.executable import make_executable
-from weft.compile.program.joint import JointProgram
-from weft.compile.program.memory import Memory
 from weft.compile.program.outputs import Outputs
 from weft.compile.program.parts import Part, Parts, parts_of
-from weft.compile.program.program_io import ArgumentSource, GradEffect
 from weft.compile.program.state_guards import StateGuards
 from weft.compile.program.step import Step
 from weft.ir.graph import Graph
+from weft.programs.executable import make_executable
+from weft.programs.joint import JointProgram
+from weft.programs.memory import Memory
+from weft.programs.program_io import ArgumentSource, GradEffect
+from weft.record.python_call import PythonCall
+from weft.record.state import StateSlot
+from weft.record.symbolic import SymbolicStorage
 from weft.support import pytree
 from weft.support.errors import CaptureError
 from weft.tensor.tensor import Tensor

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft import guards
-from weft.compile.capture.symbolic import SymbolicPayload
-from weft.compile.capture.wrappers import desugar
 from weft.compile.program.again import Again, count, is_numbered, numbered
-from weft.compile.restart import Restart
 from weft.guards.kinds import Kind, Kinds
 from weft.ops.overrides import override_classes
+from weft.record.restart import Restart
+from weft.record.symbolic import SymbolicPayload
+from weft.record.wrappers import desugar
 from weft.support import pytree
 from weft.support.errors import CaptureError
 from weft.tensor.tensor import Tensor

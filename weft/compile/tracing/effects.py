@@ -8,11 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from weft import guards
-from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
-from weft.compile.capture.writes import ArgumentChange
-from weft.compile.numbers.sym_float import SymFloat, is_live, operand_of
-from weft.compile.program.joint import unfinished
-from weft.compile.program.program_io import (
+from weft.compile.tracing.outcome import Outcome
+from weft.programs.joint import unfinished
+from weft.programs.program_io import (
     ArgumentSource,
     GradBuffer,
     GradEffect,
@@ -21,7 +19,9 @@ from weft.compile.program.program_io import (
     NumberWrite,
     StateSource,
 )
-from weft.compile.tracing.outcome import Outcome
+from weft.record.numbers.sym_float import SymFloat, is_live, operand_of
+from weft.record.symbolic import SymbolicPayload, SymbolicStorage
+from weft.record.writes import ArgumentChange
 from weft.tensor.dense import is_dense
 from weft.tensor.tensor import Tensor
 

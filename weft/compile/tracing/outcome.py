@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft import guards
-from weft.compile.capture.capture import Capture
-from weft.compile.numbers.random_state import RandomState
-from weft.compile.program.argument_histories import HistoryChanges
-from weft.compile.program.arguments import leaf_of
 from weft.compile.program.bound_state import BoundState
-from weft.compile.program.joint import JointRecord
-from weft.compile.program.program_io import GradEffect, NumberWrite, Return, Source
 from weft.ir.graph import Operand
+from weft.programs.argument_histories import HistoryChanges
+from weft.programs.arguments import leaf_of
+from weft.programs.joint import JointRecord
+from weft.programs.program_io import GradEffect, NumberWrite, Return, Source
+from weft.record.capture import Capture
+from weft.record.numbers.random_state import RandomState
 from weft.support import pytree
 from weft.tensor.tensor import Tensor
 

@@ -13,12 +13,12 @@ from weft.autograd.anomaly import anomaly, is_anomaly_check_nan_enabled, is_anom
 from weft.autograd.function_context import FunctionCtx
 from weft.autograd.grad_mode import is_multithreading_enabled, set_multithreading_enabled
 from weft.autograd.saved import default_hooks
-from weft.compile.capture.capture import Capture
-from weft.compile.capture.symbolic import SymbolicPayload
-from weft.compile.capture.writes import ArgumentChange
-from weft.compile.numbers.lifted_math import CODES
-from weft.compile.numbers.sym_float import SymFloat
 from weft.compile.tracing.outcome import Outcome
+from weft.record.capture import Capture
+from weft.record.numbers.lifted_math import CODES
+from weft.record.numbers.sym_float import SymFloat
+from weft.record.symbolic import SymbolicPayload
+from weft.record.writes import ArgumentChange
 from weft.runtime import pool
 from weft.runtime.generator import Generator
 from weft.support import registry

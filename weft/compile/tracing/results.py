@@ -8,14 +8,14 @@ from typing import Any
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.dependencies import nodes_within
 from weft.autograd.node import Node, OpNode
-from weft.compile.capture.capture import Capture
-from weft.compile.capture.older_histories import Given
-from weft.compile.capture.symbolic import SymbolicPayload, SymbolicStorage
-from weft.compile.capture.tracer_leaks import held_symbol
-from weft.compile.numbers.run_time import RunTimeNumber
-from weft.compile.numbers.sym_float import SymFloat, is_live
-from weft.compile.program.joint import JointRecord, history_of, wants_own_grad
-from weft.compile.program.program_io import (
+from weft.compile.tracing.assignments import Older
+from weft.compile.tracing.outcome import Outcome
+from weft.functionalizer.writes import Path
+from weft.ir.graph import Operand, Value
+from weft.ops.packet import aten
+from weft.passes.partition import partition
+from weft.programs.joint import JointRecord, history_of, wants_own_grad
+from weft.programs.program_io import (
     NumberWrite,
     Return,
     ReturnArgument,
@@ -27,12 +27,12 @@ from weft.compile.program.program_io import (
     ReturnView,
     Shown,
 )
-from weft.compile.tracing.assignments import Older
-from weft.compile.tracing.outcome import Outcome
-from weft.functionalizer.writes import Path
-from weft.ir.graph import Operand, Value
-from weft.ops.packet import aten
-from weft.passes.partition import partition
+from weft.record.capture import Capture
+from weft.record.numbers.run_time import RunTimeNumber
+from weft.record.numbers.sym_float import SymFloat, is_live
+from weft.record.older_histories import Given
+from weft.record.symbolic import SymbolicPayload, SymbolicStorage
+from weft.record.tracer_leaks import held_symbol
 from weft.runtime.generator import Generator
 from weft.support import pytree
 from weft.tensor.dense import is_dense

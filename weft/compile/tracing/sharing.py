@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from weft.compile.capture.capture import Capture
-from weft.compile.program.memory import shows_a_gradient
-from weft.compile.program.program_io import ArgumentSource
-from weft.compile.restart import Restart
 from weft.compile.tracing.outcome import Outcome
 from weft.guards import Observation
+from weft.programs.memory import shows_a_gradient
+from weft.programs.program_io import ArgumentSource
+from weft.record.capture import Capture
+from weft.record.restart import Restart
 from weft.runtime.storage import root_of
 from weft.tensor.dense import is_dense
 from weft.tensor.tensor import Tensor

@@ -8,22 +8,22 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd.hooks import hooks_on
-from weft.compile.capture.capture import Capture
-from weft.compile.capture.older_histories import Given
-from weft.compile.capture.wrappers import UnwrapBackward
-from weft.compile.program.arguments import (
+from weft.compile.tracing.outcome import Outcome
+from weft.compile.tracing.sharing import groups_of
+from weft.ops.geometry import Geometry
+from weft.programs.arguments import (
     NO_HOOKS,
     TensorFacts,
     facts_of,
     strides_of,
     symbolic_dims,
 )
-from weft.compile.program.program_io import (
+from weft.programs.program_io import (
     ArgumentSource,
 )
-from weft.compile.tracing.outcome import Outcome
-from weft.compile.tracing.sharing import groups_of
-from weft.ops.geometry import Geometry
+from weft.record.capture import Capture
+from weft.record.older_histories import Given
+from weft.record.wrappers import UnwrapBackward
 from weft.tensor.tensor import Tensor
 
 if TYPE_CHECKING:

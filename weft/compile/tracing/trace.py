@@ -9,18 +9,8 @@ from typing import TYPE_CHECKING, Any
 from weft import guards
 from weft.autograd.saved import only_captured_hooks
 from weft.compile.caches import empty_caches
-from weft.compile.capture.asides import aside
-from weft.compile.capture.capture import Capture
-from weft.compile.capture.python_call import FailsLater
-from weft.compile.capture.wrappers import desugar, resugar
-from weft.compile.numbers.lifted_math import lifted_in
-from weft.compile.numbers.random_state import marks, symbolic_generators
-from weft.compile.program.argument_histories import changed_histories
-from weft.compile.program.arguments import TensorFacts, with_given
 from weft.compile.program.bound_state import BoundState
 from weft.compile.program.entry import Entry
-from weft.compile.program.joint import JointRecord, is_spent, made_leaves, record_backward, unfinished
-from weft.compile.restart import Restart
 from weft.compile.tracing.assemble import assemble
 from weft.compile.tracing.assignments import assigned_values, assignments, containers_in
 from weft.compile.tracing.effects import fill_sources, gradient_effects, number_writes_of, state_writes
@@ -38,6 +28,16 @@ from weft.compile.tracing.sharing import restart_for_sharing, tensors_in
 from weft.compile.tracing.stand_ins import stand_ins_of
 from weft.guards import switches
 from weft.ops.overrides import override_classes
+from weft.programs.argument_histories import changed_histories
+from weft.programs.arguments import TensorFacts, with_given
+from weft.programs.joint import JointRecord, is_spent, made_leaves, record_backward, unfinished
+from weft.record.asides import aside
+from weft.record.capture import Capture
+from weft.record.numbers.lifted_math import lifted_in
+from weft.record.numbers.random_state import marks, symbolic_generators
+from weft.record.python_call import FailsLater
+from weft.record.restart import Restart
+from weft.record.wrappers import desugar, resugar
 from weft.support import pytree
 from weft.support.errors import CaptureError, Unsupported
 from weft.support.handlers import outermost

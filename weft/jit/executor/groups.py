@@ -12,7 +12,7 @@ from weft.compile.driver import CompiledFunction
 from weft.compile.program.miss import Miss
 from weft.ir.graph import Node, Value
 from weft.jit.executor.grouping import body_of, has_loop, work
-from weft.jit.hot import Execution
+from weft.jit.interpreter.hot import Execution
 from weft.jit.program import Parameter, Program
 from weft.runtime.storage import root_of
 from weft.support import pytree

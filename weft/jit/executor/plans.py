@@ -21,12 +21,12 @@ from weft.jit.executor.grouping import (
 )
 from weft.jit.executor.groups import NativeGroup
 from weft.jit.executor.spec import Spec, has_tensors, spec_of, wants_gradients
-from weft.jit.graph import Graph
-from weft.jit.hot import Execution
-from weft.jit.inlining import inlined
-from weft.jit.interpreter import Code, code_of
-from weft.jit.object_steps import Registers, Step
+from weft.jit.interpreter.code import Code, code_of
+from weft.jit.interpreter.hot import Execution
+from weft.jit.interpreter.object_steps import Registers, Step
 from weft.jit.program import Program
+from weft.jit.torchscript.graph import Graph
+from weft.jit.torchscript.inlining import inlined
 from weft.support.counters import counters
 from weft.support.knobs import knobs
 from weft.tensor.modes import modes

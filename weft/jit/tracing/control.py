@@ -11,9 +11,9 @@ from typing import Any
 
 from weft.ir.builder import Builder
 from weft.ir.graph import Block, Operand
-from weft.jit.frontend.branches import joined
-from weft.jit.frontend.iterables import ENDLESS
-from weft.jit.frontend.values import Simple
+from weft.jit.script.frontend.branches import joined
+from weft.jit.script.frontend.iterables import ENDLESS
+from weft.jit.script.frontend.values import Simple
 from weft.jit.tracing.structures import unwrapped
 from weft.jit.tracing.values import PLACE, TracedNumber
 from weft.support import pytree

@@ -13,9 +13,9 @@ from weft.autograd.function_context import FunctionCtx
 from weft.ir.builder import Builder
 from weft.ir.graph import Block
 from weft.jit.errors import CompileError
-from weft.jit.frontend.values import Simple
-from weft.jit.later.forms import Form, put_together, taken_apart, to_text
-from weft.jit.later.steps import is_argument, is_tensor, transformed
+from weft.jit.interpreter.later.forms import Form, put_together, taken_apart, to_text
+from weft.jit.interpreter.later.steps import is_argument, is_tensor, transformed
+from weft.jit.script.frontend.values import Simple
 from weft.jit.tracing.structures import unwrapped
 from weft.jit.tracing.values import PLACE, TracedNumber
 from weft.layers.transforms.batched import Batched

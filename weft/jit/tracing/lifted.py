@@ -1,6 +1,6 @@
 """Python's math module, `len`, `int`, `float`, `max` and `min` in code that is traced: numbers of the program stay so.
 
-The traced function has them from the beginning (compile/numbers/lifted_math.py). Other code that it calls is known by a
+The traced function has them from the beginning (record/numbers/lifted_math.py). Other code that it calls is known by a
 number that it makes plain: the trace begins again with that code too.
 """
 
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any, Final, TypeVar
 
-from weft.compile.numbers.lifted_math import FUNCTIONS, LENGTHS, QUESTIONS, code_that_loads, lifted_in
 from weft.guards.rewrite import Substitutes
+from weft.record.numbers.lifted_math import FUNCTIONS, LENGTHS, QUESTIONS, code_that_loads, lifted_in
 
 R = TypeVar("R")
 _MOST_CODES: Final = 64

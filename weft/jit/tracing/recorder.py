@@ -15,19 +15,19 @@ from typing import Any, NoReturn
 
 from weft.ir.graph import Operand
 from weft.jit.errors import CompileError
-from weft.jit.frontend.compile import compile_python, names_in
-from weft.jit.frontend.context import Context
-from weft.jit.frontend.functions import Operators, Scripted, call_builtin, overloads
-from weft.jit.frontend.members import READABLE
-from weft.jit.frontend.objects import ModuleLinker, promised_type
-from weft.jit.frontend.outside import path_of
-from weft.jit.frontend.python.foreign import ConstantDict
-from weft.jit.frontend.values import ListValue, Simple, SugaredValue, TupleValue, constant
+from weft.jit.interpreter.running import run
 from weft.jit.module import ScriptModule
 from weft.jit.program import Parameter, Program
 from weft.jit.recorders import RECORDING
-from weft.jit.running import run
-from weft.jit.source import Source
+from weft.jit.script.frontend.compile import compile_python, names_in
+from weft.jit.script.frontend.context import Context
+from weft.jit.script.frontend.functions import Operators, Scripted, call_builtin, overloads
+from weft.jit.script.frontend.members import READABLE
+from weft.jit.script.frontend.objects import ModuleLinker, promised_type
+from weft.jit.script.frontend.outside import path_of
+from weft.jit.script.frontend.python.foreign import ConstantDict
+from weft.jit.script.frontend.values import ListValue, Simple, SugaredValue, TupleValue, constant
+from weft.jit.script.source import Source
 from weft.jit.tracing.control import Control
 from weft.jit.tracing.later import Later
 from weft.jit.tracing.structures import holds_tensor, is_plain_input, like, tuple_like, unwrapped
@@ -393,7 +393,7 @@ def _operand(ctx: Context, value: SugaredValue) -> Operand:
 
 
 def _reflected(name: str) -> Callable[[Context, SugaredValue, SugaredValue], SugaredValue]:
-    from weft.jit.frontend.operations import compute  # the same steps as in a scripted function
+    from weft.jit.script.frontend.operations import compute  # the same steps as in a scripted function
 
     kinds = {"sub": ast.Sub, "truediv": ast.Div, "floordiv": ast.FloorDiv, "mod": ast.Mod, "pow": ast.Pow,
     "matmul": ast.MatMult,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.jit.frontend.values import SugaredValue, TupleValue
+from weft.jit.script.frontend.values import SugaredValue, TupleValue
 from weft.jit.tracing.values import TracedNumber, TracedTensor
 from weft.tensor.tensor import Tensor
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from weft.ir.graph import Block, Graph, Value, values_in
 from weft.jit.errors import CompileError
-from weft.jit.frontend.definitions import finished_graph
-from weft.jit.frontend.values import Simple
 from weft.jit.functions import ScriptFunction, script_function
 from weft.jit.module import ScriptModule, wrapped_module
 from weft.jit.program import Parameter, Program
 from weft.jit.recorders import RECORDING, recording
-from weft.jit.script import compile_exported
+from weft.jit.script.entry import compile_exported
+from weft.jit.script.frontend.definitions import finished_graph
+from weft.jit.script.frontend.values import Simple
 from weft.jit.tracing.assigned import Assigned
 from weft.jit.tracing.checking import check_trace as check
 from weft.jit.tracing.lifted import with_lifted_numbers

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from weft.jit.errors import CompileError
-from weft.jit.frontend.attributes import type_of_object
-from weft.jit.frontend.values import Simple, constant
 from weft.jit.recorders import recording
+from weft.jit.script.frontend.attributes import type_of_object
+from weft.jit.script.frontend.values import Simple, constant
 from weft.jit.tracing.lifted import note_conversion, note_length, note_question
 from weft.ops.op import OPS, Op
 from weft.ops.route import call

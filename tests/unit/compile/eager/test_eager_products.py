@@ -7,7 +7,7 @@ import pytest
 
 import weft
 from weft.catalogue.linalg import matmul
-from weft.compile.eager.products import multiply
+from weft.programs.eager.products import multiply
 
 DTYPES = ("float32", "float64")
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import weft
-from weft.compile.eager import rules
 from weft.ops import planned
+from weft.programs.eager import rules
 from weft.support.counters import counters
 
 F = weft.nn.functional

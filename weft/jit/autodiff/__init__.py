@@ -1,0 +1,5 @@
+"""The backward of a program as a program.
+
+backward.py         the backward of nodes, as nodes        differentiation.py  a program and its backward, as two graphs
+regions.py          regions that are run again as a whole  gradients.py        gradients while a program runs
+"""

@@ -1,0 +1,212 @@
+"""differentiate: a program and its backward, as two graphs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from weft.ir import graph as core
+from weft.ir.graph import Node, Operand, Value, map_operand
+from weft.ir.structure import IF, LOOP
+from weft.jit.autodiff.backward import (
+    RANDOM_STATE,
+    STATE,
+    Grads,
+    Reverse,
+    carries_gradient,
+    draws,
+    find_active,
+    gradient_type,
+)
+from weft.jit.autodiff.regions import REGION, with_region, without_regions
+from weft.jit.program import Program
+from weft.jit.torchscript.graph import Graph
+from weft.passes.dce import dce
+from weft.passes.scripted.constants import propagate_constants
+from weft.passes.scripted.cse import eliminate_common_subexpressions
+from weft.passes.scripted.entries import BLANK, CAST, LIST_UNPACK, TUPLE
+from weft.passes.scripted.functionalize import functionalize
+from weft.passes.scripted.grad_modes import unrecorded
+from weft.passes.scripted.lists import lower_lists
+from weft.passes.scripted.rewrite import Emitter, readers, rewrite
+from weft.passes.scripted.tuples import lower_tuples
+from weft.types.tensor_type import TensorType, optional
+
+
+@dataclass
+class Gradient:
+    """A program and its backward.
+
+    f: the program; its results are those that it had (`f_real_outputs` of them), then temporaries for the backward.
+    df: takes gradients of f's results at the places `df_input_vjps` (None: undefined), then f's arguments at
+        `df_input_captured_inputs`, then f's results at `df_input_captured_outputs`; gives gradients of f's arguments at
+        `df_output_vjps`, None for an undefined one.
+    """
+
+    f: Graph
+    df: Graph
+    f_real_outputs: int
+    df_input_vjps: list[int] = field(default_factory=list)
+    df_input_captured_inputs: list[int] = field(default_factory=list)
+    df_input_captured_outputs: list[int] = field(default_factory=list)
+    df_output_vjps: list[int] = field(default_factory=list)
+
+
+def differentiate(graph: Graph) -> Gradient:
+    """The backward of a graph, branches and loops included. Calls of other scripted functions are inlined.
+
+    Gradients flow to every parameter that is a tensor and to what hangs on one. Constants are copied, never captured.
+    Writes to the program's own tensors become values. Raises StateError with the line for what cannot be a part of a
+    backward: writes that others may see, calls of Python. What is run again draws the random numbers that it drew.
+    """
+    whole = graph.inlined()
+    made = _Making(_prepared(functionalize(whole.ir)))
+    return made.gradient(whole.program)
+
+
+def _prepared(graph: core.Graph) -> core.Graph:
+    """The program with elements in place of tuples and lists, its results one by one."""
+    for transform in (lower_tuples, propagate_constants, _unpacked, lower_lists, eliminate_common_subexpressions, dce):
+        graph = transform(graph)
+    results = graph.results
+    while len(results) == 1 and isinstance(results[0], Value) and _is_tuple(results[0]):
+        assert results[0].node is not None
+        results = results[0].node.args[0]
+    whole = dce(core.Graph(graph.name, core.Block(graph.params, graph.nodes, tuple(results)), graph.env))
+    return _with_states(with_region(whole))
+
+
+def _with_states(graph: core.Graph) -> core.Graph:
+    """Before each node that draws and may have to be run again: where the stream of random numbers is."""
+
+    def noted(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
+        if not draws(node) or not any(isinstance(v.type, TensorType) for v in node.needs()):
+            return None
+        emitter.emit(RANDOM_STATE, (), STATE)
+        emitter.nodes.append(node)
+        return node.outputs
+
+    return rewrite(graph, noted)
+
+
+def _states_of(block: core.Block) -> dict[Node, Value]:
+    found: dict[Node, Value] = {}
+    for before, node in zip((None, *block.nodes), block.nodes, strict=False):
+        if before is not None and before.op is RANDOM_STATE:
+            found[node] = before.output
+        for inner in node.blocks:
+            found.update(_states_of(inner))
+    return found
+
+
+def _is_tuple(value: Value) -> bool:
+    return value.node is not None and value.node.op is TUPLE
+
+
+def _unpacked(graph: core.Graph) -> core.Graph:
+    """Operators that give lists which are unpacked at once give several results."""
+    read_by = readers(graph)
+
+    def spread(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
+        source = node.args[0] if node.op is LIST_UNPACK else None
+        made = source.node if isinstance(source, Value) else None
+        if made is None or made.op.host or not made.op.schema.returns_list or len(read_by[made.output]) != 1:
+            return None
+        return emitter.emit(made.op, made.args, *(v.type for v in node.outputs)).outputs
+
+    return rewrite(graph, spread)
+
+
+class _Making:
+    """What a gradient is made of, while it is made."""
+
+    def __init__(self, graph: core.Graph) -> None:
+        self.graph = graph
+        self.active = {p for p in graph.params if carries_gradient(p.type)}
+        find_active(graph.nodes, self.active, unrecorded(graph))
+        self.states = _states_of(graph.block)
+        self.more: dict[tuple[object, ...], Node] = {}  # facts that the forward program keeps for the backward
+        self.outputs: list[Operand] = []
+
+    def gradient(self, program: Program | None) -> Gradient:
+        """The whole."""
+        real = list(self.graph.results)
+        seeded = [i for i, r in enumerate(real) if isinstance(r, Value) and r in self.active]
+        temporaries: list[Value] = []
+        while True:  # what the backward reads of the program has a gradient too, which may lead to further reads
+            made = _Backward(self, [real[i] for i in seeded], [t for t in temporaries if t in self.active])
+            found = [v for v in self._in_order(made.captured) if v not in self.graph.params and v not in real]
+            if found == temporaries:
+                break
+            temporaries = found
+        outputs = [*real, *temporaries]
+        inputs = [i for i, p in enumerate(self.graph.params) if p in made.captured]
+        captured = [i for i, v in enumerate(outputs) if isinstance(v, Value) and v in made.captured and not (
+            v in self.graph.params or v in outputs[:i])]
+        targets = [i for i, p in enumerate(self.graph.params) if made.grads.get(p) is not None]
+        nodes = (*self.graph.nodes, *self.more.values())
+        f = core.Graph(self.graph.name, core.Block(self.graph.params, nodes, tuple(outputs)), self.graph.env)
+        params = [*made.vjps, *(made.captured[self.graph.params[i]] for i in inputs),
+                  *(made.captured[outputs[i]] for i in captured)]
+        results = tuple(made.grads[self.graph.params[i]] for i in targets)
+        body = core.Block(tuple(params), (*made.casts, *made.emitter.nodes), results)
+        df = dce(eliminate_common_subexpressions(core.Graph(f"{self.graph.name}_backward", body)))
+        return Gradient(
+            Graph(without_regions(f), program), Graph(df, program), len(real),
+            [*seeded, *(outputs.index(t) for t in temporaries if t in self.active)], inputs, captured, targets,
+        )
+
+    def remember(self, node: Node) -> Value:
+        """A fact that the forward program finds, once."""
+        key = (node.op, *node.args)
+        return self.more.setdefault(key, node).output
+
+    def _in_order(self, captured: dict[Value, Value]) -> list[Value]:
+        """Values in the order in which the program computes them."""
+        order = {v: i for i, v in enumerate(
+            v for n in (*self.graph.nodes, *self.more.values()) for v in n.outputs)}
+        return sorted((v for v in captured if v in order), key=order.__getitem__)
+
+
+class _Backward:
+    """One walk back: its nodes, its parameters for gradients, what it captures."""
+
+    def __init__(self, making: _Making, outputs: list[Operand], temporaries: list[Value]) -> None:
+        self.emitter, self.captured, self.grads = Emitter(), {}, Grads()  # type: tuple[Emitter, dict[Value, Value], Grads]
+        self.seen: dict[Value, Value] = {}  # what its nodes read of what it captures
+        self.casts: list[Node] = []
+        reverse = Reverse(
+            self.emitter, making.active, lambda o: self._saved(o), lambda node: self._saved(making.remember(node)),
+            making.states,
+        )
+        self.vjps: list[Value] = []
+        for value in (*outputs, *temporaries):
+            self.vjps.append(Value(gradient_type(value.type), f"g{len(self.vjps)}"))
+            reverse.add(self.grads, value, self.vjps[-1])
+        reverse.run(making.graph.nodes, self.grads)
+
+    def _saved(self, operand: Operand) -> Operand:
+        """What stands for a value of the program: a parameter of the backward."""
+        if not isinstance(operand, Value):
+            return map_operand(operand, {})
+        if operand not in self.captured:
+            kind = optional(operand.type) if _may_be_unset(operand) else operand.type
+            self.captured[operand] = self.seen[operand] = Value(kind, operand.name)
+            if kind is not operand.type:  # where nobody reads it, it may be None
+                cast = Node(CAST, (self.captured[operand], str(operand.type)), (operand.type,))
+                self.casts.append(cast)
+                self.seen[operand] = cast.output
+        return self.seen[operand]
+
+
+def _may_be_unset(value: Value) -> bool:
+    """Whether a branch or loop gives nothing for it in some run, in which nobody reads it."""
+    node = value.node
+    if node is None:
+        return False
+    if node.op in (IF, REGION):
+        sources = [b.results[value.index] for b in node.blocks]
+    elif node.op is LOOP and value.index < len(node.args[2]):
+        sources = [node.args[2][value.index], node.blocks[0].results[1 + value.index]]
+    else:
+        return node.op is BLANK
+    return any(isinstance(s, Value) and _may_be_unset(s) for s in sources)

@@ -1,0 +1,45 @@
+"""Steps of a program whose block is run as a whole: groups, and gradients of regions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weft.ir.graph import Node
+from weft.jit.autodiff.gradients import gradients_of
+from weft.jit.interpreter.object_steps import Registers, Step
+
+if TYPE_CHECKING:
+    from weft.jit.interpreter.code import Code
+
+
+def group(code: Code, node: Node) -> Step:
+    """The body of a group, step by step."""
+    body = code._block(node.blocks[0])
+    outputs = [code._place(v) for v in node.outputs]
+
+    def run(registers: Registers) -> None:
+        body.run(registers)
+        for out, value in zip(outputs, body.results(registers), strict=True):
+            registers[out] = value
+
+    return run
+
+
+def gradients(code: Code, node: Node) -> Step:
+    """A block run again on aliases, and the engine back through it."""
+    read, body = code.reader(node.args), code._block(node.blocks[0])
+    outputs = [code._place(v) for v in node.outputs]
+
+    def run(registers: Registers) -> None:
+        def again(values: list[Any]) -> list[Any]:
+            inside = registers.copy()
+            for place, value in zip(body.params, values, strict=True):
+                inside[place] = value
+            body.run(inside)
+            return list(body.results(inside))
+
+        grads, inputs, needs = read(registers)
+        for out, value in zip(outputs, gradients_of(again, grads, inputs, needs), strict=True):
+            registers[out] = value
+
+    return run

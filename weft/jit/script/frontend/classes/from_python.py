@@ -1,0 +1,91 @@
+"""Classes of Python's from outside: what stands in one, and enumerations, whose members are constants of a program."""
+
+from __future__ import annotations
+
+import ast
+import enum
+import inspect
+from collections.abc import Sequence
+
+from weft.jit.script.annotations import enumeration_type, is_plain_class
+from weft.jit.script.frontend.classes.inherited import UnboundMethod
+from weft.jit.script.frontend.classes.script_classes import ClassMethod, description_of, make_object
+from weft.jit.script.frontend.context import Context
+from weft.jit.script.frontend.functions import PythonFunction
+from weft.jit.script.frontend.values import Simple, SugaredValue, constant
+from weft.nn.modules.module import Module
+from weft.types.tensor_type import STR, Type
+
+
+class PythonClass(SugaredValue):
+    """A class: its constants and static methods; of the user's own classes, objects can be made."""
+
+    kind = "class"
+
+    def __init__(self, cls: type) -> None:
+        self.cls = cls
+
+    def attribute(self, ctx: Context, node: ast.AST, name: str) -> SugaredValue:
+        raw = inspect.getattr_static(self.cls, name, None)
+        if isinstance(raw, staticmethod):
+            return PythonFunction(raw.__func__, f"{self.cls.__name__}.{name}")
+        if isinstance(raw, classmethod) and is_plain_class(self.cls):
+            return ClassMethod(description_of(self.cls), name)
+        if inspect.isfunction(raw) and (is_plain_class(self.cls) or issubclass(self.cls, Module)):
+            return UnboundMethod(self.cls, name)
+        found = None if raw is None or callable(raw) else ctx.program.wrap(ctx, raw, f"{self.cls.__name__}.{name}")
+        if found is None:
+            self.refuse(ctx, node, f"{self.cls.__name__} has no constant or static method {name!r}")
+        return found  # type: ignore[no-any-return]
+
+    def call(
+        self, ctx: Context, node: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue], binders: int
+    ) -> SugaredValue:
+        if not is_plain_class(self.cls):
+            self.refuse(ctx, node, f"{self.cls.__name__} cannot be called: programs make objects of plain classes only")
+        return make_object(ctx, node, description_of(self.cls), args, kwargs)
+
+
+class Enumeration(SugaredValue):
+    """A class of enumerated constants."""
+
+    kind = "enumeration"
+
+    def __init__(self, cls: type[enum.Enum]) -> None:
+        self.cls = cls
+
+    def attribute(self, ctx: Context, node: ast.AST, name: str) -> SugaredValue:
+        if name not in self.cls.__members__:
+            self.refuse(ctx, node, f"{self.cls.__name__} has no member {name!r}")
+        return Member(self.cls[name])
+
+    def elements(self, ctx: Context, node: ast.AST, count: int | None = None) -> Sequence[SugaredValue]:
+        return [Member(m) for m in self.cls]
+
+
+class Member(SugaredValue):
+    """A member of an enumeration: an object that the program keeps; its name and value are known while compiling."""
+
+    kind = "member of an enumeration"
+
+    def __init__(self, member: enum.Enum) -> None:
+        self.member = member
+
+    def as_value(self, ctx: Context, node: ast.AST, expected: Type | None = None) -> Simple:
+        kind = enumeration_type(type(self.member))
+        name = ctx.program.keep(self.member, f"{type(self.member).__name__}.{self.member.name}")
+        made = ctx.builder.emit_raw(ctx.op("prim::GetAttr"), (None, name, str(kind)), (kind,))
+        return Simple(made.output, kind)
+
+    def attribute(self, ctx: Context, node: ast.AST, name: str) -> SugaredValue:
+        if name == "name":
+            return constant(self.member.name, STR)
+        found = ctx.program.wrap(ctx, self.member.value, "value") if name == "value" else None
+        if found is None:
+            self.refuse(ctx, node, f"has no attribute {name!r} that a program can use")
+        return found  # type: ignore[no-any-return]
+
+
+def class_of_python(cls: type) -> SugaredValue:
+    """A class from outside."""
+    return Enumeration(cls) if issubclass(cls, enum.Enum) else PythonClass(cls)

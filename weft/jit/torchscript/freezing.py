@@ -1,0 +1,193 @@
+"""freeze: a scripted Module with everything that it holds as constants of its program."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from weft.ir import graph as core
+from weft.ir.graph import Node, Operand, Value
+from weft.jit.module import ScriptMethod, ScriptModule, unique_name
+from weft.jit.program import Program
+from weft.jit.torchscript.files.modules import LoadedModule, loaded_module
+from weft.jit.torchscript.inlining import inlined
+from weft.passes.dce import dce
+from weft.passes.scripted.constants import propagate_constants
+from weft.passes.scripted.entries import DICT, GET_ATTR, LIST, SET_ATTR, TUPLE
+from weft.passes.scripted.lists import lower_lists
+from weft.passes.scripted.memory import Memory
+from weft.passes.scripted.peephole import peephole
+from weft.passes.scripted.rewrite import Emitter, rewrite
+from weft.passes.scripted.tuples import lower_tuples
+from weft.support.errors import ArgumentError, StateError
+from weft.tensor.tensor import Tensor
+from weft.types.tensor_type import ClassType, DictType, ListType, TupleType, Type, class_of
+
+_PLAIN = (bool, int, float, complex, str, type(None))
+
+
+def freeze(module: Any, preserved_attrs: Sequence[str] | None = None, optimize_numerics: bool = True) -> ScriptModule:
+    """A Module whose `forward` has parameters, buffers and attributes as they are now as constants; it has none itself.
+    What they decide (`training`, flags) is decided.
+
+    preserved_attrs: methods that are frozen too, and attributes that are kept as they are now. optimize_numerics: for
+    PyTorch's callers; the passes of weft keep every number as it is. Raises StateError for a Module in training mode,
+    and for a program that writes what would be frozen, with the attribute's name and the line; ArgumentError for what
+    is no ScriptModule.
+    """
+    if not isinstance(module, ScriptModule):
+        raise ArgumentError(f"freeze takes a scripted Module, not {type(module).__name__}; call weft.jit.script first")
+    if module.training:
+        raise StateError("freeze works on Modules in eval mode; call .eval() first")
+    made = loaded_module(unique_name(module._original_class()), module.original_name)
+    made.training = False
+    kept = tuple(preserved_attrs or ())
+    for name in kept if kept and "forward" not in module._programs else ("forward", *kept):
+        method = getattr(module, name, None)
+        if isinstance(method, ScriptMethod):
+            _add(made, name, _Freezing(module, method.__weft_program__).program(class_of(made._script_name), name))
+        elif method is None or name == "forward":
+            raise ArgumentError(f"freeze: {module.original_name} has no method or attribute {name!r}")
+        else:
+            made.__dict__[name] = copy.deepcopy(method)
+    return made
+
+
+def optimize_for_inference(mod: Any, other_methods: Sequence[str] | None = None) -> ScriptModule:
+    """The Module frozen, if it is not yet: that is all that there is to do, its groups are compiled when they run.
+
+    other_methods: methods besides `forward` that are frozen too.
+    """
+    held = isinstance(mod, LoadedModule) and not (mod._parameters or mod._buffers or mod._modules)
+    return mod if held else freeze(mod.eval(), other_methods)
+
+
+def run_frozen_optimizations(
+    mod: Any, optimize_numerics: bool = True, preserved_methods: Sequence[str] | None = None
+) -> None:
+    """For PyTorch's callers: what `freeze` makes has been through every pass. Raises ArgumentError for what is no
+    ScriptModule.
+    """
+    if not isinstance(mod, ScriptModule):
+        raise ArgumentError(f"run_frozen_optimizations takes a frozen Module, not {type(mod).__name__}")
+
+
+def _add(made: LoadedModule, name: str, program: Program) -> None:
+    made._add(name, program)
+
+
+class _Freezing:
+    """One method: what is known of the objects in its graph."""
+
+    def __init__(self, module: ScriptModule, program: Program) -> None:
+        graph, self.whole = inlined(program)
+        self.graph = graph
+        self.module = module
+        self.objects: dict[Value, Any] = {}
+        self.paths: dict[Value, str] = {}
+        self.constants: dict[str, Any] = {}
+
+    def program(self, kind: Type, name: str) -> Program:
+        """The method of the frozen Module."""
+        self._look(self.graph)
+        self._look(dce(propagate_constants(rewrite(self.graph, self._flag))))  # `if self.training:` is decided now
+        self._refuse_mutation()
+        graph = rewrite(self.graph, self._constant, self._enter)
+        before = None
+        while before is not graph:
+            before = graph
+            for transform in (lower_tuples, lower_lists, propagate_constants, peephole, dce):
+                graph = transform(graph)
+        used = {n.args[1] for n in graph.walk() if n.op is GET_ATTR and n.args[0] is None}
+        captured = {k: v for k, v in {**self.whole.captured, **self.constants}.items() if k in used}
+        owner = core.Value(kind, "self")
+        params = (owner, *graph.params[1:])
+        frozen = core.Graph(graph.name, core.Block(params, graph.nodes, graph.results), graph.env)
+        first = dataclasses.replace(self.whole.parameters[0], type=kind)
+        return dataclasses.replace(
+            self.whole, name=f"{kind.name}.{name}" if isinstance(kind, ClassType) else name, graph=frozen,
+            parameters=(first, *self.whole.parameters[1:]), captured=captured, code=None,
+        )
+
+    def _look(self, graph: core.Graph) -> None:
+        """Go on with a graph, of whose values it is known which objects they are."""
+        self.graph = graph
+        self.objects, self.paths = {graph.params[0]: self.module}, {graph.params[0]: "self"}
+        self._find_objects(graph.block)
+
+    def _flag(self, emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
+        """What stands for a read of a number, text or None that the program does not write."""
+        held = self.objects.get(node.outputs[0], self) if node.op is GET_ATTR else self
+        return (held,) if isinstance(held, _PLAIN) else None
+
+    def _find_objects(self, block: core.Block) -> None:
+        for node in block.nodes:
+            if node.op is GET_ATTR and node.args[0] in self.objects:
+                held = getattr(self.objects[node.args[0]], node.args[1])
+                self.paths[node.output] = f"{self.paths[node.args[0]]}.{node.args[1]}"
+                self.objects[node.output] = held
+            for inner in node.blocks:
+                self._find_objects(inner)
+
+    def _refuse_mutation(self) -> None:
+        memory = Memory(self.graph)
+        for node in self.graph.walk():
+            if node.op is SET_ATTR and node.args[0] in self.objects:
+                self._refuse(node, f"{self.paths[node.args[0]]}.{node.args[1]}")
+            target = node.args[0] if node.args else None
+            source = _source(target)
+            is_write = memory.writes(node) and not node.blocks and node.op is not SET_ATTR and not _is_call(node)
+            if is_write and isinstance(self.objects.get(source), (Tensor, list, dict)):
+                self._refuse(node, self.paths[source])
+
+    def _refuse(self, node: Node, path: str) -> None:
+        line = "" if node.where is None else f" ({node.where.file}:{node.where.line})"
+        raise StateError(f"freeze: the program writes {path}{line}, which would be a constant; take the write out")
+
+    def _constant(self, emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
+        """What stands for a read of an attribute."""
+        if node.op is not GET_ATTR or self.original.output not in self.objects:
+            return None
+        held = self.objects[self.original.output]
+        return (self._operand(emitter, held, node.output.type, self.paths[self.original.output]),)
+
+    def _enter(self, node: Node) -> None:
+        self.original = node
+
+    def _operand(self, emitter: Emitter, held: Any, kind: Type, path: str) -> Operand:
+        if isinstance(held, _PLAIN):
+            return held
+        if type(held) is tuple and isinstance(kind, TupleType) and not kind.name:
+            items = tuple(
+                self._operand(emitter, v, k, f"{path}.{i}")
+                for i, (v, k) in enumerate(zip(held, kind.elements, strict=True))
+            )
+            return emitter.emit(TUPLE, (items, ""), kind).output
+        if isinstance(held, list) and isinstance(kind, ListType):
+            items = tuple(self._operand(emitter, v, kind.element, f"{path}.{i}") for i, v in enumerate(held))
+            return emitter.emit(LIST, (items, str(kind)), kind).output
+        if isinstance(held, dict) and isinstance(kind, DictType):
+            items = tuple(self._operand(emitter, v, kind.value, f"{path}.{i}") for i, v in enumerate(held.values()))
+            return emitter.emit(DICT, (tuple(held), items, str(kind)), kind).output
+        name = path.removeprefix("self.").replace(".", "_")
+        if name not in self.constants:
+            self.constants[name] = held.detach().clone() if isinstance(held, Tensor) else held
+        return emitter.emit(GET_ATTR, (None, name, str(kind)), kind).output
+
+
+def _is_call(node: Node) -> bool:
+    return node.op.effect == "python" or (not node.op.host and node.op.writes is None)
+
+
+def _source(operand: Operand) -> Any:
+    """The value whose memory an operand shows, through views."""
+    while isinstance(operand, Value) and operand.node is not None and operand.node.op is not GET_ATTR:
+        made = operand.node
+        if made.op.view is None and made.op.writes is None and not made.op.observes:
+            return None
+        operand = made.args[0] if made.args else None
+    return operand if isinstance(operand, Value) else None
+
+

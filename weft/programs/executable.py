@@ -1,0 +1,144 @@
+"""Executables: one interface over the back ends. `run(inputs, symbols)` gives the graph's results;
+those in graph.writes land in their inputs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.ir.evaluate import ArrayEvaluator
+from weft.ir.graph import Graph
+from weft.passes.partition import Halves
+from weft.passes.pipeline import optimize
+from weft.passes.recompute import recompute
+from weft.passes.run import Run
+from weft.programs.live_programs import LiveProgram, code_name, is_sharable, keep_alive, live_program
+from weft.programs.nan_watch import NanWatch
+from weft.programs.program_cache import added_since, find_program, program_key, store_guards, with_answers
+from weft.runtime.cache import Cache, user_cache
+from weft.runtime.storage import root_of
+from weft.support.counters import counters
+from weft.support.knobs import knobs
+
+
+class Interpreted:
+    """Runs the captured graph node by node (opaque backward calls included)."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.passes = Run()
+        self._evaluator = NanWatch if knobs.nan else ArrayEvaluator
+
+    def run(self, inputs: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:
+        """Interpret, then write what is to be written. A result that is not written has memory of its own,
+        row-major."""
+        results = _own_memory(self._evaluator(symbols).evaluate(self.graph, inputs), inputs)
+        for position, param in self.graph.writes:
+            target = inputs[param]
+            np.copyto(target, results[position])
+            results[position] = target
+        counters.foreign_segments += 1
+        return results
+
+    def stages(self) -> dict[str, Any]:
+        """The captured graph, and what the compiler would make of it."""
+        optimize(self.graph, self.passes)
+        return dict(self.passes.stages)
+
+
+def _own_memory(results: list[Any], inputs: Sequence[Any]) -> list[Any]:
+    """The results, those copied that show memory of an input or of an earlier result, or are not row-major."""
+    taken = {id(root_of(x)) for x in inputs if isinstance(x, np.ndarray)}
+    fresh: list[Any] = []
+    for r in results:
+        r = np.asarray(r) if isinstance(r, np.generic) else r
+        if isinstance(r, np.ndarray):
+            if id(root_of(r)) in taken or not r.flags.c_contiguous:
+                r = r.copy(order="C")
+            taken.add(id(root_of(r)))
+        fresh.append(r)
+    return fresh
+
+
+class Compiled:
+    """Runs the program that the native (or NumPy) back end made of the optimized graph.
+
+    Where a program of the same captured graph is alive, or in the disk cache, neither the passes nor LLVM run:
+    the graph's text is the key.
+    """
+
+    def __init__(self, graph: Graph, backend: str) -> None:
+        self.captured, self.backend = graph, backend
+        self.passes = Run()
+        self._optimized: Graph | None = None
+        if backend == "numpy":
+            from weft.codegen.program.compile import compile_program  # deferred: brings in llvmlite
+
+            self.program = compile_program(self.optimized, backend=backend)
+            return
+        text = program_key(graph)
+        self._live = self._living(text) if is_sharable(graph) else self._compile(text, Cache(None))
+        self.program = self._live.code.program(self.optimized)
+
+    def _living(self, text: str) -> LiveProgram:
+        """The code that a program of the same graph has; where there is none, this one's."""
+        name = code_name(text)
+        live = live_program(name, self.captured.env)
+        if live is None:
+            live = self._compile(text, user_cache())
+            keep_alive(name, live)
+        return live
+
+    def _compile(self, text: str, cache: Cache) -> LiveProgram:
+        """The graph's code, from the disk cache or new."""
+        from weft.codegen.program.compile import compile_code  # deferred: brings in llvmlite
+
+        env, before = self.captured.env, frozenset(self.captured.env.guards)
+        key, cached = find_program(cache, text, env)
+        if cached is None:
+            self.optimized()
+        added = added_since(env, before) if cached is None else cached
+        env.guards.update((g.relation, g) for g in added if g.relation not in before)
+        code = compile_code(self.optimized, cache=cache, cache_key=with_answers(key, added))
+        if cached is None:
+            store_guards(cache, key, added)
+            self._show_kernels()
+        return LiveProgram(code, tuple(added))
+
+    def _show_kernels(self) -> None:
+        for word in ("nests", "llvm"):
+            if word in knobs.debug:
+                print(f"{word}:\n{self.stages()[word]}", file=sys.stderr)
+
+    def optimized(self) -> Graph:
+        """The graph after the pipeline (run when first asked for)."""
+        if self._optimized is None:
+            self._optimized = optimize(self.captured, self.passes)
+        return self._optimized
+
+    def run(self, inputs: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:
+        """One call of the program."""
+        return self.program.run(inputs, symbols)
+
+    def stages(self) -> dict[str, Any]:
+        """The graph after each group of passes; in native code also its kernels' loops and LLVM text."""
+        from weft.codegen.stages import kernel_stages  # deferred: brings in llvmlite
+
+        graph = self.optimized()
+        kernels = {} if self.backend == "numpy" else kernel_stages(graph)
+        return {**self.passes.stages, **kernels}
+
+
+def make_executable(graph: Graph, backend: str | None = None) -> Interpreted | Compiled:
+    """The executable of a captured graph on the back end that the knobs choose."""
+    name = backend or knobs.backend
+    return Interpreted(graph) if name == "interpret" or knobs.nan else Compiled(graph, name)
+
+
+def chosen(halves: Halves, results: int, backend: str | None) -> Halves:
+    """Halves with the choice of what is saved. The interpreter runs what was captured, and saves what that names."""
+    is_interpreted = knobs.nan or (backend or knobs.backend) == "interpret"
+    return halves if is_interpreted else recompute(halves, results)

@@ -1,0 +1,560 @@
+"""A compiled forward used with an eager backward: one CompiledFunctionBackward node, whose gradients are a second
+program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+from weakref import ref
+
+from weft.autograd import engine
+from weft.autograd.accumulate import AccumulateGrad, accumulator_of
+from weft.autograd.dependencies import nodes_behind, runs_on_nothing
+from weft.autograd.function import FunctionNode, given_once
+from weft.autograd.node import InputMetadata, Node, OpNode, sequence_numbers
+from weft.autograd.record import gradient_edge
+from weft.autograd.saved import FREED
+from weft.ir.graph import Graph, Value
+from weft.passes.partition import Halves, partition
+from weft.passes.stop_gradients import Notes
+from weft.programs.argument_histories import Before, end_at_what_is_given
+from weft.programs.arguments import leaf_of
+from weft.programs.executable import Compiled, Interpreted, chosen
+from weft.programs.freed import Saving, bits_of, sum_of_bits
+from weft.programs.higher_order import input_of, version_of
+from weft.programs.inlining import Inlined, Whole
+from weft.programs.inner_results import CutPrograms, InnerResult, inner_result, places_of_inner
+from weft.programs.kept import save
+from weft.programs.program_io import ArgumentSource, StateSource
+from weft.programs.tensor_program import GradientFunction, ProgramBackward
+from weft.record.capture import Capture
+from weft.record.older_histories import Given
+from weft.record.symbolic import SymbolicPayload
+from weft.record.wrappers import Desugared, UnwrapBackward, desugar, resugar
+from weft.runtime.storage import root_of
+from weft.support import pytree
+from weft.support.errors import StateError
+from weft.tensor.dense import dense_array
+from weft.tensor.history import AutogradState
+from weft.tensor.modes import modes, no_grad
+from weft.tensor.tensor import Tensor
+
+
+@dataclass(eq=False)
+class JointRecord:
+    """What the joint capture found: which results carry gradients, which tensors receive them, and how many tangents
+    there are.
+
+    start: how many nodes had been recorded before the backward. places: which argument a receiver is, where it took
+    part as itself (arguments that share memory have no stand-ins). returned: which result a receiver is, where the
+    function made it. A leaf that it makes and keeps to itself is no receiver: nobody can see its `.grad`. reach: for
+    each output the receivers that it depends on; leads: with those that custom Functions give no gradient. saving: the
+    nodes that save something, which eager mode frees. gives_once: whether a custom Function refuses a second gradient.
+    inner: the outputs that others are computed from, the latest first.
+    """
+
+    outputs: list[Tensor]
+    primals: list[Tensor]
+    places: list[int | None]
+    returned: list[int | None]
+    tangents: int
+    reach: list[frozenset[int]]
+    leads: list[frozenset[int]]
+    saving: Saving
+    spec: pytree.TreeSpec  # of the gradients: a list, in which those that are wrapper subclasses are taken apart
+    start: int
+    gives_once: bool
+    inner: list[InnerResult]
+
+
+def unfinished(capture: Capture, leaves: list[Any]) -> list[Tensor]:
+    """Returned tensors whose backward can be run: none of the nodes behind them was freed by a run of the function's
+    own."""
+    found: dict[int, Tensor] = {}
+    for leaf in leaves:
+        if isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload:
+            node = history_of(leaf)
+            if node is not None and type(node) is not Given and not _is_freed(capture, node):
+                found[id(leaf)] = leaf
+    return list(found.values())
+
+
+def is_spent(capture: Capture, leaf: Any) -> bool:
+    """Whether a tensor has a history that the function has run backward through, and not kept."""
+    return (
+        isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload and leaf.requires_grad
+        and history_of(leaf) in capture.evaluator.ran and _is_freed(capture, history_of(leaf))
+    )
+
+
+def _is_freed(capture: Capture, node: Any) -> bool:
+    return any(n.is_freed for n in nodes_behind([node], capture.outside.histories))
+
+
+def history_of(leaf: Tensor) -> Any:
+    """The node of a returned tensor; None where autograd refuses to say (one of several views whose base
+    was written since)."""
+    try:
+        node = leaf._node
+    except StateError:
+        return None
+    while isinstance(node, UnwrapBackward):  # a part of a returned wrapper
+        edge: Any = node.edges[0]
+        node = edge[0]
+    return node
+
+
+def made_leaves(capture: Capture, results: list[Any]) -> list[int]:
+    """Which results are leaves that the function made and that require grad."""
+    return [
+        i for i, out in enumerate(results) if isinstance(out, Tensor) and _is_made(capture, out) and wants_own_grad(out)
+    ]
+
+
+def wants_own_grad(tensor: Tensor) -> bool:
+    """Whether a tensor is a leaf that requires grad."""
+    state = tensor._autograd
+    return state is not None and state.requires_grad and state.node is None
+
+
+def _is_made(capture: Capture, tensor: Tensor) -> bool:
+    """Whether the function made a tensor, or made it a leaf that requires grad; others stand for what is there before
+    it."""
+    real = capture.outside.stand_ins.get(id(tensor))
+    wants_more = real is not None and wants_own_grad(tensor) and not real.requires_grad
+    return type(tensor._data) is SymbolicPayload and (real is None or wants_more)
+
+
+def record_backward(
+    capture: Capture, outputs: list[Tensor], leaves: list[Any], results: list[Any]
+) -> tuple[JointRecord, list[Any]]:
+    """Record the backward of `outputs` for symbolic tangents. Returns the record and the gradients' operands
+    (None where there is none), behind them all of the gradients of inner results."""
+    made = {id(results[i]): i for i in made_leaves(capture, results)}
+    given = end_at_what_is_given(outputs, capture.outside.histories)
+    primals = [p for p in _leaves_behind(outputs) if id(p) in made or not _is_made(capture, p)]
+    graphs = [nodes_behind([out._node]) for out in outputs]  # taken before the run frees them
+    bits = bits_of(n for nodes in graphs for n in nodes if _saves(n))
+    once = any(isinstance(n, FunctionNode) and n.gives_once for nodes in graphs for n in nodes)
+    inner = [
+        inner_result(outputs, graphs, bits, at, value) for at in places_of_inner(outputs, graphs)
+        if isinstance(value := capture.tensors.operand(outputs[at]), Value)
+    ]
+    builder = capture.recorder.builder
+    start = len(builder.nodes)
+    tangents = [builder.param(capture.tensors.payload_of(out).type, f"tangent{i}") for i, out in enumerate(outputs)]
+    del builder.params[-len(tangents) :]  # they come last, behind what only hooks and custom Functions read
+    seeds = [capture.tensors.fresh(value) for value in tangents]
+    with _without_hooks(primals), capture.writes.settled(results):
+        asked = [*primals, *[outputs[one.output] for one in inner]]
+        grads = engine.run_backward(outputs, seeds, False, False, asked, False) if primals else (None,) * len(asked)
+    builder.params.extend(tangents)
+    totals = [None if g is None else capture.tensors.operand(g) for g in grads[len(primals) :]]
+    kept = [(p, g) for p, g in zip(primals, grads, strict=False) if g is not None]
+    parts, spec = pytree.flatten(desugar([g for _, g in kept]))
+    if any(child.kind is not None for child in spec.children):  # (wrappers have histories of their own)
+        inner, totals = [], []
+    receivers = [p for p, _ in kept]
+    leads = [_receivers_in(nodes, receivers) for nodes in graphs]
+    given_none = capture.evaluator.given_none
+    reach = leads if not given_none else [
+        _receivers_in(nodes_behind([out._node, *filter(runs_on_nothing, nodes)], without=given_none), receivers)
+        for out, nodes in zip(outputs, graphs, strict=True)
+    ]
+    saving = Saving(graphs, bits, receivers)
+    received = [given[id(p)][1] if id(p) in given else p for p in receivers]
+    places, returned = [leaf_of(p, leaves) for p in received], [made.get(id(p)) for p in received]
+    record = JointRecord(
+        outputs, received, places, returned, len(seeds), reach, leads, saving, spec, start, once, inner
+    )
+    return record, [*[capture.tensors.operand(g) for g in parts], *totals]
+
+
+@contextmanager
+def _without_hooks(leaves: list[Tensor]) -> Iterator[None]:
+    """Hooks of the leaves rest: they run at each call, when the eager engine hands them the gradients
+    of the compiled backward."""
+    nodes = [accumulator_of(leaf) for leaf in leaves]
+    hooks = [node.tensor_hooks for node in nodes]
+    for node in nodes:
+        node.tensor_hooks = None
+    try:
+        yield
+    finally:
+        for node, own in zip(nodes, hooks, strict=True):
+            node.tensor_hooks = own
+
+
+def _leaves_behind(outputs: list[Tensor]) -> list[Tensor]:
+    """The leaves that the outputs depend on, in a fixed order."""
+    found: dict[int, Tensor] = {}
+    for node in nodes_behind([out._node for out in outputs]):
+        variable = node.variable if isinstance(node, AccumulateGrad) else None
+        if variable is not None:
+            found.setdefault(id(variable), variable)
+    return list(found.values())
+
+
+def _receivers_in(nodes: Iterable[Node], receivers: Sequence[Tensor]) -> frozenset[int]:
+    """Which receivers a graph leads to."""
+    variables = {id(n.variable) for n in nodes if isinstance(n, AccumulateGrad)}
+    return frozenset(i for i, receiver in enumerate(receivers) if id(receiver) in variables)
+
+
+def _saves(node: Node) -> bool:
+    """Whether a second backward through the node is an error in eager mode."""
+    if isinstance(node, OpNode):
+        return node.saves
+    if isinstance(node, FunctionNode):
+        return bool(node.ctx._saved)
+    return not isinstance(node, (AccumulateGrad, UnwrapBackward, Given))
+
+
+@dataclass(eq=False)
+class JointProgram:
+    """The backward half of an entry, and how a call's tensors are tied to it. outputs: which results have a history."""
+
+    record: JointRecord
+    programs: CutPrograms
+    results: int
+    outputs: list[int]
+
+    def __post_init__(self) -> None:
+        self.gradients = self.programs.part((), None)
+        self.inner = {one.output: number for number, one in enumerate(self.record.inner)}
+        # whether there are runs through some results that eager mode never refuses
+        self.keeps = 0 in self.record.saving.behind or any([
+            one.is_heard or 0 in [one.saving[i] for i in one.above] for one in self.record.inner
+        ])
+
+    @classmethod
+    def build(
+        cls, graph: Graph, record: JointRecord, results: int, outputs: list[int], backend: str | None,
+        without: Notes,
+    ) -> JointProgram:
+        """Cut the joint graph and compile its backward half. without: which operands of nodes and results of blocks had
+        no history."""
+        halves = chosen(partition(graph, results, record.tangents, record.start), results, backend)
+        programs = CutPrograms(record.inner, graph, halves, results, record.tangents, backend, without)
+        return cls(record, programs, results, outputs)
+
+    @property
+    def halves(self) -> Halves:
+        """The joint graph, cut in two."""
+        return self.gradients.halves
+
+    @property
+    def backward(self) -> Interpreted | Compiled:
+        """The program of the backward half."""
+        return self.gradients.executable
+
+    @cached_property
+    def _returned(self) -> frozenset[Any]:
+        """The values that a call gives."""
+        return frozenset(v for v in self.halves.forward.results[: self.results] if isinstance(v, Value))
+
+    @cached_property
+    def has_wrappers(self) -> bool:
+        """Whether some gradient is put together from those of its inner tensors."""
+        return any(c.kind is not None for c in self.record.spec.children)
+
+    def attach(
+        self, capture: Capture, sources: list[Any], leaves: list[Any], inputs: list[Any], results: list[Any],
+        symbols: dict[str, int], made: list[Any], before: Before,
+    ) -> None:
+        """Give the returned tensors (some of what the call made), and arguments that were written, their common node.
+        """
+        receivers = [self._receiver(i, capture, sources, leaves, made) for i in range(len(self.record.primals))]
+        edges = [before.edges[id(t)] if id(t) in before.edges else gradient_edge(t) for t in receivers]
+        sizes = {name: symbols[found] for name, found in self.halves.sizes.items()}
+        saved = self._saved(sources, leaves, inputs, results, made)
+        for _ in self.inner:
+            next(sequence_numbers)  # of what the node may be cut into
+        node = CompiledFunctionBackward(tuple(edges), self, saved, {**symbols, **sizes}, sources, leaves, before.values)
+        node.attach([made[at] for at in self.outputs])
+        if self.inner:
+            inner = [made[self.outputs[one.output]] for one in self.record.inner]
+            node.tensors = [(ref(tensor), written(tensor)) for tensor in inner]
+
+    def _receiver(self, i: int, capture: Capture, sources: list[Any], leaves: list[Any], made: list[Any]) -> Tensor:
+        """The tensor of this call that receives gradient number i."""
+        primal, place, returned = self.record.primals[i], self.record.places[i], self.record.returned[i]
+        if place is not None:
+            return leaves[place]  # type: ignore[no-any-return]
+        if returned is not None:
+            return made[returned]  # type: ignore[no-any-return]
+        return primal if id(primal) not in capture.outside.stand_ins else _argument(capture, sources, primal, leaves)
+
+    def _saved(
+        self, sources: list[Any], leaves: list[Any], inputs: list[Any], results: list[Any], made: list[Any]
+    ) -> list[Any]:
+        positions = {id(v): i for i, v in enumerate(self.halves.forward.params)}
+        arrays = [(dense_array(t), t) for t in made if isinstance(t, Tensor)]
+        returned = {id(root_of(array)): t for array, t in arrays if array is not None}
+        saved: list[Any] = []
+        extra = self.results
+        for value in self.halves.saved:
+            at = positions.get(id(value))
+            if at is None:
+                array = results[extra]
+                # what the caller has too may be written; numbers that the program computes are nobody's
+                shown = None if isinstance(array, (bool, int, float, complex)) else returned.get(id(root_of(array)))
+                if shown is not None and value not in self._returned:  # the caller has a clone() of it, in its memory
+                    array, shown = array.copy(), None
+                saved.append(save(array, shown, True))
+                extra += 1
+                continue
+            tensor = _tensor_of(sources[at], leaves)
+            saved.append(save(inputs[at], tensor))
+        return saved
+
+
+def _argument(capture: Capture, sources: list[Any], stand_in: Tensor, leaves: list[Any]) -> Tensor:
+    param = stand_in._data.storage.param
+    leaf: Tensor = leaves[sources[param].leaf]
+    return leaf
+
+
+def _tensor_of(source: Any, leaves: list[Any]) -> Tensor | None:
+    if type(source) is ArgumentSource:
+        leaf: Tensor = leaves[source.leaf]
+        return leaf
+    if type(source) is not StateSource:
+        return None
+    return source.slot.tensor if source.slot.leaf is None else leaves[source.slot.leaf]
+
+
+def _part(spec: pytree.TreeSpec, places: Iterator[int]) -> int | Whole:
+    """How a gradient of this structure is made of results: the next of `places`, nested wrappers inside out."""
+    if spec.kind is None:
+        return next(places)
+    return Whole(Rewrapped(spec.meta), tuple([_part(child, places) for child in spec.children]))
+
+
+class Rewrapped:
+    """Makes the gradient of a wrapper's class of the gradients of its inner tensors."""
+
+    def __init__(self, facts: tuple[Any, ...]) -> None:
+        self.facts = facts
+
+    def apply(self, inner: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        """The wrapper, in a tuple."""
+        return (resugar(Desugared(self.facts, list(inner))),)
+
+
+class PlainOfWrapper(Node):
+    """The history of a plain tensor whose gradient is a wrapper, as an input of gradients that are differentiated
+    again: the program knows the inner tensors alone, and has one second gradient where their class has one for each."""
+
+    @classmethod
+    def before(cls, tensor: Tensor) -> Tensor:
+        """The same tensor with this history."""
+        node = cls((gradient_edge(tensor),))
+        node.metadata_of_inputs += (InputMetadata(tensor.dims, tensor.dtype),)
+        out = tensor.detach()
+        out._autograd = AutogradState(False, node, 0)
+        return out
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        raise StateError(
+            "a second gradient, through a compiled forward, of a plain tensor whose gradient is a wrapper: compile the "
+            "whole step, the function that calls backward or autograd.grad, instead of the model alone"
+        )
+
+
+def written(tensor: Tensor) -> int:
+    """How often a tensor's memory was written."""
+    return 0 if tensor._storage is None else tensor._version
+
+
+class CompiledFunctionBackward(ProgramBackward):
+    """The gradient of a compiled forward: its saved values, its tangents, one program; or one of the parts that it was
+    cut into (inner_results.py)."""
+
+    # (of the class, where most nodes have no other)
+    freed = 0  # what eager mode would have freed, as bits
+    # of the latest run: the outputs whose gradients came in, and which gradients were asked for
+    last: Sequence[int] = ()
+    needs: tuple[bool, ...] = ()
+    tensors: Sequence[tuple[ref[Tensor], int]] = ()  # the inner results and their versions
+    upto: int | None = None  # where it is cut: the inner result, by number, behind which the next part begins
+    rest: tuple[CompiledFunctionBackward, ...] = ()  # the parts behind the first one
+    first: ref[CompiledFunctionBackward] | None = None  # of another part
+
+    def __init__(
+        self, edges: tuple[Any, ...], program: JointProgram, saved: list[Any], symbols: dict[str, int],
+        sources: list[Any], leaves: list[Any], before: Mapping[int, Any],
+    ) -> None:
+        self.program, self.sources, self.leaves = program, sources, leaves
+        self.read = {i: (sources[i], before.get(i)) for i in program.gradients.read if i < len(sources)}
+        super().__init__(edges, program.gradients, saved, symbols, ())
+
+    # ---- its parts
+    def arrival(self, index: int) -> Node:
+        number = self.program.inner.get(index)
+        if number is None or self.first is not None:
+            return self
+        parts = [self, *self.rest]
+        at = next(i for i, part in enumerate(parts) if part.upto is None or part.upto >= number)
+        if parts[at].upto != number:
+            self.rest = (*self.rest[:at], self._cut(parts[at], number), *self.rest[at:])
+            parts = [self, *self.rest]
+            for i in range(at, len(parts)):
+                before = tuple([part.upto for part in parts[:i] if part.upto is not None])
+                parts[i].gradients = self.program.programs.part(before, parts[i].upto)
+        return self.rest[at]
+
+    def _cut(self, part: CompiledFunctionBackward, number: int) -> CompiledFunctionBackward:
+        """Let a part end where all of the gradient of an inner result is together. Returns the one that goes on."""
+        rest = copy(part)
+        rest.first, rest.rest, rest.hook_tables, rest.sequence = ref(self), (), None, self.sequence - 1 - number
+        part.upto, part.hands_all_on = number, True
+        part.edges = tuple([(rest, i) for i in range(len(part.metadata_of_inputs))])
+        engine.meet(part, rest)
+        return rest
+
+    def leads(self, index: int, walk: engine.Walk) -> bool:
+        part: Any = self
+        while True:
+            if (part, index) in walk.asked.get(part, ()):
+                return True
+            inner = part.inner
+            if inner is None:
+                reach = self.program.record.leads[index]
+                return any([e is not None and i in reach and walk.leads_on(e) for i, e in enumerate(part.edges)])
+            part = part.edges[0][0]
+            if index in inner.above and (part, inner.output) in walk.asked.get(part, ()):
+                return True
+
+    def is_fed(self, edge: int, walk: engine.Walk) -> bool:
+        inner = self.inner
+        if inner is None:
+            return True
+        return any([self.is_met(i, walk) for i in (edge, *(inner.above if edge == inner.output else ()))])
+
+    @property
+    def inner(self) -> InnerResult | None:
+        """The inner result behind which the next part begins."""
+        return None if self.upto is None else self.program.record.inner[self.upto]
+
+    def hands_on(self, grads: Sequence[Any], needs: Sequence[bool]) -> bool:
+        inner = self.inner
+        if True not in needs:
+            self.last = ()
+            return inner is not None
+        if inner is None:
+            return False
+        heard = {*inner.above, *([inner.output] if inner.is_heard else [])}
+        if needs[inner.output] and any([grads[i] is not None for i in heard]):
+            return False
+        self.last = ()
+        return True
+
+    # ---- its run
+    def begin(self, grads: Sequence[Any], needs: tuple[bool, ...]) -> None:
+        inner = self.inner
+        outputs = range(len(grads)) if inner is None else sorted(inner.above)
+        self.last = [i for i in outputs if grads[i] is not None]
+        self.needs = needs
+        if self.saved is None or (self.freed and any([self._frees(i) & self.freed for i in self.last])):
+            raise StateError(FREED)
+
+    def _frees(self, output: int) -> int:
+        """What eager mode frees on the way from an output that this part goes."""
+        inner = self.inner
+        return inner.saving[output] if inner is not None else self.program.record.saving.frees(output, self.needs)
+
+    def reached(self, grads: Sequence[Any]) -> frozenset[int]:
+        if self.upto is not None or self.first is not None:
+            return super().reached(grads)
+        reach = self.program.record.reach
+        return frozenset().union(*(reach[i] for i, g in enumerate(grads) if g is not None))
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        if self.upto is not None:
+            return self._handed_on(grads, needs)
+        if True not in needs:
+            self.last = ()
+            return (None,) * len(needs)
+        if not self.program.has_wrappers:
+            return super().apply(grads, needs)
+        self.begin(grads, needs)
+        gradients = resugar(pytree.unflatten(self.computed(grads), self.program.record.spec))
+        reached = self.reached(grads)
+        return tuple([g if i in reached else None for i, g in enumerate(gradients)])
+
+    def _handed_on(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        """What comes in, with all of the gradient of the inner result."""
+        if self.hands_on(grads, needs):
+            return grads
+        (total,) = super().apply(grads, needs)
+        inner = self.inner
+        assert inner is not None
+        return (*grads[: inner.output], total, *grads[inner.output + 1 :])
+
+    def computed(self, grads: Sequence[Any]) -> list[Any]:
+        if not (modes.grad and self.program.record.gives_once):
+            return super().computed(grads)
+        with no_grad():
+            return list(given_once((*grads, *self.seen_again()[1]), tuple(super().computed(grads)), True))
+
+    def inlined(self, grads: Sequence[Any], needs: Sequence[bool]) -> Inlined | None:
+        return None if modes.grad and self.program.record.gives_once else super().inlined(grads, needs)
+
+    def gives(self, edges: Sequence[int]) -> tuple[dict[int, int | Whole], tuple[int, ...]]:
+        if self.inner is not None:
+            return {self.inner.output: 0}, (0,)
+        first = list(accumulate([0, *(c.size for c in self.program.record.spec.children)]))
+        wanted = [first[e] + i for e in edges for i in range(first[e + 1] - first[e])]
+        places = iter(range(len(wanted)))
+        return {e: _part(self.program.record.spec.children[e], places) for e in edges}, tuple(wanted)
+
+    def seen_again(self) -> tuple[GradientFunction, list[Any]]:
+        self.check_versions()
+        inner = self._inner_now()
+        function, count = self.gradients.function(tuple(inner)), self.gradients.inputs
+        read = [self.read[i] for i in function.read if i < count]
+        found = [input_of(source, self.leaves, self.symbols, was) for source, was in read]
+        tensors = list(inner.values())
+        found += [tensors[i - count] for i in function.read if count <= i < function.inputs]
+        return function, self._before_wrappers(found) if self.program.has_wrappers else found
+
+    def _inner_now(self) -> dict[int, Tensor]:
+        """The inner results that somebody has, and that are as the call gave them, by number."""
+        first, there = self if self.first is None else self.first(), {}
+        for number, (kept, version) in enumerate(self.tensors):
+            tensor = kept()
+            state = None if tensor is None else tensor._autograd
+            if tensor is not None and state is not None and state.node is first and written(tensor) == version:
+                there[number] = tensor
+        return there
+
+    def _before_wrappers(self, found: list[Any]) -> list[Any]:
+        children = self.program.record.spec.children
+        wrapped = {edge for edge, child in zip(self.edges, children, strict=True) if child.kind is not None}
+        return [PlainOfWrapper.before(x) if gradient_edge(x) in wrapped else x for x in found]
+
+    def versions_now(self) -> list[int]:
+        return [0 if was is not None else version_of(source, self.leaves) for source, was in self.read.values()]
+
+    def _is_all_freed(self) -> bool:
+        """Whether nobody can go anywhere from here without being refused."""
+        inner = self.inner
+        if inner is None:
+            return self.freed == self.program.record.saving.all
+        return self.freed == sum_of_bits([inner.saving[i] for i in inner.above])
+
+    def release(self) -> None:
+        """Free what was saved, unless outputs are left whose graph no run has freed."""
+        for i in self.last:
+            self.freed |= self._frees(i)
+        self.last = ()
+        if not self.program.keeps and self._is_all_freed():
+            super().release()
+            self.leaves, self.read = [], {}

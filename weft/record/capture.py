@@ -1,0 +1,181 @@
+"""Capture: the mode in which operators on tensors are recorded into a graph instead of computed.
+
+One object for each job: where nodes go (recorder.py), symbolic tensors (tensors.py), tensors from outside (outside.py),
+what is taken back (writes.py), `.grad` (gradients.py, wrapper_gradients.py), Python numbers and facts
+(numbers/lifted.py), backward (evaluator.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeVar
+
+from weft.autograd import engine
+from weft.autograd.function import FunctionNode
+from weft.autograd.node import Node, OpNode
+from weft.guards.watching import unwatched
+from weft.ir.builder import Builder
+from weft.ir.graph import Value
+from weft.ops.op import Op
+from weft.record.backend import CaptureBackend
+from weft.record.blocks.memory import OpenBlock
+from weft.record.evaluator import OpaqueEvaluator
+from weft.record.gradients import LeafGradients
+from weft.record.numbers.lifted import LiftedNumbers
+from weft.record.numbers.random_state import RandomState
+from weft.record.numbers.specialize import specialized
+from weft.record.outside import GuardedState
+from weft.record.python_calls import PythonCalls
+from weft.record.recorder import GraphRecorder, paused, refusal
+from weft.record.tensors import SymbolicTensors
+from weft.record.wrapper_gradients import WrapperGradients
+from weft.record.writes import Writes
+from weft.runtime.generator import Place, key_of_seed
+from weft.support.errors import CaptureError, WeftError
+from weft.support.locations import user_location
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+from weft.types import shape_env
+from weft.types.dims import symbol
+from weft.types.shape_env import ShapeEnv
+from weft.types.sym import to_dim
+
+R = TypeVar("R")
+_STRANGE_STATE = (
+    "a compiled function puts a generator into a state that it has not asked for itself (get_rng_state): the seed in "
+    "it is only known when the program runs. Do so outside of the function, or give it the two numbers of "
+    "Generator.get_state()"
+)
+
+
+class Capture:
+    """One run of a function with symbolic tensors. What the rest of weft may ask of it is tensor/capture.py's protocol.
+    """
+
+    def __init__(self, name: str, env: ShapeEnv | None = None) -> None:
+        self.env = env or ShapeEnv()
+        self.recorder = GraphRecorder(name, self.env)
+        self.writes = Writes()
+        self.python_state = LiftedNumbers(self)
+        self.outside = GuardedState(self.recorder, self.writes, self.python_state)
+        self.tensors = SymbolicTensors(self.recorder, self.outside, self.writes)
+        self.leaf_gradients = LeafGradients(self.recorder, self.tensors, self.outside)
+        self.gradients = WrapperGradients(self.leaf_gradients, self.outside)
+        self.evaluator = OpaqueEvaluator(self)
+        self.calls = PythonCalls(self)
+        functions = self.calls.functions
+        self.hooks, self.call_rule, self.call_forward = self.calls.hooks, functions.call_rule, functions.call_forward
+        self.backend = CaptureBackend(self)
+        self.random: list[RandomState] = []
+        self.random_states: dict[Value, Place] = {}
+
+    # ---- the mode
+    @contextmanager
+    def active(self) -> Iterator[Capture]:
+        """Record what runs inside. After an exception, everything touched is as before."""
+        previous = modes.capture
+        modes.capture = self
+        try:
+            with shape_env.using(self.env), engine.install(self.evaluator):
+                yield self
+        except BaseException as error:
+            self.restore()
+            self.writes.roll_back()
+            if isinstance(error, WeftError):
+                self.recorder.explain_raised(error)
+            raise
+        finally:
+            modes.capture = previous
+            self.python_state.settle_numbers()
+
+    def restore(self) -> None:
+        """Put concrete tensors back as they were: the program that was captured will act, the capture has not."""
+        self.gradients.return_borrowed()
+        self.writes.restore()
+
+    @contextmanager
+    def block(self) -> Iterator[tuple[Builder, OpenBlock]]:
+        """Record into a nested block. What it writes of outer memory is undone where it ends; Python's state it may not
+        change."""
+        block = OpenBlock(self)
+        with self.calls.without_writes(), self.recorder.inner(block) as inner:
+            yield inner, block
+
+    # ---- what layers, modules and optimizers ask
+    def call(self, function: Callable[..., R], *args: Any) -> R:
+        """Call machinery of weft's. The user's line is put before the text of its errors, and what symbols stand for
+        behind it.
+        """
+        try:
+            return unwatched(function, *args)  # type: ignore[no-any-return]
+        except WeftError as error:
+            self.recorder.explain(error, user_location(2))
+            raise
+
+    def expect_history(self, args: tuple[Any, ...], node: OpNode) -> None:
+        """A call with these arguments is about to be recorded that has a history."""
+        self.recorder.histories.expect(args, node)
+
+    def note_history(self, out: Any) -> None:
+        """What a call gave, or wrote, has a new history: that of the value that it has now."""
+        self.tensors.note_history(out)
+
+    def note_function(self, node: FunctionNode, inputs: Sequence[Tensor], outputs: Sequence[Any]) -> None:
+        """A custom Function was called with these tensors, and has this node."""
+        self.tensors.note_function(node, inputs, outputs)
+
+    def with_hooks(self, node: Node, grads: list[Any], run: Callable[[Node, list[Any]], None]) -> None:
+        """Run hooks of a node, or of its tensors. (Within blocks nothing is noted of it.)"""
+        if self.recorder.depth or modes.grad or self.tensors.has_wrappers(grads):
+            return run(node, grads)
+        before, histories = self.tensors.operand(grads), self.recorder.histories
+        with histories.of_formulas(grads):
+            run(node, grads)
+        if not self.tensors.has_wrappers(grads):
+            histories.note_hooked(node, before, self.tensors.operand(grads))
+
+    def note_renewal(self, view: Tensor) -> None:
+        """The history of a view is about to be brought up to date: what it is within a block is the block's."""
+        if self.recorder.open:
+            self.recorder.open[-1].keep_history(view)
+
+    def specialized(self, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Bound arguments; numbers whose value decides what is computed (`Op.specialize`) are Python's, and guarded."""
+        return specialized(self.python_state, op, args)
+
+    def at_one_line(self) -> AbstractContextManager[None]:
+        """Within the block only code of weft's own runs: the user's line is looked for once."""
+        return self.recorder.at_line(self.recorder.builder.where or user_location(2))
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Compute for real within a block (optimizer state is made this way)."""
+        return paused()
+
+    def on_roll_back(self, undo: Callable[[], None]) -> None:
+        """Call `undo` should the capture fail."""
+        self.writes.on_roll_back(undo)
+
+    def keep_random_state(self, tensor: Tensor, place: Place) -> None:
+        """The tensor says where a generator stands."""
+        self.random_states[self.tensors.operand(tensor)] = place
+
+    def random_state_of(self, state: Any) -> Place:
+        """Where a generator is put that is to go to a state: a tensor, or seed and offset. Raises CaptureError for a
+        tensor that does not come from this call's `get_rng_state`.
+        """
+        if isinstance(state, Tensor):
+            kept = self.random_states.get(self.tensors.operand(state))
+            if kept is None:
+                raise self.refuse(_STRANGE_STATE)
+            return kept
+        seed, offset = map(to_dim, state)
+        for known in self.random:
+            if known.stream.seed_symbol is not None and known.stream.seed_symbol == seed:
+                return seed, symbol(known.key), offset
+        word = int(state[0]) & (1 << 64) - 1
+        return word, key_of_seed(word), offset
+
+    def refuse(self, what: str) -> CaptureError:
+        """The error for something that a compiled function may not do, with the user's line."""
+        return refusal(what, 3)

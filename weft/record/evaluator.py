@@ -1,0 +1,161 @@
+"""Backward under capture: the ordinary engine walks, and each built-in node is recorded as one opaque call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from weft.autograd.accumulate import AccumulateGrad
+from weft.autograd.anomaly import anomaly
+from weft.autograd.evaluator import Evaluator
+from weft.autograd.function import FunctionNode
+from weft.autograd.node import Edge, InputMetadata, Node, OpNode, sequence_numbers
+from weft.autograd.saved import SavedTensor
+from weft.autograd.views import CopySlices
+from weft.guards.watching import unwatched
+from weft.ir.opaque import VALIDATE, opaque_op
+from weft.ops.overrides import override_classes
+from weft.record.older_histories import refuse_to_go_on
+from weft.record.python_call import LooksForAnomalies
+from weft.record.recorder import refusal
+from weft.record.symbolic import SymbolicPayload
+from weft.record.wrappers import involves
+from weft.support.locations import user_location
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import wrapper_classes
+from weft.types.tensor_type import TENSOR
+
+if TYPE_CHECKING:
+    from weft.record.capture import Capture
+
+
+class OpaqueEvaluator(Evaluator):
+    """Records what the engine would compute."""
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture = capture
+        self.begin = next(sequence_numbers)  # nodes from before have smaller numbers
+        self.ran: set[Node] = set()
+        self.given_none: set[tuple[Node, int]] = set()  # edges that custom Functions gave no gradient for
+        self.walks = 0
+        self.is_for_callers = False  # whether it records what callers may run, whose own histories go on behind it
+        self.hooks: list[Any] = []  # that ran, and the rules of custom Functions that did
+        self.rules: list[Any] = []  # what else custom Functions have
+
+    def stepper(
+        self, step: Callable[[Node], Node | None], roots: Sequence[Edge], wanted: Sequence[Edge] | None
+    ) -> Callable[[Node], Node | None]:
+        """A step that calls nothing of the user's is not watched (half of a backward's cost would be the profile
+        hook's), and stands at the line of the call.
+        """
+        self.walks += 1
+        if not self.is_for_callers:
+            refuse_to_go_on(self.capture, roots, wanted, self.begin)
+            if anomaly.enabled:
+                raise refusal("backward() looks for anomalies, node by node", 2, LooksForAnomalies)
+        where = user_location() if self.capture.recorder.builder.track_locations else None
+
+        def take(node: Node) -> Node | None:
+            if _calls_users(node):
+                self.rules += _rules_of(node)
+                self.hooks += _hooks_of(node)
+                return step(node)
+            builder = self.capture.recorder.builder
+            before, builder.where = builder.where, where
+            try:
+                following: Node | None = unwatched(step, node)
+                return following
+            finally:
+                builder.where = before
+
+        return take
+
+    def run(self, node: Node, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        """One opaque call; with create_graph, or for nodes that are not an operator's, the formulas run as ordinary
+        operators.
+        """
+        self.ran.add(node)
+        if not modes.grad and (node.post_hooks or isinstance(node, (CopySlices, FunctionNode))):
+            # (hooks see what the formulas give, whose sizes an opaque call does not know)
+            histories, operand = self.capture.recorder.histories, self.capture.tensors.operand
+            with histories.of_formulas(grads):
+                made = node.apply(grads, needs)
+            if isinstance(node, FunctionNode):
+                self.given_none.update((node, i) for i, g in enumerate(made) if g is None and needs[i])
+            if node in histories.functions and not self.capture.tensors.has_wrappers((*grads, *made)):
+                histories.note_rule(node, operand(grads), operand(made))
+            return made
+        if modes.grad or not isinstance(node, OpNode) or not any(needs):
+            return node.apply(grads, needs)
+        saved = node.unpack()  # here alone: a checkpoint gives each tensor out once
+        if wrapper_classes and (involves(grads) or involves(saved)):
+            return node.apply(grads, needs, saved)  # formulas of wrappers are their class's business
+        found: tuple[Any, ...] = unwatched(self._record, node, saved, grads, needs)
+        return found
+
+    def _record(
+        self, node: OpNode, saved: tuple[Any, ...], grads: tuple[Any, ...], needs: tuple[bool, ...]
+    ) -> tuple[Any, ...]:
+        capture = self.capture
+        needed = node.needs_per_argument(needs)
+        counts = node.argument_counts
+        total = sum(c for c, n in zip(counts, needed, strict=True) if n)
+        builder = capture.recorder.builder
+        capture.calls.note_saved(node, saved)
+        args = (capture.tensors.operand(grads), needed, capture.tensors.operand(saved))
+        where = node.where or builder.where or (user_location(2) if builder.track_locations else None)
+        made = builder.emit_raw(opaque_op(node.plan), args, (TENSOR,) * total, where=where)
+        capture.recorder.histories.note_saved(made, saved)
+        results = iter(made.outputs)
+        out: list[Any] = []
+        for count, wanted in zip(counts, needed, strict=True):
+            out.extend(capture.tensors.fresh(next(results)) if wanted else None for _ in range(count))
+        return tuple(out)
+
+    def validate(self, node: Node, index: int, gradient: Any, metadata: InputMetadata) -> Any:
+        """The check of an edge: recorded for opaque results, done at once for typed ones."""
+        return unwatched(self._validate, node, index, gradient, metadata)
+
+    def _validate(self, node: Node, index: int, gradient: Any, metadata: InputMetadata) -> Any:
+        data = gradient._data if isinstance(gradient, Tensor) else None
+        if not isinstance(data, SymbolicPayload) or data.type is not TENSOR:
+            return super().validate(node, index, gradient, metadata)
+        builder = self.capture.recorder.builder
+        made = builder.emit(VALIDATE, (data.read(), metadata.dims, metadata.dtype))
+        return self.capture.tensors.fresh(made.output)
+
+
+def _calls_users(node: Node) -> bool:
+    """Whether a node's step may run code that is not weft's: hooks, a custom Function, a class with a will of its own.
+    """
+    if override_classes or wrapper_classes or node.tensor_hooks or node.pre_hooks or node.post_hooks:
+        return True
+    if isinstance(node, AccumulateGrad):
+        variable = node.variable
+        return variable is not None and variable._autograd is not None and bool(variable._autograd.post_accumulate)
+    return not isinstance(node, OpNode) or any(_is_unpacked_by_hook(value) for value in node.saved_values or ())
+
+
+def _is_unpacked_by_hook(saved: Any) -> bool:
+    if type(saved) is tuple:
+        return any(map(_is_unpacked_by_hook, saved))
+    return type(saved) is SavedTensor and saved.unpack_hook is not None
+
+
+def _rules_of(node: Node) -> list[Any]:
+    if not isinstance(node, FunctionNode):
+        return []
+    return [node.function.setup_context]
+
+
+def _hooks_of(node: Node) -> list[Any]:
+    found: list[Any] = []
+    if isinstance(node, FunctionNode):
+        found += [node.function.forward, node.function.backward, node.function.vjp]
+    variable = node.variable if isinstance(node, AccumulateGrad) else None
+    state = None if variable is None else variable._autograd
+    tables = (node.tensor_hooks or {}).values()
+    for hooks in (*tables, node.pre_hooks, node.post_hooks, None if state is None else state.post_accumulate):
+        found += (hooks or {}).values()
+    return found

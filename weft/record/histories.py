@@ -1,0 +1,202 @@
+"""Which operands had another history than their value when a node was recorded. A graph knows values. A value may be
+seen with its history and without (detach, no_grad), and a tensor that was written under no_grad, or through a tensor
+without its history, has the history of what it was before: where the graph is computed again to be differentiated, no
+gradient may flow through the former, and that of the latter flows into the earlier value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from weft.autograd.accumulate import AccumulateGrad
+from weft.autograd.node import Edge, OpNode
+from weft.autograd.node import Node as HistoryNode
+from weft.autograd.record import gradient_edge
+from weft.ir.graph import Block, Node, Operand, Value, map_operand
+from weft.passes.stop_gradients import FunctionCall, Notes, OutputOf, Without, hooked
+from weft.record.symbolic import SymbolicPayload
+from weft.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from weft.record.recorder import GraphRecorder
+
+
+class Histories:
+    """of: for the nodes whose calls had a history, and for calls of backward nodes, which operands had none, or that of
+    an earlier value; for blocks of such nodes, which results.
+
+    given: the values that nodes of autograd are the history of. before: of a leaf, an argument or a view what would be
+    noted of an operand that shows it; value_of: the value that it shows. made: while formulas run that record no nodes
+    of autograd, the storages of the gradients that they are given, and of all that is made since. is_detached: whether
+    a tensor was made by detaching another. is_argument: whether it stands for an argument.
+    """
+
+    def __init__(self, recorder: GraphRecorder) -> None:
+        self._recorder = recorder
+        self.of: dict[Node | Block | Value, Without] = {}
+        self.given: dict[HistoryNode, tuple[Value | None, ...]] = {}
+        self.functions: dict[HistoryNode, FunctionCall] = {}
+        self.before: Callable[[Tensor], Value | OutputOf | bool] = lambda tensor: False
+        self.value_of: Callable[[Tensor], Value] = lambda tensor: tensor._data.read()
+        self.made: set[Any] | None = None
+        self.is_detached: Callable[[Tensor], bool] = lambda tensor: False
+        self.is_argument: Callable[[Tensor], bool] = lambda tensor: False
+        self._expected: tuple[Any, list[Any]] | None = None
+
+    def expect(self, args: tuple[Any, ...], node: OpNode) -> None:
+        """A call with a history is about to be recorded: its arguments, and its node of autograd."""
+        edges: list[Any] = [_NOT_ASKED] * len(args)
+        at = 0
+        for position, count in zip(node.plan.differentiable, node.argument_counts, strict=False):
+            found = node.edges[at : at + count]
+            at += count
+            given = args[position]
+            if type(given) is tuple:
+                edges[position] = found
+            elif isinstance(given, Tensor):
+                edges[position] = found[0]
+        self._expected = (args, edges)
+
+    def expected(self, args: tuple[Any, ...], operands: tuple[Operand, ...]) -> Without | None:
+        """What is to be noted of the call with these arguments, if it is the one."""
+        found, self._expected = self._expected, None
+        if found is None or found[0] is not args:
+            return None if self.made is None else tuple(map(self._of_formula, args, operands))
+        return tuple([
+            False if edge is _NOT_ASKED
+            else tuple(map(self._without, given, edge, now)) if type(given) is tuple
+            else self._without(given, edge, now)
+            for given, edge, now in zip(args, found[1], operands, strict=True)
+        ])
+
+    def note_given(self, tensor: Tensor, value: Value) -> None:
+        """The history that a tensor has now is that of this value."""
+        state = tensor._autograd
+        if state is not None and state.node is not None:
+            self._note(state.node, state.index, value)
+
+    def note_function(
+        self, node: HistoryNode, inputs: Sequence[tuple[Any, Value]], outputs: Sequence[Value | None]
+    ) -> None:
+        """A custom Function was called. inputs: for each edge the tensor that it leads to, and its value."""
+        seen = [
+            None if edge is None else (now, self._without(tensor, edge, now))
+            for (tensor, now), edge in zip(inputs, node.edges, strict=True)
+        ]
+        self.functions[node] = FunctionCall(tuple(outputs), tuple(seen))
+
+    def note_rule(self, node: HistoryNode, grads: Sequence[Operand], gradients: Sequence[Operand]) -> None:
+        """The backward of a custom Function ran: what it was given, and what it gave for each edge."""
+        call = self.functions.get(node)
+        if call is not None:
+            call.grads, call.gradients = tuple(grads), tuple(gradients)
+
+    def note_hooked(self, node: HistoryNode, before: Sequence[Operand], after: Sequence[Operand]) -> None:
+        """Hooks of tensors that a node gave put other gradients in the place of those that arrived."""
+        for value, was, now in zip(self.given.get(node, ()), before, after, strict=False):
+            if value is not None and was is not now and type(was) is Value and type(now) is Value:
+                self.of[value] = (*self.of.get(value, ()), *hooked(value, was, now))
+
+    def _note(self, node: HistoryNode, at: int, value: Value) -> None:
+        known = self.given.get(node, ())
+        self.given[node] = (*known[:at], *(None,) * (at - len(known)), value, *known[at + 1 :])
+
+    def taken(self) -> Notes:
+        """What was noted, which is kept here no longer."""
+        found, self.of, self.given, self.functions = self.of, {}, {}, {}
+        return found
+
+    def note_saved(self, node: Node, saved: Sequence[Any]) -> None:
+        """Note of the call of a backward node what it was given of the forward."""
+        self.of[node] = (False, False, self.lacking(saved, node.args[2]))
+
+    def note_loop(self, node: Node, carried: Sequence[Any], xs: Sequence[Any], results: Without) -> None:
+        """Note of a loop with a history what it carries, what it goes over, and what of a step's results had none."""
+        self.of[node] = (False, False, self.lacking(carried, node.args[2]), self.lacking(xs, node.args[3]), False)
+        self.of[node.blocks[0]] = results
+
+    def note_copy(self, copy: Node | Block, of: Node | Block, values: dict[Value, Operand]) -> None:
+        """What is made once more, with others for some values, had the same operands with a history."""
+        if of in self.of:
+            self.of[copy] = map_operand(self.of[of], values)
+
+    def lacking(self, values: Sequence[Any], operands: Any) -> Without:
+        """Which of some values are tensors that have no history where they could have one, or that of other values."""
+        return tuple([
+            isinstance(v, Tensor) and v.dtype.is_differentiable
+            and self._without(v, gradient_edge(v) if v.requires_grad else None, now)
+            for v, now in zip(values, operands, strict=True)
+        ])
+
+    @contextmanager
+    def of_formulas(self, grads: Sequence[Any]) -> Iterator[None]:
+        """Within the block formulas compute with gradients: what else they read may have no history."""
+        before = self.made
+        self.made = {g._storage for g in grads if isinstance(g, Tensor)}
+        try:
+            yield
+        finally:
+            self.made = before
+
+    def _of_formula(self, given: Any, now: Operand) -> Any:
+        if type(given) is tuple:
+            return tuple(map(self._of_formula, given, now))
+        if not isinstance(given, Tensor) or not given.dtype.is_differentiable:
+            return False
+        if given._storage in (self.made or ()) and not self.is_detached(given):
+            return False
+        return self._without(given, gradient_edge(given) if given.requires_grad else None, now)
+
+    def behind(self, tensor: Tensor) -> Value | OutputOf | bool:
+        """The value that a tensor's history is of; True for a leaf that the function made, False where it is not known.
+        """
+        edge = gradient_edge(tensor)
+        return edge is not None and self._behind(tensor, edge)
+
+    def of_base(self, view: Tensor) -> Value | OutputOf | bool:
+        """What would be noted of an operand that is a view's base: a write to the view leaves the rest as it is."""
+        base = None if view._view is None else view._view.base
+        if base is None or not isinstance(base._data, SymbolicPayload) or base._data.path:
+            return False
+        now = base._data.storage.value
+        is_made_of_nothing = now.node is not None and not any(True for _ in now.node.needs())
+        found = self._without(base, gradient_edge(base), now)
+        return False if found is True and is_made_of_nothing else found
+
+    def _without(self, given: Any, edge: Edge | None, now: Operand) -> Any:
+        """True for a tensor without a history; the value that its history is of where that is another one."""
+        if edge is None:
+            return True
+        then = self._behind(given, edge)
+        if type(then) is OutputOf:
+            return then
+        is_shown = given._view is not None or self.is_argument(given)
+        if is_shown and type(now) is Value and type(edge[0]) is not AccumulateGrad:
+            # what is saved of a view, or of an argument, is neither
+            self._note(*edge, then if type(then) is Value else now)
+        if type(then) is Value:
+            then = self._recorder.values.get(then, then)
+        return then is not now and then
+
+    def _behind(self, tensor: Any, edge: Edge) -> Value | OutputOf | bool:
+        if edge[0] in self.functions:
+            return OutputOf(self.functions[edge[0]], edge[1])
+        known = self.given.get(edge[0], ())
+        found = known[edge[1]] if edge[1] < len(known) else None
+        if found is not None:
+            return found
+        if isinstance(edge[0], AccumulateGrad):
+            return self._behind_leaf(tensor, edge[0])
+        return (tensor._view is not None or self.is_argument(tensor)) and self.before(tensor)
+
+    def _behind_leaf(self, tensor: Tensor, node: AccumulateGrad) -> Value | OutputOf | bool:
+        """The same for a leaf, and for what a hook or a checkpoint gave in its place."""
+        leaf = node.variable
+        if leaf is None or leaf is tensor:
+            return self.before(tensor)
+        return self.before(leaf) or self.value_of(leaf)
+
+
+_NOT_ASKED = object()

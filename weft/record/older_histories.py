@@ -1,0 +1,91 @@
+"""Tensors that were computed before the call: what a capture shows of an argument's history, and backward calls that
+have to go on into an older one, which are no program's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from weft.autograd.accumulate import AccumulateGrad
+from weft.autograd.dependencies import nodes_behind
+from weft.autograd.node import Edge, Node
+from weft.autograd.record import gradient_edge, metadata_of
+from weft.record.recorder import refusal
+from weft.record.writes import ArgumentChange
+from weft.support.errors import StateError
+from weft.tensor.history import AutogradState
+from weft.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from weft.record.capture import Capture
+
+
+class Given(Node):
+    """The history of a stand-in, for an argument or a tensor of Python's state, of which the capture knows only that
+    there is one."""
+
+    is_argument = True
+
+    @classmethod
+    def before(cls, given: Tensor, stand_in: Tensor, is_argument: bool) -> None:
+        """Make it the history of a stand-in. given: the leaf whose gradient is what flows out of the call."""
+        node = cls((gradient_edge(given),))
+        node.is_argument = is_argument
+        node.metadata_of_inputs += (metadata_of(stand_in.dims, stand_in.dtype),)
+        stand_in._autograd = AutogradState(False, node, 0)
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        return grads
+
+
+def refuse_to_go_on(capture: Capture, roots: Sequence[Edge], wanted: Sequence[Edge] | None, begin: int) -> None:
+    """Raises ArgumentChange where a backward call goes on into a history from before the call: the function runs as
+    it is written. One that was freed, and an argument's where all leaves are asked for, are refused by the step that
+    comes to them.
+
+    roots: where it begins; wanted: the edges that it asks for (None: all leaves); begin: the nodes of the capture have
+    this sequence number or later ones.
+    """
+    asked = {
+        edge for edge in _edges_before(capture, wanted or ())
+        if edge[0].sequence < begin or isinstance(edge[0], AccumulateGrad)
+    }
+    if wanted is not None and not asked:
+        return
+    nodes = nodes_behind([node for node, _ in roots])
+    given = {edge[0] for n in nodes if type(n) is Given and n.is_argument for edge in n.edges if edge is not None}
+    for node in nodes:
+        if wanted is None and node in given:
+            continue
+        variable = node.variable if isinstance(node, AccumulateGrad) else None
+        if variable is None:
+            continue
+        older = _history_before(capture, variable)
+        if not older or any(n.is_freed for n in older):
+            continue
+        if wanted is None or any(not asked.isdisjoint(n.edges) for n in older):
+            raise refusal(
+                f"backward() goes on through a tensor of shape {list(variable.shape)} that was computed before the "
+                "call and has a history of its own; use its .detach() where that is not wanted", 3, ArgumentChange
+            )
+
+
+def _history_before(capture: Capture, variable: Tensor) -> Collection[Node]:
+    """The nodes behind what a stand-in stands for; none for a leaf, or where autograd refuses to say."""
+    real = capture.leaf_gradients.real(variable)
+    try:
+        return () if real is variable or real.is_leaf else nodes_behind([real._node])
+    except StateError:
+        return ()
+
+
+def _edges_before(capture: Capture, wanted: Sequence[Edge]) -> Iterator[Edge]:
+    """Where gradients flow outside of the call that are asked for within it."""
+    for edge in wanted:
+        node = edge[0]
+        if type(node) is Given and node.edges[0] is not None:
+            node = node.edges[0][0]
+        variable = node.variable if isinstance(node, AccumulateGrad) else None
+        before = edge if variable is None else gradient_edge(capture.leaf_gradients.real(variable))
+        if before is not None:
+            yield before

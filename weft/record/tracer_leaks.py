@@ -1,0 +1,63 @@
+"""Tensors and numbers of a capture inside of other objects: what a captured function returns or leaves in a cache must
+not hold any.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.record.numbers.sym_float import is_live
+from weft.record.symbolic import SymbolicPayload
+from weft.tensor.tensor import Tensor
+
+_PLAIN = (str, bytes, int, float, complex, bool, type(None), type, np.ndarray, np.generic)
+_LIMIT = 256  # objects looked at
+
+
+def held_symbol(value: Any, limit: int = _LIMIT) -> Any:
+    """A tensor or number of the capture that an object leads to through attributes, items or closure cells; None if
+    there is none.
+
+    limit: how many objects are looked at.
+    """
+    seen: set[int] = set()
+    pending = [value]
+    while pending and len(seen) < limit:
+        item = pending.pop()
+        if is_live(item) or (isinstance(item, Tensor) and type(item._data) is SymbolicPayload):
+            return item
+        if type(item) in _PLAIN or isinstance(item, Tensor) or id(item) in seen:
+            continue
+        seen.add(id(item))
+        pending += _held(item)
+    return None
+
+
+def _held(item: Any) -> list[Any]:
+    found: list[Any] = []
+    if isinstance(item, dict):
+        found += item.values()
+    elif isinstance(item, (list, tuple, set, frozenset)):
+        found += item
+    found += getattr(item, "__dict__", {}).values()
+    for kind in type(item).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        found += [getattr(item, s) for s in ((slots,) if isinstance(slots, str) else slots) if hasattr(item, s)]
+    for name in ("__closure__", "__defaults__"):
+        found += getattr(item, name, None) or ()
+    for name in ("cell_contents", "__self__", "__func__"):
+        inner = _attribute(item, name)
+        if inner is not None:
+            found.append(inner)
+    return found
+
+
+def _attribute(item: Any, name: str) -> Any:
+    try:
+        return getattr(item, name, None)
+    except ValueError:  # an empty cell
+        return None
+
+

@@ -1,0 +1,166 @@
+"""Wrapper subclasses as state of a compiled function: what is guarded about those it reaches, and their `.grad`, kept
+as that of their inner tensors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.autograd.accumulate import AccumulateGrad
+from weft.record.gradients import LeafGradients
+from weft.record.outside import GuardedState
+from weft.record.recorder import refusal
+from weft.record.writes import ArgumentChange
+from weft.tensor.flattening import inner_tensors, is_traceable_wrapper_subclass, put_together
+from weft.tensor.history import AutogradState
+from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import is_wrapper
+
+
+class PartState(AutogradState):
+    """The autograd state of an inner tensor of a leaf: its `.grad` is the inner tensor of the wrapper's."""
+
+    requires_grad = True
+
+    def __init__(self, wrapper: Tensor, name: str, made: dict[str, Tensor]) -> None:
+        super().__init__(True)
+        self.wrapper, self.name = wrapper, name
+        self.made = made  # shared by the parts of a wrapper: gradients set so far, until there is one for each
+
+    @property
+    def grad(self) -> Tensor | None:
+        state = self.wrapper._autograd
+        whole = None if state is None else state.grad
+        return None if whole is None else getattr(whole, self.name)
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is None:
+            self.wrapper._state().grad = None
+            return
+        if value is self.grad:
+            return
+        self.made[self.name] = value
+        names, context = inner_tensors(self.wrapper)
+        if len(self.made) == len(names):
+            wrapper = self.wrapper
+            wrapper._state().grad = put_together(
+                type(wrapper), dict(self.made), context, wrapper.shape, wrapper.stride()
+            )
+            self.made.clear()
+
+
+def part_of(wrapper: Tensor, name: str, inner: Tensor, made: dict[str, Tensor]) -> Tensor:
+    """An alias of an inner tensor that stands for it where gradients of the wrapper are concerned."""
+    part = Tensor.detach(inner)
+    part._autograd = PartState(wrapper, name, made)
+    return part
+
+
+class WrapperGradients:
+    """`.grad` of leaves, wrappers included: a wrapper's is put together from its inner tensors'."""
+
+    def __init__(self, leaves: LeafGradients, outside: GuardedState) -> None:
+        self.leaves, self.outside = leaves, outside
+        self._parts: dict[int, dict[str, Tensor]] = {}
+        self._same: dict[int, Tensor] = {}
+        self._borrowed: list[tuple[PartState, Any]] = []
+
+    def borrow(self, tensor: Tensor) -> None:
+        """A part that takes part as itself (its memory is shared with another argument): within the capture its
+        gradient ends at it.
+        """
+        state = tensor._autograd
+        if isinstance(state, PartState) and not isinstance(state.accumulate, AccumulateGrad):
+            self._borrowed.append((state, state.accumulate))
+            state.accumulate = AccumulateGrad(tensor)
+
+    def return_borrowed(self) -> None:
+        """Outside of the capture the gradient of a part goes on to its wrapper's."""
+        for state, node in self._borrowed:
+            state.accumulate = node
+        self._borrowed.clear()
+
+    def same_grad(self, tensor: Tensor, stand_in: Tensor) -> None:
+        """An argument of a class that keeps its bytes: the object that the function sees, and the stand-in that it
+        shows.
+        """
+        self.outside.python_state.keep(tensor)
+        self._same[id(tensor)] = stand_in
+
+    def remember_resugared(self, wrapper: Tensor, names: tuple[str, ...], stand_ins: list[Any]) -> None:
+        """An argument that was put together: its `.grad` is that of its parts' stand-ins."""
+        self.outside.python_state.keep(wrapper)
+        self._parts[id(wrapper)] = dict(zip(names, stand_ins, strict=True))
+
+    def _parts_of(self, wrapper: Tensor) -> dict[str, Tensor] | None:
+        found = self._parts.get(id(wrapper))
+        if found is None and is_traceable_wrapper_subclass(wrapper):
+            names, _ = inner_tensors(wrapper)
+            made: dict[str, Tensor] = {}
+            inner = {name: getattr(wrapper, name) for name in names}
+            if not self.outside.is_outside(wrapper):
+                return None  # made inside of the function: its gradient is an attribute like any other
+            found = self._parts[id(wrapper)] = {name: part_of(wrapper, name, t, made) for name, t in inner.items()}
+            self.outside.python_state.keep(wrapper)
+        return found
+
+    def grad_of(self, tensor: Tensor) -> Tensor | None:
+        """`.grad` as the function sees it; a wrapper's is put together from its parts'."""
+        tensor = self._same.get(id(tensor), tensor)
+        parts = self._parts_of(tensor) if is_wrapper(tensor) else None
+        if parts is None:
+            return _own_grad(tensor) if is_wrapper(tensor) else self.leaves.grad_of(tensor)
+        grads = {name: self.grad_of(part) for name, part in parts.items()}
+        if any(g is None for g in grads.values()):
+            return None
+        _, context = inner_tensors(tensor)
+        return put_together(type(tensor), grads, context, tensor.shape, tensor.stride())  # type: ignore[arg-type]
+
+    def zero_grad(self, tensor: Tensor) -> bool:
+        """Set `.grad` to zero if there is one. False where that is an ordinary write, which the caller makes."""
+        return self.leaves.zero_grad(tensor)
+
+    def set_grad(self, tensor: Tensor, value: Tensor | None) -> None:
+        """`tensor.grad = value` inside the function."""
+        tensor = self._same.get(id(tensor), tensor)
+        parts = self._parts_of(tensor) if is_wrapper(tensor) else None
+        if parts is not None:
+            for name, part in parts.items():
+                self.set_grad(part, None if value is None else _inner(tensor, value, name))
+        elif is_wrapper(tensor):
+            tensor._state().grad = value
+        else:
+            self.leaves.set_grad(tensor, value)
+
+    def accumulate(self, variable: Tensor, gradient: Tensor) -> None:
+        """AccumulateGrad inside the function."""
+        variable = self._same.get(id(variable), variable)
+        parts = self._parts_of(variable) if is_wrapper(variable) else None
+        if parts is not None:
+            for name, part in parts.items():
+                self.accumulate(part, _inner(variable, gradient, name))
+        elif is_wrapper(variable):
+            present = _own_grad(variable)
+            variable._state().grad = gradient.detach() if present is None else present + gradient
+        elif is_wrapper(gradient):
+            raise refusal(
+                f"the gradient of a plain tensor of shape {list(variable.dims)} is a {type(gradient).__name__}; what a "
+                "program adds to .grad is plain", kind=ArgumentChange,
+            )
+        else:
+            self.leaves.accumulate(variable, gradient)
+
+
+def _own_grad(tensor: Tensor) -> Tensor | None:
+    return None if tensor._autograd is None else tensor._autograd.grad
+
+
+def _inner(wrapper: Tensor, gradient: Tensor, name: str) -> Tensor:
+    if not isinstance(gradient, type(wrapper)):
+        raise refusal(
+            f"the gradient of a {type(wrapper).__name__} is a {type(gradient).__name__}, which has no inner tensor "
+            f"{name!r} to keep", kind=ArgumentChange,
+        )
+    found: Tensor = getattr(gradient, name)
+    return found

@@ -1,0 +1,254 @@
+"""Tensor subclasses in compiled functions: a program takes and gives plain tensors (of wrappers, the inner ones); the
+class's code runs while it is captured, and never again.
+
+Arguments are taken apart where the call enters (`desugar`) and put together again inside the capture (`resugar`),
+results the other way round. The desugared form is a pytree node that carries class and context, so the guard on an
+argument's structure guards them. Both directions are steps of autograd's history.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.autograd.accumulate import accumulator_of
+from weft.autograd.node import InputMetadata, Node
+from weft.autograd.record import gradient_edge
+from weft.ops.packet import aten
+from weft.record.backend import active_capture
+from weft.record.wrapper_gradients import part_of
+from weft.record.writes import ArgumentChange
+from weft.support import pytree
+from weft.support.errors import CaptureError
+from weft.tensor.flattening import inner_tensors, is_traceable_wrapper_subclass, put_together
+from weft.tensor.history import AutogradState
+from weft.tensor.modes import modes
+from weft.tensor.subclass import Overriding
+from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import WrapperPayload, is_wrapper
+
+
+class Desugared:
+    """A wrapper taken apart: its class, the names of its inner tensors, what else it takes to make it, and the tensors
+    (or wrappers, desugared).
+    """
+
+    __slots__ = ("facts", "inner")
+
+    def __init__(self, facts: tuple[Any, ...], inner: list[Any]) -> None:
+        self.facts, self.inner = facts, inner
+
+
+pytree.register(Desugared, lambda s: (list(s.inner), s.facts), lambda children, facts: Desugared(facts, children))
+
+
+def desugar(tree: Any) -> Any:
+    """A tree with its wrappers taken apart."""
+    leaves, spec = pytree.flatten(tree)
+    if not any(_is_special(leaf) for leaf in leaves):
+        return tree
+    made: Made = {}
+    return pytree.unflatten([_desugar(leaf, made) if _is_special(leaf) else leaf for leaf in leaves], spec)
+
+
+def _is_special(leaf: Any) -> bool:
+    return isinstance(leaf, Overriding) or is_wrapper(leaf)
+
+
+# by identity of the tensor, which is kept so that nothing else takes its identity
+Made = dict[int, tuple[Tensor, Desugared]]
+
+
+def _desugar(wrapper: Tensor, made: Made) -> Desugared:
+    if id(wrapper) not in made:
+        made[id(wrapper)] = (wrapper, _taken_apart(wrapper, made))
+    return made[id(wrapper)][1]
+
+
+def _taken_apart(wrapper: Tensor, made: Made) -> Desugared:
+    if not is_wrapper(wrapper):
+        return Desugared((type(wrapper), None, Attributes(wrapper.__dict__), False), [_plain(wrapper)])
+    kind = type(wrapper)
+    if not is_traceable_wrapper_subclass(wrapper):
+        raise CaptureError(
+            f"a compiled function takes or returns a {kind.__name__}, which cannot be taken apart: "
+            "define __tensor_flatten__ and __tensor_unflatten__"
+        )
+    names, context = inner_tensors(wrapper)
+    inner = [getattr(wrapper, name) for name in names]
+    edge = gradient_edge(wrapper)
+    if edge is not None:
+        inner = _parts(wrapper, names, context, inner, edge)
+    return Desugared(
+        (kind, names, context, edge is not None), [_desugar(t, made) if _is_special(t) else t for t in inner]
+    )
+
+
+def resugar(tree: Any) -> Any:
+    """A tree with its desugared wrappers put together."""
+    leaves, spec = pytree.flatten(tree, stop=Desugared)
+    if not any(type(leaf) is Desugared for leaf in leaves):
+        return tree
+    return pytree.unflatten([_open(leaf) if type(leaf) is Desugared else leaf for leaf in leaves], spec)
+
+
+def _open(found: Desugared) -> Tensor:
+    kind, names, context, wants = found.facts
+    capture = active_capture()
+    if capture is not None:
+        capture.outside.note_class(kind)
+    if names is None:
+        return _rewrapped(found.inner[0], kind, context)
+    inner = [_open(t) if type(t) is Desugared else t for t in found.inner]
+    plain = {name: Tensor.detach(t) if wants else t for name, t in zip(names, inner, strict=True)}
+    whole = put_together(kind, plain, context, inner[0].shape, inner[0].stride())
+    if capture is not None:
+        for t in inner:
+            capture.gradients.borrow(t)
+    edges = tuple([gradient_edge(t) for t in inner])
+    if any(e is not None for e in edges):
+        whole._autograd = AutogradState(False, WrapBackward(edges, names, whole), 0)
+    if capture is not None:
+        capture.gradients.remember_resugared(whole, names, inner)
+    return whole
+
+
+# ---- classes that keep their bytes: only `__weft_function__` is theirs
+class Attributes:
+    """What an object of such a class carries in its `__dict__`. Equal when equal by name: tensors if identical, all
+    else by ==.
+    """
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.values = dict(values)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Attributes) or self.values.keys() != other.values.keys():
+            return False
+        return all(
+            a is b or (not isinstance(a, Tensor) and type(a) is type(b) and bool(a == b))
+            for a, b in zip(self.values.values(), other.values.values(), strict=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    """The same tensor, history and gradient included, as one of no class in particular."""
+    _keep_accumulator(tensor)
+    out = Tensor(tensor._data)
+    out._storage, out._view, out._autograd = tensor.storage(), tensor._view, tensor._autograd
+    return out
+
+
+def _keep_accumulator(tensor: Tensor) -> None:
+    """The node that accumulates a leaf's gradient belongs to the object that stays."""
+    state = tensor._autograd
+    if state is not None and state.requires_grad and state.node is None:
+        accumulator_of(tensor)
+
+
+def _rewrapped(plain: Tensor, kind: type[Tensor], attributes: Attributes) -> Tensor:
+    _keep_accumulator(plain)
+    out: Tensor = object.__new__(kind)
+    out._data, out._storage, out._view, out._autograd = plain._data, plain.storage(), plain._view, plain._autograd
+    out.__dict__.update(attributes.values)
+    capture = active_capture()
+    if capture is not None:
+        capture.gradients.same_grad(out, plain)
+    return out
+
+
+# ---- history across the border
+class WrapBackward(Node):
+    """The history of a wrapper that was put together from inner tensors: its gradient is taken apart."""
+
+    def __init__(self, edges: tuple[Any, ...], names: tuple[str, ...], whole: Tensor) -> None:
+        super().__init__(edges)
+        self.names, self.kind = names, type(whole)
+        self.metadata_of_inputs = (InputMetadata(whole.dims, whole.dtype),)
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        gradient = grads[0]
+        if gradient is None:
+            return (None,) * len(self.edges)
+        if not isinstance(gradient, self.kind):
+            raise ArgumentChange(
+                f"the gradient of a {self.kind.__name__} that a compiled function takes or gives is a "
+                f"{type(gradient).__name__}; its inner tensors' gradients are those of a gradient of its own class"
+            )
+        inner = [getattr(gradient, name) for name in self.names]
+        edge = gradient_edge(gradient) if modes.grad else None
+        if edge is not None:  # to be differentiated again
+            names, context = inner_tensors(gradient)
+            inner = _aliases(inner, UnwrapBackward(edge, gradient, names, context, inner))
+        return tuple([t if e is not None else None for t, e in zip(inner, self.edges, strict=True)])
+
+
+class UnwrapBackward(Node):
+    """The history of a wrapper's inner tensors: their gradients make the wrapper's."""
+
+    def __init__(self, edge: Any, wrapper: Tensor, names: tuple[str, ...], context: Any, inner: list[Tensor]) -> None:
+        super().__init__((edge,))
+        self.kind, self.names, self.context = type(wrapper), names, context
+        self.size, self.stride = wrapper.shape, wrapper.stride()
+        self.metadata_of_inputs = tuple([InputMetadata(t.dims, t.dtype) for t in inner])
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        if all(g is None for g in grads):
+            return (None,)
+        whole = [_zeros(m) if g is None else g for g, m in zip(grads, self.metadata_of_inputs, strict=True)]
+        edges = tuple([gradient_edge(t) for t in whole]) if modes.grad else ()
+        wants = any(e is not None for e in edges)
+        plain = {name: Tensor.detach(t) if wants else t for name, t in zip(self.names, whole, strict=True)}
+        made = put_together(self.kind, plain, self.context, self.size, self.stride)
+        if wants:  # to be differentiated again
+            made._autograd = AutogradState(False, WrapBackward(edges, self.names, made), 0)
+        return (made,)
+
+
+class PartBackward(Node):
+    """Where the gradient of a leaf's inner tensor goes: on to the step that makes the leaf's of them."""
+
+    def __init__(self, node: UnwrapBackward, index: int, part: Tensor) -> None:
+        super().__init__(((node, index),))
+        self.metadata_of_inputs = (InputMetadata(part.dims, part.dtype),)
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        return grads
+
+
+def _zeros(metadata: InputMetadata | None) -> Tensor:
+    assert metadata is not None
+    return aten.zeros(metadata.dims, dtype=metadata.dtype)  # type: ignore[no-any-return]
+
+
+def _parts(wrapper: Tensor, names: tuple[str, ...], context: Any, inner: list[Tensor], edge: Any) -> list[Tensor]:
+    """Aliases of the inner tensors with the wrapper's history behind them."""
+    for name, tensor in zip(names, inner, strict=True):
+        if not tensor.dtype.is_differentiable:
+            raise CaptureError(
+                f"a {type(wrapper).__name__} that requires grad cannot cross the border of a compiled function: "
+                f"its inner tensor {name!r} is {tensor.dtype} and has no gradient"
+            )
+    node = UnwrapBackward(edge, wrapper, names, context, inner)
+    if not wrapper.is_leaf:
+        return _aliases(inner, node)
+    made: dict[str, Tensor] = {}
+    parts = [part_of(wrapper, name, tensor, made) for name, tensor in zip(names, inner, strict=True)]
+    for i, part in enumerate(parts):
+        part._state().accumulate = PartBackward(node, i, part)
+    return parts
+
+
+def _aliases(inner: list[Tensor], node: Node) -> list[Tensor]:
+    parts = [Tensor.detach(tensor) for tensor in inner]
+    for i, part in enumerate(parts):
+        part._autograd = AutogradState(False, node, i)
+    return parts
+
+
+def involves(values: Any) -> bool:
+    """Whether any tensor among nested tuples is a wrapper."""
+    if type(values) is tuple:
+        return any(involves(v) for v in values)
+    return isinstance(values, Tensor) and type(values._data) is WrapperPayload
