@@ -7,17 +7,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from types import CodeType
+from dataclasses import replace
 from typing import Any
 
 from weft.autograd.forward_facts import ForwardFacts
+from weft.compile.assumptions import Assumptions, Recording
 from weft.compile.methods import is_method, method_of
 from weft.compile.program.entry import Entry
 from weft.compile.program.miss import Miss
 from weft.compile.stepwise import Stepwise, hook_behind, run_stepwise, runs_as_written
 from weft.compile.tracing import trace
 from weft.guards import Switch
-from weft.guards.slots import counted
 from weft.guards.values import number_kind
 from weft.ops.overrides import current_modes, override_classes
 from weft.record.miss_text import miss_text, takes_keywords
@@ -51,26 +51,12 @@ class CompiledFunction(FunctionWrapper):
     def __init__(self, function: Callable[..., Any], name: str | None = None, backend: str | None = None) -> None:
         super().__init__(function, name, backend)
         self.entries: list[Entry] = []
-        self.lifted: dict[Any, Any] = {}
-        self.plain: set[Any] = set()  # places of numbers that code reads which takes no stand-in: never lifted
-        self.static: set[Any] = set()
-        # arguments that share memory with others: taken as one memory, as they lie in it; or each by itself
-        self.together: set[Any] = set()
-        self.apart: set[Any] = set()
-        self.identical: set[Any] = set()
-        self.lifted_codes: list[CodeType] = []  # which use math and `len` on symbols
-        self.knows_gradients = False  # whether gradients that are added to are seen otherwise too
+        self.assumptions = Assumptions()  # of the next recording
         # the lengths that containers had which the function adds to, by their place
-        self.grown: dict[Any, dict[int, Any]] = {}
+        self.lengths: dict[Any, dict[int, Any]] = {}
         self.misses: list[str] = []
         self.stepwise: list[Stepwise] = []  # structures of arguments for which it is no program
-        self.called: list[CodeType] = []  # of hooks and rules that its programs call
-        self.missing: set[tuple[int, int]] = set()  # by the number of such a call, results that are None
-        self.forwards: list[ForwardFacts | None] = []  # what those of custom Functions give, in order
-        self.gone: set[tuple[int, int]] = set()  # by the number of such a call, ids of tensors whose .grad it takes
-        self.switches: Sequence[Switch] = ()  # of the capture that is under way
-        self.hooks: list[Any] = []  # that the latest capture called, and backward rules of custom Functions
-        self.rules: list[Any] = []  # the forward ones
+        self.recording: Recording | None = None  # the latest one
         self.is_order_free = not takes_keywords(function)
         self.lock = threading.RLock()
 
@@ -121,17 +107,16 @@ class CompiledFunction(FunctionWrapper):
 
     def _learn(self, forwards: list[tuple[Any, ForwardFacts | None]]) -> bool:
         """Take up what the forwards of custom Functions gave that a program calls. Whether that is news."""
-        called = [facts for function, facts in forwards if is_called(function.forward, self.called)]
+        called = [facts for function, facts in forwards if is_called(function.forward, self.assumptions.called)]
         return any([self.take_forward(i, facts) for i, facts in enumerate(called) if facts is not None])
 
     def take_forward(self, number: int, facts: ForwardFacts) -> bool:
         """Take up what one of them gave. Whether that is news."""
-        if number < len(self.forwards) and self.forwards[number] is not None:
-            known = self.forwards[number]
-            assert known is not None
+        forwards = self.assumptions.forwards
+        known = forwards[number] if number < len(forwards) else None
+        if known is not None:
             return known.takes(facts)
-        self.forwards += [None] * (number + 1 - len(self.forwards))
-        self.forwards[number] = facts
+        self.assumptions = self.assumptions.with_forward(number, facts)
         return True
 
     def _run_first(self, entry: Entry, leaves: list[Any], spec: pytree.TreeSpec) -> Any:
@@ -142,6 +127,12 @@ class CompiledFunction(FunctionWrapper):
         self.keep(entry)  # whether or not this run ends well: what fails is a call, not the program
         return entry.run(leaves, call)
 
+    def lift_arguments(self, places: Sequence[int]) -> None:
+        """Take the numbers among the arguments in these places as inputs, from the first call on."""
+        lifted = self.assumptions.lifted
+        keys = [("leaf", place) for place in places]
+        self.assumptions = self.assumptions.lifting({key: None for key in keys if key not in lifted})
+
     def keep(self, entry: Entry) -> None:
         """Let calls that follow run a program."""
         self.entries.insert(0, entry)
@@ -150,18 +141,13 @@ class CompiledFunction(FunctionWrapper):
     def capture_within(self, entry: Entry, leaves: list[Any], switches: Sequence[Switch]) -> Entry | None:
         """A program for a call that is on its way in another one, which does not hold any more; None if there is none.
         switches: what changes in Python's state at the calls."""
-        for key in {switch.slot.key for switch in switches}:
-            self.lifted.pop(key, None)
-            self.plain.add(key)
+        self.assumptions = self.assumptions.fixing(frozenset([switch.slot.key for switch in switches]))
         counters.guard_misses += 1
-        self.switches = switches
         try:
-            return self.capture(leaves[: entry.guards.spec.size], entry.guards.spec)
+            return self.capture(leaves[: entry.guards.spec.size], entry.guards.spec, switches=switches)
         except Exception as error:
             self._say(str(error))
             return None
-        finally:
-            self.switches = ()
 
     def give_up(self, entry: Entry, why: str) -> None:
         """Run calls like those of a program as they are written from now on."""
@@ -190,13 +176,14 @@ class CompiledFunction(FunctionWrapper):
         """Why calls run as they are written of which a capture has failed so; None where the error is the caller's."""
         if isinstance(error, ValuesThatWait):
             return f"{error} ({self.name} now runs as it is written, its operators traced)"
-        if not runs_as_written(error, [*self.hooks, *self.rules]):
+        recording = self.recording
+        if not runs_as_written(error, [] if recording is None else [*recording.hooks, *recording.rules]):
             return None
         return f"{error} ({self.name} now runs as it is written, its backward calls by compiled autograd)"
 
     def forget_users(self) -> None:
         """Let go of the hooks and rules that the latest capture called: what was wrong with it has been said."""
-        self.hooks, self.rules = [], []
+        self.recording = None
 
     def _made_meanwhile(self, leaves: list[Any], spec: pytree.TreeSpec, tried: int) -> tuple[Entry, Any] | None:
         """The program for a call that another thread captured while this one waited, and its symbols."""
@@ -208,14 +195,14 @@ class CompiledFunction(FunctionWrapper):
 
     def _nearness(self, miss: Miss) -> tuple[bool, int, int, bool]:
         """How far a check came; a number that a newer program takes as an input is the last thing to name."""
-        is_news = not miss.lift or any(key not in self.lifted for key, _ in miss.lift)
+        is_news = not miss.lift or any(key not in self.assumptions.lifted for key, _ in miss.lift)
         return is_news, miss.depth, miss.leaf or 0, bool(miss.lift)
 
     def _note(self, misses: list[Miss], spec: pytree.TreeSpec) -> None:
         counters.guard_misses += 1
         nearest = max(misses, key=self._nearness)
         self._say(miss_text(nearest, self.function, spec))
-        self.lifted.update((key, slot) for key, slot in nearest.lift if key not in self.plain)
+        self.assumptions = self.assumptions.lifting_changed(dict(nearest.lift))
 
     def _say(self, why: str) -> None:
         """Keep why a call had no program."""
@@ -224,11 +211,20 @@ class CompiledFunction(FunctionWrapper):
         if "guards" in knobs.debug:
             print(f"{self.name}: guard missed: {why}", file=sys.stderr)
 
-    def capture(self, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None = None) -> Entry:
-        """Capture one program for these arguments, without running it."""
+    def capture(
+        self, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None = None, switches: Sequence[Switch] = ()
+    ) -> Entry:
+        """Capture one program for these arguments, without running it. switches: what changes in Python's state at its
+        calls of Python."""
         start = time.perf_counter()
         with collection_held(), progress_shown(self.name):
-            entry = self._capture_with_retries(leaves, spec, backend or self.backend)
+            self.assumptions = replace(  # which arguments share memory is another question at every capture
+                self.assumptions, static=frozenset(), as_one=frozenset(), switches=tuple(switches)
+            )
+            try:
+                entry = self._capture_with_retries(leaves, spec, backend or self.backend)
+            finally:
+                self.assumptions = replace(self.assumptions, switches=())
         entry.seconds_total = time.perf_counter() - start
         counters.captures += 1
         return entry
@@ -240,7 +236,8 @@ class CompiledFunction(FunctionWrapper):
             return self._capture_settled(leaves, spec, backend)
         except Exception:
             lifted = {
-                key: slot for key, slot in self.lifted.items() if slot is None or number_kind(slot.get()) is not None
+                key: slot for key, slot in self.assumptions.lifted.items()
+                if slot is None or number_kind(slot.get()) is not None
             }
             for tried in _fewer(lifted):
                 entry = self._without(tried, leaves, spec, backend)
@@ -252,59 +249,43 @@ class CompiledFunction(FunctionWrapper):
         self, numbers: dict[Any, Any], leaves: list[Any], spec: pytree.TreeSpec, backend: str | None
     ) -> Entry | None:
         """The program with these numbers as they are; None if the function fails all the same."""
-        for key in numbers:
-            self.lifted.pop(key, None)
+        before, keys = self.assumptions, frozenset(numbers)
+        self.assumptions = before.without_lifting(keys)
         try:
             entry = self._capture_settled(leaves, spec, backend)
         except Exception:  # not their fault
-            self.lifted.update(numbers)
+            self.assumptions = self.assumptions.lifting(numbers)
             return None
-        self.plain.update(numbers)
+        self.assumptions = self.assumptions.fixing(keys)
         return entry
 
     def _capture_settled(self, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None) -> Entry:
-        self.static, self.together = set(), set()  # which arguments share memory is another question at every capture
         tries, first = 0, None
         while tries < 8:
+            recording = self.recording = Recording(self.function, self.name, self.assumptions, self.lengths)
             try:
-                return trace.trace_program(self, leaves, spec, backend)
-            except Restart as restart:
-                if restart.lifted is not None:
-                    self.lifted_codes.append(restart.lifted)
-                    continue
-                tries += 1
-                self.lifted.update(restart.lift)
-                self.static |= restart.static - self.apart
-                self.together |= restart.static & self.apart
-                self.knows_gradients |= restart.knows_gradients
-                self.identical |= restart.identical
+                return trace.trace_program(recording, self, leaves, spec, backend)
+            except Restart as refuted:
+                tries += refuted.lifted is None
+                self.assumptions = self.assumptions.refined(refuted, recording.apart)
             except Exception as error:
-                hook = hook_behind(error, self.hooks)
-                if hook is None or hook in self.called:
-                    if self.apart:  # as one memory it may do
+                hook = hook_behind(error, recording.hooks)
+                if hook is None or hook in self.assumptions.called:
+                    if recording.apart:  # as one memory it may do
                         tries, first = tries + 1, error
-                        self.together |= self.apart
+                        as_one = self.assumptions.as_one | recording.apart
+                        self.assumptions = replace(self.assumptions, as_one=as_one)
                         continue
                     if first is None or self.why_as_written(first) is None:
                         raise
                     raise first from None
-                self.called.append(hook)
-                self.lifted.clear()  # what the hook read
+                called = (*self.assumptions.called, hook)
+                self.assumptions = replace(self.assumptions, called=called, lifted={})  # (what the hook read)
                 self._say(f"{error} ({self.name} now calls it between two parts of its program)")
         raise CaptureError(
             f"{self.name}: capture did not settle; a number that the function changes depends on something that "
             "cannot be lifted"
         )
-
-    def lifted_slots(self) -> list[Any]:
-        """The places in Python state whose numbers are runtime inputs."""
-        slots = {key: slot for key, slot in self.lifted.items() if key[0] != "leaf"}
-        # (an item that is counted from the end may be there counted from the start, too)
-        return [s for s in slots.values() if (from_start := counted(s)) is s or from_start.key not in slots]
-
-    def bound_slots(self) -> list[Any]:
-        """The places in Python state whose tensors are inputs, if they hold some."""
-        return [slot for slot in self.lifted_slots() if slot.key not in self.identical]
 
     def stages(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Every stage of the program for these arguments, by name: captured, opened, optimized,

@@ -5,7 +5,7 @@ backward, with the context of that forward or with one that is made again.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd.forward_facts import ForwardFacts, facts_of
@@ -27,7 +27,7 @@ class FunctionCalls:
 
     def __init__(self, calls: PythonCalls) -> None:
         self.calls = calls
-        self.forwards: list[ForwardFacts | None] = []
+        self.forwards: Sequence[ForwardFacts | None] = ()
         self.contexts: dict[int, Context] = {}
 
     def call_forward(self, function: type[Function], ctx: FunctionCtx, args: tuple[Any, ...]) -> Any:

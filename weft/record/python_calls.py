@@ -11,6 +11,7 @@ import dis
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -51,9 +52,9 @@ class PythonCalls:
 
     def __init__(self, capture: Capture) -> None:
         self.capture = capture
-        self.codes: list[CodeType] = []
-        self.gone: set[tuple[int, int]] = set()
-        self.missing: set[tuple[int, int]] = set()
+        self.codes: Sequence[CodeType] = ()
+        self.gone: AbstractSet[tuple[int, int]] = frozenset()
+        self.missing: AbstractSet[tuple[int, int]] = frozenset()
         self.functions = FunctionCalls(self)
         self.made: list[PythonCall] = []
         self.midway: Midway | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from weft.autograd.validate import validate
 from weft.compile.program.call_plan import Symbols, is_like, target_of
 from weft.compile.program.entry import Entry
 from weft.compile.program.miss import Miss
+from weft.compile.program.owner import Owner
 from weft.compile.program.parts import Part, Place, read_before
 from weft.compile.program.step import Running, Step, called, zero
 from weft.guards import Switch
@@ -38,9 +39,6 @@ from weft.support.errors import VersionError
 from weft.tensor.dense import is_dense, payload_of
 from weft.tensor.tensor import Tensor
 from weft.types import dims as dm
-
-if TYPE_CHECKING:
-    from weft.compile.driver import CompiledFunction
 
 _MOST_ALIKE = 8  # programs for what its hooks change: then the step runs as it is written
 Executable = Interpreted | Compiled
@@ -63,7 +61,7 @@ class CallingEntry(Entry):
     """A program in parts, with the calls between them. slots: what lies in each slot of a call's frame; inputs_are:
     what each input is, both as texts."""
 
-    owner: Any = None
+    owner: Owner = field(kw_only=True)
     parts: list[tuple[Part, Executable | None]] = field(default_factory=list)
     calls: list[Step] = field(default_factory=list)
     slots: list[str] = field(default_factory=list)
@@ -273,7 +271,7 @@ class CallingEntry(Entry):
         found = switches_in(self.calls[number].guards, number)
         if found is None:
             return None
-        slots = {slot.key: slot for slot in self.owner.lifted_slots()}
+        slots = {slot.key: slot for slot in self.owner.assumptions.lifted_slots}
         for source in self._other_numbers(running):
             slot = next((s for s in slots.values() if s.get == source.getter), None)
             if slot is not None:
@@ -292,15 +290,14 @@ class CallingEntry(Entry):
 
     def _successor(self, number: int, running: Running) -> CallingEntry:
         """The program in which the call goes on, behind call `number`. Raises NotCallable where there is none."""
-        owner: CompiledFunction = self.owner
+        owner = self.owner
         with owner.lock:
             self._learn(number, running)
-            for i in self.calls[number].call.places:
-                (owner.missing.add if running.found[i] is None else owner.missing.discard)((number, i))
-            for known in self.calls[number].known:
-                tensor = target_of(known, running.leaves)
-                key = (number, id(tensor))
-                (owner.gone.add if present_grad(tensor) is None else owner.gone.discard)(key)
+            tensors = [target_of(known, running.leaves) for known in self.calls[number].known]
+            owner.assumptions = owner.assumptions.after_call(
+                number, {i: running.found[i] is None for i in self.calls[number].call.places},
+                {id(tensor): present_grad(tensor) is None for tensor in tensors},
+            )
             found = [e for e in owner.entries if isinstance(e, CallingEntry) and e.guards.spec == self.guards.spec]
             for entry in found:
                 if entry is not self and entry._takes_over(self, number, running):
@@ -327,9 +324,10 @@ class CallingEntry(Entry):
             ctx, args = running.given
             output = running.found[0] if len(running.found) == 1 else tuple(running.found)
             facts = facts_of(ctx, args, output)
-            known = self.owner.forwards[forward]
-            if facts is not None and not (known.takes(facts) and known.tells(facts)):
-                self.owner.forwards[forward] = facts  # its sizes hang on values
+            known = self.owner.assumptions.forwards[forward]
+            assert known is not None
+            if facts is not None and not (known.takes(facts) and known.tells(facts)):  # its sizes hang on values
+                self.owner.assumptions = self.owner.assumptions.with_forward(forward, facts)
 
     def _takes_over(self, other: CallingEntry, number: int, running: Running) -> bool:
         """Go on with what another program has computed up to a call, if that is what this one would have."""

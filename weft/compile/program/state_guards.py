@@ -5,13 +5,15 @@ its state lies.
 from __future__ import annotations
 
 from collections.abc import Collection, Container
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 from weft.autograd.hooks import hooks_on
 from weft.autograd.node import RemovableHandle
 from weft.compile.program.call_plan import Inputs
 from weft.compile.program.miss import Miss
 from weft.compile.program.outputs import Outputs
+from weft.compile.program.owner import Owner
 from weft.programs.arguments import (
     leaf_of,
     sharing_pattern,
@@ -28,9 +30,6 @@ from weft.runtime.storage import root_of
 from weft.support import registry
 from weft.tensor.tensor import Tensor
 
-if TYPE_CHECKING:
-    from weft.compile.driver import CompiledFunction
-
 
 class StateGuards:
     """The guards on tensors from outside. They follow tensors that were given other memory, as long as the program
@@ -38,7 +37,7 @@ class StateGuards:
     """
 
     def __init__(
-        self, owner: CompiledFunction, capture: Capture, sources: list[Any], memory: Memory, inputs: Inputs,
+        self, owner: Owner, capture: Capture, sources: list[Any], memory: Memory, inputs: Inputs,
         outputs: Outputs, leaves: list[Any], apart: set[int],
     ) -> None:
         """apart: the arguments whose memory other tensors may have or not."""
@@ -127,7 +126,8 @@ class StateGuards:
             if not state_guard.check() and not self._renew(state_guard):
                 return Miss(state_guard.miss(), 5)
         if self.accumulated and shows_a_gradient(self.accumulated, leaves, self.memory.outside):
-            self.owner.knows_gradients = True
+            with self.owner.lock:
+                self.owner.assumptions = replace(self.owner.assumptions, knows_gradients=True)
             return Miss("a .grad that is added to now shares memory with another tensor that the function uses", 5)
         return None if self.memory.is_in_place() else self._go_along(leaves)
 

@@ -10,9 +10,11 @@ from weft.compile.program.call_plan import Effects, Inputs
 from weft.compile.program.calling_entry import CallingEntry, Executable
 from weft.compile.program.entry import Entry
 from weft.compile.program.outputs import Outputs
+from weft.compile.program.owner import Owner
 from weft.compile.program.parts import Part, Parts, parts_of
 from weft.compile.program.state_guards import StateGuards
 from weft.compile.program.step import Step
+from weft.guards import Switch
 from weft.ir.graph import Graph
 from weft.programs.executable import make_executable
 from weft.programs.joint import JointProgram
@@ -26,12 +28,14 @@ from weft.support.errors import CaptureError
 from weft.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from weft.compile.driver import CompiledFunction
     from weft.compile.tracing.outcome import Outcome
 
 
-def assemble(owner: CompiledFunction, outcome: Outcome, spec: pytree.TreeSpec, backend: str | None) -> Entry:
-    """Compile the graph that a capture found, and put the parts of the program together."""
+def assemble(
+    owner: Owner, switches: tuple[Switch, ...], outcome: Outcome, spec: pytree.TreeSpec, backend: str | None
+) -> Entry:
+    """Compile the graph that a capture found, and put the parts of the program together. switches: what changes in
+    Python's state at its calls of Python."""
     capture, sources, leaves = outcome.capture, outcome.sources, outcome.leaves
     graph = capture.recorder.builder.graph(outcome.results, outcome.writes)
     _refuse_values_of_blocks(graph)
@@ -63,7 +67,7 @@ def assemble(owner: CompiledFunction, outcome: Outcome, spec: pytree.TreeSpec, b
         return Entry(*made)
     return CallingEntry(
         *made, owner=owner, parts=compiled, calls=steps, slots=cut.slots, texts=_texts(outcome),
-        switches=tuple(owner.switches),
+        switches=switches,
     )
 
 

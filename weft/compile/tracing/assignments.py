@@ -8,9 +8,10 @@ view of one, another assigned value or the value that was there before. It is pu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft import guards
+from weft.compile.assumptions import Recording
 from weft.compile.program.again import Again, count, is_numbered, numbered
 from weft.guards.kinds import Kind, Kinds
 from weft.ops.overrides import override_classes
@@ -21,9 +22,6 @@ from weft.support import pytree
 from weft.support.errors import CaptureError
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import wrapper_classes
-
-if TYPE_CHECKING:
-    from weft.compile.driver import CompiledFunction
 
 # places in Python state, and what stands in for their values while the function is captured
 Bound = Sequence[tuple[guards.Slot, Any]]
@@ -52,14 +50,14 @@ def containers_in(tree: Any) -> Iterator[Any]:
 
 
 def assignments(
-    writes: Iterable[guards.NumberWrite | guards.ObjectWrite], owner: CompiledFunction, arguments: Any, bound: Bound
+    writes: Iterable[guards.NumberWrite | guards.ObjectWrite], recording: Recording, arguments: Any, bound: Bound
 ) -> list[guards.ObjectWrite]:
     """The writes that are results of the program; those of numbers have a way of their own.
 
     Raises Restart where a place that the function writes must be an input first, CaptureError for a write into an
     argument, and for a container that grows without end.
     """
-    lifted = owner.lifted
+    lifted = recording.assumptions.lifted
     own = set(map(id, containers_in(arguments)))
     inside = {id(c): slot.key for slot, value in bound for c in containers_in(value)}
     found, lift, identical = [], {}, set()
@@ -76,7 +74,7 @@ def assignments(
         elif isinstance(write, guards.ObjectWrite):
             lift.update({slot.key: slot for slot in write.inputs if slot.key not in lifted})
             if type(target) is guards.ContentSlot and len(write.value) > len(write.old):
-                _note_growth(write, owner.grown.setdefault(target.key, {}))
+                _note_growth(write, recording.lengths.setdefault(target.key, {}))
             found.append(write)
         elif target.key not in lifted and type(write.old) in (int, float):
             lift[target.key] = target

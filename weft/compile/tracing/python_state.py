@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from weft import guards
 from weft.autograd.anomaly import anomaly, is_anomaly_check_nan_enabled, is_anomaly_enabled
 from weft.autograd.function_context import FunctionCtx
 from weft.autograd.grad_mode import is_multithreading_enabled, set_multithreading_enabled
 from weft.autograd.saved import default_hooks
+from weft.compile.assumptions import Assumptions
 from weft.compile.tracing.outcome import Outcome
 from weft.record.capture import Capture
 from weft.record.numbers.lifted_math import CODES
@@ -30,10 +31,6 @@ from weft.types import dtype as dtypes
 from weft.types.dtype import DType
 from weft.types.sym import SymInt
 from weft.types.unbacked import UnbackedEnv
-
-if TYPE_CHECKING:
-    from weft.compile.driver import CompiledFunction
-
 
 # what weft's own functions answer from settings, by the module and name of the function
 _QUESTIONS: Final[dict[tuple[str, str], Callable[[], Any]]] = {
@@ -66,10 +63,10 @@ def _number_from_outside(symbol: Any) -> int | None:
 
 
 def substitution_of(
-    owner: CompiledFunction, capture: Capture, bound: list[tuple[guards.Slot, Any]]
+    assumptions: Assumptions, capture: Capture, bound: list[tuple[guards.Slot, Any]]
 ) -> guards.Substitution:
     pairs = list(bound)
-    for slot in owner.lifted_slots():
+    for slot in assumptions.lifted_slots:
         value = slot.get()
         if type(value) is SymInt:
             value = _number_from_outside(value)

@@ -5,8 +5,9 @@ memory were its own, where nothing in it shows that it is not; else as one memor
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from weft.compile.assumptions import Recording
 from weft.compile.tracing.outcome import Outcome
 from weft.guards import Observation
 from weft.programs.memory import shows_a_gradient
@@ -16,9 +17,6 @@ from weft.record.restart import Restart
 from weft.runtime.storage import root_of
 from weft.tensor.dense import is_dense
 from weft.tensor.tensor import Tensor
-
-if TYPE_CHECKING:
-    from weft.compile.driver import CompiledFunction
 
 # what tensors answer that tells them from others with the same values in memory of their own
 _TELLING = ("storage", "untyped_storage", "is_set_to", "_base", "_is_view", "detach_")
@@ -33,22 +31,22 @@ def groups_of(leaves: Sequence[Any]) -> list[list[int]]:
     return [group for group in found.values() if any(leaves[i] is not leaves[group[0]] for i in group)]
 
 
-def restart_for_sharing(owner: CompiledFunction, outcome: Outcome, seen: Observation) -> None:
+def restart_for_sharing(recording: Recording, outcome: Outcome, seen: Observation) -> None:
     """Raises Restart where arguments share memory, with each other or with state, and the program shows it; and where
     as_strided looks at an argument's memory, or the function reaches an argument otherwise too.
     """
     leaves, states = outcome.leaves, outcome.capture.outside.states.values()
-    outcome.apart = _apart(owner, outcome, seen)
+    outcome.apart = _apart(recording, outcome, seen)
     found = {
         source.leaf for source in map(outcome.sources.__getitem__, outcome.capture.recorder.by_memory)
         if isinstance(source, ArgumentSource)
     }
     found |= {i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and id(leaf) in outcome.named}
     found |= _shown_by_state(outcome)
-    keys = {outcome.bound.key_of(i) for i in found} - owner.static
+    keys = {outcome.bound.key_of(i) for i in found} - recording.assumptions.static
     for group in groups_of(leaves):
         if not outcome.apart.issuperset(group) or not found.isdisjoint(group):
-            keys |= {outcome.bound.key_of(i) for i in group} & owner.apart
+            keys |= {outcome.bound.key_of(i) for i in group} & recording.apart
     if keys:
         raise Restart(static=keys)
     added_to = [(real, outcome.leaf_of(real)) for real in (
@@ -59,13 +57,13 @@ def restart_for_sharing(owner: CompiledFunction, outcome: Outcome, seen: Observa
         raise Restart(knows_gradients=True)
 
 
-def _apart(owner: CompiledFunction, outcome: Outcome, seen: Observation) -> set[int]:
+def _apart(recording: Recording, outcome: Outcome, seen: Observation) -> set[int]:
     """The arguments of which nothing shows whether other tensors have their memory too: the function neither writes
     them nor asks them where they lie. Python that it calls when it runs may write them, as it may write any memory, and
     behind it all memory is read again."""
     if seen.may_call(_TELLING):
         return set()
-    as_they_lie = owner.static | owner.together
+    as_they_lie = recording.assumptions.as_they_lie
     return {
         i for i, stand_in in enumerate(outcome.stand_ins)
         if isinstance(stand_in, Tensor) and outcome.bound.key_of(i) not in as_they_lie

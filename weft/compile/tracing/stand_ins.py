@@ -5,9 +5,10 @@ too.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.autograd.hooks import hooks_on
+from weft.compile.assumptions import Recording
 from weft.compile.tracing.outcome import Outcome
 from weft.compile.tracing.sharing import groups_of
 from weft.ops.geometry import Geometry
@@ -26,15 +27,13 @@ from weft.record.older_histories import Given
 from weft.record.wrappers import UnwrapBackward
 from weft.tensor.tensor import Tensor
 
-if TYPE_CHECKING:
-    from weft.compile.driver import CompiledFunction
-
 
 # ---- arguments
-def stand_ins_of(owner: CompiledFunction, outcome: Outcome, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
-    capture = outcome.capture
-    as_they_lie = owner.static | owner.together
-    owner.apart = {outcome.bound.key_of(i) for group in groups_of(leaves) for i in group} - as_they_lie
+def stand_ins_of(recording: Recording, outcome: Outcome, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
+    capture, known = outcome.capture, recording.assumptions
+    as_they_lie = known.as_they_lie
+    sharing = frozenset([outcome.bound.key_of(i) for group in groups_of(leaves) for i in group])
+    recording.apart = sharing - as_they_lie
     facts: list[Any] = []
     stand_ins: list[Any] = []
     made: dict[int, Tensor] = {}
@@ -45,12 +44,12 @@ def stand_ins_of(owner: CompiledFunction, outcome: Outcome, leaves: list[Any]) -
             facts.append(facts_of(leaf, is_static))
             if is_static:
                 stand_ins.append(leaf)
-                _bind_argument_state(capture, leaf, i, outcome.bound.key_of(i) in owner.static)
+                _bind_argument_state(capture, leaf, i, outcome.bound.key_of(i) in known.static)
             else:
                 if id(leaf) not in made:
                     made[id(leaf)] = _stand_in(outcome, leaf, i, facts[-1])
                 stand_ins.append(made[id(leaf)])
-        elif ("leaf", outcome.bound.key_of(i)) in owner.lifted and type(leaf) in (int, float):
+        elif ("leaf", outcome.bound.key_of(i)) in known.lifted and type(leaf) in (int, float):
             facts.append(type(leaf))
             stand_ins.append(capture.python_state.lift_number(
                 f"arg{i}", functools.partial(leaves.__getitem__, i), leaf, type(leaf) is float, i

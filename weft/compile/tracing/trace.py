@@ -4,13 +4,15 @@ out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft import guards
 from weft.autograd.saved import only_captured_hooks
+from weft.compile.assumptions import Recording
 from weft.compile.caches import empty_caches
 from weft.compile.program.bound_state import BoundState
 from weft.compile.program.entry import Entry
+from weft.compile.program.owner import Owner
 from weft.compile.tracing.assemble import assemble
 from weft.compile.tracing.assignments import assigned_values, assignments, containers_in
 from weft.compile.tracing.effects import fill_sources, gradient_effects, number_writes_of, state_writes
@@ -46,44 +48,43 @@ from weft.support.progress import progress
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import wrapper_classes
 
-if TYPE_CHECKING:
-    from weft.compile.driver import CompiledFunction
-
 Bound = list[tuple[guards.Slot, Any]]  # places in Python state, and what stands for their values
 
 
-def trace_program(owner: CompiledFunction, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None) -> Entry:
-    """Capture `owner.function` on the leaves of its arguments.
+def trace_program(
+    recording: Recording, owner: Owner, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None
+) -> Entry:
+    """Record a function on the leaves of its arguments, and make a program of it.
 
-    Raises Restart when it must be tried again with something lifted.
+    Raises Restart where what the recording goes by is refuted: it must be tried again.
     """
-    capture = Capture(owner.name)
-    owner.hooks, owner.rules = capture.evaluator.hooks, capture.evaluator.rules
-    capture.leaf_gradients.knows_gradients = owner.knows_gradients
+    capture, known = Capture(recording.name), recording.assumptions
+    recording.hooks, recording.rules = capture.evaluator.hooks, capture.evaluator.rules
+    capture.leaf_gradients.knows_gradients = known.knows_gradients
     calls = capture.calls
-    calls.codes, calls.gone, calls.missing, calls.switches = owner.called, owner.gone, owner.missing, owner.switches
-    calls.functions.forwards = owner.forwards
-    capture.python_state.lifted_codes = owner.lifted_codes
+    calls.codes, calls.missing, calls.switches = known.called, known.missing, known.switches
+    calls.gone, calls.functions.forwards = known.without_gradient, known.forwards
+    capture.python_state.lifted_codes = known.symbolic_codes
     progress().stage("recording", growing=capture.recorder.builder.nodes)
     del leaves[spec.size :]
-    outcome = Outcome(capture, leaves, BoundState(owner.bound_slots(), leaves))
-    outcome.stand_ins, outcome.facts = stand_ins_of(owner, outcome, leaves)
+    outcome = Outcome(capture, leaves, BoundState(known.bound_slots, leaves))
+    outcome.stand_ins, outcome.facts = stand_ins_of(recording, outcome, leaves)
     # hooks of a checkpoint around the call get what the program saves
     with (
         only_captured_hooks(), capture.active(), settings_kept(outcome), symbolic_generators(capture) as outcome.random
     ):
         try:
-            _run(owner, outcome, spec)
+            _run(recording, outcome, spec)
         except Exception:
             capture.python_state.settle_taken()
             raise
     outcome.raised = capture.writes.raised()
     capture.restore()
     fill_sources(outcome)
-    return assemble(owner, outcome, spec, backend)
+    return assemble(owner, known.switches, outcome, spec, backend)
 
 
-def _run(owner: CompiledFunction, outcome: Outcome, spec: pytree.TreeSpec) -> None:
+def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
     """Run the function, and note what it did before Python's state is put back."""
     args, kwargs = pytree.unflatten(outcome.stand_ins[: spec.size], spec)
     bound = outcome.bound.values(outcome.stand_ins)
@@ -93,20 +94,20 @@ def _run(owner: CompiledFunction, outcome: Outcome, spec: pytree.TreeSpec) -> No
         bound = [(slot, resugar(value)) for slot, value in bound]
     # while Python's state is put back too: it holds the stand-ins
     with (
-        lifted_in(owner.function, owner.lifted_codes),
-        substitution_of(owner, outcome.capture, bound) as substitution, OptimizerGroups() as groups,
-        switches.before(owner.switches),
+        lifted_in(recording.function, recording.assumptions.symbolic_codes),
+        substitution_of(recording.assumptions, outcome.capture, bound) as substitution, OptimizerGroups() as groups,
+        switches.before(recording.assumptions.switches),
     ):
         result, seen = guards.observe(
-            owner.function, args, kwargs, kinds=kinds(outcome.leaves), substitution=substitution, at_end=empty_caches,
-            tell=(outcome.capture.calls.begin, groups.begin), step_aside=aside,
+            recording.function, args, kwargs, kinds=kinds(outcome.leaves), substitution=substitution,
+            at_end=empty_caches, tell=(outcome.capture.calls.begin, groups.begin), step_aside=aside,
         )
         try:
             outcome.capture.recorder.raise_swallowed()
             outcome.capture.python_state.settle_taken()
             result = desugar(result) if has_wrappers else result
-            _take_guards(owner, outcome, seen, bound)
-            outcome.assigned = assignments(seen.writes, owner, (args, kwargs), bound)
+            _take_guards(recording, outcome, seen, bound)
+            outcome.assigned = assignments(seen.writes, recording, (args, kwargs), bound)
             outcome.capture.writes.refuse_histories()
             outcome.capture.outside.refuse_hooks()
             if outcome.bound.places:
@@ -114,7 +115,7 @@ def _run(owner: CompiledFunction, outcome: Outcome, spec: pytree.TreeSpec) -> No
             refuse_changed_groups(outcome.capture, groups)
             outcome.number_writes = number_writes_of(outcome, seen)
             _note_results(outcome, seen, result, (args, kwargs), bound)
-            restart_for_sharing(owner, outcome, seen)  # with what only the results show
+            restart_for_sharing(recording, outcome, seen)  # with what only the results show
         finally:
             outcome.capture.calls.end()
             to_the_end(seen.rollback)
@@ -124,19 +125,18 @@ def _run(owner: CompiledFunction, outcome: Outcome, spec: pytree.TreeSpec) -> No
         outcome.facts = [with_given(f, v, seen.names_of_leaves) if type(f) is TensorFacts else f for f, v in pairs]
 
 
-def _take_guards(owner: CompiledFunction, outcome: Outcome, seen: guards.Observation, bound: Bound) -> None:
+def _take_guards(recording: Recording, outcome: Outcome, seen: guards.Observation, bound: Bound) -> None:
     """The guards on Python state. Raises Restart where an argument turns out to be reached otherwise too."""
     outcome.capture.leaf_gradients.settle_grads()
     outcome.checks = seen.guards
     if bound:
         containers = [c for _, value in bound for c in containers_in(value)]
         outcome.checks = seen.guards.without([slot for slot, _ in bound], containers)
-    outcome.behind = [
-        switches.behind(outcome.checks, owner.switches, i) for i, _ in enumerate(outcome.capture.calls.made)
-    ]
-    outcome.checks = switches.at_the_start(outcome.checks, owner.switches, kinds(outcome.leaves))
+    known = recording.assumptions.switches
+    outcome.behind = [switches.behind(outcome.checks, known, i) for i, _ in enumerate(outcome.capture.calls.made)]
+    outcome.checks = switches.at_the_start(outcome.checks, known, kinds(outcome.leaves))
     outcome.named = tensors_in(outcome.checks.holds_on_to())
-    restart_for_sharing(owner, outcome, seen)
+    restart_for_sharing(recording, outcome, seen)
 
 
 def _note_results(outcome: Outcome, seen: guards.Observation, result: Any, arguments: Any, bound: Bound) -> None:

@@ -101,9 +101,7 @@ class NativeGroup:
 
     def _captured(self, leaves: list[Any], spec: pytree.TreeSpec) -> tuple[Any, Any] | None:
         """A new program, and what it makes of the arguments; None where there can be none."""
-        for i, leaf in enumerate(leaves):
-            if type(leaf) in (int, float):
-                self.compiled.lifted.setdefault(("leaf", i), None)
+        self.compiled.lift_arguments([i for i, leaf in enumerate(leaves) if type(leaf) in (int, float)])
         try:
             entry = self.compiled.capture(leaves, spec)
             call = entry.match(leaves, spec)

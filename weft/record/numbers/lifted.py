@@ -4,7 +4,7 @@ and extra guards."""
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -119,7 +119,7 @@ class LiftedNumbers:
         self._lifted: dict[tuple[int, Any], Any] = {}
         self._examples: dict[str, float] = {}
         self._divisors: set[Value] = set()  # that are known not to be 0
-        self.lifted_codes: list[CodeType] = []  # captured with functions of math's that take symbols
+        self.lifted_codes: Sequence[CodeType] = ()  # captured with functions of math's that take symbols
         self._restart: Restart | None = None
 
     def lift(self, container: Any, key: Any, name: str, index: int | None = None) -> Any:

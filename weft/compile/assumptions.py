@@ -1,0 +1,128 @@
+"""What a recording of a function goes by, and how the next one learns from a recording that refutes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import CodeType
+from typing import Any
+
+from weft.autograd.forward_facts import ForwardFacts
+from weft.guards import Slot, Switch
+from weft.guards.slots import counted
+from weft.record.restart import Restart
+
+Key = tuple[Any, ...]  # of a place in Python's state, or ("leaf", number) of an argument
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """An immutable record: what is known makes another one.
+
+    lifted: places whose numbers, or tensors, are inputs (None: an argument); fixed: places whose numbers are read by
+    code that takes no symbol, and are never inputs; identical: of the lifted places those that hold the same object at
+    every call.
+    static: arguments taken as they lie in memory, with fixed sizes; as_one: arguments that share memory and are taken
+    as one memory. Others that share memory are each taken as memory of their own.
+    symbolic_codes: functions that use math and `len` on symbols. knows_gradients: gradients that are added to are
+    reached otherwise too.
+    called: code of hooks and rules that the program calls instead of recording it; missing: by the number of such a
+    call, which of its results are None; without_gradient: by the number of such a call, ids of tensors whose .grad it
+    takes away; forwards: what the forwards of custom Functions among them give, in order; switches: what changes in
+    Python's state at the calls.
+    """
+
+    lifted: Mapping[Key, Slot | None] = field(default_factory=dict)
+    fixed: frozenset[Key] = frozenset()
+    identical: frozenset[Key] = frozenset()
+    static: frozenset[Any] = frozenset()
+    as_one: frozenset[Any] = frozenset()
+    symbolic_codes: tuple[CodeType, ...] = ()
+    knows_gradients: bool = False
+    called: tuple[CodeType, ...] = ()
+    missing: frozenset[tuple[int, int]] = frozenset()
+    without_gradient: frozenset[tuple[int, int]] = frozenset()
+    forwards: tuple[ForwardFacts | None, ...] = ()
+    switches: tuple[Switch, ...] = ()
+
+    @property
+    def as_they_lie(self) -> frozenset[Any]:
+        """The arguments that are not taken as memory of their own."""
+        return self.static | self.as_one
+
+    @property
+    def lifted_slots(self) -> list[Slot]:
+        """The places in Python's state whose numbers are inputs."""
+        slots = {key: slot for key, slot in self.lifted.items() if slot is not None and key[0] != "leaf"}
+        # (an item that is counted from the end may be there counted from the start, too)
+        return [s for s in slots.values() if (from_start := counted(s)) is s or from_start.key not in slots]
+
+    @property
+    def bound_slots(self) -> list[Slot]:
+        """The places in Python's state whose tensors are inputs, if they hold some."""
+        return [slot for slot in self.lifted_slots if slot.key not in self.identical]
+
+    def lifting(self, slots: Mapping[Key, Slot | None]) -> Assumptions:
+        """With more places as inputs."""
+        return replace(self, lifted={**self.lifted, **slots})
+
+    def lifting_changed(self, slots: Mapping[Key, Slot | None]) -> Assumptions:
+        """With places as inputs that hold something else now, where their numbers may be symbols."""
+        return self.lifting({key: slot for key, slot in slots.items() if key not in self.fixed})
+
+    def fixing(self, keys: frozenset[Key]) -> Assumptions:
+        """With the numbers in these places as they are, for good."""
+        return replace(self.without_lifting(keys), fixed=self.fixed | keys)
+
+    def without_lifting(self, keys: frozenset[Key]) -> Assumptions:
+        """With the numbers in these places as they are."""
+        return replace(self, lifted={key: slot for key, slot in self.lifted.items() if key not in keys})
+
+    def refined(self, refuted: Restart, apart: frozenset[Any]) -> Assumptions:
+        """What a recording that had to begin again has shown. apart: the arguments that it took as memory of their own,
+        though they share memory."""
+        if refuted.lifted is not None:
+            return replace(self, symbolic_codes=(*self.symbolic_codes, refuted.lifted))
+        return replace(
+            self.lifting(refuted.lift), static=self.static | (refuted.static - apart),
+            as_one=self.as_one | (refuted.static & apart), identical=self.identical | refuted.identical,
+            knows_gradients=self.knows_gradients or refuted.knows_gradients,
+        )
+
+    def after_call(self, number: int, missing: Mapping[int, bool], without: Mapping[int, bool]) -> Assumptions:
+        """What call `number` of Python's has given: which results are missing, and of which tensors (by id) it has
+        taken the .grad."""
+        return replace(
+            self, missing=_updated(self.missing, number, missing),
+            without_gradient=_updated(self.without_gradient, number, without),
+        )
+
+    def with_forward(self, number: int, facts: ForwardFacts) -> Assumptions:
+        """With what the forward number so many among those that are called has given."""
+        known = [*self.forwards, *[None] * (number + 1 - len(self.forwards))]
+        known[number] = facts
+        return replace(self, forwards=tuple(known))
+
+
+def _updated(known: frozenset[tuple[int, int]], number: int, found: Mapping[int, bool]) -> frozenset[tuple[int, int]]:
+    """Pairs with this number: those that are found, and none that is not."""
+    told = {(number, place) for place in found}
+    return (known - told) | {(number, place) for place, is_so in found.items() if is_so}
+
+
+@dataclass(eq=False)
+class Recording:
+    """One try to record a function. What is known of it stays where it fails.
+
+    hooks, rules: those that it has called, forward rules of custom Functions among the latter; apart: the arguments
+    that it takes as memory of their own, though they share memory. lengths: those that containers had which the
+    function adds to, by their place.
+    """
+
+    function: Callable[..., Any]
+    name: str
+    assumptions: Assumptions
+    lengths: dict[Any, dict[int, Any]]
+    hooks: list[Any] = field(default_factory=list)
+    rules: list[Any] = field(default_factory=list)
+    apart: frozenset[Any] = frozenset()
