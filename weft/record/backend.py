@@ -4,8 +4,9 @@ active are refused.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from weft.functionalizer import other_memory
 from weft.functionalizer.memory_format import orders_said
@@ -14,20 +15,11 @@ from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise
 from weft.record.symbolic import SymbolicPayload
+from weft.record.tensors import SymbolicTensors
 from weft.tensor.backend import CAPTURE_RANK, Args, Backend, register, tensors_in
-from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types.sym import SymInt
 from weft.types.tensor_type import TensorType
-
-if TYPE_CHECKING:
-    from weft.record.capture import Capture
-
-
-def active_capture() -> Capture | None:
-    """The capture that is active on this thread, as the modules of weft/compile know it."""
-    return cast("Capture | None", modes.capture)
-
 
 _NUMBERS = (int, float, SymInt)
 
@@ -38,22 +30,23 @@ class CaptureBackend(Backend):
     rank = CAPTURE_RANK
     device = "cpu"
 
-    def __init__(self, capture: Capture) -> None:
-        self.capture = capture
+    def __init__(self, tensors: SymbolicTensors, refuse_draws: Callable[[str], None]) -> None:
+        """refuse_draws: raises, where the program may not draw numbers of which only it knows how many."""
+        self.tensors, self.refuse_draws = tensors, refuse_draws
 
     def run(self, op: Op, args: Args) -> Any:
         """Record an operator; tensors out."""
         if op.effect == "random":  # of the user's: weft's own are opened before they get here
-            self.capture.calls.refuse_draws(
+            self.refuse_draws(
                 f"{op.name} draws random numbers when the program runs, and how many only it knows"
             )
-        return self.capture.tensors.run(op, args)
+        return self.tensors.run(op, args)
 
     def write(self, op: Op, args: Args) -> None:
         """The functional value goes into the base."""
         if op.decompose is not None and op.type is None:  # only its opening says what the result is
             op, args = aten.copy.default.op, (args[0], self.open(op, args), False)
-        self.capture.tensors.write(op, args)
+        self.tensors.write(op, args)
 
     def fits(self, op: Op, args: Args) -> bool:
         """Whether it is a pointwise operator on tensors of one float type, and numbers."""
@@ -66,12 +59,12 @@ class CaptureBackend(Backend):
     def open(self, op: Op, args: Args) -> Any:
         """A composite: its type rule speaks first, for every size and number that the program serves."""
         if op.type is not None:
-            self.capture.tensors.check_types(op, args)
+            self.tensors.check_types(op, args)
         return self.composed(op, args)
 
     def orders_of(self, op: Op, args: Args) -> Orders | None:
         """As in eager mode."""
-        return orders_said(op, args, self.capture.tensors.recorder.env)
+        return orders_said(op, args, self.tensors.recorder.env)
 
     def constants(self, args: Args) -> AbstractContextManager[None]:
         """They go down the layers like any others, and are recorded."""
@@ -79,11 +72,11 @@ class CaptureBackend(Backend):
 
     def receive(self, tensor: Tensor) -> Tensor:
         """A tensor made from Python data inside the function."""
-        return self.capture.tensors.lift_fresh(tensor)
+        return self.tensors.lift_fresh(tensor)
 
     def lay_out_like(self, made: Tensor, source: Tensor) -> Tensor:
         """The same value, in its source's order of dims."""
-        return self.capture.tensors.lay_out_like(made, source)
+        return self.tensors.lay_out_like(made, source)
 
     def resize(self, tensor: Tensor, dims: tuple[int, ...]) -> None:
         """Show other elements of the storage."""

@@ -57,17 +57,21 @@ class Capture:
         self.env = env or ShapeEnv()
         self.recorder = GraphRecorder(name, self.env)
         self.writes = Writes()
-        self.python_state = LiftedNumbers(self)
+        self.python_state = LiftedNumbers(self.recorder, lambda: len(self.calls.made))
         self.outside = GuardedState(self.recorder, self.writes, self.python_state)
         self.tensors = SymbolicTensors(self.recorder, self.outside, self.writes)
+        self.python_state.run_numbers = self.tensors.run_numbers
         self.leaf_gradients = LeafGradients(self.recorder, self.tensors, self.outside)
         self.gradients = WrapperGradients(self.leaf_gradients, self.outside)
-        self.evaluator = OpaqueEvaluator(self)
-        self.calls = PythonCalls(self)
+        self.random: list[RandomState] = []
+        self.calls = PythonCalls(
+            self.recorder, self.tensors, self.outside, self.leaf_gradients, self.writes, self.random
+        )
+        self.evaluator = OpaqueEvaluator(self.recorder, self.tensors, self.leaf_gradients, self.calls.note_saved)
+        self.calls.ran = lambda: self.evaluator.ran
         functions = self.calls.functions
         self.hooks, self.call_rule, self.call_forward = self.calls.hooks, functions.call_rule, functions.call_forward
-        self.backend = CaptureBackend(self)
-        self.random: list[RandomState] = []
+        self.backend = CaptureBackend(self.tensors, self.calls.refuse_draws)
         self.random_states: dict[Value, Place] = {}
 
     # ---- the mode
@@ -98,7 +102,7 @@ class Capture:
     def block(self) -> Iterator[tuple[Builder, OpenBlock]]:
         """Record into a nested block. What it writes of outer memory is undone where it ends; Python's state it may not
         change."""
-        block = OpenBlock(self)
+        block = OpenBlock(self.recorder, self.tensors, self.writes)
         with self.calls.without_writes(), self.recorder.inner(block) as inner:
             yield inner, block
 

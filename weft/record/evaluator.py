@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.anomaly import anomaly
@@ -15,10 +15,12 @@ from weft.autograd.views import CopySlices
 from weft.guards.watching import unwatched
 from weft.ir.opaque import VALIDATE, opaque_op
 from weft.ops.overrides import override_classes
+from weft.record.gradients import LeafGradients
 from weft.record.older_histories import refuse_to_go_on
 from weft.record.python_call import LooksForAnomalies
-from weft.record.recorder import refusal
+from weft.record.recorder import GraphRecorder, refusal
 from weft.record.symbolic import SymbolicPayload
+from weft.record.tensors import SymbolicTensors
 from weft.record.wrappers import involves
 from weft.support.locations import user_location
 from weft.tensor.modes import modes
@@ -26,15 +28,16 @@ from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import wrapper_classes
 from weft.types.tensor_type import TENSOR
 
-if TYPE_CHECKING:
-    from weft.record.capture import Capture
-
 
 class OpaqueEvaluator(Evaluator):
     """Records what the engine would compute."""
 
-    def __init__(self, capture: Capture) -> None:
-        self.capture = capture
+    def __init__(
+        self, recorder: GraphRecorder, tensors: SymbolicTensors, gradients: LeafGradients,
+        note_saved: Callable[[Node, Any], None],
+    ) -> None:
+        """note_saved: is told what a node whose formula is recorded had saved."""
+        self.recorder, self.tensors, self.gradients, self.note_saved = recorder, tensors, gradients, note_saved
         self.begin = next(sequence_numbers)  # nodes from before have smaller numbers
         self.ran: set[Node] = set()
         self.given_none: set[tuple[Node, int]] = set()  # edges that custom Functions gave no gradient for
@@ -51,17 +54,17 @@ class OpaqueEvaluator(Evaluator):
         """
         self.walks += 1
         if not self.is_for_callers:
-            refuse_to_go_on(self.capture, roots, wanted, self.begin)
+            refuse_to_go_on(self.gradients, roots, wanted, self.begin)
             if anomaly.enabled:
                 raise refusal("backward() looks for anomalies, node by node", 2, LooksForAnomalies)
-        where = user_location() if self.capture.recorder.builder.track_locations else None
+        where = user_location() if self.recorder.builder.track_locations else None
 
         def take(node: Node) -> Node | None:
             if _calls_users(node):
                 self.rules += _rules_of(node)
                 self.hooks += _hooks_of(node)
                 return step(node)
-            builder = self.capture.recorder.builder
+            builder = self.recorder.builder
             before, builder.where = builder.where, where
             try:
                 following: Node | None = unwatched(step, node)
@@ -78,12 +81,12 @@ class OpaqueEvaluator(Evaluator):
         self.ran.add(node)
         if not modes.grad and (node.post_hooks or isinstance(node, (CopySlices, FunctionNode))):
             # (hooks see what the formulas give, whose sizes an opaque call does not know)
-            histories, operand = self.capture.recorder.histories, self.capture.tensors.operand
+            histories, operand = self.recorder.histories, self.tensors.operand
             with histories.of_formulas(grads):
                 made = node.apply(grads, needs)
             if isinstance(node, FunctionNode):
                 self.given_none.update((node, i) for i, g in enumerate(made) if g is None and needs[i])
-            if node in histories.functions and not self.capture.tensors.has_wrappers((*grads, *made)):
+            if node in histories.functions and not self.tensors.has_wrappers((*grads, *made)):
                 histories.note_rule(node, operand(grads), operand(made))
             return made
         if modes.grad or not isinstance(node, OpNode) or not any(needs):
@@ -97,20 +100,19 @@ class OpaqueEvaluator(Evaluator):
     def _record(
         self, node: OpNode, saved: tuple[Any, ...], grads: tuple[Any, ...], needs: tuple[bool, ...]
     ) -> tuple[Any, ...]:
-        capture = self.capture
         needed = node.needs_per_argument(needs)
         counts = node.argument_counts
         total = sum(c for c, n in zip(counts, needed, strict=True) if n)
-        builder = capture.recorder.builder
-        capture.calls.note_saved(node, saved)
-        args = (capture.tensors.operand(grads), needed, capture.tensors.operand(saved))
+        builder = self.recorder.builder
+        self.note_saved(node, saved)
+        args = (self.tensors.operand(grads), needed, self.tensors.operand(saved))
         where = node.where or builder.where or (user_location(2) if builder.track_locations else None)
         made = builder.emit_raw(opaque_op(node.plan), args, (TENSOR,) * total, where=where)
-        capture.recorder.histories.note_saved(made, saved)
+        self.recorder.histories.note_saved(made, saved)
         results = iter(made.outputs)
         out: list[Any] = []
         for count, wanted in zip(counts, needed, strict=True):
-            out.extend(capture.tensors.fresh(next(results)) if wanted else None for _ in range(count))
+            out.extend(self.tensors.fresh(next(results)) if wanted else None for _ in range(count))
         return tuple(out)
 
     def validate(self, node: Node, index: int, gradient: Any, metadata: InputMetadata) -> Any:
@@ -121,9 +123,9 @@ class OpaqueEvaluator(Evaluator):
         data = gradient._data if isinstance(gradient, Tensor) else None
         if not isinstance(data, SymbolicPayload) or data.type is not TENSOR:
             return super().validate(node, index, gradient, metadata)
-        builder = self.capture.recorder.builder
+        builder = self.recorder.builder
         made = builder.emit(VALIDATE, (data.read(), metadata.dims, metadata.dtype))
-        return self.capture.tensors.fresh(made.output)
+        return self.tensors.fresh(made.output)
 
 
 def _calls_users(node: Node) -> bool:

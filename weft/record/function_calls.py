@@ -49,7 +49,7 @@ class FunctionCalls:
         out = self.calls.record(call, list(zip(dims, facts.dtypes, strict=True)))
         ctx.mark_non_differentiable(*[out[i] for i in facts.without_grad])
         ctx._materialize, ctx._materialize_non_diff_grads = facts.settings
-        self.calls.capture.python_state.keep(ctx)
+        self.calls.outside.python_state.keep(ctx)
         return out[0] if facts.is_single else tuple(out)
 
     def call_rule(

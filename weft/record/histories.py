@@ -6,9 +6,9 @@ gradient may flow through the former, and that of the latter flows into the earl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.node import Edge, OpNode
@@ -18,9 +18,6 @@ from weft.ir.graph import Block, Node, Operand, Value, map_operand
 from weft.passes.stop_gradients import FunctionCall, Notes, OutputOf, Without, hooked
 from weft.record.symbolic import SymbolicPayload
 from weft.tensor.tensor import Tensor
-
-if TYPE_CHECKING:
-    from weft.record.recorder import GraphRecorder
 
 
 class Histories:
@@ -33,8 +30,9 @@ class Histories:
     a tensor was made by detaching another. is_argument: whether it stands for an argument.
     """
 
-    def __init__(self, recorder: GraphRecorder) -> None:
-        self._recorder = recorder
+    def __init__(self, current: Callable[[], Mapping[Value, Operand]]) -> None:
+        """current: in the backward of a block, what stands for the values of the forward one."""
+        self._current = current
         self.of: dict[Node | Block | Value, Without] = {}
         self.given: dict[HistoryNode, tuple[Value | None, ...]] = {}
         self.functions: dict[HistoryNode, FunctionCall] = {}
@@ -177,7 +175,7 @@ class Histories:
             # what is saved of a view, or of an argument, is neither
             self._note(*edge, then if type(then) is Value else now)
         if type(then) is Value:
-            then = self._recorder.values.get(then, then)
+            then = self._current().get(then, then)
         return then is not now and then
 
     def _behind(self, tensor: Any, edge: Edge) -> Value | OutputOf | bool:

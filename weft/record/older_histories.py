@@ -17,7 +17,7 @@ from weft.tensor.history import AutogradState
 from weft.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from weft.record.capture import Capture
+    from weft.record.gradients import LeafGradients
 
 
 class Given(Node):
@@ -38,7 +38,9 @@ class Given(Node):
         return grads
 
 
-def refuse_to_go_on(capture: Capture, roots: Sequence[Edge], wanted: Sequence[Edge] | None, begin: int) -> None:
+def refuse_to_go_on(
+    gradients: LeafGradients, roots: Sequence[Edge], wanted: Sequence[Edge] | None, begin: int
+) -> None:
     """Raises ArgumentChange where a backward call goes on into a history from before the call: the function runs as
     it is written. One that was freed, and an argument's where all leaves are asked for, are refused by the step that
     comes to them.
@@ -47,7 +49,7 @@ def refuse_to_go_on(capture: Capture, roots: Sequence[Edge], wanted: Sequence[Ed
     this sequence number or later ones.
     """
     asked = {
-        edge for edge in _edges_before(capture, wanted or ())
+        edge for edge in _edges_before(gradients, wanted or ())
         if edge[0].sequence < begin or isinstance(edge[0], AccumulateGrad)
     }
     if wanted is not None and not asked:
@@ -60,7 +62,7 @@ def refuse_to_go_on(capture: Capture, roots: Sequence[Edge], wanted: Sequence[Ed
         variable = node.variable if isinstance(node, AccumulateGrad) else None
         if variable is None:
             continue
-        older = _history_before(capture, variable)
+        older = _history_before(gradients, variable)
         if not older or any(n.is_freed for n in older):
             continue
         if wanted is None or any(not asked.isdisjoint(n.edges) for n in older):
@@ -70,22 +72,22 @@ def refuse_to_go_on(capture: Capture, roots: Sequence[Edge], wanted: Sequence[Ed
             )
 
 
-def _history_before(capture: Capture, variable: Tensor) -> Collection[Node]:
+def _history_before(gradients: LeafGradients, variable: Tensor) -> Collection[Node]:
     """The nodes behind what a stand-in stands for; none for a leaf, or where autograd refuses to say."""
-    real = capture.leaf_gradients.real(variable)
+    real = gradients.real(variable)
     try:
         return () if real is variable or real.is_leaf else nodes_behind([real._node])
     except StateError:
         return ()
 
 
-def _edges_before(capture: Capture, wanted: Sequence[Edge]) -> Iterator[Edge]:
+def _edges_before(gradients: LeafGradients, wanted: Sequence[Edge]) -> Iterator[Edge]:
     """Where gradients flow outside of the call that are asked for within it."""
     for edge in wanted:
         node = edge[0]
         if type(node) is Given and node.edges[0] is not None:
             node = node.edges[0][0]
         variable = node.variable if isinstance(node, AccumulateGrad) else None
-        before = edge if variable is None else gradient_edge(capture.leaf_gradients.real(variable))
+        before = edge if variable is None else gradient_edge(gradients.real(variable))
         if before is not None:
             yield before

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dis
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from types import CodeType
@@ -25,11 +25,16 @@ from weft.ir.python_calls import PYTHON_CALL, READ_BEHIND, python_call_types
 from weft.ops.packet import aten
 from weft.record.closures import call_closed, without_tensors
 from weft.record.function_calls import FunctionCalls
-from weft.record.gradients import UNREAD, GradSlot
+from weft.record.gradients import UNREAD, GradSlot, LeafGradients
+from weft.record.numbers.random_state import RandomState
 from weft.record.numbers.sym_float import operand_of
+from weft.record.outside import GuardedState
 from weft.record.python_call import Caller, Context, Given, NotCallable, PythonCall, Size, Table, line_of
+from weft.record.recorder import GraphRecorder
 from weft.record.symbolic import SymbolicPayload, SymbolicStorage
+from weft.record.tensors import SymbolicTensors
 from weft.record.user_code import is_called, is_settled, plain_function, reachable
+from weft.record.writes import Writes
 from weft.support import pytree
 from weft.support.errors import CaptureError
 from weft.support.handlers import is_watched
@@ -42,7 +47,6 @@ from weft.types.sym import SymInt
 
 if TYPE_CHECKING:
     from weft.guards import Midway, Switch
-    from weft.record.capture import Capture
 
 
 class PythonCalls:
@@ -50,8 +54,14 @@ class PythonCalls:
     while the function runs; gone, missing: by the number of a call, the tensors (by id) whose gradient it takes away,
     and the results (by place) that are None."""
 
-    def __init__(self, capture: Capture) -> None:
-        self.capture = capture
+    def __init__(
+        self, recorder: GraphRecorder, tensors: SymbolicTensors, outside: GuardedState, gradients: LeafGradients,
+        writes: Writes, random: list[RandomState],
+    ) -> None:
+        """random: the generators that the function draws from."""
+        self.recorder, self.tensors, self.outside, self.gradients = recorder, tensors, outside, gradients
+        self.writes, self.random = writes, random
+        self.ran: Callable[[], Iterable[Any]] = tuple  # the nodes of autograd that have run backward
         self.codes: Sequence[CodeType] = ()
         self.gone: AbstractSet[tuple[int, int]] = frozenset()
         self.missing: AbstractSet[tuple[int, int]] = frozenset()
@@ -119,7 +129,7 @@ class PythonCalls:
         if calls:
             for leaf in pytree.flatten(saved)[0]:
                 if isinstance(leaf, Tensor):
-                    storage = self.capture.tensors.payload_of(leaf).storage
+                    storage = self.tensors.payload_of(leaf).storage
                     for call in calls:
                         call.saved.add(storage)
 
@@ -142,7 +152,7 @@ class PythonCalls:
         call.places = [i for i, like in enumerate(likes) if like is not None]
         written = self._settle(call)
         results = tuple([like for like in call.likes if like is not None])
-        node = self.capture.recorder.builder.emit_raw(
+        node = self.recorder.builder.emit_raw(
             PYTHON_CALL, (number, tuple(values), tuple(written), results),
             python_call_types(tuple([v.type for v in values]), results), where=call.where,
         )
@@ -150,7 +160,7 @@ class PythonCalls:
         self.made.append(call)
         self._read_again(call, number)
         made = iter(node.outputs)
-        found = [None if like is None else self.capture.tensors.fresh(next(made)) for like in call.likes]
+        found = [None if like is None else self.tensors.fresh(next(made)) for like in call.likes]
         self._share([leaf for leaf in found if leaf is not None])
         return found
 
@@ -161,7 +171,7 @@ class PythonCalls:
             if self.is_value(leaf):
                 data = leaf._data
                 call.given[i] = Given(len(values), bool(data.path) and data.storage.is_outside)
-                values.append(self.capture.tensors.operand(leaf))
+                values.append(self.tensors.operand(leaf))
                 self._share([leaf])
             elif type(leaf) is SymInt:
                 call.given[i] = Size(operand_of(leaf))
@@ -175,14 +185,14 @@ class PythonCalls:
 
     def _read_again(self, call: PythonCall, number: int) -> None:
         """What Python may have written is read again behind it: all memory from outside, and what it has been given."""
-        places = {slot.symbolic: slot.param for slot in self.capture.outside.states.values()}
+        places = {slot.symbolic: slot.param for slot in self.outside.states.values()}
         places |= {storage: storage.param for storage in self._arguments() if storage.slot is None}
         known = [slot for slot, param in call.known if param is not None and not is_dense(slot.current)]
         places |= {slot.current._data.storage: slot.param for slot in known}
         own = {storage: -1 - at for storage, at in self.shared.items() if storage not in places}
         for storage, place in (places | own).items():
             value = storage.value
-            node = self.capture.recorder.builder.emit_raw(
+            node = self.recorder.builder.emit_raw(
                 READ_BEHIND, (value, number, place), (value.type,), where=call.where
             )
             storage.replace(node.output)
@@ -202,7 +212,7 @@ class PythonCalls:
         """Whether an argument is a value of the program, and no tensor from outside."""
         return (
             isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload
-            and id(leaf) not in self.capture.outside.stand_ins
+            and id(leaf) not in self.outside.stand_ins
         )
 
     # ---- what cannot be
@@ -212,11 +222,11 @@ class PythonCalls:
         why = None
         if self.closed:
             why = f"where {self.closed}"
-        elif self.capture.recorder.depth:
+        elif self.recorder.depth:
             why = "within a branch or loop body"
         elif modes.grad:
             why = "while the backward is recorded"
-        elif self.capture.outside.has_wrappers or any(map(is_traceable_wrapper_subclass, call.given)):
+        elif self.outside.has_wrappers or any(map(is_traceable_wrapper_subclass, call.given)):
             why = "beside tensor subclasses"
         elif is_internal(function.__code__.co_filename) or _asks_engine(call.hook):
             why = "that asks for the backward call that is running, or gives a tensor other memory"
@@ -228,19 +238,19 @@ class PythonCalls:
             why = "behind a change of Python's state"
         elif any(storage.is_written and storage.has_gaps for storage in self._arguments()):
             why = "behind a write to an argument whose memory has gaps"
-        elif self.capture.env.has_unbacked:
+        elif self.recorder.env.has_unbacked:
             why = "behind sizes that the program finds"
         if why is not None:
             raise NotCallable(f"{call.where}: a hook is called {why}")
 
     def _arguments(self) -> list[Any]:
-        return [t._data.storage for t in self.capture.tensors.arguments]
+        return [t._data.storage for t in self.tensors.arguments]
 
     # ---- what is there when the hook runs
     def _settle(self, call: PythonCall) -> list[Any]:
         """The values that are to be in their places, noted with the call."""
         values: list[Any] = []
-        for slot in self.capture.outside.states.values():
+        for slot in self.outside.states.values():
             value = slot.symbolic.value
             if slot.written and self.settled.get(slot.param) is not value:
                 values.append(value)
@@ -251,12 +261,12 @@ class PythonCalls:
                 values.append(storage.value)
                 call.written.append(storage.param)
                 self.settled[storage.param] = storage.value
-        for gradient in list(self.capture.leaf_gradients.slots.values()):
+        for gradient in list(self.gradients.slots.values()):
             self._settle_gradient(call, gradient, values)
-        variables = [node.variable for node in self.capture.evaluator.ran if isinstance(node, AccumulateGrad)]
+        variables = [node.variable for node in self.ran() if isinstance(node, AccumulateGrad)]
         call.passed = {id(variable) for variable in variables}
-        call.raised = self.capture.writes.raised()
-        call.random = [state.copy() for state in self.capture.random]
+        call.raised = self.writes.raised()
+        call.random = [state.copy() for state in self.random]
         return values
 
     def _settle_gradient(self, call: PythonCall, slot: GradSlot, values: list[Any]) -> None:
@@ -269,7 +279,7 @@ class PythonCalls:
                 call.grads.append((slot, None))
             else:
                 value = self._own_value(call, current)
-                param = self.capture.leaf_gradients.buffer_of(slot)
+                param = self.gradients.buffer_of(slot)
                 values.append(value)
                 call.written.append(param)
                 call.grads.append((slot, param))
@@ -277,7 +287,7 @@ class PythonCalls:
             slot.settle()
         if slot.settled is None:
             return
-        if (len(self.made), id(self.capture.leaf_gradients.real(slot.tensor))) in self.gone:
+        if (len(self.made), id(self.gradients.real(slot.tensor))) in self.gone:
             slot.current = None
             slot.settle()
         call.known.append((slot, None if slot.current is None else slot.param))
@@ -287,7 +297,7 @@ class PythonCalls:
         if is_dense(gradient) or data.path or data.storage.slot is not None or data.storage.order is not None:
             raise NotCallable(f"{call.where}: a hook is called where a .grad shows other memory")
         # what flowed in stays itself, whatever becomes of `.grad`
-        builder = self.capture.recorder.builder
+        builder = self.recorder.builder
         own: Value = builder.operand(aten.clone(builder.handle(data.read())))
         data.storage.replace(own)
         return own
@@ -306,7 +316,7 @@ class _Call:
     def _is_of_call(self, value: Any) -> bool:
         """Whether a tensor is the program's, or an argument's."""
         return self.calls.is_value(value) or (
-            isinstance(value, Tensor) and id(value) in self.calls.capture.outside.stand_ins
+            isinstance(value, Tensor) and id(value) in self.calls.outside.stand_ins
         )
 
     def __call__(self, *given: Any) -> Any:

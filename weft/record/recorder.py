@@ -7,19 +7,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from weft.ir.builder import Builder
 from weft.ir.graph import Node, Operand, Value, map_operand
 from weft.ops.op import Op
 from weft.passes.stop_gradients import is_without_some
-from weft.record.blocks.memory import OpenBlock
 from weft.record.histories import Histories
 from weft.record.miss_text import LOCATED
 from weft.runtime.generator import captured_by
 from weft.support.errors import CaptureError, WeftError
 from weft.support.locations import Location, is_internal, user_location
 from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
 from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.shape_env import ShapeEnv
@@ -40,6 +40,19 @@ def _raised_at(error: BaseException) -> Location | None:
     return found
 
 
+class Scope(Protocol):
+    """The memory that a block writes while it is recorded (blocks/memory.py)."""
+
+    def note(self, target: Tensor, payload: Any) -> None:
+        """A tensor is about to be written."""
+
+    def keep_history(self, tensor: Tensor) -> None:
+        """Behind the block a tensor has the history that it has now."""
+
+    def undo(self) -> None:
+        """Memory as it was before the block."""
+
+
 class GraphRecorder:
     """The graph of a capture as it grows.
 
@@ -56,14 +69,14 @@ class GraphRecorder:
         self.builder = self.root = Builder(name, env)
         self.builder.track_locations = True
         self.depth = 0
-        self.open: list[OpenBlock] = []
+        self.open: list[Scope] = []
         self.values: dict[Value, Operand] = {}
         self.lengths: dict[Value, Dim] = {}
         self.run_time: dict[str, Value] = {}
         self.by_memory: set[int] = set()
         self.copied: set[Any] = set()
         self.refused: CaptureError | None = None
-        self.histories = Histories(self)
+        self.histories = Histories(lambda: self.values)
 
     def emit(self, op: Op, args: tuple[Any, ...], operands: tuple[Operand, ...]) -> Node:
         """Record a call, and which of its arguments had no history."""
@@ -82,7 +95,7 @@ class GraphRecorder:
         return made
 
     @contextmanager
-    def inner(self, block: OpenBlock) -> Iterator[Builder]:
+    def inner(self, block: Scope) -> Iterator[Builder]:
         """Record into a nested block. What it writes of outer memory is undone where it ends."""
         outer, values = self.builder, self.values
         with outer.inner() as inner:

@@ -38,7 +38,7 @@ def _stand_in(capture: Capture, value: Any) -> Any:
     if type(value) in (tuple, list):
         return [_stand_in(capture, v) for v in value]
     if isinstance(value, NumberStandIn):
-        return SymFloat(capture.recorder.builder.param(FLOAT, "k"), capture, _unknown)
+        return SymFloat(capture.recorder.builder.param(FLOAT, "k"), capture.python_state, _unknown)
     return SymInt(value, capture.env) if isinstance(value, Expr) else value
 
 

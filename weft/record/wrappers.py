@@ -14,7 +14,7 @@ from weft.autograd.accumulate import accumulator_of
 from weft.autograd.node import InputMetadata, Node
 from weft.autograd.record import gradient_edge
 from weft.ops.packet import aten
-from weft.record.backend import active_capture
+from weft.record.active import active_capture
 from weft.record.wrapper_gradients import part_of
 from weft.record.writes import ArgumentChange
 from weft.support import pytree

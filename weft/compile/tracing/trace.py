@@ -71,8 +71,10 @@ def trace_program(
     outcome.stand_ins, outcome.facts = stand_ins_of(recording, outcome, leaves)
     # hooks of a checkpoint around the call get what the program saves
     with (
-        only_captured_hooks(), capture.active(), settings_kept(outcome), symbolic_generators(capture) as outcome.random
+        only_captured_hooks(), capture.active(), settings_kept(outcome),
+        symbolic_generators(capture.tensors, capture.random, capture.refuse, capture.random_state_of),
     ):
+        outcome.random = capture.random
         try:
             _run(recording, outcome, spec)
         except Exception:

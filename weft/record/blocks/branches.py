@@ -44,7 +44,7 @@ def choose(
 
 def _with_memory(capture: Capture, branches: tuple[Recorded, Recorded]) -> tuple[Recorded, Recorded]:
     """Both blocks also yield the outer tensors that one of them writes."""
-    true, false = joined(capture, [b.memory for b in branches])
+    true, false = joined(capture.tensors, [b.memory for b in branches])
     if not true.tensors:
         return branches
     bases = [base for base, _, _ in true.tensors.values()]

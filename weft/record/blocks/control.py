@@ -16,7 +16,7 @@ from weft.ir.structure import REFUSE
 from weft.layers.transforms.level import top
 from weft.ops.packet import aten
 from weft.passes.unbacked import symbols_of, unbacked_sizes
-from weft.record.backend import active_capture
+from weft.record.active import active_capture
 from weft.record.blocks.branches import choose
 from weft.record.blocks.loops import ENDLESS, Outcome, repeat
 from weft.record.blocks.recorded import Recorded, record

@@ -12,7 +12,7 @@ from weft.functionalizer.storage import Order
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Value
 from weft.ops.packet import aten
-from weft.record.backend import active_capture
+from weft.record.active import active_capture
 from weft.record.blocks import branches, control, loops
 from weft.record.blocks.recorded import Recorded
 from weft.support.locations import Location

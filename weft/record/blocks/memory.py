@@ -16,8 +16,10 @@ from weft.tensor.modes import modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from weft.record.capture import Capture
+    from weft.record.recorder import GraphRecorder
     from weft.record.symbolic import SymbolicPayload, SymbolicStorage
+    from weft.record.tensors import SymbolicTensors
+    from weft.record.writes import Writes
 
 
 @dataclass(eq=False)
@@ -34,14 +36,14 @@ class Memory:
     after: dict[int, int] = field(default_factory=dict)
 
     @contextmanager
-    def in_place(self, capture: Capture) -> Iterator[None]:
+    def in_place(self, recorder: GraphRecorder) -> Iterator[None]:
         """Memory as the block left it, for the backward through what it saved; versions say what was written since."""
         storages = [(storage, value) for storage, value in self.storages.values() if not storage.goes_on]
         before = [_state_of(storage) for storage, _ in storages]
         versions = [(counted, counted.version) for counted, _ in self.counters.values()]
         try:
             for storage, value in storages:
-                _put(storage, (value, capture.recorder.builder, capture.recorder.depth))
+                _put(storage, (value, recorder.builder, recorder.depth))
             for key, (counted, version) in self.counters.items():
                 counted.version += version - self.after[key]
             yield
@@ -69,8 +71,8 @@ def _put(storage: SymbolicStorage, state: tuple[Any, Any, int]) -> None:
 class OpenBlock:
     """The writes of a block that is being recorded."""
 
-    def __init__(self, capture: Capture) -> None:
-        self.capture, self.written = capture, capture.writes.written
+    def __init__(self, recorder: GraphRecorder, tensors: SymbolicTensors, writes: Writes) -> None:
+        self.recorder, self.tensors, self.writes, self.written = recorder, tensors, writes, writes.written
         self.storages: dict[int, tuple[SymbolicStorage, tuple[Any, Any, int]]] = {}
         self.counters: dict[int, tuple[Any, int]] = {}
         self.histories: dict[int, tuple[Tensor, Any]] = {}
@@ -79,11 +81,11 @@ class OpenBlock:
     def note(self, target: Tensor, payload: SymbolicPayload) -> None:
         """A tensor is about to be written."""
         storage = payload.storage
-        if storage.depth == self.capture.recorder.depth and id(storage) not in self.storages:
+        if storage.depth == self.recorder.depth and id(storage) not in self.storages:
             return  # made in the block
         if id(storage) not in self.storages:
             self.storages[id(storage)] = (storage, _state_of(storage))
-            _put(storage, (storage.value, self.capture.recorder.builder, self.capture.recorder.depth))
+            _put(storage, (storage.value, self.recorder.builder, self.recorder.depth))
         base = target if target._view is None else target._view.base
         for tensor in (target, base):
             self.keep_history(tensor)
@@ -98,7 +100,7 @@ class OpenBlock:
     def left(self) -> Memory:
         """What the block leaves, asked where it ends."""
         return Memory(
-            {key: (base, self.capture.tensors.operand(base), end_of(base)) for key, base in self.bases.items()},
+            {key: (base, self.tensors.operand(base), end_of(base)) for key, base in self.bases.items()},
             {key: (storage, storage.value) for key, (storage, _) in self.storages.items()},
             {key: (counted, counted.version) for key, (counted, _) in self.counters.items()},
         )
@@ -107,21 +109,21 @@ class OpenBlock:
         """Memory as it was before the block."""
         for storage, state in self.storages.values():
             _put(storage, state)
-        self.capture.writes.forget_writes(
+        self.writes.forget_writes(
             [(counted, version) for counted, version in self.counters.values()], self.written
         )
         for tensor, state in self.histories.values():
             tensor._autograd = state
 
 
-def joined(capture: Capture, memories: Sequence[Memory]) -> list[Memory]:
+def joined(tensors: SymbolicTensors, memories: Sequence[Memory]) -> list[Memory]:
     """The same tensors, storages and counters for each of several blocks: those that one does not write are
     as they are outside."""
     out = [Memory() for _ in memories]
     for memory in memories:
         for key, (base, _, _) in memory.tensors.items():
             for mine, given in zip(out, memories, strict=True):
-                mine.tensors[key] = given.tensors.get(key) or (base, capture.tensors.operand(base), end_of(base))
+                mine.tensors[key] = given.tensors.get(key) or (base, tensors.operand(base), end_of(base))
         for key, (storage, _) in memory.storages.items():
             for mine, given in zip(out, memories, strict=True):
                 mine.storages[key] = given.storages.get(key, (storage, storage.value))

@@ -101,7 +101,7 @@ class Recorded:
         seeded = [(end, g) for end, g in zip(self.ends, grads, strict=True) if end is not None and g is not None]
         with ExitStack() as stack:
             for memory in (*self.around, self.memory):
-                stack.enter_context(memory.in_place(capture))
+                stack.enter_context(memory.in_place(capture.recorder))
             found = engine.run_between([end for end, _ in seeded], [g for _, g in seeded], wanted, self.border())
         if unreached is not None:
             unreached.extend(edge for edge, g in zip(wanted, found, strict=True) if g is None)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.ops.packet import aten
-from weft.record.backend import active_capture
+from weft.record.active import active_capture
 from weft.record.blocks.control import as_tensor, check_types, refuse_under_transforms, trace_of
 from weft.record.blocks.loops import Outcome, repeat
 from weft.runtime.generator import unmoved

@@ -7,15 +7,18 @@ from collections import ChainMap
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 from weakref import ref
 
 from weft.guards.rewrite import Substitutes
 from weft.guards.values import number_kind
 from weft.ir.graph import Operand, Value
 from weft.ir.structure import STEPS
+from weft.ops.op import Op
+from weft.ops.route import call
 from weft.record.numbers.lifted_math import FUNCTIONS, LENGTHS, QUESTIONS, code_that_loads
 from weft.record.numbers.sym_float import SymFloat, Values, is_lifted
+from weft.record.recorder import GraphRecorder
 from weft.record.restart import Restart
 from weft.support.errors import CaptureError
 from weft.support.locations import Location, user_location
@@ -23,10 +26,6 @@ from weft.tensor.tensor import Tensor
 from weft.types.dims import Dim
 from weft.types.sym import SymInt
 from weft.types.tensor_type import FLOAT
-
-if TYPE_CHECKING:
-    from weft.record.capture import Capture
-
 
 T = TypeVar("T")
 _MOST_CODES: Final = 64
@@ -109,8 +108,10 @@ class LiftedNumbers:
     """Python numbers as inputs of a program, the questions asked about them, and facts of Python state
     that it depends on."""
 
-    def __init__(self, capture: Capture) -> None:
-        self.capture, self.env = capture, capture.env
+    def __init__(self, recorder: GraphRecorder, calls: Callable[[], int]) -> None:
+        """calls: how many calls of Python the program has so far."""
+        self.recorder, self.env, self._calls = recorder, recorder.env, calls
+        self.run_numbers: Callable[[Op, tuple[Any, ...]], Any] = call  # with what makes tensors of numbers, if there is
         self._kept: list[Any] = []
         self.numbers: list[NumberInput] = []
         self.floats: list[ref[SymFloat]] = []  # those that Python has seen
@@ -179,14 +180,14 @@ class LiftedNumbers:
     ) -> Any:
         """A Python number read at every call."""
         if as_float:
-            value = self.capture.recorder.root.param(FLOAT, name)
-            param = len(self.capture.recorder.root.params) - 1
+            value = self.recorder.root.param(FLOAT, name)
+            param = len(self.recorder.root.params) - 1
             key = f"%{param}"
-            self.numbers.append(NumberInput(name, getter, leaf, param, key, len(self.capture.calls.made)))
+            self.numbers.append(NumberInput(name, getter, leaf, param, key, self._calls()))
             self._examples[key] = float(example)
-            return SymFloat(value, self.capture, lambda values: float(values[key]))
+            return SymFloat(value, self, lambda values: float(values[key]))
         symbol = self.env.fresh("i", int(example))
-        self.numbers.append(NumberInput(name, getter, leaf, None, str(symbol), len(self.capture.calls.made), element))
+        self.numbers.append(NumberInput(name, getter, leaf, None, str(symbol), self._calls(), element))
         return SymInt(symbol, self.env)
 
     def ask_number(
@@ -223,14 +224,14 @@ class LiftedNumbers:
 
     def _bound(self, value: Value) -> Dim:
         """The symbol of a number that the program computes (or a 0-dim tensor has); 0 for a negative one."""
-        found = self.capture.recorder.builder.emit(STEPS, (value,)).output.tensor_type.shape[0]
+        found = self.recorder.builder.emit(STEPS, (value,)).output.tensor_type.shape[0]
         self.env.origins[str(found)] = (user_location(2), "")
         return found
 
     def stand_in(self, value: Value, key: str, example: float) -> SymFloat:
         """A number that stands for a value of the graph, which every call knows by this key."""
         self._examples[key] = example
-        return SymFloat(value, self.capture, lambda values: float(values[key]))
+        return SymFloat(value, self, lambda values: float(values[key]))
 
     def note_float(self, frame: FrameType) -> None:
         """A symbol is made a plain number on this frame, perhaps by a function of math's. Raises Restart if the frame's

@@ -8,19 +8,18 @@ is a tensor outside of the blocks that each draw writes: the blocks carry it out
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.ops.packet import aten
+from weft.record.recorder import refusal
+from weft.record.tensors import SymbolicTensors
 from weft.runtime.generator import Generator, Place, Stream, captured_by, default_generator
 from weft.tensor.tensor import Tensor
 from weft.types import dims
 from weft.types import dtype as dt
 from weft.types.dims import Dim, Expr
-
-if TYPE_CHECKING:
-    from weft.record.capture import Capture
 
 
 class CapturedStream(Stream):
@@ -29,12 +28,12 @@ class CapturedStream(Stream):
     counter: its offset, as long as it is a symbol; place: the 0-dim tensor that holds it, once a block has drawn.
     """
 
-    __slots__ = ("_key", "_seed", "capture", "counter", "generator", "place", "seed_symbol")
+    __slots__ = ("_key", "_seed", "counter", "generator", "place", "seed_symbol", "tensors")
 
     def __init__(
-        self, generator: Generator, capture: Capture, key: Dim, offset: Dim, seed: Dim | None = None
+        self, generator: Generator, tensors: SymbolicTensors, key: Dim, offset: Dim, seed: Dim | None = None
     ) -> None:
-        self.generator, self.capture = generator, capture
+        self.generator, self.tensors = generator, tensors
         self.place: Tensor | None = None
         self.seed_symbol: Expr | None = None
         self._seed = seed  # None: the generator's, and nobody has asked for it
@@ -45,7 +44,7 @@ class CapturedStream(Stream):
     def seed(self) -> Dim:  # type: ignore[override]
         """A number, or the symbol of the seed that the generator has when the call begins."""
         if self._seed is None:
-            self._seed = self.seed_symbol = self.capture.env.fresh("i", self.generator.stream.seed)
+            self._seed = self.seed_symbol = self.tensors.recorder.env.fresh("i", self.generator.stream.seed)
         return self._seed
 
     @property
@@ -56,7 +55,7 @@ class CapturedStream(Stream):
     def offset(self) -> Any:  # type: ignore[override]
         """A symbol, or a tensor that holds what it is now."""
         place = self._where()
-        return self.counter if place is None else self.capture.tensors.fresh(self._value(place))
+        return self.counter if place is None else self.tensors.fresh(self._value(place))
 
     def take(self, numel: Dim) -> Any:
         place = self._where()
@@ -64,20 +63,20 @@ class CapturedStream(Stream):
             first, self.counter = self.counter, self.counter + numel
             return first
         first = self._value(place)
-        self._put(place, self.capture.recorder.builder.emit(aten.add.Tensor.op, (first, numel, 1)).output)
-        return self.capture.tensors.fresh(first)
+        self._put(place, self.tensors.recorder.builder.emit(aten.add.Tensor.op, (first, numel, 1)).output)
+        return self.tensors.fresh(first)
 
     def go_to(self, seed: Dim, key: Dim, offset: Any) -> None:
-        if self.capture.recorder.depth and key != self._key:
-            raise self.capture.refuse(
+        if self.tensors.recorder.depth and key != self._key:
+            raise refusal(
                 "a branch or loop body seeds a generator, or puts it into a state of another seed: do so outside of it"
             )
         self._seed, self._key = seed, key
         if isinstance(offset, Tensor):
-            value = self.capture.tensors.operand(offset)
+            value = self.tensors.operand(offset)
             self._put(self._begin(0) if self.place is None else self.place, value)
-        elif self.capture.recorder.depth:
-            full = self.capture.recorder.builder.emit(aten.full.default.op, ((), offset, dt.int64, None))
+        elif self.tensors.recorder.depth:
+            full = self.tensors.recorder.builder.emit(aten.full.default.op, ((), offset, dt.int64, None))
             self._put(self._begin(0) if self.place is None else self.place, full.output)
         else:
             self.place, self.counter = None, offset
@@ -91,36 +90,36 @@ class CapturedStream(Stream):
 
     def copy(self) -> CapturedStream:
         """Where it stands now, as long as that is a symbol."""
-        made = CapturedStream(self.generator, self.capture, self._key, self.counter, self._seed)
+        made = CapturedStream(self.generator, self.tensors, self._key, self.counter, self._seed)
         made.seed_symbol = self.seed_symbol
         return made
 
     # ---- the tensor
     def _where(self) -> Tensor | None:
-        if self.place is None and self.capture.recorder.depth:
+        if self.place is None and self.tensors.recorder.depth:
             return self._begin(self.counter)
         return self.place
 
     def _begin(self, offset: Dim) -> Tensor:
         """The tensor, made outside of all blocks."""
-        root = self.capture.recorder.root
-        made = self.capture.tensors.fresh(root.emit(aten.full.default.op, ((), offset, dt.int64, None)).output)
+        root = self.tensors.recorder.root
+        made = self.tensors.fresh(root.emit(aten.full.default.op, ((), offset, dt.int64, None)).output)
         storage: Any = made._storage
         storage.builder, storage.depth, storage.goes_on = root, 0, True
         self.place = made
         return made
 
     def _value(self, place: Tensor) -> Any:
-        return self.capture.tensors.operand(place)
+        return self.tensors.operand(place)
 
     def _put(self, place: Tensor, value: Any) -> None:
-        self.capture.tensors.store(place, self.capture.tensors.payload_of(place), value)
+        self.tensors.store(place, self.tensors.payload_of(place), value)
 
     def left(self) -> Dim:
         """The offset as a symbol again: of a tensor's value one that comes out with the results."""
         if self.place is not None:
-            symbol = self.capture.env.fresh("u")
-            self.capture.recorder.run_time[str(symbol)] = self._value(self.place)
+            symbol = self.tensors.recorder.env.fresh("u")
+            self.tensors.recorder.run_time[str(symbol)] = self._value(self.place)
             self.place, self.counter = None, symbol
         return self.counter
 
@@ -128,13 +127,13 @@ class CapturedStream(Stream):
 class RandomState:
     """One generator: the symbols of its key and offset, and the stream that the function moves on."""
 
-    def __init__(self, generator: Generator, capture: Capture) -> None:
+    def __init__(self, generator: Generator, tensors: SymbolicTensors) -> None:
         self.generator = generator
         now = generator.stream
         assert isinstance(now.key, int) and isinstance(now.offset, int)
-        key, offset = capture.env.fresh("i", now.key), capture.env.fresh("i", now.offset)
+        key, offset = tensors.recorder.env.fresh("i", now.key), tensors.recorder.env.fresh("i", now.offset)
         self.key, self.offset = str(key), str(offset)
-        self.stream = CapturedStream(generator, capture, key, offset)
+        self.stream = CapturedStream(generator, tensors, key, offset)
 
     def bind(self, symbols: dict[str, int]) -> None:
         """The values of a call's symbols."""
@@ -155,7 +154,7 @@ class RandomState:
         """The state as it is now, whatever the function draws later. Raises CaptureError where that is known when the
         program has run."""
         if self.stream.place is not None:
-            raise self.stream.capture.refuse(
+            raise refusal(
                 "Python is called when the program runs, behind a branch or a loop that draws random numbers: how many "
                 "is known at the end of the program. Draw them before it and pass them in, or compile with split=True"
             )
@@ -176,26 +175,28 @@ class RandomState:
 
 
 @contextmanager
-def symbolic_generators(capture: Capture) -> Iterator[list[RandomState]]:
-    """While a function is captured on this thread: the states of the generators that it draws from,
-    the default one always."""
+def symbolic_generators(
+    tensors: SymbolicTensors, states: list[RandomState], refuse: Callable[[str], Exception],
+    place_of: Callable[[Any], Place],
+) -> Iterator[None]:
+    """While a function is captured on this thread: `states` gains those of the generators that it draws from,
+    the default one always. refuse: the error for what a function may not do; place_of: where a generator is put that is
+    to go to a state."""
     streams: dict[Generator, CapturedStream] = {}
-    states: list[RandomState] = []
 
     def stream(generator: Generator) -> Stream:
         if generator not in streams:
             if generator.is_inner:
                 seed, key, offset = generator.stream.state()
-                streams[generator] = CapturedStream(generator, capture, key, offset, seed)
+                streams[generator] = CapturedStream(generator, tensors, key, offset, seed)
             else:
-                states.append(RandomState(generator, capture))
+                states.append(RandomState(generator, tensors))
                 streams[generator] = states[-1].stream
         return streams[generator]
 
     stream(default_generator)
-    capture.random = states
-    with captured_by(stream, capture.refuse, capture.random_state_of):
-        yield states
+    with captured_by(stream, refuse, place_of):
+        yield
 
 
 def marks(states: Sequence[RandomState]) -> list[Any]:

@@ -10,26 +10,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, cast
 from weakref import ref
 
 import numpy as np
 
 from weft.guards.values import same
 from weft.ir.graph import Value
-from weft.ops.op import OPS
+from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
 from weft.ops.route import call
-from weft.record.backend import active_capture
-from weft.record.recorder import refusal
+from weft.record.recorder import GraphRecorder, refusal
 from weft.support.errors import CaptureError
+from weft.tensor.modes import modes
 from weft.types.dims import Expr, evaluate, lower_bound, symbols
 from weft.types.numbers import MATH, NumberMethods, NumberOperation, are_numbers
 from weft.types.relation import lower_bound_of
+from weft.types.shape_env import ShapeEnv
 from weft.types.sym import SymInt, install_float_maker
-
-if TYPE_CHECKING:
-    from weft.record.capture import Capture
 
 Values = Mapping[str, Any]  # of symbols and lifted numbers, at a call
 Compute = Callable[[Values], float]
@@ -50,11 +48,41 @@ class Facts(NamedTuple):
 _GIVEN = Facts()
 
 
+class NumberRecorder(Protocol):
+    """What records a capture's arithmetic on numbers (numbers/lifted.py). floats: the lifted floats that Python has
+    seen; run_numbers: calls an operator with numbers."""
+
+    env: ShapeEnv
+    recorder: GraphRecorder
+    floats: list[ref[SymFloat]]
+    run_numbers: Callable[[Op, tuple[Any, ...]], Any]
+
+    def ask_number(
+        self, question: Callable[[Values], bool], name: str = ..., value: Callable[[Values], Any] | None = None
+    ) -> bool:
+        """Answer a question about a number from the example, and guard the answer."""
+
+    def refuse_zero(self, operand: Any, compute: Compute) -> None:
+        """A number is divided by."""
+
+    def whole_number(self, value: Value, negated: Value | None) -> SymInt:
+        """An integer that the program computes."""
+
+    def example_of(self, compute: Callable[[Values], Any]) -> Any:
+        """What is computed of numbers and symbols, in the example."""
+
+    def note_float(self, frame: FrameType) -> None:
+        """A symbol is made a plain number on this frame."""
+
+    def note_question(self, frame: FrameType) -> None:
+        """Numbers are compared on this frame, of which no call knows which is less."""
+
+
 class SymFloat(NumberMethods):
     """A float known when the program runs. `compute(values)` evaluates it from the current Python state and the values
     of a call's symbols."""
 
-    __slots__ = ("__weakref__", "capture", "compute", "facts", "value")
+    __slots__ = ("__weakref__", "compute", "facts", "numbers", "value")
     __weft_number__ = True
     __weft_number_type__ = float
     is_number = True
@@ -64,15 +92,16 @@ class SymFloat(NumberMethods):
         """float, so that `isinstance(k, float)` in the user's code says what it says in eager mode."""
         return float
 
-    def __init__(self, value: Value, capture: Capture, compute: Compute, facts: Facts = _GIVEN) -> None:
+    def __init__(self, value: Value, numbers: NumberRecorder, compute: Compute, facts: Facts = _GIVEN) -> None:
+        """numbers: what records it, until its capture ends."""
         self.value, self.compute, self.facts = value, compute, facts
-        self.capture: Capture | None = capture
-        capture.python_state.floats.append(ref(self))
+        self.numbers: NumberRecorder | None = numbers
+        numbers.floats.append(ref(self))
 
     @property
     def is_live(self) -> bool:
         """Whether its capture has not ended."""
-        return self.capture is not None
+        return self.numbers is not None
 
     def as_float(self) -> SymFloat:
         """The number itself."""
@@ -89,24 +118,24 @@ class SymFloat(NumberMethods):
             number = self.now()
         except (CaptureError, ArithmeticError, ValueError):  # nobody knows it, as when it hangs on an unbacked size
             return
-        self.capture, self.compute = None, lambda values: number
+        self.numbers, self.compute = None, lambda values: number
         del self.value
 
     @staticmethod
     def __weft_route__(op: Any, args: tuple[Any, ...]) -> Any:
-        args = tuple([a.now() if type(a) is SymFloat and a.capture is None else a for a in args])
-        capture = next((a.capture for a in args if type(a) is SymFloat), None)
-        return call(op, args) if capture is None else capture.tensors.run_numbers(op, args)
+        args = tuple([a.now() if type(a) is SymFloat and a.numbers is None else a for a in args])
+        numbers = next((a.numbers for a in args if type(a) is SymFloat), None)
+        return call(op, args) if numbers is None else numbers.run_numbers(op, args)
 
     def _operation(self, operation: NumberOperation, *operands: Any) -> Any:
         """Record an operation of Python's on numbers. Raises what Python raises in the example; a run raises it too."""
-        if self.capture is None:
+        if self.numbers is None:
             return _plainly(operation, operands)
         if not are_numbers(operands):
             return NotImplemented
         operands = tuple([_lifted_operand(x) for x in operands])
         compute = _joined(operation.python, operands)
-        state = self.capture.python_state
+        state = self.numbers
         if operation.result == "bool":
             lifted = [x for x in operands if type(x) is SymFloat]
             if not _facts(operation, operands).is_known:
@@ -120,7 +149,7 @@ class SymFloat(NumberMethods):
         is_int = operation.is_int(*[float if type(x) is SymFloat else type(x) for x in operands])
         if is_int and not facts.is_known:
             whole = self._emitted(operation, operands)
-            negated = None if facts.is_positive else self.capture.recorder.builder.emit(_NEG, (whole,)).output
+            negated = None if facts.is_positive else self.numbers.recorder.builder.emit(_NEG, (whole,)).output
             return state.whole_number(whole, negated)
         if facts.is_known:
             example = state.example_of(compute)
@@ -130,15 +159,15 @@ class SymFloat(NumberMethods):
                 return self._whole(compute, example)
         overload = _NATIVE.get((operation.entry, len(operands)))
         if overload is None or not (facts.is_known or operation.entry in _NEVER_RAISES):
-            return SymFloat(self._emitted(operation, operands), self.capture, compute, facts)
+            return SymFloat(self._emitted(operation, operands), self.numbers, compute, facts)
         if operation.entry == "prim::truediv":
             state.refuse_zero(*_operand_and_value(operands[1]))
         elif operation.entry == "prim::neg":
             operands = (operands[0], -1.0)
         elif operation.entry not in _NEVER_RAISES and (facts.is_sized or operation.entry != "prim::pow"):
             state.ask_number(lambda values: _is_defined(compute, values), self.name)
-        node = self.capture.recorder.builder.emit(overload.op, _with_defaults(overload.op, _values(operands)))
-        return SymFloat(node.output, self.capture, compute, facts)
+        node = self.numbers.recorder.builder.emit(overload.op, _with_defaults(overload.op, _values(operands)))
+        return SymFloat(node.output, self.numbers, compute, facts)
 
     @property
     def name(self) -> str:
@@ -147,26 +176,26 @@ class SymFloat(NumberMethods):
 
     def _emitted(self, operation: NumberOperation, operands: tuple[Any, ...]) -> Value:
         """A node of the language: it does what Python does, its errors included."""
-        assert self.capture is not None
+        assert self.numbers is not None
         op = OPS[operation.entry]
-        return self.capture.recorder.builder.emit(op, _with_defaults(op, _values(operands))).output
+        return self.numbers.recorder.builder.emit(op, _with_defaults(op, _values(operands))).output
 
     def _whole(self, compute: Compute, example: Any) -> Any:
         """A whole number made of the example's value; guarded is that it stays the same, not the value."""
-        assert self.capture is not None
-        self.capture.python_state.ask_number(lambda values: compute(values) == example, self.name, self.compute)
+        assert self.numbers is not None
+        self.numbers.ask_number(lambda values: compute(values) == example, self.name, self.compute)
         return example
 
     def now(self) -> float:
         """Its value in the example."""
-        return self.compute({}) if self.capture is None else self.capture.python_state.example_of(self.compute)
+        return self.compute({}) if self.numbers is None else self.numbers.example_of(self.compute)
 
     def ask(self, question: Callable[[float], bool]) -> bool:
         """Answer a question from the example; the answer is guarded."""
-        if self.capture is None:
+        if self.numbers is None:
             return question(self.now())
         mine = self.compute
-        return self.capture.python_state.ask_number(
+        return self.numbers.ask_number(
             lambda values: question(mine(values)), self.name, mine
         )
 
@@ -175,18 +204,18 @@ class SymFloat(NumberMethods):
 
     def __float__(self) -> float:
         """The example's value, guarded: for code that cannot stay symbolic (functions in C, formatting)."""
-        if self.capture is not None:
-            self.capture.python_state.note_float(sys._getframe(1))
+        if self.numbers is not None:
+            self.numbers.note_float(sys._getframe(1))
         value = self.now()
         self.ask(lambda v: same(v, value))
         return value
 
     def __int__(self) -> int:
         """Cut off, as the example has it; guarded is that it stays so."""
-        if self.capture is None:
+        if self.numbers is None:
             return int(self.now())
         if not self.facts.is_known:
-            self.capture.python_state.note_float(sys._getframe(1))
+            self.numbers.note_float(sys._getframe(1))
         mine = self.compute
         return int(self._whole(lambda values: int(mine(values)), int(self.now())))
 
@@ -222,30 +251,37 @@ class SymFloat(NumberMethods):
         return float, (float(self),)
 
 
+def _recorder_of(number: SymInt) -> NumberRecorder | None:
+    """What records arithmetic on a symbolic integer, while its capture is active."""
+    capture = modes.capture
+    numbers = None if capture is None else cast("NumberRecorder", capture.python_state)
+    return numbers if numbers is not None and number.env is numbers.env else None
+
+
 def float_of(number: SymInt) -> SymFloat | None:
     """A symbolic integer (a size, a lifted number, or made of them) as a lifted float; None if nothing is captured."""
-    capture = active_capture()
-    if capture is None or number.env is not capture.env:
+    numbers = _recorder_of(number)
+    if numbers is None:
         return None
     expr = number.expr
-    node = capture.recorder.builder.emit(aten.add.Tensor.op, (0.0, expr, 1))
+    node = numbers.recorder.builder.emit(aten.add.Tensor.op, (0.0, expr, 1))
     names, low = symbols(expr), lower_bound(expr, lower_bound_of)
-    facts = Facts(names <= capture.env.examples.keys(), low is not None and low >= 0, any(n[0] in "su" for n in names))
-    return SymFloat(node.output, capture, lambda values: float(evaluate(expr, values)), facts)
+    facts = Facts(names <= numbers.env.examples.keys(), low is not None and low >= 0, any(n[0] in "su" for n in names))
+    return SymFloat(node.output, numbers, lambda values: float(evaluate(expr, values)), facts)
 
 
 class _Notes:
     """Numbers that were made plain, and questions without an answer, are noted by the capture that they belong to."""
 
     def number(self, number: SymInt, frame: FrameType) -> None:
-        capture = active_capture()
-        if capture is not None and number.env is capture.env:
-            capture.python_state.note_float(frame)
+        numbers = _recorder_of(number)
+        if numbers is not None:
+            numbers.note_float(frame)
 
     def question(self, number: SymInt, frame: FrameType) -> None:
-        capture = active_capture()
-        if capture is not None and number.env is capture.env:
-            capture.python_state.note_question(frame)
+        numbers = _recorder_of(number)
+        if numbers is not None:
+            numbers.note_question(frame)
 
 
 install_float_maker(float_of, _Notes())
@@ -276,12 +312,12 @@ def _lifted_operand(x: Any) -> Any:
         number = float_of(x)
         return int(x) if number is None else number
     if type(x) is SymFloat:
-        return x.now() if x.capture is None else x
+        return x.now() if x.numbers is None else x
     return x
 
 
 def _plainly(operation: NumberOperation, operands: tuple[Any, ...]) -> Any:
-    return operation(*[x.now() if type(x) is SymFloat and x.capture is None else x for x in operands])
+    return operation(*[x.now() if type(x) is SymFloat and x.numbers is None else x for x in operands])
 
 
 def _joined(python: Callable[..., Any], operands: tuple[Any, ...]) -> Compute:
