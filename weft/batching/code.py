@@ -11,8 +11,8 @@ from weft.batching.values import Examples, count_of, differs, is_ragged
 from weft.ir.graph import Node, values_in
 from weft.ir.structure import LOOP
 from weft.jit.interpreter.code import Code
-from weft.jit.interpreter.object_steps import Registers, Step, setting
 from weft.jit.interpreter.recording.values import UNSET
+from weft.jit.interpreter.steps import Registers, Step, setting
 from weft.layers.transforms.batched import AsksForAValue
 from weft.ops.op import OPS
 
@@ -26,29 +26,29 @@ _FOREIGN = (*_WEFT_OWN, *_ATTRIBUTES, *(OPS[f"prim::{n}"] for n in ("PythonOp", 
 class BatchingCode(Code):
     """The steps of a program that the pass made."""
 
-    def _step(self, node: Node) -> Step:
+    def step_of(self, node: Node) -> Step:
         if node.op is LOOP:
             return self._loop(node)
         if node.op is _NOTHING:
-            return setting(self._place(node.output), UNSET)
-        step = super()._step(node)
+            return setting(self.place(node.output), UNSET)
+        step = super().step_of(node)
         return self._foreign(node, step) if node.op in _FOREIGN else step
 
-    def _call(self, node: Node, function: Callable[..., Any]) -> Step:
+    def calling(self, node: Node, function: Callable[..., Any]) -> Step:
         op = node.op
         if op in ROW_ENTRIES:
-            return super()._call(node, function)
+            return super().calling(node, function)
 
         def for_all(*args: Any) -> Any:
             return of_node(op, function, args) if differs(args) else function(*args)
 
-        return super()._call(node, for_all)
+        return super().calling(node, for_all)
 
     def _loop(self, node: Node) -> Step:
         """A loop of which all examples make the same steps."""
         read = self.reader(node.args[:3])
-        body = self._block(node.blocks[0])
-        outputs = [self._place(v) for v in node.outputs]
+        body = self.steps_of(node.blocks[0])
+        outputs = [self.place(v) for v in node.outputs]
         index, *carried = body.params
 
         def repeat(registers: Registers) -> None:
@@ -69,8 +69,8 @@ class BatchingCode(Code):
     def _foreign(self, node: Node, step: Step) -> Step:
         """A call of what is no program: with all examples at once where that is a function of weft's, else once for
         each."""
-        places = [self._place(v) for v in dict.fromkeys(values_in(node.args))]
-        outputs = [self._place(v) for v in node.outputs]
+        places = [self.place(v) for v in dict.fromkeys(values_in(node.args))]
+        outputs = [self.place(v) for v in node.outputs]
 
         def run(registers: Registers) -> None:
             given = [registers[p] for p in places]

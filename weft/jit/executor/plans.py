@@ -23,7 +23,7 @@ from weft.jit.executor.groups import NativeGroup
 from weft.jit.executor.spec import Spec, has_tensors, spec_of, wants_gradients
 from weft.jit.interpreter.code import Code, code_of
 from weft.jit.interpreter.hot import Execution
-from weft.jit.interpreter.object_steps import Registers, Step
+from weft.jit.interpreter.steps import Registers, Step
 from weft.jit.program import Program
 from weft.jit.torchscript.graph import Graph
 from weft.jit.torchscript.inlining import inlined
@@ -43,14 +43,14 @@ class PlanCode(Code):
         self.written_behind = written_behind(program.graph)
         super().__init__(program)
 
-    def _step(self, node: Node) -> Step:
-        step = super()._step(node)
+    def step_of(self, node: Node) -> Step:
+        step = super().step_of(node)
         if node.op not in (DIFFERENTIABLE, COMPILED):
             return step
         name = f"{self.program.name.rpartition('.')[2]}_{len(self.template)}"
         group = NativeGroup(node, name, code_of, node in self.written_behind)
-        places = [self._place(v) for v in group.inputs]
-        outputs = [self._place(v) for v in node.outputs]
+        places = [self.place(v) for v in group.inputs]
+        outputs = [self.place(v) for v in node.outputs]
 
         def run(registers: Registers) -> None:
             found = group.run([registers[p] for p in places])

@@ -21,8 +21,6 @@ from weft.jit.errors import Error, located
 from weft.jit.interpreter.hot import HotLoop
 from weft.jit.interpreter.later.steps import hook, transform, with_backward
 from weft.jit.interpreter.object_steps import (
-    Registers,
-    Step,
     create_object,
     enter,
     get_attribute,
@@ -32,6 +30,7 @@ from weft.jit.interpreter.object_steps import (
     set_attribute,
 )
 from weft.jit.interpreter.operators import function_of, spoken_name
+from weft.jit.interpreter.steps import Registers, Step
 from weft.jit.interpreter.whole_steps import gradients, group
 from weft.jit.program import MISSING, Program, accepted
 from weft.ops.op import OPS, Op
@@ -76,7 +75,7 @@ class Code:
         self.template: Registers = []
         self.blocks: dict[Block, Steps] = {}
         self.entered: int | None = None  # where the objects are whose `with` blocks have begun
-        self.block = self._block(program.graph.block)
+        self.block = self.steps_of(program.graph.block)
 
     def __call__(self, args: Sequence[Any]) -> Any:
         """The result for arguments that have been checked."""
@@ -101,50 +100,50 @@ class Code:
         return code_of(program)
 
     # ---- places
-    def _place(self, value: Value) -> int:
+    def place(self, value: Value) -> int:
         found = self.places.get(value)
         if found is None:
             found = self.places[value] = len(self.template)
             self.template.append(None)
         return found
 
-    def _constant(self, value: Any) -> int:
+    def constant(self, value: Any) -> int:
         self.template.append(value)
         return len(self.template) - 1
 
-    def _read(self, operand: Operand) -> int | list[Any]:
+    def read(self, operand: Operand) -> int | list[Any]:
         """Where an operand is: a register, or a list of such for a tuple that holds values."""
         if isinstance(operand, Value):
-            return self._place(operand)
+            return self.place(operand)
         if isinstance(operand, tuple) and _holds_value(operand):
-            return [self._read(part) for part in operand]
-        return self._constant(operand)
+            return [self.read(part) for part in operand]
+        return self.constant(operand)
 
     def reader(self, operands: Sequence[Operand]) -> Callable[[Registers], list[Any]]:
         """What reads the operands of a step."""
-        return _reader([self._read(a) for a in operands])
+        return _reader([self.read(a) for a in operands])
 
     # ---- blocks
-    def _block(self, block: Block) -> Steps:
-        made = self.blocks[block] = Steps(params=[self._place(p) for p in block.params])
+    def steps_of(self, block: Block) -> Steps:
+        made = self.blocks[block] = Steps(params=[self.place(p) for p in block.params])
         for node, finished in zip(block.nodes, last_uses(block), strict=True):
-            step = self._step(node)
-            places = [self._place(v) for v in finished]
+            step = self.step_of(node)
+            places = [self.place(v) for v in finished]
             made.steps.append(_emptying(step, places) if places else step)
             made.nodes.append(node)
-        made.results = _reader([self._read(r) for r in block.results])
+        made.results = _reader([self.read(r) for r in block.results])
         return made
 
-    def _step(self, node: Node) -> Step:
+    def step_of(self, node: Node) -> Step:
         special = _SPECIAL.get(node.op)
         if special is not None:
             return special(self, node)
-        return self._call(node, function_of(node.op, node))
+        return self.calling(node, function_of(node.op, node))
 
-    def _call(self, node: Node, function: Callable[..., Any]) -> Step:
+    def calling(self, node: Node, function: Callable[..., Any]) -> Step:
         """Call a function with the operands, and put its results into registers."""
-        reads = [self._read(a) for a in node.args]
-        outputs = [self._place(v) for v in node.outputs]
+        reads = [self.read(a) for a in node.args]
+        outputs = [self.place(v) for v in node.outputs]
         spread = node.op.host and has_many_results(node.op)
         if len(outputs) == 1 and not spread and all(isinstance(r, int) for r in reads):
             return _simple(function, reads, outputs[0])  # type: ignore[arg-type]
@@ -216,10 +215,10 @@ def _emptying(step: Step, places: Sequence[int]) -> Step:
 
 # ---- control flow
 def _if(code: Code, node: Node) -> Step:
-    asked = code._read(node.args[0])
+    asked = code.read(node.args[0])
     assert isinstance(asked, int)
-    first, second = (code._block(b) for b in node.blocks)
-    outputs = [code._place(v) for v in node.outputs]
+    first, second = (code.steps_of(b) for b in node.blocks)
+    outputs = [code.place(v) for v in node.outputs]
 
     def choose(registers: Registers) -> None:
         block = first if registers[asked] else second
@@ -231,9 +230,9 @@ def _if(code: Code, node: Node) -> Step:
 
 
 def _loop(code: Code, node: Node) -> Step:
-    read = _reader([code._read(a) for a in node.args[:3]])
-    body = code._block(node.blocks[0])
-    outputs = [code._place(v) for v in node.outputs]
+    read = _reader([code.read(a) for a in node.args[:3]])
+    body = code.steps_of(node.blocks[0])
+    outputs = [code.place(v) for v in node.outputs]
     index, *carried = body.params
     hot = HotLoop(code, node)
 
@@ -279,10 +278,10 @@ def _call_function(code: Code, node: Node) -> Step:
 
 
 def _call_method(code: Code, node: Node) -> Step:
-    place, name = code._read(node.args[0]), node.args[1]
+    place, name = code.read(node.args[0]), node.args[1]
     assert isinstance(place, int)
-    read = _reader([code._read(a) for a in node.args[2]])
-    outputs = [code._place(v) for v in node.outputs]
+    read = _reader([code.read(a) for a in node.args[2]])
+    outputs = [code.place(v) for v in node.outputs]
 
     def step(registers: Registers) -> None:
         owner = registers[place]
@@ -351,8 +350,8 @@ def found_at(path: str) -> Any:
 
 
 def _with_args(code: Code, node: Node, run: Callable[[list[Any]], Any]) -> Step:
-    read = _reader([code._read(a) for a in node.args[1]])
-    outputs = [code._place(v) for v in node.outputs]
+    read = _reader([code.read(a) for a in node.args[1]])
+    outputs = [code.place(v) for v in node.outputs]
 
     def step(registers: Registers) -> None:
         value = run(read(registers))
@@ -364,7 +363,7 @@ def _with_args(code: Code, node: Node, run: Callable[[list[Any]], Any]) -> Step:
 
 # ---- modes
 def _set_grad_mode(code: Code, node: Node) -> Step:
-    place, out = code._read(node.args[0]), code._place(node.output)
+    place, out = code.read(node.args[0]), code.place(node.output)
     assert isinstance(place, int)
 
     def switch(registers: Registers) -> None:

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
 from weft.ir.graph import Node
+from weft.jit.interpreter.steps import Registers, Step, StepMaker
 from weft.jit.program import has_type
 from weft.types.parse import parse_type
 
-if TYPE_CHECKING:
-    from weft.jit.interpreter.code import Code
 
-Registers = list[Any]
-Step = Callable[[Registers], None]
-
-
-def setting(place: int, value: Any) -> Step:
-    """A register gets the same value each time."""
-
-    def run(registers: Registers) -> None:
-        registers[place] = value
-
-    return run
-
-
-def get_attribute(code: Code, node: Node) -> Step:
+def get_attribute(code: StepMaker, node: Node) -> Step:
     source, name, _ = node.args
-    out = code._place(node.output)
+    out = code.place(node.output)
     if source is None:
         captured = code.program.captured
 
@@ -35,7 +18,7 @@ def get_attribute(code: Code, node: Node) -> Step:
             registers[out] = captured[name]
 
         return closed_over
-    place = code._read(source)
+    place = code.read(source)
     assert isinstance(place, int)
 
     def attribute(registers: Registers) -> None:
@@ -44,8 +27,8 @@ def get_attribute(code: Code, node: Node) -> Step:
     return attribute
 
 
-def create_object(code: Code, node: Node) -> Step:
-    out, cls = code._place(node.output), code.program.captured[node.args[0]]
+def create_object(code: StepMaker, node: Node) -> Step:
+    out, cls = code.place(node.output), code.program.captured[node.args[0]]
 
     def create(registers: Registers) -> None:
         registers[out] = cls.__new__(cls)
@@ -53,7 +36,7 @@ def create_object(code: Code, node: Node) -> Step:
     return create
 
 
-def set_attribute(code: Code, node: Node) -> Step:
+def set_attribute(code: StepMaker, node: Node) -> Step:
     read = code.reader([node.args[0], node.args[2]])
 
     def write(registers: Registers) -> None:
@@ -64,15 +47,15 @@ def set_attribute(code: Code, node: Node) -> Step:
     return write
 
 
-def is_instance(code: Code, node: Node) -> Step:
+def is_instance(code: StepMaker, node: Node) -> Step:
     kind = parse_type(node.args[1])
-    return code._call(node, lambda value, _: has_type(value, kind))
+    return code.calling(node, lambda value, _: has_type(value, kind))
 
 
 # ---- with
-def enter(code: Code, node: Node) -> Step:
+def enter(code: StepMaker, node: Node) -> Step:
     """An object's `with` block begins."""
-    program, place, entered = code.program.functions[node.args[0]], code._read(node.args[1]), _entered(code)
+    program, place, entered = code.program.functions[node.args[0]], code.read(node.args[1]), _entered(code)
     assert isinstance(place, int)
 
     def note(registers: Registers) -> None:
@@ -83,7 +66,7 @@ def enter(code: Code, node: Node) -> Step:
     return note
 
 
-def leave(code: Code, node: Node) -> Step:
+def leave(code: StepMaker, node: Node) -> Step:
     """The block that began last ends."""
     entered = _entered(code)
 
@@ -93,13 +76,13 @@ def leave(code: Code, node: Node) -> Step:
     return forget
 
 
-def _entered(code: Code) -> int:
+def _entered(code: StepMaker) -> int:
     if code.entered is None:
-        code.entered = code._constant(None)
+        code.entered = code.constant(None)
     return code.entered
 
 
-def leave_entered(code: Code, registers: Registers) -> None:
+def leave_entered(code: StepMaker, registers: Registers) -> None:
     """Call `__exit__` of the objects whose blocks an exception leaves, innermost first. It goes on."""
     for program, value in reversed((registers[code.entered] if code.entered is not None else None) or ()):
         code.of(program)([value, None, None, None])

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.ir.graph import Node
 from weft.jit.autodiff.gradients import gradients_of
-from weft.jit.interpreter.object_steps import Registers, Step
-
-if TYPE_CHECKING:
-    from weft.jit.interpreter.code import Code
+from weft.jit.interpreter.steps import Registers, Step, StepMaker
 
 
-def group(code: Code, node: Node) -> Step:
+def group(code: StepMaker, node: Node) -> Step:
     """The body of a group, step by step."""
-    body = code._block(node.blocks[0])
-    outputs = [code._place(v) for v in node.outputs]
+    body = code.steps_of(node.blocks[0])
+    outputs = [code.place(v) for v in node.outputs]
 
     def run(registers: Registers) -> None:
         body.run(registers)
@@ -25,10 +22,10 @@ def group(code: Code, node: Node) -> Step:
     return run
 
 
-def gradients(code: Code, node: Node) -> Step:
+def gradients(code: StepMaker, node: Node) -> Step:
     """A block run again on aliases, and the engine back through it."""
-    read, body = code.reader(node.args), code._block(node.blocks[0])
-    outputs = [code._place(v) for v in node.outputs]
+    read, body = code.reader(node.args), code.steps_of(node.blocks[0])
+    outputs = [code.place(v) for v in node.outputs]
 
     def run(registers: Registers) -> None:
         def again(values: list[Any]) -> list[Any]:

@@ -7,18 +7,15 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.autograd.function import Function, once_differentiable
 from weft.ir.graph import Node
 from weft.jit.interpreter.later.forms import from_text, put_together, taken_apart
-from weft.jit.interpreter.object_steps import Registers, Step
+from weft.jit.interpreter.steps import Registers, Step, StepMaker
 from weft.support.errors import ArgumentError, ShapeError
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-
-if TYPE_CHECKING:
-    from weft.jit.interpreter.code import Code
 
 _CALLED: dict[str, Callable[[Any], Any]] = {  # of what a transform gives, what a node calls
     "weft.func.vjp": lambda made: lambda *primals: _without_second(made(*primals)),
@@ -68,11 +65,11 @@ def is_argument(value: Any) -> bool:
 
 
 # ---- steps
-def transform(code: Code, node: Node) -> Step:
+def transform(code: StepMaker, node: Node) -> Step:
     """A call of a function of functions with the block as its function."""
     name, form, read = node.args[0], from_text(node.args[1]), code.reader(node.args[2])
-    body = code._block(node.blocks[0])
-    outputs = [code._place(v) for v in node.outputs]
+    body = code.steps_of(node.blocks[0])
+    outputs = [code.place(v) for v in node.outputs]
 
     def step(registers: Registers) -> None:
         def called(*args: Any, **kwargs: Any) -> Any:
@@ -98,13 +95,13 @@ def transform(code: Code, node: Node) -> Step:
 class _Backward:
     """The block of one node: from values from outside and gradients of outputs to gradients of inputs."""
 
-    def __init__(self, code: Code, node: Node) -> None:
+    def __init__(self, code: StepMaker, node: Node) -> None:
         form = from_text(node.args[0])
         self.carries, self.gives = form["carries"], form["gives"]
         (self.block,) = node.blocks
-        self.body, self.code = code._block(self.block), code
+        self.body, self.code = code.steps_of(self.block), code
         self.outside = tuple(self.block.free_values())
-        self.places = [code._place(v) for v in self.outside]
+        self.places = [code.place(v) for v in self.outside]
         self.of_outputs = [node.args[2].index(v) if v in node.args[2] else None for v in self.outside]
         self.function = _OnceTraced if form["once"] else _Traced
 
@@ -163,12 +160,12 @@ class _OnceTraced(_Traced):
 _TENSOR = object()  # stands among what lies outside of a block where there is a tensor
 
 
-def with_backward(code: Code, node: Node) -> Step:
+def with_backward(code: StepMaker, node: Node) -> Step:
     """Outputs with a history whose backward is the block."""
     read = code.reader((*node.args[1], *node.args[2]))
     count = len(node.args[1])
     backward = _Backward(code, node)
-    outputs = [code._place(v) for v in node.outputs]
+    outputs = [code.place(v) for v in node.outputs]
 
     def step(registers: Registers) -> None:
         kept = [registers[p] for p in backward.places]
@@ -182,12 +179,12 @@ def with_backward(code: Code, node: Node) -> Step:
     return step
 
 
-def hook(code: Code, node: Node) -> Step:
+def hook(code: StepMaker, node: Node) -> Step:
     """A hook of a tensor, if gradients reach it."""
-    (place,) = [code._place(v) for v in node.args[:1]]
+    (place,) = [code.place(v) for v in node.args[:1]]
     (block,) = node.blocks
-    body = code._block(block)
-    places = [code._place(v) for v in block.free_values()]
+    body = code.steps_of(block)
+    places = [code.place(v) for v in block.free_values()]
 
     def step(registers: Registers) -> None:
         tensor = registers[place]

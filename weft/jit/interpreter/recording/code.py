@@ -8,13 +8,13 @@ from typing import Any
 from weft.ir.graph import Node
 from weft.ir.structure import IF, LOOP
 from weft.jit.interpreter.code import Code
-from weft.jit.interpreter.object_steps import Registers, Step, setting
 from weft.jit.interpreter.recording.branches import choose_when_run
 from weft.jit.interpreter.recording.effects import raise_when_run
 from weft.jit.interpreter.recording.loops import WhenRun
 from weft.jit.interpreter.recording.operators import is_symbolic, recorded, refuse_in_block, writes_or_shows
 from weft.jit.interpreter.recording.rows import settled
 from weft.jit.interpreter.recording.values import UNSET, Asked, NotRecorded, RunTime, is_open
+from weft.jit.interpreter.steps import Registers, Step, setting
 from weft.ops.op import OPS
 from weft.record.blocks import front_ends as blocks
 from weft.support import registry
@@ -38,18 +38,18 @@ class RecordingCode(Code):
 
     may_widen = False
 
-    def _step(self, node: Node) -> Step:
+    def step_of(self, node: Node) -> Step:
         if node.op is IF:
             return self._branch(node)
         if node.op is LOOP:
             return self._loop(node)
         if node.op is _NOTHING:
-            return setting(self._place(node.output), UNSET)
-        step = super()._step(node)
+            return setting(self.place(node.output), UNSET)
+        step = super().step_of(node)
         if node.op is _RAISE:
             return at_its_line(self._raise(node, step), node.where)
         if node.op in _OUTSIDE:
-            step = _settled(step, [self._place(v) for v in node.inputs()])
+            step = _settled(step, [self.place(v) for v in node.inputs()])
         return _once(step, node.op.name) if node.op in _IN_PYTHON else step
 
     def from_python(self, args: Sequence[Any]) -> Any:
@@ -68,14 +68,14 @@ class RecordingCode(Code):
 
         return raise_then
 
-    def _call(self, node: Node, function: Callable[..., Any]) -> Step:
-        return at_its_line(super()._call(node, recorded(node.op, function)), node.where)
+    def calling(self, node: Node, function: Callable[..., Any]) -> Step:
+        return at_its_line(super().calling(node, recorded(node.op, function)), node.where)
 
     def _branch(self, node: Node) -> Step:
-        asked = self._read(node.args[0])
+        asked = self.read(node.args[0])
         assert isinstance(asked, int)
-        blocks = [self._block(b) for b in node.blocks]
-        outputs = [self._place(v) for v in node.outputs]
+        blocks = [self.steps_of(b) for b in node.blocks]
+        outputs = [self.place(v) for v in node.outputs]
 
         def choose(registers: Registers) -> None:
             test = registers[asked]
@@ -100,9 +100,9 @@ class RecordingCode(Code):
         return choose
 
     def _loop(self, node: Node) -> Step:
-        in_python = super()._step(node)
+        in_python = super().step_of(node)
         body = self.blocks[node.blocks[0]]
-        outputs = [self._place(v) for v in node.outputs]
+        outputs = [self.place(v) for v in node.outputs]
         index, *carried = body.params
         following = node.blocks[0].results
         goes_round = [r is not p for p, r in zip(node.blocks[0].params[1:], following[1:], strict=True)]
