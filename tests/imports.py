@@ -22,3 +22,10 @@ def _imports(statements: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom
         elif not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)):
             for block in ("body", "orelse", "finalbody", "handlers", "cases"):  # statements stand nowhere else
                 yield from _imports(getattr(node, block, []))
+
+
+@functools.cache
+def all_imports_of(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    """Every import statement of a file, those that only a type checker sees too."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]

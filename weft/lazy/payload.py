@@ -5,8 +5,9 @@ it from then on: before a cut and after it.
 from __future__ import annotations
 
 import itertools
+from collections.abc import MutableMapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import ref
 
 import numpy as np
@@ -17,6 +18,7 @@ from weft.functionalizer.recorder import Calls
 from weft.functionalizer.storage import Order, Storage
 from weft.functionalizer.view import View
 from weft.functionalizer.writes import Path, write_path
+from weft.lazy.trace import Trace
 from weft.lazy.values import Array, Deferred, computed
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.layout import is_dense, like_strides, ordered
@@ -29,8 +31,36 @@ from weft.types.sym import wrap
 from weft.types.tensor_type import TensorType, tensor_type
 from weft.types.unbacked import SIZES, numbers_in, settled_in, settled_type, tell
 
-if TYPE_CHECKING:
-    from weft.lazy.device import LazyDevice
+
+class Shower(Protocol):
+    """The rules of a device, as far as payloads ask them."""
+
+    def show(self, value: Deferred, path: Any) -> Deferred:
+        """What a path of views shows of a value."""
+
+
+class Device(Protocol):
+    """A lazy device (device.py), as its payloads know it. addressed: by the identity of their values, the storages
+    whose address somebody has asked for."""
+
+    name: str
+    backend: Backend
+    addressed: MutableMapping[int, LazyStorage]
+
+    @property
+    def trace(self) -> Trace:
+        """Where calls wait."""
+
+    @property
+    def rules(self) -> Shower | None:
+        """What repeats paths of views."""
+
+    def bytes_of(self, value: Deferred, what: str) -> Array:
+        """The array of a value, which is computed if it waits."""
+
+    def laid_out_like(self, made: Tensor, source: Tensor) -> Tensor:
+        """What a `*_like` factory made, in its source's order of dims."""
+
 
 _ids = itertools.count(1)
 NO_QUESTIONS: list[Any] = []  # questions about sizes: there are none where sizes are numbers
@@ -56,7 +86,7 @@ def _at(kind: TensorType, device: str) -> TensorType:
     return tensor_type(kind.dtype, kind.dims, device)
 
 
-def at_device(kind: TensorType, device: LazyDevice) -> TensorType:
+def at_device(kind: TensorType, device: Device) -> TensorType:
     """The type of a tensor on a device."""
     return _at(kind, device.name)
 
@@ -75,7 +105,7 @@ class LazyStorage(Storage[Deferred]):
 
     __slots__ = ("device", "is_resized", "lasts", "settled", "update")
 
-    def __init__(self, device: LazyDevice, value: Deferred, order: Order | None = None) -> None:
+    def __init__(self, device: Device, value: Deferred, order: Order | None = None) -> None:
         self.value, self.order, self.device = value, order, device
         kind = self.type = value.type_
         self.is_row_major = order is None
@@ -356,7 +386,7 @@ class LazyPayload(Payload, View[Deferred]):
         return self.identity
 
 
-def fresh(device: LazyDevice, value: Deferred, order: Order | None = None) -> Tensor:
+def fresh(device: Device, value: Deferred, order: Order | None = None) -> Tensor:
     """A tensor with memory of its own around a value, its dims in an order in memory (None: row-major)."""
     storage = LazyStorage(device, value, order)
     out = Tensor.__new__(Tensor)
@@ -365,6 +395,6 @@ def fresh(device: LazyDevice, value: Deferred, order: Order | None = None) -> Te
     return out
 
 
-def received(device: LazyDevice, array: Array, order: Order | None = None) -> Tensor:
+def received(device: Device, array: Array, order: Order | None = None) -> Tensor:
     """A tensor around bytes, which become its own."""
     return fresh(device, computed(device.trace, array), order)

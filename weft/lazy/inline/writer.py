@@ -16,8 +16,7 @@ import weft.lazy.config as config
 import weft.lazy.metrics as metrics
 from weft.functionalizer.storage import Order
 from weft.lazy.calls import values_in
-from weft.lazy.device import LazyDevice
-from weft.lazy.payload import NO_QUESTIONS, LazyPayload, LazyStorage, at_device, laid_out
+from weft.lazy.payload import NO_QUESTIONS, Device, LazyPayload, LazyStorage, at_device, laid_out
 from weft.lazy.recorded import Recorded
 from weft.lazy.states import NO_CACHES, InlineCaches, Point, State
 from weft.lazy.trace import Trace
@@ -72,7 +71,7 @@ class Writer(FunctionWriter):
     k is `t<k>`, with the value `r<k>`.
     """
 
-    def __init__(self, head: str, device: LazyDevice, at: Point) -> None:
+    def __init__(self, head: str, device: Device, at: Point) -> None:
         super().__init__(
             "inline", head, MISSED=MISSED, LazyPayload=LazyPayload, LazyStorage=LazyStorage, Tensor=Tensor, Node=Node,
             Deferred=Deferred, new=object.__new__, ref=ref, local=modes, config=config, device=device,
