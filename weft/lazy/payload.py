@@ -5,10 +5,9 @@ it from then on: before a cut and after it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import MutableMapping
 from functools import lru_cache
 from typing import Any, Protocol
-from weakref import ref
+from weakref import WeakValueDictionary, ref
 
 import numpy as np
 
@@ -45,7 +44,7 @@ class Device(Protocol):
 
     name: str
     backend: Backend
-    addressed: MutableMapping[int, LazyStorage]
+    addressed: WeakValueDictionary[int, LazyStorage]
 
     @property
     def trace(self) -> Trace:

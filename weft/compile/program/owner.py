@@ -16,7 +16,7 @@ class Owner(Protocol):
 
     entries: list[Any]
     assumptions: Assumptions
-    lock: RLock  # type: ignore[valid-type]  # (a function, in typeshed)
+    lock: RLock
 
     def keep(self, entry: Any) -> None:
         """Let calls that follow run a program."""

@@ -10,14 +10,12 @@ import functools
 import importlib
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from weft.ir.evaluate import last_uses
 from weft.ir.graph import Block, Node, Operand, Value, values_in
 from weft.ir.kinds import has_many_results
 from weft.ir.structure import GRADIENTS_OF, GROUPS, HOOK, TRANSFORM, WITH_BACKWARD
-from weft.jit.errors import Error, located
 from weft.jit.interpreter.hot import HotLoop
 from weft.jit.interpreter.later.steps import hook, transform, with_backward
 from weft.jit.interpreter.object_steps import (
@@ -29,40 +27,13 @@ from weft.jit.interpreter.object_steps import (
     leave_entered,
     set_attribute,
 )
-from weft.jit.interpreter.operators import function_of, spoken_name
-from weft.jit.interpreter.steps import Registers, Step
+from weft.jit.interpreter.operators import function_of
+from weft.jit.interpreter.steps import Registers, Step, Steps
 from weft.jit.interpreter.whole_steps import gradients, group
 from weft.jit.program import MISSING, Program, accepted
 from weft.ops.op import OPS, Op
-from weft.record.restart import Restart
-from weft.support.errors import CaptureError
 from weft.tensor.modes import modes
 from weft.types.parse import parse_type
-
-
-@dataclass
-class Steps:
-    """A block: its steps, the nodes that they come from, and its results."""
-
-    steps: list[Step] = field(default_factory=list)
-    nodes: list[Node] = field(default_factory=list)
-    results: Callable[[Registers], list[Any]] = field(default=lambda registers: [])
-    params: list[int] = field(default_factory=list)
-
-    def run(self, registers: Registers) -> None:
-        """Every step in order. An exception gains the line of the program."""
-        at = 0
-        try:
-            for at, step in enumerate(self.steps):  # noqa: B007  (the handler asks where)
-                step(registers)
-        except Exception as error:
-            node = self.nodes[at]
-            if (node.blocks and isinstance(error, Error)) or isinstance(error, (Restart, CaptureError)):
-                raise  # it has the line of the node within, or is no business of the program
-            found = located(error, node.where, spoken_name(node))
-            if found is error:
-                raise
-            raise found from error
 
 
 class Code:

@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from weft.ir.graph import Block, Node, Operand, Value
+from weft.jit.errors import Error, located
+from weft.jit.interpreter.operators import spoken_name
 from weft.jit.program import Program
+from weft.record.restart import Restart
+from weft.support.errors import CaptureError
 
 Registers = list[Any]
 Step = Callable[[Registers], None]
 
 
-class BlockSteps(Protocol):
-    """The steps of a block. results: what its results are, in the registers; params: the registers of its parameters.
-    """
+@dataclass
+class Steps:
+    """A block: its steps, the nodes that they come from, and its results."""
 
-    results: Callable[[Registers], list[Any]]
-    params: list[int]
+    steps: list[Step] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    results: Callable[[Registers], list[Any]] = field(default=lambda registers: [])
+    params: list[int] = field(default_factory=list)
 
     def run(self, registers: Registers) -> None:
-        """Every step in order."""
+        """Every step in order. An exception gains the line of the program."""
+        at = 0
+        try:
+            for at, step in enumerate(self.steps):  # noqa: B007  (the handler asks where)
+                step(registers)
+        except Exception as error:
+            node = self.nodes[at]
+            if (node.blocks and isinstance(error, Error)) or isinstance(error, (Restart, CaptureError)):
+                raise  # it has the line of the node within, or is no business of the program
+            found = located(error, node.where, spoken_name(node))
+            if found is error:
+                raise
+            raise found from error
 
 
 class StepMaker(Protocol):
@@ -49,7 +68,7 @@ class StepMaker(Protocol):
     def reader(self, operands: Sequence[Operand]) -> Callable[[Registers], list[Any]]:
         """What reads the operands of a step."""
 
-    def steps_of(self, block: Block) -> BlockSteps:
+    def steps_of(self, block: Block) -> Steps:
         """The steps of a block."""
 
     def calling(self, node: Node, function: Callable[..., Any]) -> Step:
