@@ -1,4 +1,5 @@
-"""Outside of weft/compile, the active capture is asked for what its protocol offers (weft/tensor/capture.py) alone."""
+"""Outside of weft/record, weft/programs and weft/compile, the active capture is asked for what its protocol offers
+(weft/tensor/capture.py) alone."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ ROOT = Path(__file__).parent.parent / "weft"
 GROUPS = {
     "gradients": protocol.CapturedGradients, "outside": protocol.ConcreteTensors, "python_state": protocol.PythonState,
 }
-FILES = [p for p in sorted(ROOT.rglob("*.py")) if ROOT / "compile" not in p.parents and p != ROOT / "tensor/capture.py"]
+INSIDE = {ROOT / package for package in ("record", "programs", "compile")}
+FILES = [p for p in sorted(ROOT.rglob("*.py")) if INSIDE.isdisjoint(p.parents) and p != ROOT / "tensor/capture.py"]
 
 
 def members(kind: Any) -> set[str]:

@@ -15,9 +15,9 @@ FLOORS = {
     "support": (0, ""), "types": (1, ""), "guards": (1, ""), "ops": (2, "left"), "runtime": (2, "right"), "ir": (3, ""),
     "catalogue": (4, ""), "passes": (5, "right"), "tensor": (6, "left"), "loops": (6, "right"),
     "functionalizer": (7, "left"), "layers": (8, "left"), "autograd": (8, "left"), "plan": (7, "right"),
-    "codegen": (8, "right"), "compile": (9, ""),
+    "codegen": (8, "right"), "record": (9, ""), "programs": (10, ""), "compile": (11, ""),
 }
-TOP = (10, "")
+TOP = (12, "")
 # The programming model keeps its bytes in runtime storage and eager operators run ops' kernels:
 # runtime serves both columns.
 SHARED = {"runtime", "ops"}
@@ -67,7 +67,7 @@ def test_every_import_leads_down() -> None:
 
 def test_the_table_covers_every_package() -> None:
     top = {"nn", "optim", "func", "jit", "compiled_autograd", "lazy", "onnx", "interop", "utils", "cli", "library",
-           "ao", "amp"}
+           "ao", "amp", "batching"}
     packages = {p.parent.name for p in ROOT.glob("*/__init__.py")}
     assert packages <= set(FLOORS) | top, packages - set(FLOORS) - top
 

@@ -1,4 +1,4 @@
-"""Floor 10: neural networks with PyTorch's names: Module and the modules, functional, init, utils.
+"""Floor 12: neural networks with PyTorch's names: Module and the modules, functional, init, utils.
 
 modules/module.py is the base; each other file of modules/ is one family.
 Everything computes through weft.nn.functional.

@@ -1,4 +1,4 @@
-"""Floor 10: optimizers with PyTorch's names, options, numerics and state_dict.
+"""Floor 12: optimizers with PyTorch's names, options, numerics and state_dict.
 
 optimizer.py is the base (groups, capture), step_hooks.py the hooks around steps, clock.py the step counters, updates.py
 what update rules are written with; each other file is one algorithm,

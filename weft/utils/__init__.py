@@ -1,4 +1,4 @@
-"""Floor 10: what training scripts need beside the model: data, checkpoint; pytree and dispatch for tensor subclasses
+"""Floor 12: what training scripts need beside the model: data, checkpoint; pytree and dispatch for tensor subclasses
 and modes."""
 
 from typing import TYPE_CHECKING, Any
