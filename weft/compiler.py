@@ -136,7 +136,7 @@ def cudagraph_mark_step_begin() -> None:
 def reset() -> None:
     """Forget compiled code that nobody uses any more. A compiled function keeps its programs as long as it lives: they
     are guarded, so that none is wrong."""
-    from weft.compile.program import live_programs  # the compiler is imported when first used
+    from weft.programs import live_programs  # the compiler is imported when first used
 
     live_programs.forget()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import weft.lazy.metrics as metrics
 from weft.lazy.backend import lazy_at, used_devices
-from weft.lazy.device import LazyDevice
+from weft.lazy.device import LazyDevice, device_of
 from weft.lazy.payload import LazyPayload
 from weft.support.errors import ArgumentError, NoSuchDevice
 from weft.tensor.device import Device
@@ -71,7 +71,7 @@ def reset() -> None:
 def sync_multi(tensors: Sequence[Tensor], devices: Sequence[Any] = (), wait: bool = True) -> None:
     """Compute these tensors, and no others that are not needed for them, in one program."""
     payloads = [lazy_payload(t, "sync_multi") for t in tensors]
-    for where in {id(p.storage.device): p.storage.device for p in payloads}.values():
+    for where in {id(p.storage.device): device_of(p) for p in payloads}.values():
         where.compute([p.storage.value for p in payloads if p.storage.device is where], "sync_multi()")
         if wait:
             where.executor.wait()

@@ -231,6 +231,13 @@ class LazyDevice:
         return fresh(self, payload.read(), order_like(source, None))
 
 
+def device_of(payload: LazyPayload) -> LazyDevice:
+    """The device of a lazy tensor."""
+    device = payload.storage.device
+    assert isinstance(device, LazyDevice)
+    return device
+
+
 _devices: WeakSet[LazyDevice] = WeakSet()
 
 

@@ -13,7 +13,7 @@ from weft.layers import walk
 from weft.lazy.api import lazy_payload
 from weft.lazy.backend import lazy_backend
 from weft.lazy.calls import Drawn
-from weft.lazy.device import LazyDevice
+from weft.lazy.device import LazyDevice, device_of
 from weft.lazy.executor import Job
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh
 from weft.lazy.programs import Plan
@@ -76,7 +76,7 @@ def extract_compiled_graph(function: Callable[..., Any], args: Sequence[Tensor])
     finds, or writes tensors that are none of its arguments; and ArgumentError for arguments that are not lazy.
     """
     steps: dict[Any, _Step] = {}
-    device = lazy_payload(args[0], "extract_compiled_graph").storage.device if args else None
+    device = device_of(lazy_payload(args[0], "extract_compiled_graph")) if args else None
     if device is None:
         raise ArgumentError("extract_compiled_graph: give the lazy tensors that the function is called with")
 
