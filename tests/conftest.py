@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+import sys
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -27,9 +28,10 @@ SEED = int(os.environ.setdefault("WEFT_TEST_SEED", FIXED))  # the processes of o
 # Set before weft is imported, so that a run neither reads nor fills the user's own cache.
 _cache = tempfile.TemporaryDirectory(prefix="weft-test-cache-", ignore_cleanup_errors=True)
 os.environ.setdefault("WEFT_CACHE", _cache.name)
-# Many tests start processes of their own: they share what Python compiles of weft's files.
-os.environ.setdefault("PYTHONPYCACHEPREFIX", os.path.join(os.environ["WEFT_CACHE"], "bytecode"))
+# What Python compiles, and pytest's assertions in it, lies beside the files: processes of a run share it, also those
+# that tests start, and the next run does. (Rewriting the assertions anew takes each process 12 seconds.)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile(
     "weft", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True, derandomize=int(FIXED) == SEED
