@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
+from operator import attrgetter
 from typing import Union
 
 Dim = Union[int, "Expr"]
@@ -46,6 +47,7 @@ def _wrap(value: object, text: str) -> str:
 
 
 Monomial = tuple[Atom, ...]
+_key = attrgetter("key")
 
 
 class Expr:
@@ -54,9 +56,8 @@ class Expr:
     __slots__ = ("_hash", "terms")
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
-        self.terms: tuple[tuple[Monomial, int], ...] = tuple(
-            sorted(terms.items(), key=lambda t: (-len(t[0]), tuple(a.key for a in t[0])))
-        )
+        items = terms.items()
+        self.terms: tuple[tuple[Monomial, int], ...] = tuple(items if len(items) == 1 else sorted(items, key=_rank))
         self._hash = hash(self.terms)
 
     @property
@@ -120,7 +121,7 @@ class Expr:
         terms: dict[Monomial, int] = {}
         for m1, c1 in self.terms:
             for m2, c2 in _terms(other):
-                mono = tuple(sorted(m1 + m2, key=lambda a: a.key))
+                mono = tuple(sorted(m1 + m2, key=_key)) if m1 and m2 else m1 or m2
                 terms[mono] = terms.get(mono, 0) + c1 * c2
         return _normal(terms)
 
@@ -178,6 +179,12 @@ def install_less(less: Callable[[Dim, Dim], bool]) -> None:
     _less[0] = less
 
 
+def _rank(term: tuple[Monomial, int]) -> tuple[int, list[str]]:
+    """Where a term stands in the normal form: by degree, then by its atoms."""
+    mono = term[0]
+    return -len(mono), [atom.key for atom in mono]
+
+
 def _is_tensor(value: object) -> bool:
     """Whether operators accept the value as a tensor, whose own arithmetic then decides."""
     return type(value) is not int and type(value) is not Expr and hasattr(type(value), "__weft_route__")
@@ -188,7 +195,7 @@ def _terms(d: Dim) -> Iterable[tuple[Monomial, int]]:
 
 
 def _normal(terms: dict[Monomial, int]) -> Dim:
-    kept = {m: c for m, c in terms.items() if c}
+    kept = terms if all(terms.values()) else {m: c for m, c in terms.items() if c}
     if not kept:
         return 0
     if len(kept) == 1 and () in kept:
