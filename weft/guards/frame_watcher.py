@@ -200,6 +200,8 @@ class FrameWatcher:
         boring_of, codes = self.kinds.of, self._table.get
 
         def hook(frame: FrameType, event: str, arg: Any) -> None:
+            if event == "c_return" or (event == "c_call" and codes(id(frame.f_code)) is False):
+                return  # as most events are
             if self._aside is not None:
                 if event == "return" and frame is self._aside[0]:
                     block, self._aside = self._aside[1], None
@@ -231,9 +233,7 @@ class FrameWatcher:
                 elif plan:
                     self._environment(frame)
             elif event == "c_call":
-                if codes(id(frame.f_code)) is not False and (
-                    arg.__name__ in SUSPECTS or boring_of(arg.__self__) in _IN_C
-                ):
+                if arg.__name__ in SUSPECTS or boring_of(arg.__self__) in _IN_C:
                     self._suspect(frame, arg)
             elif event == "return":
                 own = codes(id(frame.f_code))

@@ -22,6 +22,7 @@ from weft.guards.reads import Reads
 from weft.guards.slots import AttributeSlot, Key, Slot, WeakAttributeSlot, instance_dict
 from weft.guards.snapshots import BufferContent, Drawn, OpaqueContent, position
 from weft.guards.values import MISSING, same
+from weft.guards.watching import unwatched
 from weft.guards.writes import Write, drop_fresh, writes_of
 from weft.support.interrupts import to_the_end
 
@@ -90,7 +91,7 @@ class Midway:
         """What the function has changed of objects older than the call, by place. Raises SideEffectError for what a
         program cannot repeat."""
         reads = self._watcher.reads
-        writes = writes_of(reads, self._watcher.visitor, self._watcher.kinds)
+        writes = unwatched(writes_of, reads, self._watcher.visitor, self._watcher.kinds)
         return {write.target.key: write for write in writes if id(write.target.holder) not in reads.tentative}
 
     def first_write_since(self, before: dict[Key, Write]) -> Write | None:

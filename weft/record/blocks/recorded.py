@@ -18,6 +18,7 @@ from weft.autograd import engine
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.node import Edge, InputMetadata, Node, sequence_numbers
 from weft.autograd.saved import only_captured_hooks
+from weft.guards.watching import unwatched
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Block, Operand, Value, map_operand, values_in
 from weft.ir.graph import Node as GraphNode
@@ -97,12 +98,13 @@ class Recorded:
     ) -> list[Tensor]:
         """In an open block: run again, and the gradients of edges of the border for gradients of the results;
         zeros where none arrives, which `unreached` is told of."""
-        self.rerun(capture, params)
+        unwatched(self.rerun, capture, params)
         seeded = [(end, g) for end, g in zip(self.ends, grads, strict=True) if end is not None and g is not None]
         with ExitStack() as stack:
             for memory in (*self.around, self.memory):
                 stack.enter_context(memory.in_place(capture.recorder))
-            found = engine.run_between([end for end, _ in seeded], [g for _, g in seeded], wanted, self.border())
+            border = unwatched(self.border)
+            found = engine.run_between([end for end, _ in seeded], [g for _, g in seeded], wanted, border)
         if unreached is not None:
             unreached.extend(edge for edge, g in zip(wanted, found, strict=True) if g is None)
         return [zeros_at(capture, edge) if g is None else g for edge, g in zip(wanted, found, strict=True)]
