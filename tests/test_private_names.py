@@ -4,6 +4,7 @@ of another one's module."""
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted((ROOT / "weft").rglob("*.py"))
 
 
+@functools.cache
 def package(module: str) -> str:
     """weft.nn of weft.nn.modules.module; weft of weft.linalg."""
     parts = module.split(".")
@@ -35,11 +37,12 @@ def borrowed(path: Path) -> list[str]:
     """The private names of other packages that a file uses."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     own = package(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    named = list(imports(tree))
     found = [
         f"from {module} import {name}"
-        for module, name, _ in imports(tree) if is_private(name) and package(module) != own
+        for module, name, _ in named if is_private(name) and package(module) != own
     ]
-    modules = {shown: f"{module}.{name}" for module, name, shown in imports(tree) if is_module(f"{module}.{name}")}
+    modules = {shown: f"{module}.{name}" for module, name, shown in named if is_module(f"{module}.{name}")}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and is_private(node.attr):
             target = modules.get(node.value.id)
@@ -48,6 +51,7 @@ def borrowed(path: Path) -> list[str]:
     return found
 
 
+@functools.cache
 def is_module(name: str) -> bool:
     path = ROOT / Path(*name.split("."))
     return path.with_suffix(".py").exists() or (path / "__init__.py").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -55,10 +56,16 @@ def _between(program: Program, mode: str) -> Callable[[int], str]:
 drawn = functools.lru_cache(maxsize=1000)(draw)  # every mode has the same programs
 
 
+@functools.lru_cache(maxsize=1000)
+def _code(source: str) -> CodeType:
+    """A program's code, which most modes share."""
+    return compile(source, "<alias program>", "exec")
+
+
 def _numpy(program: Program) -> tuple[Any, dict[str, Any]]:
     """What NumPy gives, and its bases afterwards."""
     scope: dict[str, Any] = dict(NUMPY)
-    exec(program.source("numpy"), scope)
+    exec(_code(program.source("numpy")), scope)
     bases, arguments = program.made()
     return scope["program"](*arguments), bases
 
@@ -67,7 +74,7 @@ def _difference(program: Program, mode: str) -> str | None:
     """What differs from NumPy, or None."""
     (aliases, seen), bases = _numpy(program)
     scope: dict[str, Any] = {"weft": OnLazy() if mode.startswith("lazy") else weft}
-    exec(program.source("weft", _between(program, mode)), scope)
+    exec(_code(program.source("weft", _between(program, mode))), scope)
     function = MODES[mode](scope["program"])
     if mode not in ONCE:  # what a call finds must not hang on what an earlier one was given
         others = {name: array + array.dtype.type(1) for name, array in program.made()[0].items()}
