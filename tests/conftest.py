@@ -53,31 +53,36 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
 def _few_objects_to_collect() -> None:
     """What earlier modules left alive (weft's own objects, caches of programs) is not walked by the collector again:
     a process holds millions of objects after some thousand tests, and a collection took a second."""
-    from weft.runtime import moving  # after the settings above
+    from weft.guards import rewrite  # after the settings above
+    from weft.runtime import moving
 
     gc.collect()
     gc.freeze()
-    moving.gc = _NewObjects(gc.get_freeze_count())  # type: ignore[attr-defined]
+    moving.gc, rewrite.gc = _Collector(0), _Collector(1)  # type: ignore[attr-defined]
 
 
-class _NewObjects:
-    """The collector for a storage that is resized: who shows it is asked of objects that the module made."""
+class _Collector:
+    """The collector, which says at once how many objects it does not see: to count them is to walk over them all.
+    Of a storage that is resized it says none, as all who show it are objects that the module made."""
 
-    def __init__(self, older: int) -> None:
-        self._older = older
+    def __init__(self, hidden: int) -> None:
+        self._hidden = hidden
 
     def __getattr__(self, name: str) -> Any:
         return getattr(gc, name)
 
     def get_freeze_count(self) -> int:
-        """How many objects the module has frozen itself."""
-        return max(0, gc.get_freeze_count() - self._older)
+        return self._hidden
 
 
 @pytest.fixture
 def every_object_seen() -> None:
     """The collector knows every object, also those that were made when the test's module was imported."""
+    from weft.guards import rewrite  # after the settings above
+    from weft.runtime import moving
+
     gc.unfreeze()
+    moving.gc = rewrite.gc = gc  # type: ignore[attr-defined]
 
 
 @pytest.fixture(autouse=True)
