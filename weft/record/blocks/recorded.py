@@ -59,8 +59,11 @@ class Recorded:
 
     def border(self, ends: Sequence[Edge | None] | None = None) -> dict[Edge, None]:
         """The edges that lead out of the block's own graph, from some of its ends (default: all)."""
+        return unwatched(self._border, self.ends if ends is None else ends)  # type: ignore[no-any-return]
+
+    def _border(self, ends: Sequence[Edge | None]) -> dict[Edge, None]:
         found: dict[Edge, None] = {}
-        stack = [e for e in (self.ends if ends is None else ends) if e is not None]
+        stack = [e for e in ends if e is not None]
         seen: set[Node] = set()
         while stack:
             node, index = stack.pop()
@@ -77,6 +80,9 @@ class Recorded:
     def rerun(self, capture: Capture, params: Sequence[Operand] = ()) -> None:
         """Emit the block's nodes once more into the open block.
         From there on, tensors of the block are their new values."""
+        unwatched(self._rerun, capture, params)
+
+    def _rerun(self, capture: Capture, params: Sequence[Operand]) -> None:
         values = {**capture.recorder.values, **dict(zip(self.block.params, params, strict=True))}
         _copy_nodes(capture.recorder, capture.recorder.builder, self.block, values)
         values.update([(old, map_operand(new, values)) for old, new in self.values.items()])
@@ -87,6 +93,9 @@ class Recorded:
 
     def tensors(self, capture: Capture) -> list[Any]:
         """The block's results after it was run again, with their histories."""
+        return unwatched(self._tensors, capture)  # type: ignore[no-any-return]
+
+    def _tensors(self, capture: Capture) -> list[Any]:
         return [
             tensor_of(capture, map_operand(r, capture.recorder.values), end)
             for r, end in zip(self.results, self.ends, strict=True)
@@ -98,13 +107,12 @@ class Recorded:
     ) -> list[Tensor]:
         """In an open block: run again, and the gradients of edges of the border for gradients of the results;
         zeros where none arrives, which `unreached` is told of."""
-        unwatched(self.rerun, capture, params)
+        self.rerun(capture, params)
         seeded = [(end, g) for end, g in zip(self.ends, grads, strict=True) if end is not None and g is not None]
         with ExitStack() as stack:
             for memory in (*self.around, self.memory):
                 stack.enter_context(memory.in_place(capture.recorder))
-            border = unwatched(self.border)
-            found = engine.run_between([end for end, _ in seeded], [g for _, g in seeded], wanted, border)
+            found = engine.run_between([end for end, _ in seeded], [g for _, g in seeded], wanted, self.border())
         if unreached is not None:
             unreached.extend(edge for edge, g in zip(wanted, found, strict=True) if g is None)
         return [zeros_at(capture, edge) if g is None else g for edge, g in zip(wanted, found, strict=True)]
