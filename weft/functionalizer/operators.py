@@ -9,6 +9,7 @@ from weft.ops.packet import aten
 
 VIEW, RESHAPE, PERMUTE = aten.view.default.op, aten.reshape.default.op, aten.permute.default.op
 AS_STRIDED, SELECT, SLICE = aten.as_strided.default.op, aten.select.int.op, aten.slice.Tensor.op
+UNBIND = aten.unbind.int.op
 PAD = aten.constant_pad_nd.default.op
 VIEW_BITS = aten.view_bits.default.op
 VIEW_AS_REAL, VIEW_AS_COMPLEX = aten.view_as_real.default.op, aten.view_as_complex.default.op

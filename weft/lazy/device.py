@@ -188,9 +188,10 @@ class LazyDevice:
         if not wanted:
             return
         writes = tuple([(i, turn) for i, turn, value, _ in spare if value() is None])
-        lasting = {turn for _, turn, _, lasts in spare if lasts}
         try:
-            program = plan.program(numbers, writes, lambda: cause_of(f"a step of {len(plan.calls)} calls"), lasting)
+            program = plan.program(
+                numbers, writes, lambda: cause_of(f"a step of {len(plan.calls)} calls"),
+                lambda: {turn for _, turn, _, lasts in spare if lasts})
         except BaseException as error:  # what the values wait for has gone by now, so that they must come all the same
             try:
                 self._submit(Job(plan.interpreted(numbers, writes), cells, numbers, outputs, sizes))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.lazy.programs import Specialized
+from weft.lazy.tiers import CallByCall
 from weft.lazy.values import Array, Cell, Latch
 
 WORTH_A_WORKER = 1e-3  # seconds that a program takes
@@ -25,7 +26,7 @@ class Job:
     """
 
     def __init__(
-        self, program: Specialized, inputs: list[Cell], numbers: list[Any], outputs: list[Cell],
+        self, program: Specialized | CallByCall, inputs: list[Cell], numbers: list[Any], outputs: list[Cell],
         sizes: Sequence[Any] = (),
     ) -> None:
         self.program, self.inputs, self.numbers, self.outputs = program, inputs, numbers, outputs

@@ -75,6 +75,8 @@ class GraphOfPlan:
         self.inputs: list[Any] = []
         self.given: dict[int, Any] = {}  # numbers of the call that is emitted, as its rule sees them
         self.results: list[tuple[Any, ...]] = []
+        self._one = plan.of_one(numbers)
+        self._symbols: dict[Any, Expr] = {}  # by the argument of an operator, where it is one number in all calls
 
     def built(self, writes: Writes) -> Graph:
         """The graph. `names` and `derived` say afterwards what its numbers are."""
@@ -117,6 +119,7 @@ class GraphOfPlan:
         del self.builder.params[params:]
         for i in lifted:
             self.derived.pop(i + self.plan.sizes, None)
+            self._symbols.pop(self.plan.role(i + self.plan.sizes), None)
             self.env.examples.pop(self.names[i + self.plan.sizes] or "", None)
             self.names[i + self.plan.sizes] = None
             self.plan.constant.add(i + self.plan.sizes)
@@ -158,8 +161,14 @@ class GraphOfPlan:
         if type(number) is float:
             self.names[i] = ""
             return self.builder.handle(self.builder.param(FLOAT, f"n{turn}"))
+        role = self.plan.role(i)
+        if role in self._symbols and i not in self.plan.free:
+            self.derived[i] = self._symbols[role]
+            return self._symbols[role]
         symbol = self.env.fresh("i", int(number))
         self.names[i] = str(symbol)
+        if role in self._one and type(number) is int:
+            self._symbols[role] = symbol
         return symbol
 
     def _call(self, call: Call) -> tuple[Any, ...]:

@@ -1,7 +1,7 @@
 """Counts of what the lazy device did: `weft.lazy.metrics`.
 
 `lazy::<op>` for each call that was traced, `aten::<op>` for each that was computed at once, `UncachedCompile` and
-`CachedCompile` for programs that were made and found, `MarkStep`, and `SyncedTensorsWithIR` for tensors whose values
+`CachedCompile` for programs that were made and found, `RunCallByCall` for steps that were not worth one, `MarkStep`, and `SyncedTensorsWithIR` for tensors whose values
 were asked for before they were there.
 """
 
@@ -83,6 +83,11 @@ def compiling(cause: Callable[[], str]) -> None:
         raise StateError(f"no_recompile(): {cause()}")
     _counts["UncachedCompile"] += 1
     _note(f"compile: {cause()}")
+
+
+def may_wait() -> bool:
+    """Whether a step without a program may do without one: not within no_recompile(), which names it."""
+    return not _refusals.compiles
 
 
 def _note(text: str) -> None:

@@ -20,6 +20,7 @@ from weft.ir.graph import Graph, Value
 from weft.lazy.calls import SIMPLE, Drawn, decides, needed_for
 from weft.lazy.graphs import Call, GraphOfPlan, InputOf, NumberOf, Numbers, Place, UnbackedNumber
 from weft.lazy.recorded import Opened, ResultOf, joined
+from weft.lazy.tiers import CallByCall, Line, Lines, Visits, naming
 from weft.lazy.trace import Trace
 from weft.lazy.values import Array, Deferred, Node, SizeOf
 from weft.ops.op import Op
@@ -45,8 +46,10 @@ Writes = tuple[tuple[int, int], ...]
 class Specialized:
     """One program. names: for each number (sizes of inputs, then numbers of calls) its symbol in the graph, "" for a
     float that is a parameter, None for a number that the program knows. derived: what such a number is, where it hangs
-    on sizes.
+    on sizes. first_at: the line that it was compiled for, until it runs again.
     """
+
+    first_at: Line | None = None
 
     def __init__(
         self, graph: Graph, names: list[str | None], derived: dict[int, Expr], numbers: Numbers
@@ -115,7 +118,7 @@ class Specialized:
                 if problem is None:
                     evaluator.evaluate_node(node, values)
             except Exception as error:
-                problem = _naming(node.op, error)
+                problem = naming(node.op, error)
             if problem is not None:
                 problems.update(dict.fromkeys(node.outputs, problem))
         return [
@@ -170,6 +173,7 @@ class Plan:
         self.sizes = sum(rank for _, rank in self.kinds)  # how many of a call's numbers are sizes of inputs
         self.is_exact = False  # whether sizes of inputs are constants too
         self.programs: list[Specialized] = []  # shared by plans that are equal
+        self.visits, self.lines = Visits(), Lines()
         self.constant: set[int] = set()  # numbers that some rule takes as they are alone
         self.free: set[int] = set()  # numbers that turned out to be something else than what a program took them for
 
@@ -235,21 +239,30 @@ class Plan:
 
     # ---- programs
     def program(
-        self, numbers: Numbers, writes: Writes, why: Callable[[], str], lasting: Collection[int] = ()
-    ) -> Specialized:
-        """The program for these numbers, compiled if there is none.
+        self, numbers: Numbers, writes: Writes, why: Callable[[], str], lasting: Callable[[], Collection[int]] = tuple
+    ) -> Specialized | CallByCall:
+        """The program for these numbers, compiled if there is none, unless the step may wait for that.
 
-        writes: pairs of a result and an input whose memory it takes, since nobody reads that any more. lasting: inputs
-        whose sizes will hardly change.
+        writes: pairs of a result and an input whose memory it takes, since nobody reads that any more. lasting: says the
+        inputs whose sizes will hardly change.
         """
         for i, program in enumerate(self.programs):
             if program.fits(numbers, writes):
                 if i:
                     self.programs.insert(0, self.programs.pop(i))
+                if program.first_at is not None:
+                    program.first_at.came_again(program)
                 metrics.count("CachedCompile")
                 return program
+        line = self.lines.at(self.calls[0].where if self.calls else None)
+        self.visits.note(numbers)
+        may_wait = not self.programs and metrics.may_wait() and knobs.backend == "llvm"
+        if may_wait and line.may_wait(self.visits):
+            metrics.count("RunCallByCall")
+            return CallByCall(self, writes)
         metrics.compiling(why)
-        made = self._made(numbers, writes, self._sizes_of(lasting))
+        made = self._made(numbers, writes, self._sizes_of(lasting()))
+        line.note(made, len(self.calls))
         self.programs.insert(0, made)
         del self.programs[MOST_PROGRAMS:]
         return made
@@ -265,11 +278,11 @@ class Plan:
         self.constant -= self.free  # what changes is tried again as an input
         while True:
             sizes = frozenset([n for i, n in enumerate(numbers[: self.sizes]) if i not in lasting])
-            likely = self._changing(numbers)
+            likely, counting = self._changing(numbers), self._counting(numbers)
             lifted = {
                 i for i, n in enumerate(numbers)
                 if i not in self.constant and (not self.is_exact or type(n) is Drawn)
-                and (self._is_input(i, n, sizes, i in lasting) or self._role(i) in likely)
+                and (self._is_input(i, n, sizes, i in lasting, counting) or self.role(i) in likely)
             }
             made = GraphOfPlan(self, numbers, lifted)
             try:
@@ -287,17 +300,18 @@ class Plan:
         some size is equal; or else all integers but a generator's."""
         integers = {i for i in lifted if type(numbers[i]) is int}
         likely = self._changing(numbers)
-        return {i for i in integers - self.free if i not in derived and self._role(i) not in likely} or integers
+        return {i for i in integers - self.free if i not in derived and self.role(i) not in likely} or integers
 
-    def _role(self, i: int) -> Any:
+    def role(self, i: int) -> Any:
         return self._roles[i - self.sizes] if i >= self.sizes else None
 
     def _changing(self, numbers: Numbers) -> set[Any]:
         """The arguments of operators that were other numbers before, in one call or another."""
         known = self.programs
         return {
-            self._role(i) for i, n in enumerate(numbers)
-            if i >= self.sizes and any(program.knows_otherwise(i, n) for program in known)
+            self.role(i) for i, n in enumerate(numbers)
+            if i >= self.sizes
+            and (i in self.visits.changed or any(program.knows_otherwise(i, n) for program in known))
         }
 
     def _sizes_of(self, turns: Collection[int]) -> frozenset[int]:
@@ -310,25 +324,41 @@ class Plan:
             at += rank
         return frozenset(found)
 
-    def _is_input(self, i: int, number: Any, sizes: frozenset[int], is_lasting: bool) -> bool:
+    def _counting(self, numbers: Numbers) -> set[Any]:
+        """The arguments that count the steps of a loop of Python's: 0, 1, 2, ... of call after call."""
+        found: dict[Any, set[Any]] = {}
+        for role, n in zip(self._roles, numbers[self.sizes :], strict=True):
+            if type(n) is int:
+                found.setdefault(role, set()).add(n)
+        return {
+            role for role, those in found.items()
+            if len(those) > _MOST_DIMS and min(those) in (0, 1) and max(those) - min(those) == len(those) - 1
+        }
+
+    def of_one(self, numbers: Numbers) -> dict[Any, int]:
+        """The arguments that are the same number in all of several calls."""
+        found: dict[Any, set[Any]] = {}
+        for role, n in zip(self._roles, numbers[self.sizes :], strict=True):
+            found.setdefault(role, set()).add(n)
+        return {role: those.pop() for role, those in found.items() if len(those) == 1}
+
+    def _is_input(
+        self, i: int, number: Any, sizes: frozenset[int], is_lasting: bool, counting: Collection[Any]
+    ) -> bool:
         """Whether a number is given to the program: it is likely to change, or it has changed before."""
         turn = i - self.sizes
         if (turn < 0 and not is_lasting) or type(number) is Drawn:
             return True
+        if i in self.visits.changed:
+            return True
         if any(program.names[i] is not None or program.knows_otherwise(i, number) for program in self.programs):
             return True
-        if turn < 0:
+        if turn < 0 or self._roles[turn] in counting:
             return False
         is_size = number > 1 and number in sizes
         if turn in self.scalars:
             return math.isfinite(number) and (is_size or number not in SIMPLE)
         return is_size or number > (1 if turn in self.listed else _MOST_DIMS)
-
-
-def _naming(op: Op, error: Exception) -> Exception:
-    """The error, its operator named."""
-    text = str(error)
-    return type(error)(f"{text} (in {op.base})") if isinstance(error, WeftError) and op.base not in text else error
 
 
 def _is_same(a: Any, b: Any) -> bool:
@@ -363,6 +393,7 @@ class Plans:
 
     def __init__(self) -> None:
         self._found: dict[Any, Plan] = {}
+        self._lines = Lines()
 
     @property
     def is_full(self) -> bool:
@@ -370,13 +401,15 @@ class Plans:
         return len(self._found) >= MOST_PLANS
 
     def forget(self) -> None:
-        """Keep none of them."""
+        """Keep none of them, nor what came in vain."""
         self._found.clear()
+        self._lines = Lines()
 
     def shared(self, plan: Plan) -> Plan:
         """The plan, with the programs of an equal one."""
         known = self._found.setdefault(plan.key(), plan)
         plan.programs, plan.constant, plan.free = known.programs, known.constant, known.free
+        plan.visits, plan.lines = known.visits, self._lines
         return plan
 
 

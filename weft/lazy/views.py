@@ -7,6 +7,7 @@ from typing import Any
 
 import weft.lazy.config as config
 from weft.autograd.record import recording
+from weft.functionalizer.operators import SELECT, UNBIND
 from weft.functionalizer.views import show
 from weft.functionalizer.writes import Path
 from weft.lazy.inline.writer import MISSED
@@ -39,12 +40,17 @@ def shown(op: Op, source: LazyPayload, rest: tuple[Any, ...]) -> list[Shown] | N
     except (KeyError, TypeError):
         found = show(op, source, rest).results
         if found is not None:
-            found = [(steps[len(path) :], kind, geometry) for steps, kind, geometry in found]
+            found = [(_own(steps[len(path) :]), kind, geometry) for steps, kind, geometry in found]
         if is_plain(rest) and not storage.type.is_symbolic:
             if len(_found) >= MOST:
                 _found.clear()
             _found[key] = found
     return None if found is None else [(path + steps, kind, geometry) for steps, kind, geometry in found]
+
+
+def _own(steps: Path) -> Path:
+    """The steps of one of several views, so that it needs none of the others: of all rows, one is picked."""
+    return tuple([(SELECT, (*rest, i), 0) if op is UNBIND else (op, rest, i) for op, rest, i in steps])
 
 
 def short_view(op: Op, args: tuple[Any, ...]) -> Any:

@@ -35,7 +35,7 @@ class Interpreted:
     def run(self, inputs: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:
         """Interpret, then write what is to be written. A result that is not written has memory of its own,
         row-major."""
-        results = _own_memory(self._evaluator(symbols).evaluate(self.graph, inputs), inputs)
+        results = own_memory(self._evaluator(symbols).evaluate(self.graph, inputs), inputs)
         for position, param in self.graph.writes:
             target = inputs[param]
             np.copyto(target, results[position])
@@ -49,7 +49,7 @@ class Interpreted:
         return dict(self.passes.stages)
 
 
-def _own_memory(results: list[Any], inputs: Sequence[Any]) -> list[Any]:
+def own_memory(results: list[Any], inputs: Sequence[Any]) -> list[Any]:
     """The results, those copied that show memory of an input or of an earlier result, or are not row-major."""
     taken = {id(root_of(x)) for x in inputs if isinstance(x, np.ndarray)}
     fresh: list[Any] = []

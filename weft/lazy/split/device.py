@@ -23,6 +23,7 @@ from weft.lazy.rules import Rules
 from weft.lazy.split.failures import Repeated, Written, fail
 from weft.lazy.split.memory import Home, is_lent, order_in
 from weft.lazy.split.payload import Family, ReadOnce, SplitPayload
+from weft.lazy.tiers import CallByCall
 from weft.lazy.values import Array, Cell, Deferred, Node, computed
 from weft.ops.layout import ordered
 from weft.runtime.storage import root_of
@@ -56,7 +57,7 @@ class ProgramRun:
     """
 
     def __init__(
-        self, program: Specialized, arrays: list[Array], numbers: list[Any], wanted: list[Deferred],
+        self, program: Specialized | CallByCall, arrays: list[Array], numbers: list[Any], wanted: list[Deferred],
         sizes: Sequence[UnbackedSize], nodes: list[Node],
     ) -> None:
         self.program, self.arrays, self.numbers, self.wanted, self.nodes = program, arrays, numbers, wanted, nodes
@@ -140,7 +141,8 @@ class SplitDevice(LazyDevice):
         if home is None:
             lent = is_lent(tensor)  # (asked while nobody here holds the array)
             root = root_of(tensor._data)
-            home = self.homes[id(root)] = Home(self, root, lent or root.base is not None or not root.flags.forc)
+            lent = lent or root.base is not None or not root.flags.forc
+            home = self.homes[id(root)] = Home(self, root, lent, tensor._is_param)
         return home
 
     def is_lent(self, tensor: Tensor) -> bool:
@@ -241,7 +243,13 @@ class SplitDevice(LazyDevice):
         numbers = plan.numbers(trace)
         arrays = [trace.inputs[turn].read() for turn in plan.inputs]
         writes = self._overwritten(plan, wanted, homes)
-        program = plan.program(numbers, writes, lambda: cause_of(f"a step of {len(plan.calls)} calls"))
+        known = self.homes
+
+        def lasting() -> list[int]:
+            roots = [known.get(id(root_of(array))) for array in arrays]
+            return [i for i, home in enumerate(roots) if home is not None and home.lasts]
+
+        program = plan.program(numbers, writes, lambda: cause_of(f"a step of {len(plan.calls)} calls"), lasting)
         run = ProgramRun(program, arrays, numbers, wanted, sizes, trace.nodes)
         trace.restart()
         return run

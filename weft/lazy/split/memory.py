@@ -35,13 +35,13 @@ class Home:
     is_lent: others may write it, and see what is written: it is read as it is now, and written at once. family: the
     memory as a value, once a tensor shows all of it or writes to it; base: its bytes, as the dims of the family; first:
     the value of these.
-    parts: values of tensors that show a part, read before anything was written.
+    parts: values of tensors that show a part, read before anything was written. lasts: its size will hardly change.
     """
 
-    __slots__ = ("base", "device", "family", "first", "is_lent", "parts", "root", "views", "whole")
+    __slots__ = ("base", "device", "family", "first", "is_lent", "lasts", "parts", "root", "views", "whole")
 
-    def __init__(self, device: SplitDevice, root: Array, is_lent: bool) -> None:
-        self.device, self.root, self.is_lent = device, root, is_lent
+    def __init__(self, device: SplitDevice, root: Array, is_lent: bool, lasts: bool) -> None:
+        self.device, self.root, self.is_lent, self.lasts = device, root, is_lent, lasts
         self.family: Family | None = None
         self.base = root
         self.first: Deferred | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import weft.nn.functional as F
@@ -174,13 +175,16 @@ class RNNBase(Module):
         """One layer in one direction. Sequences that have ended (by lengths, [n]) keep their state and give zeros."""
 
         def step(t: Any, gates: Tensor, state: States) -> tuple[States, Tensor]:
-            new = self._step(gates, state, name)
-            out = new[0]
-            if lengths is not None:
-                alive = aten.unsqueeze(aten.gt(lengths, t), 1)
-                new = tuple(aten.where(alive, n, s) for n, s in zip(new, state, strict=True))
-                out = aten.where(alive, out, 0.0)
-            return new, out
+            return kept(self._step(gates, state, name), state, None if lengths is None else aten.gt(lengths, t))
+
+        def kept(new: States, state: States, alive: Tensor | None) -> tuple[States, Tensor]:
+            if alive is None:
+                return new, new[0]
+            is_alive = aten.unsqueeze(alive, 1)
+            return (
+                tuple(aten.where(is_alive, n, s) for n, s in zip(new, state, strict=True)),
+                aten.where(is_alive, new[0], 0.0),
+            )
 
         gates = aten.linear(steps, getattr(self, f"weight_ih{name}"), self._optional(f"bias_ih{name}"))
         written = getattr(gates, "__weft_written__", None)  # of a model in a file, however many steps it takes
@@ -188,10 +192,18 @@ class RNNBase(Module):
             last, out = written("scan", step, state, gates, is_backwards)
             return out, last
         each, outs = aten.unbind(gates, 0), []
+        alive = [None] * len(each) if lengths is None else self._alive(lengths, gates)
         for t in reversed(range(len(each))) if is_backwards else range(len(each)):
-            state, out = step(t, each[t], state)
+            state, out = kept(self._step(each[t], state, name), state, alive[t])
             outs.append(out)
         return aten.stack(tuple(reversed(outs) if is_backwards else outs), 0), state
+
+    @staticmethod
+    def _alive(lengths: Tensor, steps: Tensor) -> Sequence[Tensor]:
+        """Of each step, which sequences have not ended before it."""
+        with on_device(steps.device):
+            places = aten.arange(steps.shape[0])
+        return aten.unbind(aten.gt(lengths.to(steps.device), aten.unsqueeze(places, 1)), 0)  # type: ignore[no-any-return]
 
     def _optional(self, name: str) -> Tensor | None:
         return self._parameters.get(name)

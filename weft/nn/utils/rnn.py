@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from weft.ops.overrides import overridable
 from weft.ops.packet import aten
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.creation import tensor
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
+
+Array = np.ndarray[Any, Any]
 
 
 class PackedSequence(NamedTuple):
@@ -123,10 +127,10 @@ def pack_padded_sequence(
         raise StateError(
             "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
         )
-    steps = aten.transpose(input, 0, 1) if batch_first else input
-    if len(counts) != steps.shape[1]:
+    longest, batch = input.shape[1 if batch_first else 0], input.shape[0 if batch_first else 1]
+    if len(counts) != batch:
         raise StateError(
-            f"Expected `len(lengths)` to be equal to batch_size, but got {len(counts)} (batch_size={steps.shape[1]})"
+            f"Expected `len(lengths)` to be equal to batch_size, but got {len(counts)} (batch_size={batch})"
         )
     order = list(range(len(counts))) if enforce_sorted else sorted(range(len(counts)), key=lambda i: -counts[i])
     falling = [counts[i] for i in order]
@@ -136,13 +140,30 @@ def pack_padded_sequence(
             "You can pass `enforce_sorted=False` to "
             "pack_padded_sequence and/or pack_sequence to sidestep this requirement if you do not need ONNX "
             "exportability.")
-    sorted_indices = None if enforce_sorted else tensor(order, dtype=dt.int64)
-    if sorted_indices is not None:
-        steps = aten.index_select(steps, 1, sorted_indices)
-    sizes = [sum(length > t for length in falling) for t in range(falling[0])]
-    data = aten.cat(tuple(aten.narrow(aten.select(steps, 0, t), 0, 0, size) for t, size in enumerate(sizes)), 0)
-    back = None if sorted_indices is None else tensor(sorted(range(len(order)), key=order.__getitem__), dtype=dt.int64)
-    return PackedSequence(data, tensor(sizes, dtype=dt.int64), sorted_indices, back)
+    if falling[0] > longest:
+        raise StateError(f"Expected lengths of at most {longest} steps (the input's), but got {falling[0]}")
+    sizes, step, row = _steps_of(falling)
+    column = np.array(order)[row]
+    rows = column * int(longest) + step if batch_first else step * len(counts) + column
+    # one operator, whatever the lengths are: they are data
+    data = aten.index_select(aten.flatten(input, 0, 1), 0, _places(rows, input))
+    if enforce_sorted:
+        return PackedSequence(data, tensor(sizes, dtype=dt.int64))
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return PackedSequence(data, tensor(sizes, dtype=dt.int64), _places(order, input), _places(back, input))
+
+
+def _places(numbers: Any, beside: Tensor) -> Tensor:
+    """Indices, on the device of what they pick from."""
+    return tensor(numbers, dtype=dt.int64).to(beside.device)
+
+
+def _steps_of(falling: Sequence[int]) -> tuple[Array, Array, Array]:
+    """Of sequences with these lengths: how many there are at each step; and of each row of packed data its step, and
+    its place in the batch."""
+    is_there = np.array(falling)[None, :] > np.arange(falling[0])[:, None]
+    step, row = np.nonzero(is_there)
+    return is_there.sum(1), step, row
 
 
 @overridable
@@ -160,16 +181,15 @@ def pad_packed_sequence(
             "Expected total_length to be at least the length of the longest sequence in input, "
             f"but got total_length={total_length} and max "
             f"sequence length being {len(sizes)}")
-    batch, trailing = sizes[0], sequence.data.ndim - 1
-    rows = []
-    for part in aten.split(sequence.data, sizes, 0):
-        rows.append(aten.constant_pad_nd(part, (*(0, 0) * trailing, 0, batch - int(part.shape[0])), padding_value))
-    rows += [aten.full_like(rows[0].detach(), padding_value)] * (steps - len(sizes))
-    padded = aten.stack(tuple(rows), 0)
-    lengths = tensor([sum(size > i for size in sizes) for i in range(batch)], dtype=dt.int64)
+    batch, counts = sizes[0], [sum(size > i for size in sizes) for i in range(sizes[0])]
+    _, step, row = _steps_of(counts)
+    empty = aten.new_full(sequence.data.detach(), (steps * batch, *sequence.data.shape[1:]), padding_value)
+    filled = aten.index_copy(empty, 0, _places(step * batch + row, empty), sequence.data)
+    padded = aten.unflatten(filled, 0, (steps, batch))
+    lengths = tensor(counts, dtype=dt.int64)
     if sequence.unsorted_indices is not None:
         padded = aten.index_select(padded, 1, sequence.unsorted_indices)
-        lengths = aten.index_select(lengths, 0, sequence.unsorted_indices)
+        lengths = aten.index_select(lengths, 0, sequence.unsorted_indices.to(lengths.device))
     return (aten.transpose(padded, 0, 1) if batch_first else padded), lengths
 
 
