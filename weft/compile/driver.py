@@ -6,7 +6,7 @@ import copy
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -239,11 +239,18 @@ class CompiledFunction(FunctionWrapper):
                 key: slot for key, slot in self.assumptions.lifted.items()
                 if slot is None or number_kind(slot.get()) is not None
             }
-            for tried in _fewer(lifted):
-                entry = self._without(tried, leaves, spec, backend)
-                if entry is not None:
-                    return entry
-            raise
+            entry = self._without(lifted, leaves, spec, backend) if lifted else None
+            if entry is None:  # no number is at fault
+                raise
+        if 1 < len(lifted) <= _MOST_TRIED:  # perhaps one of them alone
+            known = self.assumptions
+            for key, slot in lifted.items():
+                self.assumptions = replace(known, fixed=known.fixed - lifted.keys()).lifting(lifted)
+                found = self._without({key: slot}, leaves, spec, backend)
+                if found is not None:
+                    return found
+            self.assumptions = known
+        return entry
 
     def _without(
         self, numbers: dict[Any, Any], leaves: list[Any], spec: pytree.TreeSpec, backend: str | None
@@ -328,14 +335,6 @@ class CompiledFunction(FunctionWrapper):
 
 
 _MOST_TRIED = 8
-
-
-def _fewer(lifted: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
-    """What may be taken back from a failed capture's stand-ins: each alone, then all of them."""
-    if 1 < len(lifted) <= _MOST_TRIED:
-        yield from ({key: slot} for key, slot in lifted.items())
-    if lifted:
-        yield lifted
 
 
 def _is_watched() -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -24,6 +25,7 @@ from weft.runtime import pool
 from weft.runtime.generator import Generator
 from weft.support import registry
 from weft.support.interrupts import to_the_end
+from weft.support.locations import user_location
 from weft.tensor.device import Device, chosen
 from weft.tensor.modes import modes, switch_inference
 from weft.tensor.tensor import Tensor
@@ -84,12 +86,16 @@ def settings_kept(outcome: Outcome) -> Iterator[None]:
     before, changes = [get() for _, get, _ in _SETTINGS], _dtype_changes[0]
     function, outcome.is_inference = outcome.capture.recorder.root.name, modes.inference
     try:
-        yield
+        _captured.function = function
+        try:
+            yield
+        finally:
+            _captured.function = ""
         for (name, get, _), value in zip(_SETTINGS, before, strict=True):
             if get() != value and name != _GRAD:
                 raise SettingChange(f"{function} leaves {name} changed: it was {value}, is now {get()}")
-        if _dtype_changes[0] != changes:  # operators that are opened later would go by the last one
-            raise SettingChange(f"{function} changes the default dtype on its way")
+        if _dtype_changes[0] != changes:  # another thread's
+            raise SettingChange(_other_dtype(function))
         if modes.grad is not before[0]:
             outcome.leaves_grad = modes.grad
     finally:
@@ -115,10 +121,33 @@ def refuse_inference(outcome: Outcome) -> None:
 _dtype_changes = [0]  # how often the default dtype was changed
 
 
+class _Captured(threading.local):
+    """The name of the function that a thread runs to capture it."""
+
+    function = ""
+
+
+_captured = _Captured()
+
+
+def _other_dtype(function: str) -> str:
+    return f"{function} changes the default dtype on its way"
+
+
+def _begin_change() -> None:
+    """Operators that are opened when all of a function has been recorded would go by its last default dtype: the
+    function is refused where it sets one, not at its end."""
+    if _captured.function:
+        where, function = user_location(2), _captured.function
+        _captured.function = ""  # (it is put back)
+        raise SettingChange(f"{where}: {_other_dtype(function)}" if where is not None else _other_dtype(function))
+
+
 def _count() -> None:
     _dtype_changes[0] += 1
 
 
+dtypes.before_default_change(_begin_change)
 dtypes.on_default_change(_count)
 
 
