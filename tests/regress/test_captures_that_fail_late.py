@@ -105,3 +105,19 @@ def test_another_default_dtype_is_found_where_it_is_set(monkeypatch: pytest.Monk
     assert nodes[0] < 50
     assert "test_captures_that_fail_late.py" in compiled.misses[0]
     assert "changes the default dtype" in compiled.misses[0]
+
+
+def test_numbers_of_arguments_and_of_state_that_change_together_are_inputs_together() -> None:
+    held = Holder(a=1.5, b=2.5)
+
+    @weft.compile
+    def step(x: Any, k: float, ks: list[float]) -> Any:
+        return x * held.a * k + held.b * ks[0]
+
+    weft.counters.reset()
+    for by in range(5):
+        held.a, held.b = 1.5 + by, 2.5 + by
+        assert step(weft.ones(1), 0.5 + by, [3.5 + by]).item() == pytest.approx(
+            (1.5 + by) * (0.5 + by) + (2.5 + by) * (3.5 + by)
+        )
+    assert weft.counters.captures == 2

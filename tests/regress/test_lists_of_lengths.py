@@ -209,3 +209,58 @@ def test_sizes_that_equal_each_other_and_counters_are_no_inputs_of_a_program() -
     (program,) = plan.programs
     assert len([name for name in program.names if name]) <= 8
     assert len(program.graph.env.guards) < 100
+
+
+LAYERS: dict[str, Any] = {
+    "GRU": lambda: nn.GRU(3, 4),
+    "LSTM in both directions": lambda: nn.LSTM(3, 4, bidirectional=True, proj_size=2),
+    "RNN of two layers": lambda: nn.RNN(3, 4, num_layers=2, batch_first=True),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_recurrent_layer_is_captured_twice_for_any_number_of_steps(name: str) -> None:
+    def train(is_compiled: bool) -> tuple[list[Any], int]:
+        weft.manual_seed(0)
+        model = LAYERS[name]()
+        optimizer = weft.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            out, last = model(x)
+            loss = out.square().mean() + (last[0] if isinstance(last, tuple) else last).sum()
+            (slope,) = weft.autograd.grad(loss, [x], create_graph=True)
+            (loss + slope.square().sum()).backward()
+            optimizer.step()
+            return loss.detach()
+
+        call = weft.compile(step) if is_compiled else step
+        weft.counters.reset()
+        losses = []
+        for i, steps in enumerate((4, 6, 3, 9, 4, 1, 7)):
+            size = (2, steps, 3) if model.batch_first else (steps, 2, 3)
+            x = weft.tensor(np.random.default_rng(i).standard_normal(size).astype(np.float32), requires_grad=True)
+            losses.append(call(x).item())
+        return [*losses, *[p.detach().numpy().ravel() for p in model.parameters()]], weft.counters.captures
+
+    expected, _ = train(False)
+    found, captures = train(True)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+    assert captures <= 3  # one step alone is another question about sizes
+
+
+def test_steps_as_many_as_at_first_have_the_program_that_writes_them_out() -> None:
+    model = nn.GRU(3, 4)
+    call = weft.compile(lambda x: model(x)[0].sum())
+    x = weft.ones(6, 2, 3)
+    call(x)
+    weft.counters.reset()
+    call(x)
+    kernels = weft.counters.kernels
+    call(weft.ones(4, 2, 3))
+    call(weft.ones(5, 2, 3))
+    assert weft.counters.captures == 1
+    weft.counters.reset()
+    call(x)
+    assert weft.counters.kernels == kernels

@@ -25,7 +25,7 @@ class Assumptions:
     static: arguments taken as they lie in memory, with fixed sizes; as_one: arguments that share memory and are taken
     as one memory. Others that share memory are each taken as memory of their own.
     symbolic_codes: functions that use math and `len` on symbols. knows_gradients: gradients that are added to are
-    reached otherwise too.
+    reached otherwise too. changing_sizes: symbols of sizes for which calls found no program that fits.
     called: code of hooks and rules that the program calls instead of recording it; missing: by the number of such a
     call, which of its results are None; without_gradient: by the number of such a call, ids of tensors whose .grad it
     takes away; forwards: what the forwards of custom Functions among them give, in order; switches: what changes in
@@ -39,6 +39,7 @@ class Assumptions:
     as_one: frozenset[Any] = frozenset()
     symbolic_codes: tuple[CodeType, ...] = ()
     knows_gradients: bool = False
+    changing_sizes: frozenset[str] = frozenset()
     called: tuple[CodeType, ...] = ()
     missing: frozenset[tuple[int, int]] = frozenset()
     without_gradient: frozenset[tuple[int, int]] = frozenset()

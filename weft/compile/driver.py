@@ -134,9 +134,11 @@ class CompiledFunction(FunctionWrapper):
         self.assumptions = self.assumptions.lifting({key: None for key in keys if key not in lifted})
 
     def keep(self, entry: Entry) -> None:
-        """Let calls that follow run a program."""
-        self.entries.insert(0, entry)
-        del self.entries[MAX_ENTRIES:]
+        """Let calls that follow run a program: the newest first, but for one that has loops for the sake of other
+        sizes. Where an older one fits, that is faster.
+        """
+        del self.entries[MAX_ENTRIES - 1 :]
+        self.entries.insert(len(self.entries) if entry.capture.has_loops_for_sizes else 0, entry)
 
     def capture_within(self, entry: Entry, leaves: list[Any], switches: Sequence[Switch]) -> Entry | None:
         """A program for a call that is on its way in another one, which does not hold any more; None if there is none.
@@ -202,7 +204,11 @@ class CompiledFunction(FunctionWrapper):
         counters.guard_misses += 1
         nearest = max(misses, key=self._nearness)
         self._say(miss_text(nearest, self.function, spec))
-        self.assumptions = self.assumptions.lifting_changed(dict(nearest.lift))
+        lift = nearest.lift
+        if lift and nearest.leaf is not None:  # of an argument: what else changed is an input too
+            lift += self.entries[misses.index(nearest)].guards.numbers_of_python()
+        known = self.assumptions.lifting_changed(dict(lift))
+        self.assumptions = replace(known, changing_sizes=known.changing_sizes.union(nearest.sizes))
 
     def _say(self, why: str) -> None:
         """Keep why a call had no program."""

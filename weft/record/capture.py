@@ -7,7 +7,7 @@ what is taken back (writes.py), `.grad` (gradients.py, wrapper_gradients.py), Py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
@@ -72,6 +72,8 @@ class Capture:
         functions = self.calls.functions
         self.hooks, self.call_rule, self.call_forward = self.calls.hooks, functions.call_rule, functions.call_forward
         self.backend = CaptureBackend(self.tensors, self.calls.refuse_draws)
+        self.changing_sizes: Collection[str] = ()  # symbols of sizes for which earlier programs did not fit
+        self.has_loops_for_sizes = False  # whether it has a loop for that reason
         self.random_states: dict[Value, Place] = {}
 
     # ---- the mode

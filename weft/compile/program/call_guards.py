@@ -129,11 +129,12 @@ class CallGuards:
         found = self.python.first_miss()
         if found is None:
             return Miss("Python state changed", 4)
-        targets = (
-            [m.lift_target for m in self.python.misses() if m.lift_target is not None] if found.lift_target is not None
-            else []
-        )
-        return Miss(str(found), 4, tuple([(target.key, target) for target in targets]))
+        return Miss(str(found), 4, self.numbers_of_python() if found.lift_target is not None else ())
+
+    def numbers_of_python(self) -> tuple[tuple[Any, Any], ...]:
+        """The numbers of Python's state that changed, by the keys of their places."""
+        targets = [m.lift_target for m in self.python.misses()]
+        return tuple([(target.key, target) for target in targets if target is not None])
 
     def _changed_numbers(self, leaves: list[Any]) -> tuple[tuple[Any, Any], ...]:
         """The arguments that are other numbers of the same type than in the capture; () if anything else about the
@@ -168,13 +169,13 @@ class CallGuards:
         for state in self.random:
             state.bind(symbols)
         if self.shape_names and not self.shape_check(*[symbols[n] for n in self.shape_names]):
-            return Miss(self._shape_miss(symbols), 6)
+            return self._shape_miss(symbols)
         for number_guard in self.number_guards:
             if not number_guard.holds(symbols):
                 return Miss(number_guard.miss(symbols), 6)
         return symbols
 
-    def _shape_miss(self, symbols: Symbols) -> str:
+    def _shape_miss(self, symbols: Symbols) -> Miss:
         for guard in self.env.guards.values():
             if not guard.holds(symbols):
                 where = f"{guard.where}: " if guard.where else ""
@@ -182,11 +183,12 @@ class CallGuards:
                 used = sorted(guard.relation.expr.symbols())
                 old, new = (", ".join(str(values[s]) for s in used) for values in (self.env.examples, symbols))
                 be = ("was", "is") if len(used) == 1 else ("were", "are")
-                return (
+                text = (
                     f"{where}{', '.join(names.get(s, f'size {s}') for s in used)} {be[0]} {old}, {be[1]} now {new}; "
                     f"the program needs {guard}"
                 )
-        return "sizes changed"
+                return Miss(text, 6, sizes=tuple(used))
+        return Miss("sizes changed", 6)
 
 
 def fits(leaf: Tensor, fact: TensorFacts) -> bool:

@@ -61,6 +61,7 @@ def trace_program(
     capture, known = Capture(recording.name), recording.assumptions
     recording.hooks, recording.rules = capture.evaluator.hooks, capture.evaluator.rules
     capture.leaf_gradients.knows_gradients = known.knows_gradients
+    capture.changing_sizes = known.changing_sizes
     calls = capture.calls
     calls.codes, calls.missing, calls.switches = known.called, known.missing, known.switches
     calls.gone, calls.functions.forwards = known.without_gradient, known.forwards

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import weft.nn.functional as F
@@ -15,6 +14,7 @@ from weft.nn.parameter import Parameter, empty
 from weft.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from weft.ops.overrides import overridable
 from weft.ops.packet import aten
+from weft.record.blocks.scan import is_loop, scan
 from weft.support.errors import ShapeError, StateError, ValueProblem
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -177,7 +177,7 @@ class RNNBase(Module):
         def step(t: Any, gates: Tensor, state: States) -> tuple[States, Tensor]:
             return kept(self._step(gates, state, name), state, None if lengths is None else aten.gt(lengths, t))
 
-        def kept(new: States, state: States, alive: Tensor | None) -> tuple[States, Tensor]:
+        def kept(new: States, state: States, alive: Tensor | None = None) -> tuple[States, Tensor]:
             if alive is None:
                 return new, new[0]
             is_alive = aten.unsqueeze(alive, 1)
@@ -191,19 +191,26 @@ class RNNBase(Module):
         if written is not None:
             last, out = written("scan", step, state, gates, is_backwards)
             return out, last
+        going = None if lengths is None else self._alive(lengths, gates)
+        if is_loop(gates.shape[0]):
+            state, out = scan(
+                lambda state, row: kept(self._step(row[0], state, name), state, *row[1:]), state,
+                (gates,) if going is None else (gates, going), is_backwards,
+            )
+            return out, state
         each, outs = aten.unbind(gates, 0), []
-        alive = [None] * len(each) if lengths is None else self._alive(lengths, gates)
+        alive = [None] * len(each) if going is None else aten.unbind(going, 0)
         for t in reversed(range(len(each))) if is_backwards else range(len(each)):
             state, out = kept(self._step(each[t], state, name), state, alive[t])
             outs.append(out)
         return aten.stack(tuple(reversed(outs) if is_backwards else outs), 0), state
 
     @staticmethod
-    def _alive(lengths: Tensor, steps: Tensor) -> Sequence[Tensor]:
-        """Of each step, which sequences have not ended before it."""
+    def _alive(lengths: Tensor, steps: Tensor) -> Tensor:
+        """For each step, which sequences have not ended before it."""
         with on_device(steps.device):
             places = aten.arange(steps.shape[0])
-        return aten.unbind(aten.gt(lengths.to(steps.device), aten.unsqueeze(places, 1)), 0)  # type: ignore[no-any-return]
+        return aten.gt(lengths.to(steps.device), aten.unsqueeze(places, 1))  # type: ignore[no-any-return]
 
     def _optional(self, name: str) -> Tensor | None:
         return self._parameters.get(name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from weft.layers.transforms.level import top
 from weft.ops.packet import aten
 from weft.record.active import active_capture
 from weft.record.blocks.control import as_tensor, check_types, refuse_under_transforms, trace_of
@@ -17,6 +18,7 @@ from weft.support.errors import ArgumentError
 from weft.support.locations import user_location
 from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
+from weft.types.sym import SymInt
 
 if TYPE_CHECKING:
     from weft.ir.builder import Builder
@@ -69,6 +71,18 @@ def scan(fn: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, reverse:
     each = iter(ys)
     rows_of = [next(each) if is_one else None for is_one in given]
     return pytree.unflatten(final, state), pytree.unflatten(rows_of, output)
+
+
+def is_loop(length: Any) -> bool:
+    """Whether steps of weft's own over so many rows are recorded as one loop: in a function that was captured for
+    another number of them before. (The first number is written out, which is faster.)
+    """
+    capture = active_capture()
+    if capture is None or type(length) is not SymInt or top() is not None:
+        return False
+    is_one = not length.expr.symbols().isdisjoint(capture.changing_sizes)
+    capture.has_loops_for_sizes |= is_one
+    return is_one
 
 
 def _said(found: Any) -> str:
