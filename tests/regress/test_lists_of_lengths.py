@@ -196,6 +196,23 @@ def test_a_step_run_call_by_call_raises_what_its_operators_do() -> None:
         assert function(weft.zeros(3), 44, 1).tolist() == [44]
 
 
+def test_what_a_lazy_step_raises_call_by_call_names_the_line_and_takes_no_other_result_with_it() -> None:
+    for steps in (40, 41, 42):
+        x = fine = weft.zeros(3, device="lazy")
+        for _ in range(steps):
+            x, fine = x + 1, fine * 1.5 + 2
+        picked = x[weft.tensor([2 if steps < 42 else 7], device="lazy")]
+        if steps < 42:
+            lazy.mark_step(wait=True)
+            assert picked.tolist() == [steps]
+            continue
+        with pytest.raises(IndexError, match=r"test_lists_of_lengths.py:\d+: .*index 7 is out of bounds"):
+            lazy.mark_step(wait=True)
+        assert x.tolist() == [42] * 3
+        assert fine.isfinite().all()
+    assert lazy.metrics.counter_value("RunCallByCall") == 2
+
+
 def test_sizes_that_equal_each_other_and_counters_are_no_inputs_of_a_program() -> None:
     cell = nn.GRU(6, 8)
 

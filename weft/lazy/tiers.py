@@ -88,8 +88,14 @@ class _Run:
         self.results: list[Any] = []
 
     def call(self, call: Call) -> tuple[Any, ...]:
+        """The results of one call. Raises what it raises, the user's line in front."""
         args = compute.laid_out(call.op, tuple(map(self.argument, call.args)))
-        out = compute.evaluate(call.op, args)
+        try:
+            out = compute.evaluate(call.op, args)
+        except WeftError as error:
+            if call.where is None:
+                raise
+            raise type(error)(f"{call.where}: {error}") from None
         return tuple(out) if isinstance(out, (tuple, list)) else (out,)
 
     def argument(self, a: Any) -> Any:
