@@ -1,8 +1,8 @@
 """Counts of what the lazy device did: `weft.lazy.metrics`.
 
 `lazy::<op>` for each call that was traced, `aten::<op>` for each that was computed at once, `UncachedCompile` and
-`CachedCompile` for programs that were made and found, `RunCallByCall` for steps that were not worth one, `MarkStep`, and `SyncedTensorsWithIR` for tensors whose values
-were asked for before they were there.
+`CachedCompile` for programs that were made and found, `RunCallByCall` for steps that are not worth one (tiers.py),
+`MarkStep`, and `SyncedTensorsWithIR` for tensors whose values were asked for before they were there.
 """
 
 from __future__ import annotations

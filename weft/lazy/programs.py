@@ -239,12 +239,13 @@ class Plan:
 
     # ---- programs
     def program(
-        self, numbers: Numbers, writes: Writes, why: Callable[[], str], lasting: Callable[[], Collection[int]] = tuple
+        self, numbers: Numbers, writes: Writes, why: Callable[[], str],
+        lasting: Callable[[], Collection[int]] = tuple,
     ) -> Specialized | CallByCall:
         """The program for these numbers, compiled if there is none, unless the step may wait for that.
 
-        writes: pairs of a result and an input whose memory it takes, since nobody reads that any more. lasting: says the
-        inputs whose sizes will hardly change.
+        writes: pairs of a result and an input whose memory it takes, since nobody reads that any more. lasting: says
+        which inputs' sizes will hardly change.
         """
         for i, program in enumerate(self.programs):
             if program.fits(numbers, writes):
@@ -256,7 +257,7 @@ class Plan:
                 return program
         line = self.lines.at(self.calls[0].where if self.calls else None)
         self.visits.note(numbers)
-        may_wait = not self.programs and metrics.may_wait() and knobs.backend == "llvm"
+        may_wait = not self.programs and metrics.may_wait() and knobs.backend == "llvm" and not knobs.nan
         if may_wait and line.may_wait(self.visits):
             metrics.count("RunCallByCall")
             return CallByCall(self, writes)
