@@ -210,7 +210,7 @@ class RNNBase(Module):
         """For each step, which sequences have not ended before it."""
         with on_device(steps.device):
             places = aten.arange(steps.shape[0])
-        return aten.gt(lengths.to(steps.device), aten.unsqueeze(places, 1))  # type: ignore[no-any-return]
+        return aten.gt(lengths.to(steps.device), aten.unsqueeze(places, 1))
 
     def _optional(self, name: str) -> Tensor | None:
         return self._parameters.get(name)

@@ -18,6 +18,7 @@ from weft.support.errors import ArgumentError
 from weft.support.locations import user_location
 from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
+from weft.types.dims import symbols
 from weft.types.sym import SymInt
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def is_loop(length: Any) -> bool:
     capture = active_capture()
     if capture is None or type(length) is not SymInt or top() is not None:
         return False
-    is_one = not length.expr.symbols().isdisjoint(capture.changing_sizes)
+    is_one = not symbols(length.expr).isdisjoint(capture.changing_sizes)
     capture.has_loops_for_sizes |= is_one
     return is_one
 
