@@ -40,7 +40,7 @@ language(
 )
 language(
     "prim::complex", "real, imag=0", "A complex number.", complex, "complex, complex -> complex",
-    "Tensor, Number -> complex", effect="raises",
+    "Tensor, Number -> complex", "Number, Tensor -> complex", "Tensor, Tensor -> complex", effect="raises",
 )
 
 

@@ -53,6 +53,8 @@ for _name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", 
         f"cmath::{_name}", "z", f"cmath.{_name}. Raises ValueError outside of its domain.", getattr(cmath, _name),
         "complex -> complex", effect="raises",
     )
+for _name in ("isfinite", "isinf", "isnan"):
+    language(f"cmath::{_name}", "z", f"cmath.{_name}.", getattr(cmath, _name), "complex -> bool")
 language("cmath::phase", "z", "The angle of a complex number.", cmath.phase, "complex -> float")
 language("cmath::polar", "z", "Length and angle.", cmath.polar, "complex -> (float, float)")
 language("cmath::rect", "r, phi", "The number of a length and an angle.", cmath.rect, "float, float -> complex")

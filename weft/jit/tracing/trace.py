@@ -29,17 +29,19 @@ from weft.tensor.modes import modes
 
 
 def record(
-    function: Callable[..., Any], inputs: Sequence[Any], name: str, names: Sequence[str], root: ScriptModule | None
+    function: Callable[..., Any], inputs: Sequence[Any], name: str, names: Sequence[str], root: ScriptModule | None,
+    by_name: bool = False,
 ) -> Program:
-    """The program of what a function does with inputs."""
+    """The program of what a function does with inputs, which it is given by position, or by their names."""
     return with_lifted_numbers(
         function.forward if isinstance(function, Module) else function,
-        lambda: _record(function, inputs, name, names, root),
+        lambda: _record(function, inputs, name, names, root, by_name),
     )
 
 
 def _record(
-    function: Callable[..., Any], inputs: Sequence[Any], name: str, names: Sequence[str], root: ScriptModule | None
+    function: Callable[..., Any], inputs: Sequence[Any], name: str, names: Sequence[str], root: ScriptModule | None,
+    by_name: bool,
 ) -> Program:
     recorder = Recorder(name, root)
     ctx = recorder.ctx
@@ -57,7 +59,7 @@ def _record(
             recorder, default_route(recorder.operator), traced_by(recorder.refuse_state),
             assigned.shown(recorder.shown_as),
         ):
-            result = function(*entered)
+            result = _call(function, entered, names if by_name else None)
         assigned.record(recorder)
         left = recorder.finish(result)
     finally:
@@ -68,6 +70,10 @@ def _record(
     recorder.program.graph = finished_graph(ctx, left)
     _check_scopes(recorder.program.graph)
     return recorder.program
+
+
+def _call(function: Callable[..., Any], inputs: Sequence[Any], names: Sequence[str] | None) -> Any:
+    return function(*inputs) if names is None else function(**dict(zip(names, inputs, strict=True)))
 
 
 def _check_scopes(graph: Graph) -> None:
@@ -118,20 +124,21 @@ def trace(
     if isinstance(owner, Module) and getattr(func, "__name__", "") == "forward":
         func = owner
     inputs, names = _by_position(func, example_inputs, example_kwarg_inputs)
+    by_name = example_kwarg_inputs is not None
     if isinstance(func, Module):
         _refuse_backward_hooks(func)
         made: Any = wrapped_module(func)
-        again = _recording(func, f"{made._script_name}.forward", names, made)
+        again = _recording(func, f"{made._script_name}.forward", names, made, by_name)
         program = again(inputs)
         made._add("forward", program)
         compile_exported(made)
     else:
-        again = _recording(func, _name(func), names, None)
+        again = _recording(func, _name(func), names, None, by_name)
         program = again(inputs)
         made = ScriptFunction(program, func)
     if check_trace:
         for checked in [inputs, *map(_as_tuple, check_inputs or ())]:
-            check(func, again, made, program, checked, check_tolerance)
+            check(_positional(func, names, by_name), again, made, program, checked, check_tolerance)
     return made
 
 
@@ -151,13 +158,15 @@ def trace_module(
         method = getattr(mod, name)
         given = (None, example) if example_inputs_is_kwarg else (example, None)
         positional, names = _by_position(method, *given)
-        again = _recording(mod if name == "forward" else method, f"{made._script_name}.{name}", names, made)
+        recorded = mod if name == "forward" else method
+        again = _recording(recorded, f"{made._script_name}.{name}", names, made, example_inputs_is_kwarg)
         program = again(positional)
         made._add(name, program)
         if check_trace:
             others = [_by_position(method, c[name], None)[0] for c in check_inputs or () if name in c]
             for checked in [positional, *others]:
-                check(method, again, getattr(made, name), program, checked, check_tolerance)
+                plain = _positional(method, names, example_inputs_is_kwarg)
+                check(plain, again, getattr(made, name), program, checked, check_tolerance)
     return made
 
 
@@ -171,9 +180,14 @@ def _refuse_backward_hooks(module: Module) -> None:
 
 
 def _recording(
-    func: Any, name: str, names: Sequence[str], root: ScriptModule | None
+    func: Any, name: str, names: Sequence[str], root: ScriptModule | None, by_name: bool
 ) -> Callable[[Sequence[Any]], Program]:
-    return lambda inputs: record(func, inputs, name, names, root)
+    return lambda inputs: record(func, inputs, name, names, root, by_name)
+
+
+def _positional(func: Any, names: Sequence[str], by_name: bool) -> Callable[..., Any]:
+    """The function as its trace is called: its inputs by position, also where parameters between them were left out."""
+    return (lambda *inputs: _call(func, inputs, names)) if by_name else func  # type: ignore[no-any-return]
 
 
 def _as_tuple(example: Any) -> tuple[Any, ...]:

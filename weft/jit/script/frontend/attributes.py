@@ -14,7 +14,7 @@ from typing import Any, Final
 from weft.catalogue.language.numbers import fits
 from weft.jit.errors import CompileError
 from weft.jit.program import Program
-from weft.jit.script.annotations import UnknownType, enumeration_type, type_of_annotation
+from weft.jit.script.annotations import UnknownType, enumeration_type, is_plain_class, type_of_annotation
 from weft.jit.script.frontend.classes.script_classes import description_of, is_described
 from weft.jit.script.frontend.compile import Linker, compile_python, names_of
 from weft.jit.script.frontend.context import Context
@@ -113,6 +113,17 @@ def type_of_object(value: Any) -> Type | None:
         key, inner = _common([type_of_object(k) for k in value]), _common([type_of_object(v) for v in value.values()])
         return None if key is None or inner is None else dict_of(tt.STR if not value else key, inner)
     return None
+
+
+def describe_classes(value: Any) -> None:
+    """Learn the classes of objects that a program reads from an attribute, where they are the user's plain classes."""
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            describe_classes(item)
+    elif isinstance(value, dict):
+        describe_classes(list(value.values()))
+    elif is_plain_class(type(value)):
+        description_of(type(value))
 
 
 def _common(types: Sequence[Type | None]) -> Type | None:

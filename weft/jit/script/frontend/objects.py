@@ -14,7 +14,7 @@ from weft.ir.builder import Builder
 from weft.jit.errors import CompileError
 from weft.jit.program import MISSING, Parameter, Program
 from weft.jit.script.annotations import CLASSES, ENUMERATIONS, UnknownType, type_of_annotation
-from weft.jit.script.frontend.attributes import is_constant, is_weft_own, type_of_attribute
+from weft.jit.script.frontend.attributes import describe_classes, is_constant, is_weft_own, type_of_attribute
 from weft.jit.script.frontend.classes.inherited import key_of
 from weft.jit.script.frontend.classes.interfaces import check_implements, interface_of, methods_of
 from weft.jit.script.frontend.classes.script_classes import SETTER
@@ -147,7 +147,11 @@ class ModuleLinker(Linker):
         if is_constant(owner, name):
             return self.wrap(ctx, held, name)
         kind = type_of_attribute(owner, name)
-        return self.wrap(ctx, held, name) if kind is None else read_member(ctx, node, value, name, kind)
+        wrapped = self.wrap(ctx, held, name) if kind is None else None
+        if kind is None and wrapped is None:
+            describe_classes(held)
+            kind = type_of_attribute(owner, name)
+        return wrapped if kind is None else read_member(ctx, node, value, name, kind)
 
     def _tensor_member(
         self, ctx: Context, node: ast.AST, value: Simple, owner: Any, held: Any, name: str

@@ -11,11 +11,12 @@ from weft.jit.script.frontend.values import Simple, constant
 from weft.tensor.device import Device
 from weft.types import tensor_type as tt
 from weft.types.dtype import DType
+from weft.types.formats import layout, memory_format
 from weft.types.tensor_type import Type
 
 
 def python_constant(value: Any) -> Simple | None:
-    """A number, text, dtype, device, None or `...` as an immediate; None for any other object."""
+    """A number, text, dtype, device, layout, memory format, None or `...` as an immediate; None for others."""
     if type(value) is int and not fits(value):
         raise CompileError(f"the integer {value} does not fit into 64 bits")
     if value is None or type(value) in (bool, int, float, complex, str):
@@ -25,7 +26,7 @@ def python_constant(value: Any) -> Simple | None:
         return constant("...", tt.ANY)
     if isinstance(value, DType):
         return constant(value, tt.DTYPE)
-    if isinstance(value, Device):
+    if isinstance(value, (Device, layout, memory_format)):
         return constant(str.__str__(value), tt.STR)
     return None
 

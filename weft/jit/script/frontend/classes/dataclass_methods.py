@@ -23,44 +23,66 @@ def text_of_method(cls: Any, name: str) -> Text:
     """The text of a method, and what the names in it mean. Raises CompileError for one that programs cannot have."""
     if name == "__init__":
         return _init(cls)
-    fields = [f.name for f in dataclasses.fields(cls) if f.compare]
     names = {"_Self": cls}
     if name == "__eq__":
-        same = " and ".join(f"self.{f} == other.{f}" for f in fields) or "True"
-        return f"def __eq__(self, other: _Self) -> bool:\n    return {same}\n", names
+        return _compared(cls, name, "False", "True"), names
     if name in _ORDERS:
-        return _order(name, fields), names
+        operator, if_equal = _ORDERS[name]
+        return _compared(cls, name, f"a {operator} b", str(if_equal)), names
     refuse_class(cls, f"{cls.__name__}.{name}, which its decorator writes, cannot be called from a scripted program")
 
 
 _ORDERS = {"__lt__": ("<", False), "__le__": ("<", True), "__gt__": (">", False), "__ge__": (">", True)}
 
 
-def _order(name: str, fields: list[str]) -> str:
-    """Field by field: the first that differs decides."""
-    operator, if_equal = _ORDERS[name]
+def _compared(cls: Any, name: str, if_other: str, if_equal: str) -> str:
+    """Field by field: the first that differs decides. Where one of the two is None, they are not equal, and have
+    no order.
+    """
+    refusal = f"raise TypeError('{name} of {cls.__name__}: None has no order')"
+    one_is_none = "return False" if name == "__eq__" else refusal
     lines = [f"def {name}(self, other: _Self) -> bool:"]
-    for field in fields:
-        lines += [f"    if self.{field} != other.{field}:", f"        return self.{field} {operator} other.{field}"]
+    hints = _hints(cls)
+    for field in (f.name for f in dataclasses.fields(cls) if f.compare):
+        a, b = f"self_{field}", f"other_{field}"
+        differs = f"if not ({a} == {b}):", f"    return {if_other.replace('a ', f'{a} ').replace(' b', f' {b}')}"
+        lines += [f"    {a} = self.{field}", f"    {b} = other.{field}"]
+        if type(None) in typing.get_args(hints[field]):
+            lines += [
+                f"    if {a} is None:", f"        if {b} is not None:", f"            {one_is_none}",
+                f"    elif {b} is None:", f"        {one_is_none}", f"    el{differs[0]}", f"    {differs[1]}",
+            ]
+        else:
+            lines += [f"    {line}" for line in differs]
     return "\n".join([*lines, f"    return {if_equal}\n"])
+
+
+def _hints(cls: Any) -> dict[str, Any]:
+    return typing.get_type_hints(cls, localns={cls.__name__: cls})
 
 
 def _init(cls: Any) -> Text:
     names: dict[str, Any] = {}
-    hints = typing.get_type_hints(cls, localns={cls.__name__: cls})
-    positional, by_name, body = ["self"], list[str](), list[str]()
-    for i, field in enumerate(dataclasses.fields(cls)):
-        names[f"_type{i}"] = hints[field.name]
+    hints = _hints(cls)
+    positional, by_name, body, passed_on = ["self"], list[str](), list[str](), list[str]()
+    for i, field in enumerate(cls.__dataclass_fields__.values()):  # with those that __init__ only takes
+        hint = hints[field.name]
+        if typing.get_origin(hint) is typing.ClassVar or hint is typing.ClassVar:
+            continue
+        is_passed_on = isinstance(hint, dataclasses.InitVar)
+        names[f"_type{i}"] = hint.type if is_passed_on else hint
         default = _default(cls, field)
         if default is not dataclasses.MISSING:
             names[f"_default{i}"] = default
         written = "" if default is dataclasses.MISSING else f" = _default{i}"
         if field.init:
             (by_name if field.kw_only else positional).append(f"{field.name}: _type{i}{written}")
-        if field.init or written:
+        if is_passed_on:
+            passed_on.append(field.name)
+        elif field.init or written:
             body.append(f"    self.{field.name}: _type{i} = {field.name if field.init else f'_default{i}'}")
     if hasattr(cls, "__post_init__"):
-        body.append("    self.__post_init__()")
+        body.append(f"    self.__post_init__({', '.join(passed_on)})")
     parameters = ", ".join([*positional, *(["*", *by_name] if by_name else [])])
     return f"def __init__({parameters}):\n" + "\n".join(body or ["    pass"]) + "\n", names
 

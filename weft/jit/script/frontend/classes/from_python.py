@@ -6,15 +6,19 @@ import ast
 import enum
 import inspect
 from collections.abc import Sequence
+from typing import Any
 
 from weft.jit.script.annotations import enumeration_type, is_plain_class
 from weft.jit.script.frontend.classes.inherited import UnboundMethod
 from weft.jit.script.frontend.classes.script_classes import ClassMethod, description_of, make_object
 from weft.jit.script.frontend.context import Context
 from weft.jit.script.frontend.functions import PythonFunction
-from weft.jit.script.frontend.values import Simple, SugaredValue, constant
+from weft.jit.script.frontend.matching import call_operator
+from weft.jit.script.frontend.values import ListValue, Simple, SugaredValue, constant
 from weft.nn.modules.module import Module
-from weft.types.tensor_type import STR, Type
+from weft.tensor import legacy
+from weft.tensor.creation import tensor
+from weft.types.tensor_type import DTYPE, INT, STR, ListType, Type
 
 
 class PythonClass(SugaredValue):
@@ -41,9 +45,23 @@ class PythonClass(SugaredValue):
     def call(
         self, ctx: Context, node: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue], binders: int
     ) -> SugaredValue:
+        if self.cls in legacy.TYPES.values():
+            return _older_constructor(ctx, node, self.cls, args)
         if not is_plain_class(self.cls):
             self.refuse(ctx, node, f"{self.cls.__name__} cannot be called: programs make objects of plain classes only")
         return make_object(ctx, node, description_of(self.cls), args, kwargs)
+
+
+def _older_constructor(ctx: Context, node: ast.AST, cls: Any, args: Sequence[SugaredValue]) -> SugaredValue:
+    """`LongTensor(2, 3)` and `LongTensor([1, 2])`."""
+    dtype = {"dtype": constant(cls.dtype, DTYPE)}
+    values = [a.as_value(ctx, node) for a in args]
+    if len(values) == 1 and isinstance(values[0].type, ListType):
+        return ctx.program.wrap(ctx, tensor, "tensor").call(ctx, node, values, dtype, 1)  # type: ignore[no-any-return]
+    if any(v.type is not INT for v in values):
+        ctx.fail(node, f"{cls.__name__}() takes sizes, or one list of numbers")
+    sizes = ListValue(values or [constant(0, INT)])
+    return call_operator(ctx, node, "aten::empty", [sizes], dtype)
 
 
 class Enumeration(SugaredValue):

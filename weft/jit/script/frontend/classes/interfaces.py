@@ -48,8 +48,7 @@ class InterfaceMethod(SugaredValue):
 
 def signature_of(ctx: Context, node: ast.AST, function: Any) -> Program:
     """What a method of an interface takes, without the object, and gives."""
-    found = ctx.program.python_signature(ctx, node, function)
-    return Program(found.name, found.parameters[1:], found.returns)
+    return ctx.program.python_signature(ctx, node, function, is_method=True)  # type: ignore[no-any-return]
 
 
 def interface_member(ctx: Context, node: ast.AST, value: Simple, cls: type, name: str) -> SugaredValue:
@@ -67,13 +66,20 @@ def extends(ctx: Context, node: ast.AST, cls: type, given: type) -> bool:
     for name in methods_of(cls):
         if name not in known:
             ctx.fail(node, f"the interface '{given.__name__}' has no method '{name}' of the interface '{cls.__name__}'")
-        check_implements(ctx, node, cls, name, ctx.program.python_signature(ctx, node, known[name]))
+        given_signature = signature_of(ctx, node, known[name])
+        _check_signature(ctx, node, cls, name, given_signature, given_signature.parameters)
     return True
 
 
 def check_implements(ctx: Context, node: ast.AST, cls: type, name: str, program: Program) -> None:
     """Raises CompileError where a method of an object has another signature than the interface says."""
-    wanted, given = signature_of(ctx, node, methods_of(cls)[name]), program.parameters[1:]
+    _check_signature(ctx, node, cls, name, program, program.parameters[1:])
+
+
+def _check_signature(
+    ctx: Context, node: ast.AST, cls: type, name: str, program: Program, given: Sequence[Parameter]
+) -> None:
+    wanted = signature_of(ctx, node, methods_of(cls)[name])
     fits = len(given) == len(wanted.parameters) and all(map(_takes, given, wanted.parameters))
     if not fits or not program.returns.is_subtype_of(wanted.returns):
         ctx.fail(

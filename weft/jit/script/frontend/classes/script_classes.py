@@ -268,7 +268,14 @@ def _defined(ctx: Context, node: ast.AST, owner: Description, name: str, given: 
 def magic(
     ctx: Context, node: ast.AST, value: SugaredValue, name: str, args: Sequence[SugaredValue] = ()
 ) -> SugaredValue | None:
-    """`value.__name__(*args)`, or None where the value is no object with such a method."""
+    """`value.__name__(*args)`, or None where the value is no object with such a method, and no Module whose class
+    defines it anew.
+    """
+    if isinstance(value, Simple) and ctx.program.is_module(value):
+        raw = inspect.getattr_static(ctx.program.class_of_value(ctx, node, value), name, None)
+        if not inspect.isfunction(raw) or raw.__module__.partition(".")[0] == "weft":
+            return None
+        return ctx.program.member(ctx, node, value, name).call(ctx, node, args, {}, 1)  # type: ignore[no-any-return]
     owner = description_of_value(value)
     if owner is None or not owner.has_method(name):
         return None
