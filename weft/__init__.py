@@ -172,6 +172,10 @@ _LAZY_NAMES = {
     )},
     **{name: ("weft.jit", name) for name in ("CompilationUnit", "ScriptFunction", "ScriptModule")},
     "svd_lowrank": ("weft.layers.low_rank", "svd_lowrank"), "pca_lowrank": ("weft.layers.low_rank", "pca_lowrank"),
+    **{name: ("weft.nn.functions.of_tensors", name) for name in ("batch_norm", "instance_norm")},
+    **{name: ("weft.nn.functional", name) for name in (
+        "adaptive_avg_pool1d", "bilinear", "pairwise_distance", "pdist",
+    )},
     "PyTorchFileReader": ("weft.interop.torch_files", "PyTorchFileReader"),
     "PyTorchFileWriter": ("weft.interop.torch_files", "PyTorchFileWriter"),
     "Stream": ("weft.cuda", "Stream"), "Event": ("weft.cuda", "Event"),

@@ -150,6 +150,12 @@ from weft.jit import ScriptFunction as ScriptFunction
 from weft.jit import ScriptModule as ScriptModule
 from weft.layers.low_rank import svd_lowrank as svd_lowrank
 from weft.layers.low_rank import pca_lowrank as pca_lowrank
+from weft.nn.functions.of_tensors import batch_norm as batch_norm
+from weft.nn.functions.of_tensors import instance_norm as instance_norm
+from weft.nn.functional import adaptive_avg_pool1d as adaptive_avg_pool1d
+from weft.nn.functional import bilinear as bilinear
+from weft.nn.functional import pairwise_distance as pairwise_distance
+from weft.nn.functional import pdist as pdist
 from weft.interop.torch_files import PyTorchFileReader as PyTorchFileReader
 from weft.interop.torch_files import PyTorchFileWriter as PyTorchFileWriter
 from weft.cuda import Stream as Stream

@@ -135,8 +135,11 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
 
 
 def broadcast_shapes(*shapes: Any) -> Size:
-    """The common size that the sizes broadcast to. Raises ShapeError."""
-    listed = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    """The common size that the sizes broadcast to. Raises ShapeError, and ArgumentError for what is no size."""
+    listed = [s if isinstance(s, (tuple, list)) else (s,) for s in shapes]
+    for shape in listed:
+        if not all(hasattr(n, "__index__") for n in shape):
+            raise ArgumentError(f"broadcast_shapes: sizes are ints, or tuples and lists of ints; got {shape!r}")
     common: list[Any] = []
     for back in range(1, max((len(s) for s in listed), default=0) + 1):
         found: Any = 1
