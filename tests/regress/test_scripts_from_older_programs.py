@@ -258,3 +258,32 @@ def test_example_inputs_by_name_leave_parameters_out():
         for n in (1, 3):
             given = {"a": weft.rand(n), "b": weft.rand(n)}
             assert weft.equal(traced(**given), Model()(**given))
+
+
+def test_a_dict_comprehension_is_of_the_type_that_is_asked_for():
+    def of_none():
+        x: dict[str, int | None] = {word: None for word in ["a", "b"]}
+        x["c"] = 3
+        return x
+
+    def returned() -> dict[int, weft.Tensor | None]:
+        return {i: None for i in range(3)}
+
+    def of_lists():
+        x: dict[int, list[int | None]] = {i: [None] for i in range(2)}
+        x[0].append(5)
+        return x
+
+    def of_nothing():
+        x: dict[int, int | None] = {i: None for i in range(0)}
+        x[3] = 4
+        return x
+
+    def of_itself(y: list[int | None]):
+        return {i: v for i, v in enumerate(y) if i > 0}
+
+    for function, given in (
+        (of_none, ()), (returned, ()), (of_lists, ()), (of_nothing, ()), (of_itself, ([1, None, 2],)),
+    ):
+        scripted = weft.jit.script(function)
+        assert scripted(*given) == function(*given) and scripted(*given) == function(*given)

@@ -138,16 +138,21 @@ def list_comprehension(ctx: Context, node: ast.ListComp | ast.GeneratorExp) -> S
 @translates(ast.DictComp)
 def dict_comprehension(ctx: Context, node: ast.DictComp) -> SugaredValue:
     """`{k: f(x) for x in items if c}`."""
-    found: list[Type] = []
+    wanted = _wanted(ctx.expected, DictType)
+    kind = [wanted] if wanted else []
     made = ctx.append(ctx.op("prim::DictConstruct"), ((), (), ""), (ANY,), node)
 
     def add() -> None:
-        key, value = ctx.value(node.key), ctx.value(node.value)
-        found.append(dict_of(key.type, value.type))
-        made.output.type = found[0]
-        ctx.prim("setitem", node, Simple(made.output, found[0]), key, value)
+        key, value = ctx.value(node.key), ctx.value(node.value, kind[0].value if kind else None)
+        key = ctx.stored(key, wanted.key if wanted else None, node.key, "a key")
+        value = ctx.stored(value, wanted.value if wanted else None, node.value, "a value of the dict")
+        kind.append(dict_of(key.type, value.type))
+        made.output.type = kind[0]
+        ctx.prim("setitem", node, Simple(made.output, kind[0]), key, value)
 
     _generate(ctx, node, node.generators, add)
+    if kind:
+        made.output.type = kind[0]
     made.args = ((), (), str(made.output.type))
     return Simple(made.output, made.output.type)
 
