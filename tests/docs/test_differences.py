@@ -1259,6 +1259,30 @@ def test_in_place_on_overlapping_memory() -> None:
             run(weft.arange(5.0).expand(3, 5))
 
 
+def test_frozen_constants() -> None:
+    class Adds(weft.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = weft.nn.Parameter(weft.ones(2))
+            self.calls = 0
+
+        def forward(self, x: weft.Tensor) -> weft.Tensor:
+            return x + self.w
+
+        @weft.jit.export
+        def counted(self, x: weft.Tensor) -> weft.Tensor:
+            self.calls += 1
+            return x + self.w
+
+    scripted = weft.jit.script(Adds()).eval()
+    frozen = weft.jit.freeze(scripted)
+    with weft.no_grad():
+        scripted.w += 1
+    assert frozen(weft.zeros(2)).tolist() == [1.0, 1.0] and scripted(weft.zeros(2)).tolist() == [2.0, 2.0]
+    with pytest.raises(weft.WeftError, match="the program writes self.calls"):
+        weft.jit.freeze(scripted, ["counted"])
+
+
 def test_traces_of_what_is_called_later() -> None:
     class Doubled(weft.autograd.Function):
         @staticmethod
