@@ -287,3 +287,46 @@ def test_a_dict_comprehension_is_of_the_type_that_is_asked_for():
     ):
         scripted = weft.jit.script(function)
         assert scripted(*given) == function(*given) and scripted(*given) == function(*given)
+
+
+@weft.jit.interface
+class OneAndTwo:
+    def one(self, x: weft.Tensor) -> weft.Tensor:
+        pass
+
+    def two(self, x: weft.Tensor) -> weft.Tensor:
+        pass
+
+
+class OnlyTwo:
+    def two(self, x: weft.Tensor) -> weft.Tensor:
+        return x
+
+
+class Both:
+    def __init__(self):
+        self.factor = 3
+
+    def one(self, x: weft.Tensor) -> weft.Tensor:
+        return x
+
+    def two(self, x: weft.Tensor) -> weft.Tensor:
+        return x * self.factor
+
+
+def test_objects_behind_an_interface_are_checked_when_a_program_is_compiled():
+    class Calls(nn.Module):
+        part: OneAndTwo
+
+        def __init__(self, part):
+            super().__init__()
+            self.part = part
+
+        def forward(self, x):
+            return self.part.two(x)
+
+    assert weft.equal(weft.jit.script(Calls(Both()))(weft.ones(2)), weft.ones(2) * 3)
+    with pytest.raises(weft.jit.CompileError, match="'OnlyTwo' has no method 'one' of the interface"):
+        weft.jit.script(Calls(OnlyTwo()))
+    with pytest.raises(weft.jit.CompileError, match=r"type int does not do what .*OneAndTwo\) asks for"):
+        weft.jit.script(Calls(3))

@@ -14,7 +14,13 @@ from weft.ir.builder import Builder
 from weft.jit.errors import CompileError
 from weft.jit.program import MISSING, Parameter, Program
 from weft.jit.script.annotations import CLASSES, ENUMERATIONS, UnknownType, type_of_annotation
-from weft.jit.script.frontend.attributes import describe_classes, is_constant, is_weft_own, type_of_attribute
+from weft.jit.script.frontend.attributes import (
+    describe_classes,
+    is_constant,
+    is_weft_own,
+    type_of_attribute,
+    type_of_object,
+)
 from weft.jit.script.frontend.classes.inherited import key_of
 from weft.jit.script.frontend.classes.interfaces import check_implements, interface_of, methods_of
 from weft.jit.script.frontend.classes.script_classes import SETTER
@@ -147,11 +153,20 @@ class ModuleLinker(Linker):
         if is_constant(owner, name):
             return self.wrap(ctx, held, name)
         kind = type_of_attribute(owner, name)
+        if kind is not None and interface_of(kind) is not None:
+            self._check_held(ctx, node, held, kind)
         wrapped = self.wrap(ctx, held, name) if kind is None else None
         if kind is None and wrapped is None:
             describe_classes(held)
             kind = type_of_attribute(owner, name)
         return wrapped if kind is None else read_member(ctx, node, value, name, kind)
+
+    def _check_held(self, ctx: Context, node: ast.AST, held: Any, kind: Type) -> None:
+        """Raises CompileError where an attribute's object does not do what the interface says that annotates it."""
+        describe_classes(held)
+        found = type_of_object(held)
+        if found is None or not ctx.implements(Simple(None, found), kind, node):
+            ctx.fail(node, f"an object of type {type(held).__name__} does not do what {kind} asks for")
 
     def _tensor_member(
         self, ctx: Context, node: ast.AST, value: Simple, owner: Any, held: Any, name: str
