@@ -187,7 +187,7 @@ def _recording(
 
 def _positional(func: Any, names: Sequence[str], by_name: bool) -> Callable[..., Any]:
     """The function as its trace is called: its inputs by position, also where parameters between them were left out."""
-    return (lambda *inputs: _call(func, inputs, names)) if by_name else func  # type: ignore[no-any-return]
+    return (lambda *inputs: _call(func, inputs, names)) if by_name else func
 
 
 def _as_tuple(example: Any) -> tuple[Any, ...]:
