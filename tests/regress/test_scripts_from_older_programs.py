@@ -165,6 +165,12 @@ def test_older_constructors_of_tensors():
     with pytest.raises(weft.jit.CompileError, match="takes sizes, or one list"):
         weft.jit.script(mixed)
 
+    def named():
+        return weft.LongTensor(size=3)
+
+    with pytest.raises(weft.jit.CompileError, match="takes nothing by name in a program, not size"):
+        weft.jit.script(named)
+
 
 def test_memory_formats_and_layouts_are_constants_of_scripts():
     def run(x):

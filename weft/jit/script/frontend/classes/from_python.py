@@ -46,14 +46,18 @@ class PythonClass(SugaredValue):
         self, ctx: Context, node: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue], binders: int
     ) -> SugaredValue:
         if self.cls in legacy.TYPES.values():
-            return _older_constructor(ctx, node, self.cls, args)
+            return _older_constructor(ctx, node, self.cls, args, kwargs)
         if not is_plain_class(self.cls):
             self.refuse(ctx, node, f"{self.cls.__name__} cannot be called: programs make objects of plain classes only")
         return make_object(ctx, node, description_of(self.cls), args, kwargs)
 
 
-def _older_constructor(ctx: Context, node: ast.AST, cls: Any, args: Sequence[SugaredValue]) -> SugaredValue:
+def _older_constructor(
+    ctx: Context, node: ast.AST, cls: Any, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue]
+) -> SugaredValue:
     """`LongTensor(2, 3)` and `LongTensor([1, 2])`."""
+    for name in kwargs:
+        ctx.fail(node, f"{cls.__name__}() takes nothing by name in a program, not {name}")
     dtype = {"dtype": constant(cls.dtype, DTYPE)}
     values = [a.as_value(ctx, node) for a in args]
     if len(values) == 1 and isinstance(values[0].type, ListType):
