@@ -121,10 +121,14 @@ def _traced(device: LazyDevice, function: Callable[..., Any], args: Sequence[Ten
     made = {id(t): _copy(device, t, stand_ins[s], storages.get(s)) for t, s in zip(args, sources, strict=True)}
     copies = [made[id(t)] for t in args]
     leaves, spec = pytree.flatten(function(*copies))
-    if _cuts() != before:
+    cuts = [name for name, count in _cuts().items() if count != before.get(name, 0)]
+    if cuts:
+        fallbacks = [name for name in cuts if name.startswith("aten::")]
+        read = next((c for c in reversed(metrics.causes()) if c.startswith("sync")), "sync")
+        cause = f"fallback: {', '.join(fallbacks)}" if fallbacks else read
         raise Unsupported(
             "extract_compiled_graph: the function reads a value, or calls an operator that is computed at once, while "
-            f"it is traced; it cannot be one program ({metrics.causes()[-1] if metrics.causes() else 'a fallback'})"
+            f"it is traced; it cannot be one program ({cause})"
         )
     _refuse_writes_outside(trace, copies)
     with trace.lock:
@@ -222,12 +226,12 @@ def _place(wanted: list[Deferred], value: Deferred) -> int:
     return len(wanted) - 1
 
 
-def _cuts() -> tuple[int, ...]:
-    """How often values were asked for, and operators computed at once."""
-    return tuple([
-        metrics.counter_value(name) or 0
+def _cuts() -> dict[str, int]:
+    """How often values were asked for, and operators computed at once, by the names of their counters."""
+    return {
+        name: metrics.counter_value(name) or 0
         for name in metrics.counter_names() if name.startswith("aten::") or name == "SyncedTensorsWithIR"
-    ])
+    }
 
 
 def _program(device: LazyDevice, step: _Step, args: Sequence[Tensor]) -> tuple[Any, list[Deferred], list[Any]]:

@@ -274,3 +274,16 @@ def test_tensor_ids(rng):
     assert x[0].item() == 5.0
     with pytest.raises((TypeError, RuntimeError), match="expected a lazy tensor"):
         lazy.get_tensor_id(weft.ones(1))
+
+
+def test_a_program_that_cannot_be_extracted_names_its_own_cause():
+    a, b = weft.rand(3, device="lazy"), weft.rand(3, device="lazy")
+    float((a * b).sum())  # a cause of another step
+    lazy.config.set_force_fallback("aten::sub")
+    try:
+        with pytest.raises(weft.WeftError, match=r"\(fallback: aten::sub\)"):
+            lazy.extract_compiled_graph(lambda x, y: x - y, [a, b])
+    finally:
+        lazy.config.set_force_fallback("")
+    with pytest.raises(weft.WeftError, match=r"\(sync: .*item\(\)\)"):
+        lazy.extract_compiled_graph(lambda x, y: x * float(y.sum().item()), [a, b])
