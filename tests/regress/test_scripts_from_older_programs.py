@@ -93,6 +93,21 @@ def test_an_object_that_no_program_uses_may_be_of_any_class():
         weft.jit.script(Used(NotCompilable(3)))
 
 
+class Value:
+    def __init__(self, value):
+        self.value = value
+
+
+def test_an_object_s_attribute_is_of_the_type_that_its_class_gives_it():
+    class Adds(Holder):
+        def forward(self, x):
+            return x + self.held.value
+
+    assert weft.equal(weft.jit.script(Adds(Value(weft.ones(2))))(weft.ones(2)), weft.ones(2) * 2)
+    with pytest.raises(weft.jit.CompileError, match="attribute 'value' of Value is a str, where its class says Tensor"):
+        weft.jit.script(Adds(Value("1")))
+
+
 @dataclass
 class Powered:
     x: float

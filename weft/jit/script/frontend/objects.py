@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import typing
 import weakref
@@ -12,8 +13,8 @@ from weakref import WeakValueDictionary
 
 from weft.ir.builder import Builder
 from weft.jit.errors import CompileError
-from weft.jit.program import MISSING, Parameter, Program
-from weft.jit.script.annotations import CLASSES, ENUMERATIONS, UnknownType, type_of_annotation
+from weft.jit.program import MISSING, Parameter, Program, accepted
+from weft.jit.script.annotations import CLASSES, ENUMERATIONS, UnknownType, type_of_annotation, written
 from weft.jit.script.frontend.attributes import (
     describe_classes,
     is_constant,
@@ -23,7 +24,7 @@ from weft.jit.script.frontend.attributes import (
 )
 from weft.jit.script.frontend.classes.inherited import key_of
 from weft.jit.script.frontend.classes.interfaces import check_implements, interface_of, methods_of
-from weft.jit.script.frontend.classes.script_classes import SETTER
+from weft.jit.script.frontend.classes.script_classes import SETTER, description_of, is_described
 from weft.jit.script.frontend.compile import (
     UNDERWAY,
     Linker,
@@ -159,7 +160,23 @@ class ModuleLinker(Linker):
         if kind is None and wrapped is None:
             describe_classes(held)
             kind = type_of_attribute(owner, name)
+        if isinstance(kind, ClassType) and kind.name in CLASSES and is_described(type(held)):
+            self._check_fields(ctx, node, held)
         return wrapped if kind is None else read_member(ctx, node, value, name, kind)
+
+    def _check_fields(self, ctx: Context, node: ast.AST, held: Any) -> None:
+        """Raises CompileError where an object's attribute is not of the type that its class gives it."""
+        described = description_of(type(held))
+        if described.has_method("__init__"):
+            with contextlib.suppress(CompileError):  # shown where the program asks for what it would have said
+                self.method_of_class(ctx, node, described, "__init__")
+        for name, kind in described.attributes.items():
+            value = getattr(held, "__dict__", {}).get(name, MISSING)
+            if value is not MISSING and accepted(value, kind) is MISSING:
+                ctx.fail(
+                    node, f"attribute '{name}' of {type(held).__name__} is a {type(value).__name__}, where its class "
+                          f"says {written(kind)}; annotate what __init__ takes",
+                )
 
     def _check_held(self, ctx: Context, node: ast.AST, held: Any, kind: Type) -> None:
         """Raises CompileError where an attribute's object does not do what the interface says that annotates it."""
