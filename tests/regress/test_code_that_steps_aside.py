@@ -4,6 +4,7 @@ the program."""
 from __future__ import annotations
 
 import gc
+import re
 import signal
 import sys
 import threading
@@ -158,3 +159,141 @@ def test_a_trace_function() -> None:
     finally:
         sys.settrace(before)
     assert value == 3.0 and set(SEEN) == {"trace"}
+
+
+HAPPENINGS = [finalizer_of_a_cycle, finalizer_of_a_local, callback]
+
+
+def signalled() -> None:
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: work("signal"))
+    try:
+        signal.raise_signal(signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def finalize() -> None:
+    held = Plain()
+    weakref.finalize(held, work, "finalize")
+    del held
+
+
+@pytest.mark.parametrize("happens", [*HAPPENINGS, finalize, signalled], ids=lambda function: function.__name__)
+def test_a_trace_says_nothing_of_it(happens: Callable[[], None]) -> None:
+    def step(x: Any) -> Any:
+        y = x + 1
+        happens()
+        return y * 2
+
+    traced = weft.jit.trace(step, (weft.ones(2),))
+    assert SEEN and not [name for name in SEEN if ":" in name], SEEN
+    assert re.findall(r" = (\S+)\(", str(traced.graph)) == ["aten::add.Tensor", "aten::mul.Tensor"]
+    assert traced(weft.zeros(3)).tolist() == [2.0] * 3
+
+
+@pytest.mark.parametrize("happens", [*HAPPENINGS, finalize], ids=lambda function: function.__name__)
+def test_a_split_function_is_not_cut_by_it(happens: Callable[[], None]) -> None:
+    def step(x: Any) -> Any:
+        y = x + 1
+        happens()
+        return y * 2
+
+    split = weft.compile(step, split=True)
+    for n in (2, 2, 3, 4):
+        assert split(weft.ones(n)).tolist() == [4.0] * n
+    assert len(SEEN) == 4 and not [name for name in SEEN if ":" in name], SEEN
+    assert split.cuts == {}
+
+
+def test_a_split_function_and_a_signal() -> None:
+    def step(x: Any) -> Any:
+        y = x + 1
+        signal.raise_signal(signal.SIGUSR1)
+        return y * 2
+
+    split = weft.compile(step, split=True)
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: work("signal"))
+    try:
+        assert split(weft.ones(2)).tolist() == [4.0, 4.0]
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert SEEN == ["signal"] and split.cuts == {}
+
+
+class Cycle:
+    """Garbage whose finalizer works, and leaves more of it."""
+
+    busy = False
+
+    def __init__(self) -> None:
+        self.me = self
+
+    def __del__(self) -> None:
+        if not Cycle.busy:
+            Cycle.busy = True
+            work("finalizer")
+            SEEN.append("on" if weft.is_grad_enabled() else "off: wrong")
+            Cycle.busy = False
+
+
+def steps_of(mode: str) -> list[float]:
+    """The values of a few training steps in a mode, with garbage of that kind about."""
+    generator = weft.Generator().manual_seed(0)
+    weights = [weft.randn(3, 4, generator=generator), weft.randn(4, 2, generator=generator)]
+    for weight in weights:
+        weight.requires_grad_()
+
+    def step(x: Any) -> Any:
+        Cycle()
+        loss = weft.tanh(weft.layer_norm(x @ weights[0], (4,)) @ weights[1]).square().sum()
+        loss.backward()
+        for weight in weights:
+            weight.data.sub_(weight.grad, alpha=0.1)
+            weight.grad = None
+        return loss.detach()
+
+    run: Callable[[Any], Any] = {"compile": weft.compile, "split": lambda f: weft.compile(f, split=True)}.get(
+        mode, lambda f: f
+    )(step)
+    values = []
+    for n in (4, 4, 5, 6):
+        x = weft.arange(3.0 * n).reshape(n, 3) / 10
+        if mode == "compiled autograd":
+            with weft.compiled_autograd.enable():
+                values.append(float(run(x)))
+        else:
+            values.append(float(run(x)))
+    return values
+
+
+@pytest.mark.parametrize("mode", ["eager", "compile", "split", "compiled autograd"])
+def test_garbage_is_collected_anywhere(mode: str) -> None:
+    expected = steps_of("eager")
+    SEEN.clear()
+    before = gc.get_threshold()
+    gc.enable()
+    gc.set_threshold(15, 1, 1)
+    try:
+        values = steps_of(mode)
+    finally:
+        gc.set_threshold(*before)
+        gc.disable()
+    assert values == pytest.approx(expected, rel=1e-5)
+    assert SEEN and not [name for name in SEEN if ":" in name], set(SEEN)
+
+
+def test_callbacks_of_gc_that_were_put_around_ours() -> None:
+    seen: list[bool] = []
+
+    def first(phase: str, info: dict[str, int]) -> None:
+        seen.append(weft.is_grad_enabled())
+
+    gc.callbacks.append(first)
+    try:
+        with weft.no_grad():
+            gc.collect()
+        assert seen == [False, False]  # the user's own mode
+        gc.collect()
+        assert seen[2:] == [True, True]
+    finally:
+        gc.callbacks.remove(first)

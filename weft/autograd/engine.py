@@ -27,6 +27,7 @@ from weft.autograd.seeds import input_edge, retain_inputs, run_by_backend, seeds
 from weft.autograd.validate import validate, wrong_count
 from weft.ops import overrides
 from weft.support import seams
+from weft.support.asides import put_aside_by
 from weft.support.errors import StateError
 from weft.support.warn import warn
 from weft.tensor.modes import modes, set_grad_enabled
@@ -58,6 +59,14 @@ def install(evaluator: Evaluator) -> Iterator[None]:
         yield
     finally:
         _local.evaluators = previous
+
+
+@put_aside_by
+@contextmanager
+def _run_by_itself() -> Iterator[None]:
+    """Within the block backward calls are the engine's own."""
+    with install(Evaluator()), run_by(None):
+        yield
 
 
 @contextmanager
@@ -173,7 +182,7 @@ def _run(walk: Walk) -> tuple[Any, ...]:
     previous_hooks = default_hooks.stack
     _local.depth += 1
     _local.walk = walk
-    modes.grad = walk.create_graph
+    modes.grad = walk.create_graph or (modes.grad and None)
     _local.callbacks = [] if previous_callbacks is None else previous_callbacks
     try:
         runner = current_runner()

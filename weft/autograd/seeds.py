@@ -56,7 +56,7 @@ def _seed(root: Tensor | GradientEdge, grad: Tensor | None, i: int) -> Tensor:
     if not like.dtype.is_floating_point:
         raise StateError(f"grad can be implicitly created only for real scalar outputs but got {like.dtype}")
     previous = modes.grad
-    modes.grad = False
+    modes.grad = modes.grad and None
     try:
         return aten.ones_like(root) if isinstance(root, Tensor) else aten.ones(like.dims, dtype=like.dtype)  # type: ignore[no-any-return]
     finally:
@@ -94,7 +94,7 @@ def run_by_backend(edges: Sequence[Edge], seeds: Sequence[Any], keep: bool) -> b
         return False
     if any([type(seed) not in plain_kinds for seed in seeds]):  # a class of the user's, or a mode, may be asked
         return False
-    previous, modes.grad = modes.grad, False
+    previous, modes.grad = modes.grad, modes.grad and None
     try:
         return payload_of(seeds[0]).backend.backward(edges, seeds, keep)
     finally:

@@ -9,18 +9,22 @@ import inspect
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from types import CodeType, FrameType, FunctionType, MethodType
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType
 from typing import Any, Final
 
+from weft.support.asides import aside
+
 StepAside = Callable[[], AbstractContextManager[None]]
+_NO_HANDLERS: Final = (int, type(None), BuiltinFunctionType)
 _MOST: Final = 3  # arguments that a callback of Python's has, `self` included
 _PHASES: Final = ("start", "stop")
 
 
 def is_aside(frame: FrameType) -> bool:
-    """Whether a frame that begins is a finalizer, or a callback of a weak reference or of the garbage collector."""
+    """Whether a frame that begins is a finalizer, a signal handler, or a callback of a weak reference or of the garbage
+    collector."""
     code = frame.f_code
     if code.co_name == "__del__":
         return True
@@ -35,7 +39,9 @@ def is_aside(frame: FrameType) -> bool:
         return any(map(_is_dead, given))
     if len(given) > 1 and not _is_phase(given) and _is_method(given[0], code):
         given = given[1:]
-    return _is_dead(given[0]) if len(given) == 1 else _is_phase(given)
+    if len(given) == 1:
+        return _is_dead(given[0])
+    return _is_phase(given) or (len(given) == 2 and type(given[0]) is int and given[1] is frame.f_back is not None)
 
 
 def _is_phase(given: list[Any]) -> bool:
@@ -60,6 +66,30 @@ def _is_dead(value: Any) -> bool:
     return isinstance(value, weakref.ref) and value() is None
 
 
+_never: dict[int, CodeType] = {}  # by id: code that was seen not to be in between when it first ran
+_MOST_CODES: Final = 1 << 12
+
+
+def is_in_between(ends: Collection[int]) -> bool:
+    """Whether what runs now was called from code in between, up to the innermost frame whose code has one of these ids.
+
+    Whether a function is called back for a weak reference is asked until it is called otherwise.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if id(code) not in _never:
+            if id(code) in ends:
+                return False
+            if is_aside(frame):
+                return True
+            if len(_never) >= _MOST_CODES:
+                _never.clear()
+            _never[id(code)] = code
+        frame = frame.f_back
+    return False
+
+
 @contextmanager
 def users_aside(step_aside: StepAside) -> Iterator[None]:
     """Within the block signal handlers and the trace function step aside that the user has set."""
@@ -67,6 +97,8 @@ def users_aside(step_aside: StepAside) -> Iterator[None]:
     if threading.current_thread() is threading.main_thread():
         for number in range(1, _signal.NSIG):
             handler = _signal.getsignal(number)
+            if type(handler) in _NO_HANDLERS:
+                continue
             if isinstance(handler, (FunctionType, MethodType)) or _is_object(handler):
                 handlers.append((number, handler, _aside(handler, step_aside)))
     tracer = sys.gettrace()
@@ -83,6 +115,34 @@ def users_aside(step_aside: StepAside) -> Iterator[None]:
         for number, handler, instead in handlers:
             if _signal.getsignal(number) is instead:  # what someone else put there stays
                 _signal.signal(number, handler)
+
+
+@contextmanager
+def stepping_aside() -> Iterator[None]:
+    """Within the block code in between steps aside on this thread, for who records and watches no frames."""
+    beneath: Any = sys.getprofile()
+    if beneath is not None and (hasattr(beneath, "beneath") or not isinstance(beneath, (FunctionType, MethodType))):
+        yield  # frames are watched already, or seen by a profiler that is written in C
+        return
+    open_block: list[tuple[FrameType, ExitStack]] = []
+
+    def hook(frame: FrameType, event: str, arg: Any) -> None:
+        if beneath is not None:
+            beneath(frame, event, arg)
+        if event == "call" and not open_block and is_aside(frame):
+            block = ExitStack()
+            block.enter_context(aside())
+            open_block.append((frame, block))
+        elif event == "return" and open_block and frame is open_block[0][0]:
+            open_block.pop()[1].close()
+
+    hook.beneath = beneath  # type: ignore[attr-defined]
+    with users_aside(aside):
+        sys.setprofile(hook)
+        try:
+            yield
+        finally:
+            sys.setprofile(beneath)
 
 
 def _is_object(handler: Any) -> bool:

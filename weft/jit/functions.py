@@ -11,7 +11,6 @@ from typing import Any
 from weft.jit.errors import Error
 from weft.jit.interpreter.running import run
 from weft.jit.program import Program
-from weft.jit.recorders import recording
 from weft.jit.script.frontend.compile import Linker, compile_python, names_in
 from weft.jit.script.frontend.definitions import compile_definition
 from weft.jit.script.frontend.outside_values import forget_if_changed
@@ -20,6 +19,7 @@ from weft.jit.script.source import by_use, text_source
 from weft.jit.torchscript.code import code_with_constants
 from weft.jit.torchscript.graph import Graph
 from weft.ops.packet import aten, prim
+from weft.tensor.modes import active_trace
 
 
 class Scripted:
@@ -91,7 +91,7 @@ class ScriptFunction(Scripted):
             self.__signature__ = inspect.signature(function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        recorder = recording()
+        recorder = active_trace()
         if self.__weft_program__.outside is not None and forget_if_changed(self.__weft_program__):
             self.__weft_program__ = compile_python(self.__wrapped__)
         if recorder is not None:
@@ -133,7 +133,7 @@ class ScriptMethod(Scripted):
         self.__doc__ = program.document
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        recorder = recording()
+        recorder = active_trace()
         if self.__weft_program__.outside is not None and forget_if_changed(self.__weft_program__):
             self.__weft_program__ = self.owner._compiled(self.__name__)
         if recorder is not None:

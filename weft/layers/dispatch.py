@@ -85,7 +85,7 @@ def write_with(ask: Ask, op: Op, args: tuple[Any, ...]) -> None:
 
 def _without_history(ask: Ask, *call: Any) -> Any:
     previous = modes.grad
-    modes.grad = False
+    modes.grad = modes.grad and None
     try:
         capture = modes.capture
         # what a class's code does is not what the compiled function does

@@ -113,7 +113,7 @@ def with_history(op: Op, args: Args, lower: Callable[[Op, Args], Any] = below) -
         remember_forward(node)
     if modes.capture is not None:
         modes.capture.expect_history(args, node)
-    modes.grad = False
+    modes.grad = None
     try:
         out = lower(op, args)
     finally:
@@ -181,7 +181,7 @@ def inplace_here(op: Op, args: Args, put: Callable[[Op, Args], None]) -> Any:
         remember_forward(node)
     if modes.capture is not None:
         modes.capture.expect_history(args, node)
-    modes.grad = False
+    modes.grad = None
     try:
         put(op, args)
     finally:

@@ -20,6 +20,7 @@ from weft.lazy.recorded import Recorded
 from weft.lazy.trace import INDEX_BITS, Trace
 from weft.lazy.values import Array, Cell, Deferred, Latch
 from weft.ops.op import Op
+from weft.support.garbage import collection_held
 from weft.support.locations import user_location
 from weft.tensor.backend import Backend
 from weft.tensor.tensor import Tensor
@@ -70,7 +71,7 @@ class LazyDevice:
     def bytes_of(self, value: Deferred, what: str) -> Array:
         """The bytes of a value, which is computed if it is not. Raises what its computation raises."""
         if value.cell is None:
-            with self.trace.lock:
+            with self.trace.lock, collection_held():
                 if value.cell is None:
                     metrics.synced(cause_of(what), 1)
                     self._compute(*self._and_what_it_needs([value]))
@@ -83,7 +84,7 @@ class LazyDevice:
 
     def compute(self, values: Sequence[Deferred], what: str) -> None:
         """Compute these values, and no others that are not needed for them."""
-        with self.trace.lock:
+        with self.trace.lock, collection_held():
             pending = list({id(v): v for v in values if v.cell is None}.values())
             if pending:
                 metrics.synced(cause_of(what), len(pending))
@@ -91,7 +92,7 @@ class LazyDevice:
 
     def cut(self, count: bool = True) -> None:
         """Compute everything that somebody holds, and begin a new trace."""
-        with self.trace.lock:
+        with self.trace.lock, collection_held():  # a finalizer would trace on
             waiting: list[LazyStorage] = self.trace.waiting()
             holders = {id(s.value): s for s in reversed(waiting)}
             if count and holders:

@@ -121,7 +121,7 @@ class Trace:
         held: list[Any] = []
         key: list[Any] = [op]
         seen: list[Any] = []
-        known, before = len(self.inputs), len(self.nodes)
+        known, before, epoch = len(self.inputs), len(self.nodes), self.epoch
         for i, a in enumerate(args):
             kind = type(a)
             if kind is Deferred:
@@ -149,7 +149,8 @@ class Trace:
                 key.append(part)
                 seen.append(seen_types(value))
         operands, structure = tuple(held), tuple(key)
-        state = self.state.after.get(structure)
+        after = self.state
+        state = after.after.get(structure)
         if state is None:
             state = self._new_state(structure)
         if state.known != seen or state.finds:
@@ -168,6 +169,10 @@ class Trace:
             self.passed.append(op)
             return (operands[state.same],)
         node = Node(op, operands, tuple(numbers), state.types, state.mark(2))
+        if self.state is not after or self.epoch != epoch:  # a finalizer or handler, in between, has traced or cut
+            if self.epoch == epoch:
+                self._not_read(known, before)
+            return self._record(op, args)
         self._append(node, state)
         if state.is_symbolic:
             return self._symbolic(node)
@@ -230,6 +235,7 @@ class Trace:
         with self.lock:
             key: list[Any] = [rule.structure]
             epoch, turns, inputs = self.epoch, self.turns, self.inputs
+            known, before = len(inputs), len(self.nodes)
             for value in operands:  # (as in _place)
                 found = value.node
                 if found is None:
@@ -246,8 +252,13 @@ class Trace:
                     key.append(self._place(value))
             structure = tuple(key)
             metrics.count_rule(rule)
-            state = self.state.after.get(structure) or self._new_state(structure)
+            after = self.state
+            state = after.after.get(structure) or self._new_state(structure)
             node = Node(rule, operands, numbers, rule.types, state.mark(3))
+            if self.state is not after or self.epoch != epoch:  # (as in _record)
+                if self.epoch == epoch:
+                    self._not_read(known, before)
+                return self.replay(rule, operands, numbers)
             self._append(node, state)
             return tuple([Deferred(self, kind, node, i) for i, kind in enumerate(rule.types)])
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from weft.autograd import engine
 from weft.autograd.function import FunctionNode
 from weft.autograd.node import Node, OpNode
+from weft.guards.asides import users_aside
 from weft.guards.watching import unwatched
 from weft.ir.builder import Builder
 from weft.ir.graph import Value
@@ -32,6 +33,7 @@ from weft.record.tensors import SymbolicTensors
 from weft.record.wrapper_gradients import WrapperGradients
 from weft.record.writes import Writes
 from weft.runtime.generator import Place, key_of_seed
+from weft.support.asides import aside
 from weft.support.errors import CaptureError, WeftError
 from weft.support.locations import user_location
 from weft.tensor.modes import modes
@@ -83,7 +85,7 @@ class Capture:
         previous = modes.capture
         modes.capture = self
         try:
-            with shape_env.using(self.env), engine.install(self.evaluator):
+            with users_aside(aside), shape_env.using(self.env), engine.install(self.evaluator):
                 yield self
         except BaseException as error:
             self.restore()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from weft.support.asides import put_aside_by
 from weft.support.errors import NoSuchDevice, StateError
 from weft.types.dims import Dim
 from weft.types.shape_env import current_env
@@ -94,6 +95,19 @@ class Captured(threading.local):
 
 
 captured = Captured()
+
+
+@put_aside_by
+@contextmanager
+def _own_streams() -> Iterator[None]:
+    """Within the block generators draw from their own streams."""
+    state = dict(captured.__dict__)
+    captured.__dict__.clear()
+    try:
+        yield
+    finally:
+        captured.__dict__.clear()
+        captured.__dict__.update(state)
 
 
 @contextmanager

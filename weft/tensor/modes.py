@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.ops.route import defaults
+from weft.support.asides import is_under_way_if, put_aside_by
 from weft.support.generators import resumed_within
 from weft.support.warn import warn
 
@@ -23,13 +24,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Modes(threading.local):
     """Thread-local state read on every call; keep it flat.
 
-    grad: whether autograd records. inference: inference mode. special: None, or a tuple of interceptors,
+    grad: whether autograd records; None where it does not since weft is at work, and does for the user (set by
+    `modes.grad and None`: code in between has the user's mode, support/asides.py). inference: inference mode.
+    special: None, or a tuple of interceptors,
     outermost first, that the slow walk consults (any object with `intercept(op, args)`, `intercept_inplace(op, args)`
     and `lift(tensor)`). capture: the active capture, or None. trace: what records the steps of a function for
     weft.jit.trace (an object with `transform` and `custom_function`), or None.
     """
 
-    grad: bool = True
+    grad: bool | None = True
     inference: bool = False
     capture: ActiveCapture | None = None
     special: tuple[Any, ...] | None = None
@@ -99,11 +102,37 @@ def lowest() -> tuple[Any, ...] | None:
     return (below,) if below is not None and below.stays else None
 
 
+@is_under_way_if
+def _is_at_work() -> bool:
+    """Whether weft is at work on this thread, or something is recorded."""
+    return (
+        modes.grad is None or modes.special is not None or modes.capture is not None or modes.trace is not None
+        or bool(defaults.stack)
+    )
+
+
+@put_aside_by
+@contextmanager
+def users_modes() -> Iterator[None]:
+    """Within the block nothing is recorded, and the grad mode is the user's."""
+    grad, special, capture, trace, stack = modes.grad, modes.special, modes.capture, modes.trace, defaults.stack
+    below = lowest()
+    modes.grad, modes.capture, modes.trace, defaults.stack = grad is not False, None, None, ()
+    if below is not None:
+        modes.special = special[1:] or None  # type: ignore[index]
+    try:
+        yield
+    finally:
+        modes.grad, modes.capture, modes.trace, defaults.stack = grad, capture, trace, stack
+        if below is not None:
+            modes.special = special
+
+
 @contextmanager
 def by_itself() -> Iterator[None]:
     """Within the block operators are computed as they come, whatever holds for the user's."""
     state = (modes.grad, modes.special, modes.capture, defaults.stack)
-    modes.grad, modes.special, modes.capture, defaults.stack = False, None, None, ()
+    modes.grad, modes.special, modes.capture, defaults.stack = modes.grad and None, None, None, ()
     try:
         yield
     finally:
@@ -266,7 +295,7 @@ def switch_inference(on: bool) -> None:
 
 def is_grad_enabled() -> bool:
     """Whether autograd records on this thread."""
-    return modes.grad
+    return bool(modes.grad)
 
 
 def is_inference_mode_enabled() -> bool:

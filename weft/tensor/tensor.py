@@ -378,7 +378,7 @@ _OLDER = (int, float, str, bytes, Sequence, Conversions)  # what is no payload: 
 class _NoGrad:
     def __enter__(self) -> None:
         self.previous = modes.grad
-        modes.grad = False
+        modes.grad = modes.grad and None
 
     def __exit__(self, *error: Any) -> None:
         modes.grad = self.previous

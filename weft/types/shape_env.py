@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from weft.support.asides import put_aside_by
 from weft.support.errors import UnknownSize, WeftError
 from weft.support.locations import Location, user_location
 from weft.types import dims
@@ -224,6 +225,9 @@ class using:  # read as a word: `with shape_env.using(env):`
 
     def __exit__(self, *error: object) -> None:
         _current.env = self._previous
+
+
+put_aside_by(lambda: using(None))
 
 
 def example(d: Dim) -> int:

@@ -48,7 +48,7 @@ class CallGuards:
     ) -> None:
         self.facts, self.spec, self.python, self.state, self.bound = facts, spec, python, state, bound
         self.constants = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
-        self.grad_mode, self.default_dtype, self.saving = modes.grad, dt.get_default(), captured_hooks()
+        self.grad_mode, self.default_dtype, self.saving = bool(modes.grad), dt.get_default(), captured_hooks()
         self.device = chosen.device
         self.random, self.number_guards, self.env = random, capture.python_state.number_guards, capture.env
         self.numbers = capture.python_state.numbers
@@ -71,8 +71,8 @@ class CallGuards:
         """The values of the program's symbols for this call, or why it does not fit."""
         if spec is not self.spec and spec != self.spec:
             return Miss(f"the structure of the arguments was {self.spec!r}, is now {spec!r}", 0)
-        if modes.grad is not self.grad_mode:
-            return Miss(f"grad mode was {self.grad_mode}, is now {modes.grad}", 1)
+        if (modes.grad or False) is not self.grad_mode:
+            return Miss(f"grad mode was {self.grad_mode}, is now {bool(modes.grad)}", 1)
         if dt.get_default() is not self.default_dtype:
             return Miss(f"the default dtype was {self.default_dtype}, is now {dt.get_default()}", 1)
         if chosen.device is not self.device and chosen.device != self.device:

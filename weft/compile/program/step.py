@@ -66,7 +66,7 @@ def zero(gradient: Tensor | None) -> None:
 
 def called(call: PythonCall, hook: Any, given: Any) -> list[Any]:
     """Call a hook (None: it has been removed): what comes back, flat."""
-    before, modes.grad = modes.grad, False
+    before, modes.grad = modes.grad, modes.grad and None
     try:
         found = given[call.replaced or 0] if hook is None else call.caller(hook, *given)
     finally:

@@ -97,7 +97,7 @@ def settings_kept(outcome: Outcome) -> Iterator[None]:
         if _dtype_changes[0] != changes:  # another thread's
             raise SettingChange(_other_dtype(function))
         if modes.grad is not before[0]:
-            outcome.leaves_grad = modes.grad
+            outcome.leaves_grad = bool(modes.grad)
     finally:
         for (_, get, put), value in zip(_SETTINGS, before, strict=True):
             if get() != value:

@@ -41,6 +41,7 @@ from weft.record.python_call import FailsLater
 from weft.record.restart import Restart
 from weft.record.wrappers import desugar, resugar
 from weft.support import pytree
+from weft.support.asides import aside
 from weft.support.errors import CaptureError, Unsupported
 from weft.support.handlers import outermost
 from weft.support.interrupts import to_the_end

@@ -17,7 +17,7 @@ Spec = tuple[Any, ...]
 def spec_of(args: Sequence[Any]) -> Spec | None:
     """The key of a plan for these arguments; None where no plan serves them: tensors without bytes, and those of
     subclasses."""
-    grad = modes.grad
+    grad = bool(modes.grad)
     found: list[Any] = [grad]
     for value in args:
         key = _key(value, grad)

@@ -338,7 +338,7 @@ def _set_grad_mode(code: Code, node: Node) -> Step:
     assert isinstance(place, int)
 
     def switch(registers: Registers) -> None:
-        registers[out] = modes.grad
+        registers[out] = bool(modes.grad)
         modes.grad = registers[place]
 
     return switch

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from weft.jit.errors import CompileError
-from weft.jit.recorders import recording
 from weft.jit.script.annotations import INTERFACES, UnknownType, type_of_annotation
 from weft.nn.modules.module import Module
+from weft.tensor.modes import active_trace
 
 
 def ignore(function: Any = None, *, drop: bool = False, **kwargs: Any) -> Any:
@@ -83,7 +83,7 @@ def is_scripting() -> bool:
 
 def is_tracing() -> bool:
     """Whether a trace is being recorded."""
-    return recording() is not None
+    return active_trace() is not None
 
 
 def isinstance_of(value: Any, kind: Any) -> bool:

@@ -18,7 +18,6 @@ from weft.jit.errors import CompileError
 from weft.jit.interpreter.running import run
 from weft.jit.module import ScriptModule
 from weft.jit.program import Parameter, Program
-from weft.jit.recorders import RECORDING
 from weft.jit.script.frontend.compile import compile_python, names_in
 from weft.jit.script.frontend.context import Context
 from weft.jit.script.frontend.functions import Operators, Scripted, call_builtin, overloads
@@ -38,7 +37,7 @@ from weft.ops.route import call, run_as_usual
 from weft.overrides import DisableWeftFunction, WeftFunctionMode, resolve_name
 from weft.support.locations import Location, is_internal, user_location
 from weft.support.warn import warn
-from weft.tensor.modes import is_grad_enabled
+from weft.tensor.modes import is_grad_enabled, modes
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
 from weft.types.tensor_type import class_of
@@ -171,7 +170,7 @@ class Recorder(WeftFunctionMode):
     def __weft_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         plain = unwrapped((args, kwargs))
-        if self.ctx.paused or not RECORDING:
+        if self.ctx.paused or modes.trace is None:
             return func(*plain[0], **plain[1])
         path = resolve_name(func) or path_of(func)
         if path == "weft.Tensor.register_hook":
@@ -256,8 +255,8 @@ class Recorder(WeftFunctionMode):
 
     def operator(self, op: Op, args: tuple[Any, ...]) -> Any:
         """A call of one operator with bound arguments: of traced tensors, or of none (a factory)."""
-        if self.ctx.paused:
-            return run_as_usual(op, args)
+        if self.ctx.paused or modes.trace is None:
+            return run_as_usual(op, plain(args))
         with DisableWeftFunction(), self.ctx.pause():
             result = call(op, plain(args))
         self.follow_grad_mode(is_grad_enabled(), result)

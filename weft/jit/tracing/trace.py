@@ -7,12 +7,12 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from weft.guards.asides import stepping_aside
 from weft.ir.graph import Block, Graph, Value, values_in
 from weft.jit.errors import CompileError
 from weft.jit.functions import ScriptFunction, script_function
 from weft.jit.module import ScriptModule, wrapped_module
 from weft.jit.program import Parameter, Program
-from weft.jit.recorders import RECORDING, recording
 from weft.jit.script.entry import compile_exported
 from weft.jit.script.frontend.definitions import finished_graph
 from weft.jit.script.frontend.values import Simple
@@ -25,7 +25,7 @@ from weft.nn.modules.module import Module
 from weft.ops.route import default_route
 from weft.runtime.generator import traced_by
 from weft.support.errors import ArgumentError, StateError
-from weft.tensor.modes import modes
+from weft.tensor.modes import active_trace, modes
 
 
 def record(
@@ -51,12 +51,11 @@ def _record(
         value = Simple(ctx.builder.param(kind, label), kind)
         recorder.program.parameters += (Parameter(label, kind),)
         entered.append(recorder.entered(held, value))
-    RECORDING.append(recorder)
     around, modes.trace = modes.trace, recorder
     assigned = Assigned(root)
     try:
         with (
-            recorder, default_route(recorder.operator), traced_by(recorder.refuse_state),
+            stepping_aside(), recorder, default_route(recorder.operator), traced_by(recorder.refuse_state),
             assigned.shown(recorder.shown_as),
         ):
             result = _call(function, entered, names if by_name else None)
@@ -64,7 +63,6 @@ def _record(
         left = recorder.finish(result)
     finally:
         assigned.restore()
-        RECORDING.pop()
         modes.trace = around
     recorder.program.returns = left.type
     recorder.program.graph = finished_graph(ctx, left)
@@ -235,7 +233,7 @@ def script_if_tracing(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        return script_function(function)(*args, **kwargs) if recording() is not None else function(*args, **kwargs)
+        return script_function(function)(*args, **kwargs) if active_trace() is not None else function(*args, **kwargs)
 
     called.__weft_original__ = function  # type: ignore[attr-defined]
     return called

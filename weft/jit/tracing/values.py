@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from weft.jit.errors import CompileError
-from weft.jit.recorders import recording
 from weft.jit.script.frontend.attributes import type_of_object
 from weft.jit.script.frontend.values import Simple, constant
 from weft.jit.tracing.lifted import note_conversion, note_length, note_question
@@ -17,6 +16,7 @@ from weft.ops.op import OPS, Op
 from weft.ops.route import call
 from weft.support.locations import is_internal, user_location
 from weft.support.warn import warn
+from weft.tensor.modes import active_trace
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
@@ -36,7 +36,7 @@ class TracedTensor(Tensor):
     @staticmethod
     def __weft_route__(op: Op, args: tuple[Any, ...]) -> Any:
         """A call of an operator within weft's own Python (a module's): recorded as one call."""
-        recorder = recording()
+        recorder = active_trace()
         if recorder is None:
             return call(op, plain(args))
         return recorder.operator(op, args)
@@ -44,7 +44,7 @@ class TracedTensor(Tensor):
     @classmethod
     def __weft_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """A public call that no mode was asked about: the recorder answers it, else the tensors are what they are."""
-        recorder = recording()
+        recorder = active_trace()
         if recorder is not None:
             return recorder.__weft_function__(func, types, args, kwargs)
         return func(*plain(tuple(args)), **{k: plain(v) for k, v in (kwargs or {}).items()})
@@ -52,7 +52,7 @@ class TracedTensor(Tensor):
     @staticmethod
     def __weft_control__() -> Any:
         """What records weft.cond, weft.while_loop and weft.scan of traced tensors."""
-        recorder = recording()
+        recorder = active_trace()
         return None if recorder is None else recorder.control
 
     @property
@@ -63,7 +63,7 @@ class TracedTensor(Tensor):
         """The sizes, or one of them, as numbers of the program."""
         if dim is None:
             return self.shape
-        recorder = recording()
+        recorder = active_trace()
         if recorder is None:
             return self.plain.shape[dim]
         op = recorder.ctx.op("aten::size.int")
@@ -73,14 +73,14 @@ class TracedTensor(Tensor):
 
     def numel(self) -> Any:
         """The number of elements, as a number of the program."""
-        recorder = recording()
+        recorder = active_trace()
         if recorder is None:
             return self.plain.numel()
         made = recorder.ctx.emit(recorder.ctx.op("aten::numel"), (recorder.value_of(self).operand,), PLACE)
         return TracedNumber.of(recorder, self.plain.numel(), made)
 
     def __len__(self) -> int:
-        if recording() is not None:
+        if active_trace() is not None:
             note_length(sys._getframe(1))
         _warned("The length of a tensor is asked for: the trace keeps it as a constant; `x.shape[0]` stays open")
         return int(self.plain.shape[0])
@@ -130,13 +130,13 @@ def _told(tensor: TracedTensor, what: str) -> Tensor:
 
 
 def _warned(text: str) -> None:
-    if recording() is not None:
+    if active_trace() is not None:
         warn(f"{user_location()}: {text}", TracerWarning)
 
 
 def _active() -> Any:
     """What records the operations of numbers; None where nothing does."""
-    recorder = recording()
+    recorder = active_trace()
     return None if recorder is None or recorder.ctx.paused else recorder
 
 

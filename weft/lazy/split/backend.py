@@ -9,9 +9,10 @@ from typing import Any
 import weft.lazy.config as config
 from weft.functionalizer.memory_format import order_like
 from weft.functionalizer.views import refuse_write
+from weft.guards.asides import is_in_between
 from weft.layers.backends import backend_of
 from weft.layers.dense import DENSE, check_writeable
-from weft.layers.walk import inplace_untransformed, walk_untransformed
+from weft.layers.walk import inplace, inplace_untransformed, walk, walk_untransformed
 from weft.lazy.arguments import has_value, is_settled_by
 from weft.lazy.backend import Lazy
 from weft.lazy.calls import NoValue
@@ -22,6 +23,7 @@ from weft.lazy.split.payload import SplitPayload, let_wait
 from weft.ops.op import Op
 from weft.ops.rules import Pointwise
 from weft.runtime.storage import Storage, root_of
+from weft.support.asides import aside
 from weft.support.errors import Unsupported
 from weft.support.handlers import is_watched
 from weft.tensor.backend import DENSE_RANK, Args
@@ -37,15 +39,23 @@ _NUMBERS = frozenset((int, float, bool))
 class SplitFloor(Floor):
     """The interceptor of a thread in which a split function runs."""
 
+    ends: frozenset[int] = frozenset()  # ids of the code that split functions begin with (set by function.py)
+
     def __init__(self, backend: Split) -> None:
         self.backend = backend
 
     def intercept(self, op: Op, args: Args) -> Any:
-        """The layers below; plain tensors reach the back end."""
+        """The layers below; plain tensors reach the back end. Code in between is no part of the split function."""
+        if is_in_between(self.ends):
+            with aside():
+                return walk(op, args)
         return walk_untransformed(op, args)
 
     def intercept_inplace(self, op: Op, args: Args) -> Any:
         """The in-place operator, idem."""
+        if is_in_between(self.ends):
+            with aside():
+                return inplace(op, args)
         return inplace_untransformed(op, args)
 
     def lift(self, value: Any) -> Any:

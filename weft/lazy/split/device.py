@@ -28,6 +28,7 @@ from weft.lazy.values import Array, Cell, Deferred, Node, computed
 from weft.ops.layout import ordered
 from weft.runtime.storage import root_of
 from weft.support.errors import WeftError
+from weft.support.garbage import collection_held
 from weft.support.handlers import is_watched
 from weft.support.knobs import knobs
 from weft.tensor.dense import is_dense
@@ -183,7 +184,7 @@ class SplitDevice(LazyDevice):
 
     def cut(self, count: bool = True) -> None:
         """Compute everything that somebody holds; all tensors are plain ones then. Raises what a program raised."""
-        with self.trace.lock, by_itself():
+        with self.trace.lock, collection_held(), by_itself():
             try:
                 problem = self._run()
                 problem = self._settle() or problem

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import MethodType
 from typing import Any
 
-from weft.lazy.split.backend import Split
+from weft.lazy.split.backend import Split, SplitFloor
 from weft.lazy.split.device import Cuts, SplitDevice
 from weft.lazy.split.onlooker import running, without
 from weft.support.function_wrapper import FunctionWrapper
@@ -101,4 +101,6 @@ class SplitFunction(FunctionWrapper):
         return f"<split {self.name}>"
 
 
-outermost.update((SplitFunction.__call__.__code__, SplitFunction._stepwise.__code__))
+_ENDS = (SplitFunction.__call__.__code__, SplitFunction._stepwise.__code__)
+outermost.update(_ENDS)
+SplitFloor.ends = frozenset(map(id, _ENDS))
