@@ -312,6 +312,11 @@ class _Walk:
             return self.read_step(arguments[0], "__class__")
         if isinstance(callee, Link) and callee.name in _GETTERS:
             self.named(arguments)
+            if callee.name == "methodcaller" and arguments and isinstance(arguments[0], Const):
+                self.plan.called[arguments[0].value] = self.line
+        for item in arguments:
+            if isinstance(item, Link):
+                item.passed = self.line
         if isinstance(callee, Link) and any(callee is self.plan.roots.get(("global", n)) for n in _DRAWING):
             for item in arguments:
                 if isinstance(item, Link):
@@ -345,7 +350,9 @@ class _Walk:
         self.stack.push(Const(ins.argval))
 
     def build(self, ins: dis.Instruction) -> None:
-        self.stack.use(1 - dis.stack_effect(ins.opcode, ins.arg))
+        for item in self.stack.use(1 - dis.stack_effect(ins.opcode, ins.arg)):
+            if isinstance(item, Link):
+                item.passed = self.line
         self.stack.push(OWN)
 
     def push_null(self, ins: dis.Instruction) -> None:

@@ -41,6 +41,7 @@ _FILES: Final = (io.TextIOWrapper, io.FileIO, io.BufferedWriter, io.BufferedRead
 _FILE_METHODS: Final = frozenset(
     str.split("write writelines read readline readlines readinto flush truncate seek tell")
 )
+_CLOCKS: Final = ("time", "posix", "nt")
 _CLOCK_METHODS: Final = frozenset({"now", "utcnow", "today"})
 
 _BUILTINS: Final[dict[tuple[str, str], tuple[str, str]]] = {
@@ -140,6 +141,14 @@ def builtin_deed(function: Any) -> tuple[str, str] | None:
     if name in _RANDOM_METHODS and any(c.__module__ in ("_random", "random") for c in type(owner).__mro__):
         return ("draws from Python's random", USE_OURS)
     return None
+
+
+def called_deed(name: Any) -> tuple[str, str] | None:
+    """The same for a method that an operator.methodcaller calls, of modules and classes that tell the time or draw
+    bytes: it calls them in C, unseen."""
+    if name in _CLOCK_METHODS:
+        return ("reads the clock", PASS_IN)
+    return next((deed for module in _CLOCKS if (deed := _BUILTINS.get((module, name))) and deed[1] != MOVE_OUT), None)
 
 
 def container_deed(function: Any) -> str | None:

@@ -12,7 +12,7 @@ Step = tuple[str, Any]  # (".", attribute) or ("[", constant key)
 class Link:
     """One step of an access chain: what is read from it, where, and whether the value itself is used or written."""
 
-    __slots__ = ("iterated", "line", "mutations", "name", "read", "steps", "stores", "used")
+    __slots__ = ("iterated", "line", "mutations", "name", "passed", "read", "steps", "stores", "used")
 
     def __init__(self, line: int, name: Any = None) -> None:
         self.line, self.name = line, name
@@ -20,6 +20,7 @@ class Link:
         self.read = False  # loaded at all (a link may exist only because it is stored)
         self.used = False  # the value went somewhere else than into a longer chain
         self.iterated = 0  # the line that iterates over it, or 0
+        self.passed = 0  # the line that passes it to a call, or 0
         self.stores: list[int] = []  # lines that rebind it
         self.mutations: list[int] = []  # lines that assign or delete an item of it, or change it in place
 
@@ -39,6 +40,7 @@ class Plan:
     that bytecode alone does not identify (a loop variable), with their line; optional: those of them that need not
     exist; loose_stores: the same for writes;
     names: every attribute name; operators: the special methods behind its operators;
+    called: methods that an operator.methodcaller calls;
     everything: attributes are named at run time; mutations: lines that change an unidentified container.
     """
 
@@ -49,6 +51,7 @@ class Plan:
     loose_stores: dict[str, int] = field(default_factory=dict)
     names: dict[str, int] = field(default_factory=dict)
     operators: dict[str, int] = field(default_factory=dict)
+    called: dict[str, int] = field(default_factory=dict)
     everything: int = 0
     mutations: list[int] = field(default_factory=list)
     # of the standard library: what it reads of its arguments counts, what it writes is its own

@@ -10,6 +10,7 @@ import types
 import weakref
 from collections import ChainMap, UserDict, UserList, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
+from operator import methodcaller
 from types import FunctionType
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from weft.guards.asked import AMBIENT, content_of, module_of, settings_now
 from weft.guards.class_reads import DESCRIPTORS
-from weft.guards.effects import SideEffectError, builtin_deed
+from weft.guards.effects import SideEffectError, builtin_deed, called_deed
 from weft.guards.guard import FunctionGuard, TypeGuard
 from weft.guards.held import HOLDING, note_attribute
 from weft.guards.hidden_guard import AnswerGuard
@@ -139,6 +140,8 @@ class Reads(LeafReads):
         kind = self.kinds.of(value)
         if kind is Kind.LEAF:
             self.leaves[id(value)] = value
+        if type(value) is methodcaller:
+            self.refuse_clock(value, where)
         if kind in BORING:
             return
         if not sure and id(value) not in self.known:
@@ -195,8 +198,21 @@ class Reads(LeafReads):
                 for item in value.args:
                     self.draws_from(item, where)
                 for item in (value.func, *value.args, *value.keywords.values()):
-                    if self.kinds.of(item) is Kind.BUILTIN and (deed := builtin_deed(item)) is not None:
-                        self.refused = SideEffectError(where, *deed)
+                    if self.kinds.of(item) is Kind.BUILTIN:
+                        self.refuse_deed(item, where)
+
+    def refuse_deed(self, function: Any, where: Location) -> None:
+        """Refuse the call if a builtin function that code in C will call does what a program cannot repeat."""
+        deed = builtin_deed(function)
+        if deed is not None:
+            self.refused = SideEffectError(where, *deed)
+
+    def refuse_clock(self, caller: Any, where: Location) -> None:
+        """Refuse the call if an operator.methodcaller, or the method that one calls, reads the clock."""
+        name = caller.__reduce__()[1][0] if type(caller) is methodcaller else caller
+        deed = called_deed(name) if isinstance(name, str) else None
+        if deed is not None:
+            self.refused = SideEffectError(where, *deed)
 
     def array(self, value: Any, text: str, where: Location) -> None:
         """A NumPy array: its content, and what objects in it and an array of a subclass hold besides."""

@@ -49,6 +49,8 @@ class Visitor:
             self.codes[id(plan.code)] = plan
             self.nested.update(map(id, plan.nested))
             self.resolve(plan, values)
+        for method, line in plan.called.items():
+            self.reads.refuse_clock(method, Location(plan.file, line))
         pool: list[Reached] = []
         for (kind, name), link in plan.roots.items():
             where = Location(plan.file, link.line)
@@ -165,6 +167,7 @@ class Visitor:
         kind = self.kinds.of(value)
         if issubclass(type(value), (operator.attrgetter, operator.methodcaller)):
             plan.loose.update({name: link.line for name in self.reads.named(value)})
+            self.reads.refuse_clock(value, Location(plan.file, link.line))
         where = Location(plan.file, link.line)
         if kind is Kind.LEAF:
             self.walk_leaf(link, value, text, plan, pool)
@@ -194,6 +197,8 @@ class Visitor:
             self.reads.special_methods(type(value), where)
         if kind is Kind.ITERATOR and (opened or link.steps) and sure:
             self.reads.draws_from(value, where)
+        if kind is Kind.BUILTIN and (link.passed or (".", "__call__") in link.steps):  # C code may call it, unseen
+            self.reads.refuse_deed(value, Location(plan.file, link.passed or link.line))
         if kind is Kind.BUILTIN and value in _GETTERS and value.__name__ != text:  # by another name
             plan.everything = link.line
         for (op, key), inner in link.steps.items():
@@ -258,6 +263,8 @@ class Visitor:
             kind = self.kinds.of(value)
             if kind is Kind.LEAF and given:
                 pool += self.given_to_leaf(value, text, plan, given)
+            if type(value) is operator.methodcaller:
+                self.reads.refuse_clock(value, Location(plan.file, plan.code.co_firstlineno))
             if kind in BORING or id(value) in done or (id(plan), id(value)) in self._reached:
                 continue
             done.add(id(value))

@@ -345,6 +345,8 @@ class Tensor(Questions, Conversions):
         return (_rebuild, facts if device == "cpu" else (*facts, device))
 
     def __repr__(self) -> str:
+        if modes.capture is not None and payload_of(self).has_bytes:
+            modes.capture.outside.refuse_value(self, "its text (repr())")
         return tensor_text(self)
 
     def __format__(self, spec: str) -> str:

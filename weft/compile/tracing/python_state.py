@@ -39,6 +39,16 @@ _QUESTIONS: Final[dict[tuple[str, str], Callable[[], Any]]] = {
     (f.__module__, f.__name__): f
     for f in (is_anomaly_enabled, is_anomaly_check_nan_enabled, is_multithreading_enabled)
 }
+def _get_name(module: Any) -> Any:
+    return module._get_name()
+
+
+# the text of a module or an optimizer says names of classes, and what users write in extra_repr
+_QUESTIONS.update({
+    (module, "__repr__"): repr
+    for module in ("weft.nn.modules.module", "weft.nn.modules.containers", "weft.optim.optimizer")
+})
+_QUESTIONS["weft.nn.modules.module", "_get_name"] = _get_name
 
 
 def kinds(leaves: Iterable[Any] = ()) -> guards.Kinds:
