@@ -160,7 +160,9 @@ def record_backward(
     parts, spec = pytree.flatten(desugar([g for _, g in kept]))
     if any(child.kind is not None for child in spec.children):  # (wrappers have histories of their own)
         inner, totals = [], []
-    receivers = [p for p, _ in kept]
+    # behind them the leaves that custom Functions give nothing: their hooks hear that
+    unfed = [p for p, g in zip(primals, grads, strict=False) if g is None] if capture.evaluator.given_none else []
+    receivers = [*[p for p, _ in kept], *unfed]
     leads = [_receivers_in(nodes, receivers) for nodes in graphs]
     given_none = capture.evaluator.given_none
     reach = leads if not given_none else [
@@ -483,11 +485,14 @@ class CompiledFunctionBackward(ProgramBackward):
             self.last = ()
             return (None,) * len(needs)
         if not self.program.has_wrappers:
-            return super().apply(grads, needs)
+            return self._with_unfed(super().apply(grads, needs))
         self.begin(grads, needs)
         gradients = resugar(pytree.unflatten(self.computed(grads), self.program.record.spec))
         reached = self.reached(grads)
-        return tuple([g if i in reached else None for i, g in enumerate(gradients)])
+        return self._with_unfed([g if i in reached else None for i, g in enumerate(gradients)])
+
+    def _with_unfed(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
+        return (*gradients, *[None] * (len(self.edges) - len(gradients)))
 
     def _handed_on(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         """What comes in, with all of the gradient of the inner result."""
@@ -537,7 +542,7 @@ class CompiledFunctionBackward(ProgramBackward):
 
     def _before_wrappers(self, found: list[Any]) -> list[Any]:
         children = self.program.record.spec.children
-        wrapped = {edge for edge, child in zip(self.edges, children, strict=True) if child.kind is not None}
+        wrapped = {edge for edge, child in zip(self.edges, children, strict=False) if child.kind is not None}
         return [PlainOfWrapper.before(x) if gradient_edge(x) in wrapped else x for x in found]
 
     def versions_now(self) -> list[int]:
