@@ -59,7 +59,7 @@ def assign_target(ctx: Context, target: ast.expr, value: SugaredValue) -> None:
             simple = value.as_value(ctx, target, declared)
             ctx.scope.assign(
                 target.id,
-                simple if simple.type.is_subtype_of(declared) else ctx.coerced(simple, declared, target, target.id),
+                simple if simple.type.is_subtype_of(declared) else ctx.promised(simple, declared, target, target.id),
             )
             return
         if isinstance(value, Simple) and hasattr(value.operand, "name") and not value.operand.name:
@@ -123,7 +123,7 @@ def annotated(ctx: Context, node: ast.AnnAssign) -> None:
     if kind is ANY and isinstance(node.target, ast.Name):  # any type is the one that the value has
         del ctx.scope.declared[node.target.id]
         return assign_target(ctx, node.target, held(ctx, node.value, ctx.expression(node.value, kind)))
-    value = ctx.coerced(ctx.value(node.value, kind), kind, node.value, "the value")
+    value = ctx.promised(ctx.value(node.value, kind), kind, node.value, "the value")
     assign_target(ctx, node.target, value)
 
 

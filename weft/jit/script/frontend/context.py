@@ -207,6 +207,20 @@ class Context:
         inner = wanted.inner if isinstance(wanted, tt.OptionalType) else wanted
         return isinstance(inner, tt.ClassType) and self.program.implements(self, node, value, inner)
 
+    def promised(self, value: Simple, wanted: Type, node: ast.AST, what: str) -> Simple:
+        """The value for a name whose type is annotated: no tensor becomes a number, and no number one of another type.
+        Raises CompileError.
+        """
+        inner = wanted.inner if isinstance(wanted, tt.OptionalType) else wanted
+        given = tt.TENSOR if isinstance(value.type, tt.TensorType) else value.type
+        if (given, inner) in _CONVERSIONS and given is not tt.NUMBER and not value.type.is_subtype_of(wanted):
+            self.fail(
+                node,
+                f"{what} is of type {written(value.type)}, not of type {written(wanted)}; convert it: `{inner}(...)`, "
+                "or change the annotation",
+            )
+        return self.coerced(value, wanted, node, what)
+
     def coerced(self, value: Simple, wanted: Type | None, node: ast.AST, what: str = "") -> Simple:
         """The value as one of the wanted type: what is one already, an int for a float, a tensor with one element for a
         number. Raises CompileError.

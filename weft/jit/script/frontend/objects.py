@@ -211,7 +211,7 @@ class ModuleLinker(Linker):
             ctx.fail(
                 node, f"Tried to set nonexistent attribute: {name}. Did you forget to initialize it in __init__()?"
             )
-        simple = ctx.coerced(given.as_value(ctx, node, kind), kind, node, f"attribute '{name}'")
+        simple = ctx.stored(given.as_value(ctx, node, kind), kind, node, f"attribute '{name}'")
         ctx.emit(ctx.op("prim::SetAttr"), (value.operand, name, simple.operand), node, ())
         return None
 

@@ -109,7 +109,10 @@ class TupleValue(SugaredValue):
             if isinstance(expected, TupleType) and len(expected.elements) == len(self.items)
             else (None,) * len(self.items)
         )
-        parts = [ctx.coerced(item.as_value(ctx, node, w), w, node) for item, w in zip(self.items, wanted, strict=True)]
+        parts = [
+            ctx.stored(item.as_value(ctx, node, w), w, node, "an element")
+            for item, w in zip(self.items, wanted, strict=True)
+        ]
         types = [p.type for p in parts]
         kind = (
             named_tuple_of(self.name, dict(zip(self.fields, types, strict=True))) if self.fields else tuple_of(*types)

@@ -251,7 +251,7 @@ def set_object_member(
     kind = owner.attributes.get(name)
     if kind is None:
         kind = _defined(ctx, node, owner, name, given)
-    simple = ctx.coerced(given.as_value(ctx, node, kind), kind, node, f"attribute '{name}'")
+    simple = ctx.stored(given.as_value(ctx, node, kind), kind, node, f"attribute '{name}'")
     ctx.emit(ctx.op("prim::SetAttr"), (value.operand, name, simple.operand), node, ())
 
 
