@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import weft
+from weft.onnx import exact
 from weft.onnx.outputs import Output
 
 Write = Callable[[Any, Any, Any], Output]
@@ -37,8 +38,8 @@ def _quotient(g: Any, a: Any, b: Any) -> Output:
 
 def _floored(g: Any, a: Any, b: Any) -> Output:
     a, b = _common(g, a, b)
-    if g.dtype(a) is weft.float64:  # what the remainder leaves is a multiple, but for rounding: 4.0 // 0.1 is 39
-        return g.op("Round", g.op("Div", g.op("Sub", a, _float_remainder(g, a, b)), b))  # type: ignore[no-any-return]
+    if g.dtype(a) is weft.float64:
+        return exact.floored_quotient(g, a, b)  # type: ignore[no-any-return]
     return g.op("Div", g.op("Sub", a, g.op("Mod", a, b)), b)  # type: ignore[no-any-return]
 
 
@@ -46,15 +47,7 @@ def _remainder(g: Any, a: Any, b: Any) -> Output:
     a, b = _common(g, a, b)
     if g.dtype(a) is weft.int64:
         return g.op("Mod", a, b)  # type: ignore[no-any-return]
-    return _float_remainder(g, a, b)
-
-
-def _float_remainder(g: Any, a: Output, b: Output) -> Output:
-    """The exact remainder, with the sign of the divisor."""
-    rest = g.op("Mod", a, b, fmod=1)
-    zero = g.cast(g.number(0.0), weft.float64)
-    differs = g.op("Less", g.op("Mul", rest, b), zero)
-    return g.op("Where", differs, g.op("Add", rest, b), rest)  # type: ignore[no-any-return]
+    return exact.remainder(g, a, b)  # type: ignore[no-any-return]
 
 
 def _unequal(g: Any, a: Any, b: Any) -> Output:

@@ -8,6 +8,7 @@ import math
 from typing import Any
 
 import weft
+from weft.onnx import exact
 from weft.onnx.outputs import Number
 from weft.support.errors import Unsupported
 from weft.types.dtype import DType
@@ -17,6 +18,7 @@ _FLOATS = {
     "cosh": "Cosh", "tanh": "Tanh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh", "exp": "Exp", "log": "Log",
     "sqrt": "Sqrt", "erf": "Erf", "fabs": "Abs",
 }  # fmt: skip
+_EXACT = {"log1p": exact.log1p, "expm1": exact.expm1, "atan2": exact.atan2, "copysign": exact.copysign}
 _SCALED = {"log2": 1 / math.log(2), "log10": 1 / math.log(10)}
 _ROUNDED = {"floor": "Floor", "ceil": "Ceil", "roundeven": "Round"}
 _OF_BOOLS = {"and_": "And", "or_": "Or", "xor": "Xor"}
@@ -126,6 +128,8 @@ class ModelNumbers:
             return self.g.arithmetic("mul", self._made("Log", *x), _SCALED[name])
         if name == "pow":
             return self._made("Pow", *x)
+        if name in _EXACT:
+            return self.g.as_number(_EXACT[name](self.g, *x))
         if name == "fmod":
             return self._made("Mod", *x, fmod=1)
         if name == "hypot":

@@ -225,7 +225,7 @@ def _views(view: Output, whole: Output) -> bool:
 _CASTS = {"bool": weft.bool, "int": weft.int64, "float": weft.float64}
 _OF_NUMBERS: dict[str, Callable[..., Any]] = {
     "not_": lambda g, a: g.as_number(g.op("Not", g.cast(a, weft.bool))),
-    "neg": lambda g, a: g.arithmetic("sub", 0, a), "pos": lambda g, a: a,
+    "neg": lambda g, a: ModelNumbers(g).neg(a), "pos": lambda g, a: a,
     "abs": lambda g, a: abs(a),
     "range_length": lambda g, first, last, step: g.arithmetic(
         "max", 0, g.arithmetic("sub", 0, g.arithmetic("floordiv", first - last, step))),

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import weft.onnx.exact as exact
 from weft.onnx.registry import symbolic
 
 
 @symbolic("aten::log1p")
 def write_log1p(g: Any, x: Any) -> Any:
-    x = g.result_cast(x)
-    return g.op("Log", g.op("Add", x, g.like(x, 1)))
+    return exact.log1p(g, g.result_cast(x))
 
 
 @symbolic("aten::expm1")
 def write_expm1(g: Any, x: Any) -> Any:
-    x = g.result_cast(x)
-    return g.op("Sub", g.op("Exp", x), g.like(x, 1))
+    return exact.expm1(g, g.result_cast(x))
 
 
 @symbolic("aten::log2", "aten::log10")
@@ -52,15 +51,7 @@ def write_hypot(g: Any, a: Any, b: Any) -> Any:
 
 @symbolic("aten::atan2")
 def write_atan2(g: Any, y: Any, x: Any) -> Any:
-    """The angle of y / x, turned by half a circle where x is negative."""
-    y, x = g.promoted((y, x))
-    zero, half, turn = g.like(x, 0), g.like(x, math.pi / 2), g.like(x, math.pi)
-    slope = g.op("Atan", g.op("Div", y, x))
-    below = g.op("Less", y, zero)
-    moved = g.op("Where", below, g.op("Sub", slope, turn), g.op("Add", slope, turn))
-    found = g.op("Where", g.op("Less", x, zero), moved, slope)
-    upright = g.op("Mul", g.op("Sign", y), half)
-    return g.op("Where", g.op("Equal", x, zero), upright, found)
+    return exact.atan2(g, *g.promoted((y, x)))
 
 
 @symbolic("aten::logaddexp")
@@ -125,9 +116,7 @@ def write_round(g: Any, x: Any, decimals: Any) -> Any:
 
 @symbolic("aten::copysign.Tensor")
 def write_copysign(g: Any, x: Any, y: Any) -> Any:
-    x, y = g.promoted((x, y))
-    negative = g.op("Less", g.op("Where", g.op("Equal", y, g.like(y, 0)), g.op("Reciprocal", y), y), g.like(y, 0))
-    return g.op("Where", negative, g.op("Neg", g.op("Abs", x)), g.op("Abs", x))
+    return exact.copysign(g, *g.promoted((x, y)))
 
 
 @symbolic("aten::bitwise_left_shift.Tensor", "aten::bitwise_right_shift.Tensor")

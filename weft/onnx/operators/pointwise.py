@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import weft
+from weft.onnx import exact
 from weft.onnx.dtypes import dtype_of
 from weft.onnx.registry import operator, pair, symbolic
 from weft.onnx.values import Either, Known, objects
@@ -115,7 +116,7 @@ def write_div_mode(g: Any, a: Any, b: Any, rounding_mode: Any = "floor") -> Any:
     if mode is None:
         return quotient
     if g.dtype(a).is_floating_point:
-        return g.op("Floor", quotient) if mode == "floor" else truncated(g, quotient)
+        return exact.floored_quotient(g, a, b) if mode == "floor" else truncated(g, quotient)
     if mode == "trunc":
         return quotient
     # ONNX divides integers towards zero: one less where signs differ and something is left
@@ -153,7 +154,7 @@ def write_remainder(g: Any, a: Any, b: Any) -> Any:
     a, b = g.promoted((a, b))
     if not g.dtype(a).is_floating_point:
         return g.op("Mod", a, b)
-    return g.op("Sub", a, g.op("Mul", b, g.op("Floor", g.op("Div", a, b))))
+    return exact.remainder(g, a, b)
 
 
 @operator("Pow")
