@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from weft.support.absent import refused
 from weft.support.errors import NoSuchDevice
 
 __all__ = [
@@ -102,14 +103,8 @@ def memory_stats(device: Any = None) -> dict[str, Any]:
 
 
 def _refused(name: str, what: str) -> Callable[..., NoReturn]:
-    def function(*args: Any, **kwargs: Any) -> NoReturn:
-        raise NoSuchDevice(
-            f"cuda.{name}: weft computes on the CPU only; there is no {what}. Ask weft.cuda.is_available() first."
-        )
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Refused: there is no {what}."
-    return function
+    reason = f"cuda.{name}: weft computes on the CPU only; there is no {what}. Ask weft.cuda.is_available() first."
+    return refused(name, reason, f"Refused: there is no {what}.", NoSuchDevice)
 
 
 current_device = _refused("current_device", "current CUDA device")

@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import urlparse
 
 from weft.interop.files import load as _load
+from weft.support.absent import refused
 from weft.support.errors import NoFolder, Unsupported, ValueProblem
 
 __all__ = [
@@ -95,12 +96,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _refused(name: str, what: str) -> Any:
-    def function(*args: Any, **kwargs: Any) -> NoReturn:
-        raise Unsupported(f"hub.{name}: weft downloads nothing; {what}")
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Refused: {what}."
-    return function
+    return refused(name, f"hub.{name}: weft downloads nothing; {what}", f"Refused: {what}.", Unsupported)
 
 
 download_url_to_file = _refused("download_url_to_file", "get the file by other means")

@@ -4,7 +4,8 @@ The page docs/differences.md says more."""
 from __future__ import annotations
 
 import re
-from typing import NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 # Names as patterns; the first that fits gives the reason.
 _REASONS: tuple[tuple[str, str], ...] = (
@@ -66,6 +67,17 @@ def refuse(owner: str, name: str) -> NoReturn:
     reason = is_absent(name)
     more = "" if reason is None else f": {reason} (see 'What is not there' in docs/differences.md)"
     raise AttributeError(f"{owner} has no attribute {name!r}{more}")
+
+
+def refused(name: str, reason: str, doc: str, kind: type[Exception]) -> Callable[..., NoReturn]:
+    """A function that programs name, and that is refused where it is called."""
+
+    def function(*args: Any, **kwargs: Any) -> NoReturn:
+        raise kind(reason)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
 
 
 class Absent:

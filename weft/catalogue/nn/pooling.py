@@ -14,7 +14,6 @@ from weft.ops.packet import aten
 from weft.ops.rules import dims_text
 from weft.support.errors import ShapeError, ValueProblem
 from weft.types import dims as dm
-from weft.types import dtype as dt
 from weft.types import shape_env
 from weft.types.dims import Dim
 
@@ -196,7 +195,7 @@ for _rank in (1, 2, 3):
 
 
 def adaptive_average(rank: int, input: Any, output_size: Any) -> Any:
-    """Averages over n windows that cover each dim: separable, so one matrix of weights for each dim."""
+    """Averages over n windows that cover each dim: separable, so one dim after the other."""
     if input.ndim not in (rank + 1, rank + 2):
         raise (ValueProblem if rank > 1 and input.ndim <= rank else ShapeError)(
             f"adaptive_avg_pool{rank}d(): Expected {rank + 1}D or {rank + 2}D tensor, but got {dims_text(input.dims)}"
@@ -210,24 +209,29 @@ def adaptive_average(rank: int, input: Any, output_size: Any) -> Any:
         count = wanted[i]
         if count is None or count == input.dims[dim]:
             continue
-        weights = _cover(input.dims[dim], count, source.dtype)
-        before, behind = out.dims[:dim], out.dims[dim + 1 :]
-        if behind:
-            rows = aten.reshape(out, (*before, out.dims[dim], dm.product(behind)))
-            out = aten.reshape(aten.matmul(aten.transpose(weights, 0, 1), rows), (*before, count, *behind))
-        else:
-            out = aten.matmul(out, weights)
+        out = aten.mean(out, dim, True) if count == 1 else _means(out, dim, count)
     return aten.clone(input) if out is source else cast(out, input.dtype)
 
 
-def _cover(size: Dim, count: Dim, dtype: dt.DType) -> Any:
-    """[size, count]: column j averages elements floor(j size / count) up to ceil((j + 1) size / count)."""
+def _means(x: Any, dim: int, count: Dim) -> Any:
+    """Means along a dim: window j has the elements from floor(j size / count) up to ceil((j + 1) size / count). Each
+    reads its own elements alone, so that NaN and inf stay within it."""
+    size = x.dims[dim]
+    if isinstance(size, int) and isinstance(count, int) and count and size % count == 0:  # (symbols are not asked)
+        parts = aten.reshape(x, (*x.dims[:dim], count, size // count, *x.dims[dim + 1 :]))
+        return aten.mean(parts, dim + 1)
     j = aten.arange(count)
     start = aten.floor_divide(j * size, count)
-    end = -aten.floor_divide(-((j + 1) * size), count)
-    places = aten.unsqueeze(aten.arange(size), 1)
-    inside = aten.logical_and(places >= start, places < end)
-    return aten.to(inside, dtype) / aten.to(end - start, dtype)
+    length = -aten.floor_divide(-((j + 1) * size), count) - start
+    steps = aten.arange(dm.floordiv(size + count - 1, count) + 1)  # no window is longer
+    places = aten.clamp_max(aten.unsqueeze(start, 1) + steps, size - 1)
+    behind = x.ndim - 1 - dim
+    inside = aten.reshape(steps < aten.unsqueeze(length, 1), (count, steps.dims[0], *(1,) * behind))
+    parts = aten.index_select(x, dim, aten.reshape(places, (-1,)))
+    parts = aten.reshape(parts, (*x.dims[:dim], count, steps.dims[0], *x.dims[dim + 1 :]))
+    zero = aten.zeros((), dtype=x.dtype)
+    total = aten.sum(aten.where(inside, parts, zero), dim + 1)
+    return total / aten.reshape(aten.to(length, x.dtype), (count, *(1,) * behind))
 
 
 for _rank in (1, 2, 3):

@@ -66,7 +66,7 @@ def _away_from_poles(rng: np.random.Generator) -> list[Case]:
 # ---- the logarithm of |gamma|
 
 
-def _zeta_less_1(k: int, terms: int = 60) -> float:
+def zeta_less_1(k: int, terms: int = 60) -> float:
     """Riemann's zeta at k, less 1: the first terms, the rest by Euler and Maclaurin."""
     rest = (
         terms ** (1.0 - k) / (k - 1) + terms**-k / 2 + k * terms ** (-k - 1.0) / 12
@@ -77,7 +77,7 @@ def _zeta_less_1(k: int, terms: int = 60) -> float:
 
 
 # lgamma(2 + x) / x in powers of x
-_AT_2 = (1 - 0.57721566490153286061, *[(-1) ** k * _zeta_less_1(k) / k for k in range(2, 30)])
+_AT_2 = (1 - 0.57721566490153286061, *[(-1) ** k * zeta_less_1(k) / k for k in range(2, 30)])
 
 
 def _lgamma_near_2(s: Any, z: Any) -> Any:

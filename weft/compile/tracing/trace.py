@@ -33,7 +33,6 @@ from weft.ops.overrides import override_classes
 from weft.programs.argument_histories import changed_histories
 from weft.programs.arguments import TensorFacts, with_given
 from weft.programs.joint import JointRecord, is_spent, made_leaves, record_backward, unfinished
-from weft.record.asides import aside
 from weft.record.capture import Capture
 from weft.record.numbers.lifted_math import lifted_in
 from weft.record.numbers.random_state import marks, symbolic_generators

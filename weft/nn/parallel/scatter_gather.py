@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import NoReturn
 
+from weft.support.absent import refused
 from weft.support.errors import NoSuchDevice
 
 
 def _refused(name: str) -> Callable[..., NoReturn]:
-    def function(*args: Any, **kwargs: Any) -> NoReturn:
-        raise NoSuchDevice(f"{name}: weft computes on the CPU only; there are no devices to spread over")
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = "Refused: there are no devices to spread over."
-    return function
+    reason = "there are no devices to spread over"
+    return refused(name, f"{name}: weft computes on the CPU only; {reason}", f"Refused: {reason}.", NoSuchDevice)
 
 
 scatter, gather = _refused("scatter"), _refused("gather")
