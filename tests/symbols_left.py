@@ -12,6 +12,7 @@ import weft
 from weft.jit.interpreter.recording.values import RunTime
 from weft.record.numbers.sym_float import SymFloat
 from weft.record.symbolic import SymbolicPayload
+from weft.support.reachable import reachable
 from weft.types.sym import SymInt
 
 _CLOSED = (str, bytes, int, float, complex, bool, type(None), np.ndarray, np.generic, ModuleType, CodeType, FrameType)
@@ -21,21 +22,25 @@ _OPEN_OF_WEFT = (weft.Tensor, weft.nn.Module, weft.optim.Optimizer, weft.Generat
 def symbols_left(*roots: Any) -> list[str]:
     """Where symbols are: what each hangs on. What weft itself keeps (programs, histories) is not looked into."""
     lines: list[str] = []
-    seen: set[int] = set()
-    pending: list[tuple[Any, str]] = [(root, f"root {i}") for i, root in enumerate(roots)]
-    while pending:
-        value, path = pending.pop()
-        if type(value) in _CLOSED or id(value) in seen:
-            continue
-        seen.add(id(value))
+    paths: dict[int, str] = {id(root): f"root {i}" for i, root in enumerate(roots)}
+
+    def inside(value: Any) -> list[Any]:
+        path = paths[id(value)]
         if isinstance(value, (SymInt, SymFloat, RunTime)):
             lines.append(f"{path}: {type(value).__name__} {value!r}")
-            continue
+            return []
         if isinstance(value, weft.Tensor) and type(value._data) is SymbolicPayload:
             lines.append(f"{path}: a symbolic tensor")
-            continue
-        if len(path) < 300:
-            pending += [(inner, f"{path} > {name}") for name, inner in _inside(value)]
+            return []
+        if type(value) in _CLOSED or len(path) >= 300:
+            return []
+        inner = _inside(value)
+        for name, part in inner:
+            paths.setdefault(id(part), f"{path} > {name}")
+        return [part for _, part in inner]
+
+    keep = list(reachable(roots, inside))  # (their ids stay theirs)
+    del keep
     return lines
 
 

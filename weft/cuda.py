@@ -104,7 +104,7 @@ def memory_stats(device: Any = None) -> dict[str, Any]:
 
 def _refused(name: str, what: str) -> Callable[..., NoReturn]:
     reason = f"cuda.{name}: weft computes on the CPU only; there is no {what}. Ask weft.cuda.is_available() first."
-    return refused(name, reason, f"Refused: there is no {what}.", NoSuchDevice)
+    return refused(name, __name__, reason, f"Refused: there is no {what}.", NoSuchDevice)
 
 
 current_device = _refused("current_device", "current CUDA device")

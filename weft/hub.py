@@ -96,7 +96,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _refused(name: str, what: str) -> Any:
-    return refused(name, f"hub.{name}: weft downloads nothing; {what}", f"Refused: {what}.", Unsupported)
+    return refused(name, __name__, f"hub.{name}: weft downloads nothing; {what}", f"Refused: {what}.", Unsupported)
 
 
 download_url_to_file = _refused("download_url_to_file", "get the file by other means")

@@ -25,6 +25,7 @@ from weft.guards.values import MISSING, same
 from weft.guards.watching import unwatched
 from weft.guards.writes import Write, drop_fresh, writes_of
 from weft.support.interrupts import to_the_end
+from weft.support.reachable import reachable
 
 
 class Observation:
@@ -110,23 +111,18 @@ class Midway:
         """Whether the function has come upon an object, or upon one whose attributes lead to it: a scheduler has its
         optimizer."""
         reads = self._watcher.reads
+
+        def inside(held: Any) -> list[Any]:
+            if isinstance(held, dict):
+                return list(held.values())
+            if isinstance(held, (list, tuple)):
+                return list(held)
+            return list(instance_dict(held).values()) if reads.kinds.of(held) is Kind.INSTANCE else []
+
         if reads.is_known(value):
             return True
-        pending: list[Any] = [instance_dict(k) for k in reads.known.values() if reads.kinds.of(k) is Kind.INSTANCE]
-        seen: set[int] = set()
-        while pending:
-            held = pending.pop()
-            if id(held) in seen:
-                continue
-            seen.add(id(held))
-            for inner in list(held.values() if isinstance(held, dict) else held):
-                if inner is value:
-                    return True
-                if isinstance(inner, (list, tuple, dict)):
-                    pending.append(inner)
-                elif reads.kinds.of(inner) is Kind.INSTANCE:
-                    pending.append(instance_dict(inner))
-        return False
+        known = [k for k in reads.known.values() if reads.kinds.of(k) is Kind.INSTANCE]
+        return any(found is value for found in reachable(known, inside))
 
     def take_up(self, slot: Slot) -> None:
         """Others have put something into a slot: that counts as what was there."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.record.numbers.sym_float import is_live
 from weft.record.symbolic import SymbolicPayload
+from weft.support.reachable import reachable
 from weft.tensor.tensor import Tensor
 
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), type, np.ndarray, np.generic)
@@ -22,20 +23,19 @@ def held_symbol(value: Any, limit: int = _LIMIT) -> Any:
 
     limit: how many objects are looked at.
     """
-    seen: set[int] = set()
-    pending = [value]
-    while pending and len(seen) < limit:
-        item = pending.pop()
-        if is_live(item) or (isinstance(item, Tensor) and type(item._data) is SymbolicPayload):
+    for item in reachable([value], _held, limit):
+        if _is_symbol(item):
             return item
-        if type(item) in _PLAIN or isinstance(item, Tensor) or id(item) in seen:
-            continue
-        seen.add(id(item))
-        pending += _held(item)
     return None
 
 
+def _is_symbol(item: Any) -> bool:
+    return is_live(item) or (isinstance(item, Tensor) and type(item._data) is SymbolicPayload)
+
+
 def _held(item: Any) -> list[Any]:
+    if type(item) in _PLAIN or isinstance(item, Tensor):
+        return []
     found: list[Any] = []
     if isinstance(item, dict):
         found += item.values()

@@ -69,14 +69,14 @@ def refuse(owner: str, name: str) -> NoReturn:
     raise AttributeError(f"{owner} has no attribute {name!r}{more}")
 
 
-def refused(name: str, reason: str, doc: str, kind: type[Exception]) -> Callable[..., NoReturn]:
-    """A function that programs name, and that is refused where it is called."""
+def refused(name: str, module: str, reason: str, doc: str, kind: type[Exception]) -> Callable[..., NoReturn]:
+    """A function of a module that programs name, and that is refused where it is called."""
 
     def function(*args: Any, **kwargs: Any) -> NoReturn:
         raise kind(reason)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
+    function.__doc__, function.__module__ = doc, module
     return function
 
 

@@ -150,9 +150,6 @@ def _both(a: Array, x: Array, upper: bool) -> Array:
 
 
 def _define(name: str, doc: str, upper: bool, sign: float) -> None:
-    schema = parse_schema(f"aten::{name}(Tensor self, Tensor other) -> Tensor")
-    rule = Pointwise(schema, accepts=_is_floating, wants="floating point numbers")
-
     def kernel(a: Array, x: Array) -> Array:
         target = rule.promoted((type_of(a), type_of(x))).numpy
         return np.asarray(_both(a.astype(np.float64), x.astype(np.float64), upper), target)
@@ -160,16 +157,16 @@ def _define(name: str, doc: str, upper: bool, sign: float) -> None:
     def by_other(g: Any, self: Any, other: Any) -> Any:
         return g * aten.exp((self - 1) * aten.log(other) - other - aten.lgamma(self)) * sign
 
-    oracle = _upper_sum if upper else _sum
-    samples = draw(case(P(3, 4), P(4)), case(P(3), P(3)))
-    define(
-        schema, doc, type=rule, kernel=kernel, vjp={"other": by_other}, inplace=True, out=True, samples=samples,
-        reference=oracle,
-    )
-    define(
-        f"aten::special_gammainc{'c' if upper else ''}(Tensor self, Tensor other) -> Tensor", doc, type=rule,
-        decompose=getattr(aten, name), out=True, public=("special",), samples=samples, reference=oracle,
-    )
+    for shown in (name, f"special_gammainc{'c' if upper else ''}"):
+        schema = parse_schema(f"aten::{shown}(Tensor self, Tensor other) -> Tensor")
+        rule = Pointwise(schema, accepts=_is_floating, wants="floating point numbers")
+        is_first = shown == name
+        define(
+            schema, doc, type=rule, kernel=kernel, vjp={"other": by_other}, inplace=is_first, out=True,
+            public=("weft", "Tensor") if is_first else ("special",),
+            node="" if is_first else f"{name.capitalize()}Backward0.special",
+            samples=draw(case(P(3, 4), P(4)), case(P(3), P(3))), reference=_upper_sum if upper else _sum,
+        )
 
 
 def _is_floating(d: DType) -> bool:

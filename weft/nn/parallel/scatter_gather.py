@@ -11,7 +11,8 @@ from weft.support.errors import NoSuchDevice
 
 def _refused(name: str) -> Callable[..., NoReturn]:
     reason = "there are no devices to spread over"
-    return refused(name, f"{name}: weft computes on the CPU only; {reason}", f"Refused: {reason}.", NoSuchDevice)
+    text = f"{name}: weft computes on the CPU only; {reason}"
+    return refused(name, __name__, text, f"Refused: {reason}.", NoSuchDevice)
 
 
 scatter, gather = _refused("scatter"), _refused("gather")
