@@ -30,7 +30,7 @@ from weft.support import seams
 from weft.support.asides import put_aside_by
 from weft.support.errors import StateError
 from weft.support.warn import warn
-from weft.tensor.modes import modes, set_grad_enabled
+from weft.tensor.modes import AT_WORK, modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 
 MAX_DEPTH = 40  # nested backward calls on one Python stack; deeper ones continue on a fresh thread
@@ -182,7 +182,7 @@ def _run(walk: Walk) -> tuple[Any, ...]:
     previous_hooks = default_hooks.stack
     _local.depth += 1
     _local.walk = walk
-    modes.grad = walk.create_graph or (modes.grad and None)
+    modes.grad = walk.create_graph or (modes.grad and AT_WORK)
     _local.callbacks = [] if previous_callbacks is None else previous_callbacks
     try:
         runner = current_runner()

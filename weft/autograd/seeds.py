@@ -13,7 +13,7 @@ from weft.ops.overrides import plain_kinds
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
 from weft.tensor.dense import is_dense, payload_of
-from weft.tensor.modes import modes
+from weft.tensor.modes import AT_WORK, modes
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
 
@@ -56,7 +56,7 @@ def _seed(root: Tensor | GradientEdge, grad: Tensor | None, i: int) -> Tensor:
     if not like.dtype.is_floating_point:
         raise StateError(f"grad can be implicitly created only for real scalar outputs but got {like.dtype}")
     previous = modes.grad
-    modes.grad = modes.grad and None
+    modes.grad = modes.grad and AT_WORK
     try:
         return aten.ones_like(root) if isinstance(root, Tensor) else aten.ones(like.dims, dtype=like.dtype)  # type: ignore[no-any-return]
     finally:
@@ -94,7 +94,7 @@ def run_by_backend(edges: Sequence[Edge], seeds: Sequence[Any], keep: bool) -> b
         return False
     if any([type(seed) not in plain_kinds for seed in seeds]):  # a class of the user's, or a mode, may be asked
         return False
-    previous, modes.grad = modes.grad, modes.grad and None
+    previous, modes.grad = modes.grad, modes.grad and AT_WORK
     try:
         return payload_of(seeds[0]).backend.backward(edges, seeds, keep)
     finally:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import types
 from collections import deque
+from operator import methodcaller
 from typing import Any, Final
 
 from weft.guards.asked import QUESTIONS
@@ -149,6 +150,16 @@ def called_deed(name: Any) -> tuple[str, str] | None:
     if name in _CLOCK_METHODS:
         return ("reads the clock", PASS_IN)
     return next((deed for module in _CLOCKS if (deed := _BUILTINS.get((module, name))) and deed[1] != MOVE_OUT), None)
+
+
+def caller_deed(value: Any) -> tuple[str, str] | None:
+    """The same for an operator.methodcaller; None for any other value."""
+    return called_deed(value.__reduce__()[1][0]) if type(value) is methodcaller else None
+
+
+def refusal(deed: tuple[str, str] | None, where: Location) -> SideEffectError | None:
+    """The error for a deed, if it is one."""
+    return None if deed is None else SideEffectError(where, *deed)
 
 
 def container_deed(function: Any) -> str | None:

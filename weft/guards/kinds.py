@@ -135,7 +135,7 @@ class Kinds:
     is_recorded: Callable[[Any], bool] = _never
     transparent: frozenset[CodeType] = frozenset()
     inputs: tuple[type, ...] = ()
-    questions: Mapping[tuple[str, str], Callable[[], Any]] = field(default_factory=dict)
+    questions: Mapping[tuple[str, str], Callable[..., Any]] = field(default_factory=dict)
     open_packages: tuple[str, ...] = ()
     origins: Origins = field(default_factory=Origins)
     _known: dict[type, Kind] = field(default_factory=dict, repr=False)

@@ -10,7 +10,6 @@ import types
 import weakref
 from collections import ChainMap, UserDict, UserList, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
-from operator import methodcaller
 from types import FunctionType
 from typing import Any, Final
 
@@ -18,7 +17,7 @@ import numpy as np
 
 from weft.guards.asked import AMBIENT, content_of, module_of, settings_now
 from weft.guards.class_reads import DESCRIPTORS
-from weft.guards.effects import SideEffectError, builtin_deed, called_deed
+from weft.guards.effects import SideEffectError, builtin_deed, caller_deed, refusal
 from weft.guards.guard import FunctionGuard, TypeGuard
 from weft.guards.held import HOLDING, note_attribute
 from weft.guards.hidden_guard import AnswerGuard
@@ -140,8 +139,7 @@ class Reads(LeafReads):
         kind = self.kinds.of(value)
         if kind is Kind.LEAF:
             self.leaves[id(value)] = value
-        if type(value) is methodcaller:
-            self.refuse_clock(value, where)
+        self.refused = refusal(caller_deed(value), where) or self.refused
         if kind in BORING:
             return
         if not sure and id(value) not in self.known:
@@ -192,27 +190,12 @@ class Reads(LeafReads):
                 for name in ("func", "args", "keywords"):
                     self.answer(functools.partial(getattr, value, name), value, name, f"{text}.{name}", where)
                 self.structure(value.keywords, f"{text}.keywords", where)
-                for key, item in value.keywords.items():
+                for key in value.keywords:
                     self.entry(ItemSlot(value.keywords, key, f"{text}.keywords[{key!r}]"), where)
-                    self.draws_from(item, where)
-                for item in value.args:
-                    self.draws_from(item, where)
                 for item in (value.func, *value.args, *value.keywords.values()):
+                    self.draws_from(item, where)
                     if self.kinds.of(item) is Kind.BUILTIN:
-                        self.refuse_deed(item, where)
-
-    def refuse_deed(self, function: Any, where: Location) -> None:
-        """Refuse the call if a builtin function that code in C will call does what a program cannot repeat."""
-        deed = builtin_deed(function)
-        if deed is not None:
-            self.refused = SideEffectError(where, *deed)
-
-    def refuse_clock(self, caller: Any, where: Location) -> None:
-        """Refuse the call if an operator.methodcaller, or the method that one calls, reads the clock."""
-        name = caller.__reduce__()[1][0] if type(caller) is methodcaller else caller
-        deed = called_deed(name) if isinstance(name, str) else None
-        if deed is not None:
-            self.refused = SideEffectError(where, *deed)
+                        self.refused = refusal(builtin_deed(item), where) or self.refused
 
     def array(self, value: Any, text: str, where: Location) -> None:
         """A NumPy array: its content, and what objects in it and an array of a subclass hold besides."""

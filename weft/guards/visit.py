@@ -14,6 +14,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
 
 from weft.guards.analyse import MATCH_ARGS, OPENING
+from weft.guards.effects import builtin_deed, called_deed, caller_deed, refusal
 from weft.guards.kinds import BORING, CONTAINERS, Kind, is_changeable
 from weft.guards.origin import INTERNAL
 from weft.guards.plan import Link, Plan
@@ -50,7 +51,7 @@ class Visitor:
             self.nested.update(map(id, plan.nested))
             self.resolve(plan, values)
         for method, line in plan.called.items():
-            self.reads.refuse_clock(method, Location(plan.file, line))
+            self.refuse(called_deed(method), line, plan)
         pool: list[Reached] = []
         for (kind, name), link in plan.roots.items():
             where = Location(plan.file, link.line)
@@ -161,13 +162,17 @@ class Visitor:
                 if name in base.__dict__ and is_changeable(base):
                     self.reads.class_value(base, name, base.__dict__[name], Location(plan.file, line))
 
+    def refuse(self, deed: tuple[str, str] | None, line: int, plan: Plan) -> None:
+        """Refuse the call for what code in C will do, unseen."""
+        self.reads.refused = refusal(deed, Location(plan.file, line)) or self.reads.refused
+
     # chains
     def walk(self, link: Link, value: Any, text: str, plan: Plan, pool: list[Reached]) -> None:
         """Follow the chains that start at `link`, whose value is given."""
         kind = self.kinds.of(value)
         if issubclass(type(value), (operator.attrgetter, operator.methodcaller)):
             plan.loose.update({name: link.line for name in self.reads.named(value)})
-            self.reads.refuse_clock(value, Location(plan.file, link.line))
+            self.refuse(caller_deed(value), link.line, plan)
         where = Location(plan.file, link.line)
         if kind is Kind.LEAF:
             self.walk_leaf(link, value, text, plan, pool)
@@ -198,7 +203,7 @@ class Visitor:
         if kind is Kind.ITERATOR and (opened or link.steps) and sure:
             self.reads.draws_from(value, where)
         if kind is Kind.BUILTIN and (link.passed or (".", "__call__") in link.steps):  # C code may call it, unseen
-            self.reads.refuse_deed(value, Location(plan.file, link.passed or link.line))
+            self.refuse(builtin_deed(value), link.passed or link.line, plan)
         if kind is Kind.BUILTIN and value in _GETTERS and value.__name__ != text:  # by another name
             plan.everything = link.line
         for (op, key), inner in link.steps.items():
@@ -263,8 +268,7 @@ class Visitor:
             kind = self.kinds.of(value)
             if kind is Kind.LEAF and given:
                 pool += self.given_to_leaf(value, text, plan, given)
-            if type(value) is operator.methodcaller:
-                self.reads.refuse_clock(value, Location(plan.file, plan.code.co_firstlineno))
+            self.refuse(caller_deed(value), plan.code.co_firstlineno, plan)
             if kind in BORING or id(value) in done or (id(plan), id(value)) in self._reached:
                 continue
             done.add(id(value))

@@ -16,7 +16,7 @@ from weft.ops.op import Op
 from weft.ops.packet import Overload, inplace_of, overload_of
 from weft.support.errors import ArgumentError
 from weft.tensor.backend import DISPATCH_RANK, Args, Backend, register, tensors_in
-from weft.tensor.modes import modes
+from weft.tensor.modes import AT_WORK, modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import view_of
 from weft.tensor.wrapper import WrapperPayload, is_wrapper, rewrapped
@@ -85,7 +85,7 @@ def write_with(ask: Ask, op: Op, args: tuple[Any, ...]) -> None:
 
 def _without_history(ask: Ask, *call: Any) -> Any:
     previous = modes.grad
-    modes.grad = modes.grad and None
+    modes.grad = modes.grad and AT_WORK
     try:
         capture = modes.capture
         # what a class's code does is not what the compiled function does

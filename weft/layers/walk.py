@@ -26,7 +26,7 @@ from weft.ops.packet import aten
 from weft.ops.rules import same_dims
 from weft.support.errors import ShapeError, too_large
 from weft.tensor.backend import type_of
-from weft.tensor.modes import modes
+from weft.tensor.modes import AT_WORK, modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import forget_base
 from weft.types import promotion
@@ -113,7 +113,7 @@ def with_history(op: Op, args: Args, lower: Callable[[Op, Args], Any] = below) -
         remember_forward(node)
     if modes.capture is not None:
         modes.capture.expect_history(args, node)
-    modes.grad = None
+    modes.grad = AT_WORK
     try:
         out = lower(op, args)
     finally:
@@ -181,7 +181,7 @@ def inplace_here(op: Op, args: Args, put: Callable[[Op, Args], None]) -> Any:
         remember_forward(node)
     if modes.capture is not None:
         modes.capture.expect_history(args, node)
-    modes.grad = None
+    modes.grad = AT_WORK
     try:
         put(op, args)
     finally:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import weft
-from weft.onnx import exact
+import weft.onnx.exact as exact
 from weft.onnx.outputs import Output
 
 Write = Callable[[Any, Any, Any], Output]

@@ -5,10 +5,11 @@ operation on numbers is what nodes are written of it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import weft
-from weft.onnx import exact
+import weft.onnx.exact as exact
 from weft.onnx.outputs import Number
 from weft.support.errors import Unsupported
 from weft.types.dtype import DType
@@ -18,7 +19,9 @@ _FLOATS = {
     "cosh": "Cosh", "tanh": "Tanh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh", "exp": "Exp", "log": "Log",
     "sqrt": "Sqrt", "erf": "Erf", "fabs": "Abs",
 }  # fmt: skip
-_EXACT = {"log1p": exact.log1p, "expm1": exact.expm1, "atan2": exact.atan2, "copysign": exact.copysign}
+_EXACT: dict[str, Callable[..., Any]] = {
+    "log1p": exact.log1p, "expm1": exact.expm1, "atan2": exact.atan2, "copysign": exact.copysign,
+}  # fmt: skip
 _SCALED = {"log2": 1 / math.log(2), "log10": 1 / math.log(10)}
 _ROUNDED = {"floor": "Floor", "ceil": "Ceil", "roundeven": "Round"}
 _OF_BOOLS = {"and_": "And", "or_": "Or", "xor": "Xor"}

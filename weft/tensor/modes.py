@@ -8,7 +8,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from weft.ops.route import defaults
 from weft.support.asides import is_under_way_if, put_aside_by
@@ -19,20 +19,21 @@ if TYPE_CHECKING:
     from weft.tensor.capture import ActiveCapture
 
 F = TypeVar("F", bound=Callable[..., Any])
+AT_WORK: Final = cast(bool, None)  # a grad mode: off, though not for the user
 
 
 class Modes(threading.local):
     """Thread-local state read on every call; keep it flat.
 
-    grad: whether autograd records; None where it does not since weft is at work, and does for the user (set by
-    `modes.grad and None`: code in between has the user's mode, support/asides.py). inference: inference mode.
+    grad: whether autograd records; AT_WORK where it does not since weft is at work, and does for the user (set by
+    `modes.grad and AT_WORK`: code in between has the user's mode, support/asides.py). inference: inference mode.
     special: None, or a tuple of interceptors,
     outermost first, that the slow walk consults (any object with `intercept(op, args)`, `intercept_inplace(op, args)`
     and `lift(tensor)`). capture: the active capture, or None. trace: what records the steps of a function for
     weft.jit.trace (an object with `transform` and `custom_function`), or None.
     """
 
-    grad: bool | None = True
+    grad: bool = True
     inference: bool = False
     capture: ActiveCapture | None = None
     special: tuple[Any, ...] | None = None
@@ -106,7 +107,7 @@ def lowest() -> tuple[Any, ...] | None:
 def _is_at_work() -> bool:
     """Whether weft is at work on this thread, or something is recorded."""
     return (
-        modes.grad is None or modes.special is not None or modes.capture is not None or modes.trace is not None
+        modes.grad is AT_WORK or modes.special is not None or modes.capture is not None or modes.trace is not None
         or bool(defaults.stack)
     )
 
@@ -132,7 +133,7 @@ def users_modes() -> Iterator[None]:
 def by_itself() -> Iterator[None]:
     """Within the block operators are computed as they come, whatever holds for the user's."""
     state = (modes.grad, modes.special, modes.capture, defaults.stack)
-    modes.grad, modes.special, modes.capture, defaults.stack = modes.grad and None, None, None, ()
+    modes.grad, modes.special, modes.capture, defaults.stack = modes.grad and AT_WORK, None, None, ()
     try:
         yield
     finally:

@@ -19,7 +19,7 @@ from weft.tensor.conversions import Conversions
 from weft.tensor.dense import detached, lent, payload_of, rewrapped
 from weft.tensor.device import backends, usable
 from weft.tensor.history import AutogradState, ViewOf
-from weft.tensor.modes import modes
+from weft.tensor.modes import AT_WORK, modes
 from weft.tensor.printing import tensor_text
 from weft.tensor.questions import Questions
 from weft.types.dtype import DType, get_default
@@ -380,7 +380,7 @@ _OLDER = (int, float, str, bytes, Sequence, Conversions)  # what is no payload: 
 class _NoGrad:
     def __enter__(self) -> None:
         self.previous = modes.grad
-        modes.grad = modes.grad and None
+        modes.grad = modes.grad and AT_WORK
 
     def __exit__(self, *error: Any) -> None:
         modes.grad = self.previous

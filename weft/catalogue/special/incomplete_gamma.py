@@ -23,7 +23,7 @@ from weft.ops.rules import Pointwise
 from weft.ops.schema import parse_schema
 from weft.types.dtype import DType
 
-Array = np.ndarray[Any, Any]
+Array = Any  # of float64
 _EPS = 2.0**-53
 _HUGE = 1e6  # a from which on two terms of Temme's expansion are exact
 _STEPS = 20_000

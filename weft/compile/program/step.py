@@ -13,7 +13,7 @@ from weft.programs.program_io import GradEffect
 from weft.record.python_call import PythonCall
 from weft.record.state import StateSlot
 from weft.support import pytree
-from weft.tensor.modes import modes, no_grad
+from weft.tensor.modes import AT_WORK, modes, no_grad
 from weft.tensor.tensor import Tensor
 
 
@@ -66,7 +66,7 @@ def zero(gradient: Tensor | None) -> None:
 
 def called(call: PythonCall, hook: Any, given: Any) -> list[Any]:
     """Call a hook (None: it has been removed): what comes back, flat."""
-    before, modes.grad = modes.grad, modes.grad and None
+    before, modes.grad = modes.grad, modes.grad and AT_WORK
     try:
         found = given[call.replaced or 0] if hook is None else call.caller(hook, *given)
     finally:

@@ -35,7 +35,7 @@ from weft.types.sym import SymInt
 from weft.types.unbacked import UnbackedEnv
 
 # what weft's own functions answer from settings, by the module and name of the function
-_QUESTIONS: Final[dict[tuple[str, str], Callable[[], Any]]] = {
+_QUESTIONS: Final[dict[tuple[str, str], Callable[..., Any]]] = {
     (f.__module__, f.__name__): f
     for f in (is_anomaly_enabled, is_anomaly_check_nan_enabled, is_multithreading_enabled)
 }

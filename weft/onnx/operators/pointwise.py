@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import weft
-from weft.onnx import exact
+import weft.onnx.exact as exact
 from weft.onnx.dtypes import dtype_of
 from weft.onnx.registry import operator, pair, symbolic
 from weft.onnx.values import Either, Known, objects
