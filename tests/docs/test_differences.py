@@ -22,6 +22,7 @@ import re
 import sys
 import threading
 import time
+import types
 import warnings
 import weakref
 from pathlib import Path
@@ -1020,6 +1021,41 @@ def test_a_swallowed_refusal(rng: RNG) -> None:
 
     with pytest.raises(weft.WeftError, match="its value"):
         weft.compile(step)(parameter(rng, 3))
+
+
+def test_threads_beside_a_capture(rng: RNG) -> None:
+    p, state = parameter(rng, 3), types.SimpleNamespace(seen=weft.zeros(3), count=0)
+    asked: list[Any] = []
+
+    def look() -> None:
+        try:
+            asked.append(state.seen.tolist())
+        except weft.WeftError as error:
+            asked.append(error)
+        asked.append(state.count)
+
+    def in_between(phase: str, info: Any) -> None:
+        if phase == "stop":
+            thread = threading.Thread(target=look)
+            thread.start()
+            thread.join()
+
+    def step(x: Any) -> Any:
+        state.seen = (p * x).detach()
+        state.count = 1
+        gc.collect()
+        return state.seen + 1
+
+    compiled, expected = weft.compile(step), (p.detach() + 1).tolist()
+    gc.callbacks.append(in_between)
+    try:
+        for _ in range(3):
+            assert compiled(weft.ones(3)).tolist() == expected
+            assert state.seen.tolist() == p.tolist()
+    finally:
+        gc.callbacks.remove(in_between)
+    assert isinstance(asked[0], CaptureError)
+    assert asked[1] == 1
 
 
 def test_a_returned_loss(rng: RNG) -> None:

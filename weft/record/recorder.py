@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import get_ident
 from typing import Any, Protocol
 
 from weft.ir.builder import Builder
@@ -76,6 +77,7 @@ class GraphRecorder:
         self.by_memory: set[int] = set()
         self.copied: set[Any] = set()
         self.refused: CaptureError | None = None
+        self.thread = get_ident()
         self.histories = Histories(lambda: self.values)
 
     def emit(self, op: Op, args: tuple[Any, ...], operands: tuple[Operand, ...]) -> Node:

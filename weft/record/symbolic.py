@@ -4,6 +4,7 @@ replayed on reading.
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from weft.functionalizer.other_memory import resize_base
@@ -238,7 +239,9 @@ class SymbolicPayload(Payload, View[Value]):
         raise self._refused(what)
 
     def _refused(self, what: str, kind: type[CaptureError] = CaptureError) -> CaptureError:
-        error = self.storage.recorder.refused = kind(self._text(what))
+        error = kind(self._text(what))
+        if self.storage.recorder.thread == get_ident():  # another thread that looks on is refused, the capture goes on
+            self.storage.recorder.refused = error
         return error
 
     def _text(self, what: str) -> str:
