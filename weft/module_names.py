@@ -12,7 +12,7 @@ from weft.support import named_modules
 from weft.support.errors import CaptureError, NoSuchDevice, Unsupported
 from weft.support.named_modules import NamedModule
 from weft.tensor.device import Device
-from weft.tensor.modes import modes
+from weft.tensor.modes import active_trace, modes
 from weft.tensor.tensor import Tensor
 from weft.types.dtype import DType
 
@@ -90,9 +90,7 @@ def parse_to(*args: Any, **kwargs: Any) -> tuple[Device | None, Any, bool, Any]:
 
 def get_tracing_state() -> Any:
     """The recorder of weft.jit.trace that is at work, or None."""
-    from weft.jit.recorders import recording  # weft.jit is loaded when asked for
-
-    return recording()
+    return active_trace()
 
 
 def is_contiguous_or_false(a: Tensor, memory_format: Any = None) -> bool:
