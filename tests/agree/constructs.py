@@ -18,10 +18,14 @@ from typing import Any
 import numpy as np
 
 import weft
+from tests.agree.layers import LAYERS, gradient_of
 from tests.symbols_left import symbols_left
+from weft.lazy.metrics import counter_value
+from weft.support.counters import counters
 from weft.utils.checkpoint import checkpoint
 
 Body = Callable[[weft.Tensor], weft.Tensor]
+PRODUCTS = ("mul", "__mul__")
 
 
 class Model(weft.nn.Module):
@@ -40,7 +44,24 @@ class Model(weft.nn.Module):
         self.scale, self.flag, self.count = 0.5, True, 0
         self.seen: list[Any] = []
         self.named: dict[str, Any] = {}
-        self.runs: list[str] = []
+        self.kind = type("Ruled", (weft.Tensor,), {})
+
+    def lengths(self, n: int) -> list[int]:
+        """Two lengths that make n, as Python computes them."""
+        first = max(n - 2, 1)
+        return [first, n - first]
+
+    def change_rule(self) -> None:
+        """The class of tensors that `ruled` makes has a rule of its own from now on, which goes by the number of now.
+        """
+        scale = self.scale
+
+        def rule(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            around = super(cls, cls)
+            out = getattr(around, "__weft_function__")(func, types, args, kwargs)  # noqa: B009
+            return (out.as_subclass(weft.Tensor) * scale).as_subclass(cls) if func.__name__ in PRODUCTS else out
+
+        self.kind.__weft_function__ = classmethod(rule)
 
     def latest(self) -> Any:
         """What a body kept last."""
@@ -112,7 +133,7 @@ def indefinite(x: weft.Tensor, m: Model) -> weft.Tensor:
 class Leaf:
     """A body, and what it does besides computing: "numbers" (draws), "state" (writes what is older than the call),
     "sizes" (sizes that only the run knows), "asks" (Python chooses by such a size), "python" (reads Python values that
-    change)."""
+    change), "guards" (each size is a program of its own)."""
 
     body: Callable[[weft.Tensor, Model], weft.Tensor]
     does: frozenset[str] = frozenset()
@@ -128,6 +149,7 @@ LEAVES = {
         _leaf(plain, "python"), _leaf(branching, "python"), _leaf(draws, "numbers"), _leaf(own_draws, "numbers state"),
         _leaf(sizes, "sizes"), _leaf(selecting, "sizes asks"), _leaf(writing, "python"), _leaf(statistic, "state"),
         _leaf(keeping, "state"), _leaf(indefinite, "python"),
+        *(_leaf(layer.body, layer.does) for layer in LAYERS.values()),
     )
 }
 
@@ -259,7 +281,7 @@ def hook(f: Body, m: Model) -> Body:
 
 def saved_tensor_hooks(f: Body, m: Model) -> Body:
     def run(x: weft.Tensor) -> weft.Tensor:
-        with weft.autograd.graph.saved_tensors_hooks(lambda t: t * 2, lambda t: t / 2):
+        with weft.autograd.graph.saved_tensors_hooks(lambda t: (t.dtype, t * 2), lambda p: (p[1] / 2).to(p[0])):
             return f(x)
 
     return run
@@ -297,6 +319,18 @@ class Scaled(weft.Tensor):
 
 def subclass(f: Body, m: Model) -> Body:
     return lambda x: f(x.as_subclass(Scaled)).as_subclass(weft.Tensor)
+
+
+def ruled(f: Body, m: Model) -> Body:
+    """A subclass whose rule is assigned after the class was made, and again before each call."""
+
+    def run(x: weft.Tensor) -> weft.Tensor:
+        y = f(x)
+        if m.is_reference:
+            return y * 2 * m.scale
+        return (y.as_subclass(m.kind) * 2).as_subclass(weft.Tensor)
+
+    return run
 
 
 class Holder(weft.nn.Module):
@@ -342,8 +376,8 @@ CONSTRUCTS: dict[str, Callable[[Body, Model], Body]] = {
     f.__name__: f
     for f in (
         compiled, split, lazy, compiled_autograd, traced, saved, scripted, func_grad, func_vjp, func_jvp, vmap,
-        checkpointed, function, hook, saved_tensor_hooks, cond, scan, while_loop, loop, subclass, copied, pickled,
-        no_grad,
+        checkpointed, function, hook, saved_tensor_hooks, cond, scan, while_loop, loop, subclass, ruled, copied,
+        pickled, no_grad,
     )
 }
 MODES = ("compile", "split", "lazy", "compiled autograd")
@@ -372,9 +406,11 @@ class Program:
 
 @dataclass
 class Outcome:
-    """What each call left behind, as numbers; or the error that ended the run."""
+    """What each call left behind, as numbers; or the error that ended the run. programs: how many programs each
+    call has made."""
 
     calls: list[dict[str, Any]] = field(default_factory=list)
+    programs: list[int] = field(default_factory=list)
     error: BaseException | None = None
 
 
@@ -390,14 +426,22 @@ def run(program: Program, mode: str) -> Outcome:
         m.generator.manual_seed(3)
         for index, (size, scale, flag) in enumerate(program.calls):
             m.scale, m.flag = (m.scale, m.flag) if program.is_traced else (scale, flag)
+            m.change_rule()
             x = weft.linspace(-0.9, 1.1, size, dtype=weft.float64, device=device) * (1 + 0.1 * index)
             if program.feeds_back and previous is not None and previous.shape == x.shape:
                 x = x + previous.detach() * 0.1
+            before = _programs_made()
             previous, gradient = step(x)
+            outcome.programs.append(_programs_made() - before)
             outcome.calls.append(_state(m, previous, gradient))
     except Exception as error:
         outcome.error = error
     return outcome
+
+
+def _programs_made() -> int:
+    """Since this process began: captures, and programs of lazy steps."""
+    return counters.captures + (counter_value("UncachedCompile") or 0)
 
 
 def _step(program: Program, m: Model, mode: str) -> Callable[[weft.Tensor], tuple[weft.Tensor, Any]]:
@@ -484,6 +528,23 @@ def _close(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return a is not None and b is not None and a.shape == b.shape and np.allclose(a, b, 1e-9, 1e-9, equal_nan=True)
     return bool(a == b)
+
+
+def is_closed(leaf: str, rng: np.random.Generator) -> bool:
+    """Whether a body gives its closed form in eager mode, and the slope of it; true of those that have none."""
+    layer, m = LAYERS.get(leaf), Model()
+    if layer is None:
+        return True
+    w = m.w.item()
+    for n in rng.integers(1, 9, 4).tolist():
+        values, g = rng.uniform(-1, 1, n), rng.uniform(-1, 1, n)
+        x = weft.tensor(values, requires_grad=True)
+        y = layer.body(x, m)
+        (gradient,) = weft.autograd.grad(y, x, weft.tensor(g))
+        is_close = np.allclose(y.detach().numpy(), layer.value(values, w), 1e-9, 1e-9)
+        if not is_close or not np.allclose(gradient.numpy(), gradient_of(layer, values, w, g), 1e-6, 1e-6):
+            return False
+    return True
 
 
 def draw(rng: np.random.Generator, depth: int) -> Program:

@@ -14,7 +14,18 @@ import numpy as np
 import pytest
 
 import weft
-from tests.agree.constructs import CONSTRUCTS, LEAVES, MODES, Outcome, Program, difference, draw, run, smaller
+from tests.agree.constructs import (
+    CONSTRUCTS,
+    LEAVES,
+    MODES,
+    Outcome,
+    Program,
+    difference,
+    draw,
+    is_closed,
+    run,
+    smaller,
+)
 
 TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 EVERY_PAIR = TIMES >= 20
@@ -87,11 +98,30 @@ def test_pairs(rng: np.random.Generator, outer: str) -> None:
 @pytest.mark.parametrize("leaf", list(LEAVES))
 def test_bodies(rng: np.random.Generator, leaf: str) -> None:
     """Each body within constructs that are drawn."""
+    assert is_closed(leaf, rng)
     for _ in range(TIMES):
         drawn = draw(rng, 1)
         program = Program(drawn.constructs, leaf, drawn.calls, drawn.feeds_back)
         if has_a_meaning(program):
             check(program)
+
+
+@pytest.mark.parametrize("leaf", [name for name, leaf in LEAVES.items() if "state" not in leaf.does])
+def test_checkpoints_change_nothing(rng: np.random.Generator, leaf: str) -> None:
+    """Eager mode itself: a region that runs again gives what it gave, also what it drew."""
+    calls = draw(rng, 0).calls
+    plain = run(Program((), leaf, calls), "reference")
+    assert difference(run(Program(("checkpointed",), leaf, calls), "reference"), plain) is None
+
+
+@pytest.mark.parametrize("mode", ["compile", "split", "lazy"])
+def test_new_sizes_are_no_new_programs(rng: np.random.Generator, mode: str) -> None:
+    """Once a step has met a second size, others cost no program; nor do the lists of lengths that they are cut by."""
+    calls = tuple((int(n), 0.5, True) for n in (4, 5, *rng.integers(6, 40, 4)))
+    for leaf in rng.choice([n for n, leaf in LEAVES.items() if "guards" not in leaf.does], TIMES + 1):
+        outcome = run(Program((), str(leaf), calls, feeds_back=False), mode)
+        assert outcome.error is None, f"{leaf}: {outcome.error!r}"
+        assert sum(outcome.programs[3:]) == 0, f"{leaf}: programs by call {outcome.programs}, sizes {calls}"
 
 
 def test_deeper_programs(rng: np.random.Generator) -> None:
