@@ -58,3 +58,18 @@ def test_padding_that_keeps_sizes_is_symbolic_too(rng: np.random.Generator, rank
     for size in (4, 5):
         x = weft.from_numpy(rng.standard_normal((1, 3, *[size] * rank)))
         np.testing.assert_allclose(kept(x, w).numpy(), convolve(x, w, padding="same").numpy(), rtol=1e-12, atol=1e-12)
+
+
+def test_len_within_transforms_is_a_size() -> None:
+    """Python's own len was called by the one that takes symbols, which then was replaced by itself."""
+
+    def step(x: weft.Tensor) -> weft.Tensor:
+        first = weft.func.grad(lambda z: (z * len(z)).sum())(x)
+        rows = weft.func.vmap(lambda row: row * len(row))(weft.stack([x, x]))
+        parts = weft.func.grad(lambda z: sum(p.sum() * i for i, p in enumerate(z.split([2, len(z) - 2]))))(x)
+        return first + rows.sum(0) + parts
+
+    compiled = weft.compile(step)
+    for size in (4, 7, 3):
+        x = weft.arange(1.0, size + 1)
+        weft.testing.assert_close(compiled(x), step(x))

@@ -4,6 +4,7 @@ changed where a pass wants it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import weft.catalogue  # noqa: F401  # defines the operators that rules are entered for
@@ -111,7 +112,8 @@ def _block(
     builder: Builder, block: Block, env: Env, rewrite: Rewrite, wants: Callable[[Node], bool] | None,
     border: Border | None, changed: list[bool],
 ) -> Block:
-    with builder.inner() as inner:
+    # a constant may stand outside of the block, unless it has a size that only the block finds
+    with builder.inner() as inner, inner.active() if inner.env.has_unbacked else nullcontext():
         inner.params = list(block.params)
         scope = inner.replaced = dict(env)
         for node in block.nodes:

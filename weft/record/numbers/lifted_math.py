@@ -16,7 +16,6 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
 
 from weft.guards.rewrite import Substitutes, functions_with, note_functions, with_substitutes
-from weft.record.symbolic import SymbolicPayload
 from weft.support.locations import is_internal
 from weft.tensor.tensor import Tensor
 from weft.types.numbers import EXTREMA, MATH, NumberMethods, NumberOperation
@@ -71,7 +70,8 @@ def _float(*args: Any) -> Any:
 
 
 def _len(x: Any) -> Any:
-    is_symbolic = (type(x) is Tensor and type(x._data) is SymbolicPayload) or hasattr(x, "__weft_control__")
+    # (of a transform's tensor too, which has its size from one that is symbolic)
+    is_symbolic = type(x) is Tensor or hasattr(x, "__weft_control__")
     return x.shape[0] if is_symbolic and x.shape else _PYTHONS_LEN(x)
 
 
@@ -107,7 +107,7 @@ def code_that_loads(frame: FrameType, substitutes: Substitutes, known: Collectio
     around: FrameType | None = frame
     while around is not None:
         code = around.f_code
-        if any(code is one for one in known):
+        if any(code is one for one in known) or code in CODES:
             return None
         wanted = Substitutes(substitutes.values, substitutes.modules) if is_internal(code.co_filename) else substitutes
         if wanted.is_loaded_by(code, around.f_globals, around.f_builtins):
