@@ -32,7 +32,9 @@ LINES = str.split(
     "$c=checkpoint(nested,$a,$b,use_reentrant=False) | $c=$a.detach()*$b | $c=weft.sort($a)[0] | "
     "$c=weft.stack([$a,$b]).unbind(0)[1] | $c=$a.view(-1) | $c=$a[None][0] | $c=$a.reshape(1,-1).squeeze(0) | "
     "$c=$a.flip(0) | $c=weft.stack([$a,$b]);$c=$c[0]*$c[1] | $c=$a*w | $c=$a.cumsum(0)*0.3 | $c=$a*$a | "
-    "$c=$a.exp()*0.1 | $c=$b.expand(2,-1)[1]*$a | $c=weft.cat([$a[1:],$b[:1]])", sep=" | "
+    "$c=$a.exp()*0.1 | $c=$b.expand(2,-1)[1]*$a | $c=weft.cat([$a[1:],$b[:1]]) | "
+    "$c=$a.as_subclass(Kept)*$b | $c=$a.as_subclass(Told).sin()*$b | $c=($a.as_subclass(Told)*$b).as_subclass(weft.Tensor)",
+    sep=" | ",
 )
 MARKS = ("$a.register_hook(lambda g: None if g is None else g * 2)", "$a.retain_grad()")
 WRITES = ("$a.mul_(0.5)", "$a[1:].mul_($b[1:])")
@@ -179,6 +181,7 @@ class Run:
             if name[0] == "r":
                 self.note(name, tensor.detach())
                 self.notes.append((f"{name} wants", tensor.requires_grad))
+                self.notes.append((f"{name} is a", type(tensor)))
             if is_leaf or tensor.retains_grad:
                 self.note(f"{name}.grad", tensor.grad)
         self.w.grad = None
@@ -260,7 +263,20 @@ def _rules() -> dict[str, Any]:
             (a,) = ctx.saved_tensors
             return g * a, None
 
-    return {"Straight": Straight, "Sometimes": Sometimes}
+    return {"Straight": Straight, "Sometimes": Sometimes, "Kept": Kept, "Told": Told}
+
+
+class Kept(weft.Tensor):
+    """A subclass that every operator keeps."""
+
+
+class Told(weft.Tensor):
+    """A subclass with a rule: its sines count double."""
+
+    @classmethod
+    def __weft_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = super().__weft_function__(func, types, args, kwargs)
+        return (out.as_subclass(weft.Tensor) * 2).as_subclass(cls) if func.__name__ == "sin" else out
 
 
 def difference(first: list[Note], second: list[Note]) -> str | None:
