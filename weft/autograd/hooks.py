@@ -89,14 +89,13 @@ def _retain(tensor: Tensor, _: Any) -> None:
     node, index = edge
     state = tensor._state()
     state.retains_grad = True
-    reference = weakref.ref(tensor)  # the node must not keep the tensor alive
+    # The node must not keep the tensor alive; what has its state has its gradient (a subclass's object over its bytes).
+    reference = weakref.ref(state)
 
     def keep(gradient: Tensor) -> None:
-        target = reference()
-        if target is None:
-            return
-        kept = target._state()
-        kept.grad = aten.clone(gradient) if kept.grad is None else kept.grad + gradient
+        kept = reference()
+        if kept is not None:
+            kept.grad = aten.clone(gradient) if kept.grad is None else kept.grad + gradient
 
     if node.retain_hooks is None:
         node.retain_hooks = {}
