@@ -508,10 +508,13 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def difference(outcome: Outcome, expected: Outcome) -> str | None:
-    """What two outcomes differ in; None if nothing does."""
+def difference(outcome: Outcome, expected: Outcome, has_blocks: bool = False) -> str | None:
+    """What two outcomes differ in; None if nothing does. has_blocks: a branch that is not taken gives zeros where eager
+    mode gives no gradient."""
     for index, (ours, theirs) in enumerate(zip(outcome.calls, expected.calls, strict=False)):
         for name, value in theirs.items():
+            if has_blocks and value is None and name in ("gradient", "parameter's gradient") and ours[name] is not None:
+                value = np.zeros_like(ours[name])
             if not _close(ours[name], value) and (name != "default generator" or ours[name] is not None):
                 return f"call {index}, {name}: {ours[name]}, expected {value}"
     if len(outcome.calls) != len(expected.calls) or (outcome.error is None) != (expected.error is None):

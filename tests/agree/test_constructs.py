@@ -57,7 +57,7 @@ def has_a_meaning(program: Program) -> bool:
 def problem(program: Program, mode: str, expected: Outcome) -> str | None:
     """What a mode does wrong with a program."""
     outcome = run(program, mode)
-    wrong = difference(outcome, expected)
+    wrong = difference(outcome, expected, "cond" in program.constructs)
     if wrong is None or (expected.error is not None and isinstance(outcome.error, weft.WeftError)):
         return None
     if isinstance(outcome.error, weft.WeftError) and any(re.search(words, str(outcome.error)) for words in REFUSALS):

@@ -15,6 +15,7 @@ from typing import Any
 from weft.autograd.engine import current_walk, run_backward
 from weft.autograd.function import Function
 from weft.autograd.saved import SavedTensor, at_run_time, saved_tensors_hooks
+from weft.ops.overrides import at_level, current_level
 from weft.runtime.generator import Place, default_generator, fork_rng
 from weft.support.errors import StateError, ValueProblem
 from weft.support.warn import warn
@@ -117,8 +118,10 @@ class _Region:
     ) -> None:
         self.function, self.kwargs, self.context = function, kwargs, context
         self.args = tuple([SavedTensor(a) if isinstance(a, Tensor) else a for a in args])
+        self.classes = tuple([type(a) for a in args])  # hooks on what is saved see plain tensors
         self.check, self.early_stop = check, early_stop
         self.random = default_generator.place() if keep_random else None
+        self.level = current_level()  # a class's own `backward` asks nobody while it runs
         self.around = modes.special or ()  # the transforms that the region runs within
         self.kinds: list[Any] = []
         self.is_complete = False  # the first run has ended: a backward within it asks for what was saved so far
@@ -162,10 +165,16 @@ class _Region:
                 raise _StopRecomputation
             return kept
 
-        args = [_cut(a.unpack(None)) if isinstance(a, SavedTensor) else a for a in self.args]
+        args = [
+            _cut(a.unpack(None), kind) if isinstance(a, SavedTensor) else a
+            for a, kind in zip(self.args, self.classes, strict=True)
+        ]
         kwargs = {k: _cut(v) for k, v in self.kwargs.items()}
         try:
-            with enable_grad(), _random_state(self.random), self.context, saved_tensors_hooks(collect, lambda t: t):
+            with (
+                at_level(self.level), enable_grad(), _random_state(self.random), self.context,
+                saved_tensors_hooks(collect, lambda t: t),
+            ):
                 self.function(*args, **kwargs)
         except _StopRecomputation:
             pass
@@ -204,9 +213,15 @@ def _facts(tensor: Tensor) -> dict[str, Any]:
     return {"shape": list(tensor.dims), "dtype": tensor.dtype, "device": tensor.device}
 
 
-def _cut(value: Any) -> Any:
-    """An argument for the second run: the same value, without the history of the first."""
-    return value.detach().requires_grad_() if isinstance(value, Tensor) and value.requires_grad else value
+def _cut(value: Any, kind: type[Tensor] | None = None) -> Any:
+    """An argument for the second run: the same value, without the history of the first. kind: the class of a tensor, if
+    it may come back as a plain one."""
+    if not isinstance(value, Tensor):
+        return value
+    wants_grad = value.requires_grad
+    value = value.detach() if wants_grad else value
+    value = value if kind is None or type(value) is kind else value.as_subclass(kind)
+    return value.requires_grad_() if wants_grad else value
 
 
 class CheckpointFunction(Function):

@@ -12,7 +12,8 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 from weft.support.errors import ArgumentError
@@ -264,6 +265,21 @@ class OverrideLevel:
 
     def __exit__(self, *error: Any) -> None:
         _local.level = self._before.pop()
+
+
+def current_level() -> int:
+    """Who is asked on this thread."""
+    return _local.level
+
+
+@contextmanager
+def at_level(level: int) -> Iterator[None]:
+    """A block in which those are asked who were asked somewhere else, whoever runs the block."""
+    before, _local.level = _local.level, level
+    try:
+        yield
+    finally:
+        _local.level = before
 
 
 def state() -> tuple[Any, int]:
