@@ -1,12 +1,19 @@
 """Random programs of loops and branches around everything at once: numbers, lists and dicts of numbers and of tensors,
-tuples, tensors that are written in place, early ends. Text that Python and weft.jit both read.
+tuples, tensors that are written in place, integers beyond 64 bits, early ends. Text that Python and weft.jit both read;
+in Python, `wrapped` is to be a function that makes 64 bits of an integer.
 """
 
 from __future__ import annotations
 
 import random
 
-HEAD = "def f(x: Tensor, k: int, s: float):\n"
+HEAD = "def wrapped(n: int) -> int:\n    return n\n\n\ndef f(x: Tensor, k: int, s: float):\n"
+
+
+BEYOND = (
+    "z * 6364136223846793005 + {}", "z - ({}) * 4611686018427387904", "({}) * 3037000500 * 3037000501", "z + z - ({})",
+    "(z << 33) + {}", "-z * ({})",
+)
 
 
 class _Writer:
@@ -27,9 +34,11 @@ class _Writer:
 
     # ---- expressions
     def int(self, deep: int = 2) -> str:
-        pick = self.r.randrange(9) if deep else self.r.randrange(3)
+        pick = self.r.randrange(10) if deep else self.r.randrange(3)
         if pick < 2:
             return self.name("int")
+        if pick == 9:
+            return self.r.choice([f'e["{self.r.choice("mn")}"]', "z % 50", 'len(e)'])
         if pick == 2:
             return str(self.r.randrange(-3, 6))
         if pick == 3:
@@ -113,8 +122,12 @@ class _Writer:
         self.names = before
 
     def statement(self, depth: int) -> None:
-        pick = self.r.randrange(22)
-        if pick < 2:
+        pick = self.r.randrange(24)
+        if pick == 22:
+            self.put(depth, f"z = wrapped({self.r.choice(BEYOND).format(self.int(1))})")
+        elif pick == 23:
+            self.put(depth, f'e["{self.r.choice("mno")}"] = {self.int(1)} % 50')
+        elif pick < 2:
             self.put(depth, f"{self.r.choice(['a', 'a', 'k'])} = ({self.int()}) % 50")
         elif pick == 2:
             self.put(depth, f"b = min(max({self.float()}, -9.0), 9.0)")
@@ -192,12 +205,12 @@ class _Writer:
         self.loops -= 1
 
     def result(self) -> str:
-        return "return a, b, t, weft.stack(hs).sum(0) * u, js, gs, q"
+        return "return a, b, t, weft.stack(hs).sum(0) * u, js, gs, q, z"
 
     def program(self) -> str:
         self.put(1, "a = 1\n    b = 0.5\n    p = k > 2\n    t = x * 2\n    u = weft.sin(x)")
         self.put(1, "js = [1, k]\n    gs = [s, 0.25]\n    hs = [x, x * s]")
-        self.put(1, 'd = {"m": x * x, "n": x + s}\n    q = (x * 0.5, s)')
+        self.put(1, 'd = {"m": x * x, "n": x + s}\n    q = (x * 0.5, s)\n    e = {"m": k, "n": 2}\n    z = k')
         for _ in range(self.r.randint(4, 8)):
             self.statement(1)
         self.put(1, self.result())

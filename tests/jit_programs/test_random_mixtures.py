@@ -34,6 +34,7 @@ def cases(part: int, count: int):
         text = program(seed)
         space = {"weft": weft, "Tensor": weft.Tensor}
         exec(text, space)
+        space["wrapped"] = lambda n: (n + (1 << 63)) % (1 << 64) - (1 << 63)
         plain, scripted = space["f"], weft.jit.CompilationUnit(text).f
         yield seed, scripted, [(arguments(seed, i), orders_of(plain, arguments(seed, i))) for i in range(2)], text
 
