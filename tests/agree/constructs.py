@@ -293,9 +293,9 @@ def cond(f: Body, m: Model) -> Body:
 
 def scan(f: Body, m: Model) -> Body:
     def run(x: weft.Tensor) -> weft.Tensor:
-        steps = weft.ones(2, dtype=x.dtype, device=x.device)
-        carry, rows = weft.scan(lambda c, t: (f(c) * 0.5 * t, c.sum()), x, steps)
-        return carry + rows.sum()
+        steps = weft.arange(1, 3, dtype=x.dtype, device=x.device)
+        carry, rows = weft.scan(lambda c, t: (f(c) * 0.5 * t, c.sum()), x, steps, reverse=True)
+        return carry + (rows * steps).sum()
 
     return run
 
@@ -329,6 +329,27 @@ def ruled(f: Body, m: Model) -> Body:
         if m.is_reference:
             return y * 2 * m.scale
         return (y.as_subclass(m.kind) * 2).as_subclass(weft.Tensor)
+
+    return run
+
+
+class Doubling(weft.overrides.WeftFunctionMode):
+    """Hyperbolic sines count double."""
+
+    def __weft_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        return out * 2 if func.__name__ == "sinh" else out
+
+
+def moded(f: Body, m: Model) -> Body:
+    """A function mode around calls of the same kinds of arguments."""
+
+    def run(x: weft.Tensor) -> weft.Tensor:
+        y = f(x) * 0.1
+        if m.is_reference:
+            return weft.sinh(weft.sinh(input=y) * 2) * 2
+        with Doubling():
+            return weft.sinh(weft.sinh(input=y))
 
     return run
 
@@ -376,8 +397,8 @@ CONSTRUCTS: dict[str, Callable[[Body, Model], Body]] = {
     f.__name__: f
     for f in (
         compiled, split, lazy, compiled_autograd, traced, saved, scripted, func_grad, func_vjp, func_jvp, vmap,
-        checkpointed, function, hook, saved_tensor_hooks, cond, scan, while_loop, loop, subclass, ruled, copied,
-        pickled, no_grad,
+        checkpointed, function, hook, saved_tensor_hooks, cond, scan, while_loop, loop, subclass, ruled, moded,
+        copied, pickled, no_grad,
     )
 }
 MODES = ("compile", "split", "lazy", "compiled autograd")

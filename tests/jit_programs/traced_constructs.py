@@ -62,6 +62,32 @@ class Two(weft.autograd.Function):
         return grad * x.cos() + grad.mean(0)
 
 
+# ---- scripts that choose when they run
+@weft.jit.script
+def _one_row_or_all(x: Tensor, w: Tensor) -> Tensor:
+    if bool(x.sum() > 0):
+        y = x[:1] * w
+    else:
+        y = x * w
+    return x.sin() + y
+
+
+@weft.jit.script
+def _perhaps(x: Tensor, w: Tensor) -> Tensor:
+    y: Tensor | None = None
+    n: int | None = None
+    if bool(x.sum() > 0):
+        y = x * w
+    else:
+        n = x.shape[0]
+    out = x.tanh() * w
+    if y is not None:
+        out = out + y
+    if n is not None:
+        out = out * n
+    return out
+
+
 # ---- links
 def transformed(m: Any, x: Tensor) -> Tensor:
     return func.grad(lambda z: ((z * m.w) ** 3).sum() * 0.1)(x)
@@ -179,18 +205,26 @@ def reshaped(m: Any, x: Tensor) -> Tensor:
     return x * m.w.reshape(1, -1).expand(x.shape[0], 3) @ m.lin.weight.view(3, -1).permute(1, 0)
 
 
+def of_two_shapes(m: Any, x: Tensor) -> Tensor:
+    return _one_row_or_all(x, m.w)  # type: ignore[no-any-return]
+
+
+def of_optional_values(m: Any, x: Tensor) -> Tensor:
+    return _perhaps(x, m.w)  # type: ignore[no-any-return]
+
+
 LINKS: list[Link] = [
     transformed, nested, by_example, directional, pulled, jacobians, linear, functional, force, walked,
     product_with_hessian, straight_through, custom, two_outputs, inner_custom, hooked, checkpointed, reentrant,
     without_gradient, other_parameters, counting, normed, normed_by_its_values, orthogonal,
-    reshaped,
+    reshaped, of_two_shapes, of_optional_values,
 ]  # fmt: skip
 BEYOND_ONNX = frozenset(
     (
         transformed, nested, by_example, directional, pulled, jacobians, linear, functional, force, walked,
-        product_with_hessian, inner_custom, orthogonal,
+        product_with_hessian, inner_custom, orthogonal, of_optional_values,
     )
-)  # what ONNX has no words for: gradients, and the exponential of a matrix
+)  # what ONNX has no words for: gradients, the exponential of a matrix, a choice between a tensor and None
 
 
 # ---- around links
