@@ -1,6 +1,6 @@
 """Plant faults in a copy of weft, one at a time, and let the random programs find them.
 
-    ./dev mutations [--only WORDS] [--seed SEED] [--table]
+    ./dev mutations [--only WORDS] [--seed SEED] [--sound] [--table]
 
 Each line of mutations.txt is a change of the code that a person could make: a class of faults, the file, the change in
 words, the text and what takes its place, the test that finds it, and the seed and width that did. A fault that no
@@ -62,15 +62,16 @@ def mutations() -> list[Mutation]:
     return found
 
 
-def run(mutation: Mutation, seed: int | None) -> tuple[bool, str]:
-    """Whether a test finds the fault, and the last lines of what it says."""
+def run(mutation: Mutation, seed: int | None, is_planted: bool) -> tuple[bool, str]:
+    """Whether a test fails (with the fault, if it is planted), and the last lines of what it says."""
     with tempfile.TemporaryDirectory(prefix="weft-mutation-") as folder:
         copy = Path(folder)
         for name in ("weft", "tests"):
             shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", copy)
-        target = copy / mutation.file
-        target.write_text(mutation.applied(target.read_text(encoding="utf-8")), encoding="utf-8")
+        if is_planted:
+            target = copy / mutation.file
+            target.write_text(mutation.applied(target.read_text(encoding="utf-8")), encoding="utf-8")
         environment = {
             **os.environ, "PYTHONPATH": folder, "WEFT_TEST_SEED": str(mutation.seed if seed is None else seed),
             "WEFT_AGREE": str(mutation.width), "WEFT_STALE": str(20 * mutation.width),
@@ -90,6 +91,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="./dev mutations", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", default="", help="those whose words, file or class have this in them")
     parser.add_argument("--seed", type=int, help="another seed than the one that is listed")
+    parser.add_argument("--sound", action="store_true", help="plant nothing: the same tests and seeds must pass")
     parser.add_argument("--table", action="store_true", help="print the list as the page of the docs has it")
     options = parser.parse_args()
     chosen = [m for m in mutations() if options.only in f"{m.kind} {CLASSES[m.kind]} {m.words} {m.file}"]
@@ -99,12 +101,12 @@ def main() -> int:
     missed = 0
     for mutation in chosen:
         start = time.monotonic()
-        is_found, text = run(mutation, options.seed)
-        missed += not is_found
-        verdict = "found" if is_found else "NOT FOUND"
+        has_failed, text = run(mutation, options.seed, not options.sound)
+        missed += has_failed is options.sound
+        verdict = ("found" if has_failed else "NOT FOUND") if not options.sound else "FAILS" if has_failed else "passes"
         print(f"{verdict} in {time.monotonic() - start:.0f} s: {CLASSES[mutation.kind]}: {mutation.words}", flush=True)
         print(text, flush=True)
-    print(f"{len(chosen) - missed} of {len(chosen)} faults were found")
+    print(f"{len(chosen) - missed} of {len(chosen)} {'tests pass' if options.sound else 'faults were found'}")
     return int(missed > 0)
 
 

@@ -38,7 +38,7 @@ _OF_INT = ("-{}", "+{}", "abs({})", "int({})", "~{}", "round({})", "{} ** 2", "{
 _OF_INTS = ("max({}, {})", "min({}, {})", "divmod({}, {})[0]", "divmod({}, {})[1]", "math.gcd({}, {})", "sum([{}, {}])")
 _TO_INT = ("int({})", "round({})", "math.floor({})", "math.ceil({})", "math.trunc({})")
 # halves of whole numbers, on both sides of 0: where the ways to round differ
-_HALVES = ("round({} / 2)", "round(-{} / 2)", "round({} * 1.5)", "math.floor(-{} / 2)", "int(-{} / 2)",
+_HALVES = ("round({} / 2)", "round({} * 1.5)", "round(-{} / 2)", "round({} / 2 + 3)", "math.floor(-{} / 2)", "int(-{} / 2)",
            "math.ceil({} / 2)", "-{} // 2", "-{} % 3")  # fmt: skip
 _FLOATS = ("{} + {}", "{} - {}", "{} * {}", "{} / {}", "{} // {}", "{} % {}", "max({}, {})", "min({}, {})",
            "divmod({}, {})[0]", "divmod({}, {})[1]", "math.fmod({}, {})", "math.atan2({}, {})", "math.hypot({}, {})",
@@ -134,7 +134,7 @@ class _Draw:
 
     def integer(self, depth: int) -> str:
         if depth <= 0:
-            return self.size() if self.rng.random() < 0.8 else self.pick(_HALVES).format(self.size())
+            return self.size() if self.rng.random() < 0.6 else self.pick(_HALVES).format(self.size())
         kind = self.rng.random()
         if kind < 0.35:
             return self.either(_INTS, self.integer(depth - 1), self.plain_int(depth))

@@ -163,7 +163,11 @@ def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[i
     if not is_alias and (is_dense(leaf) or is_meta(leaf)):
         return ReturnState(leaf, None, None)
     data = outcome.capture.tensors.payload_of(leaf) if is_alias else leaf._data
-    assert isinstance(data, SymbolicPayload)
+    if not isinstance(data, SymbolicPayload):
+        raise outcome.capture.refuse(
+            f"{outcome.capture.recorder.root.name} keeps or returns a tensor of a transform (grad, vmap, jvp) beyond its "
+            "end; let the transformed function return it (has_aux=True)"
+        )
     storage = data.storage
     if data.path or storage.partner is not None:
         storage.ask()  # the caller may write what it gets: whether that is an alias hangs on these questions
