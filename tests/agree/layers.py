@@ -87,12 +87,12 @@ def channels(x: Any, m: Any) -> Any:
 def halves(x: Any, m: Any) -> Any:
     narrow = x.to(weft.float16)
     weight = weft.full((1, 1), 0.7, dtype=weft.float16, device=x.device)
-    bias = weft.full((1,), 11.3, dtype=weft.float16, device=x.device)
+    bias = weft.full((1,), -0.3, dtype=weft.float16, device=x.device)
     return F.linear(narrow[:, None], weight, bias)[:, 0].detach().to(x.dtype) + x * m.w
 
 
 def _halves(x: Array, w: float) -> Array:
-    weight, bias = (float(np.float16(v)) for v in (0.7, 11.3))
+    weight, bias = (float(np.float16(v)) for v in (0.7, -0.3))
     return (x.astype(np.float16).astype(np.float64) * weight + bias).astype(np.float16).astype(np.float64) + x * w
 
 

@@ -88,7 +88,7 @@ def check(program: Program) -> None:
 @pytest.mark.parametrize("outer", list(CONSTRUCTS))
 def test_pairs(rng: np.random.Generator, outer: str) -> None:
     """One construct around another one."""
-    names = list(CONSTRUCTS) if EVERY_PAIR else [str(rng.choice(list(CONSTRUCTS)))]
+    names = list(CONSTRUCTS) if EVERY_PAIR else rng.choice(list(CONSTRUCTS), TIMES).tolist()
     for inner in names:
         drawn = draw(rng, 0)
         program = Program((outer, inner), drawn.leaf, drawn.calls, drawn.feeds_back)

@@ -184,3 +184,17 @@ def test_ways_to_the_base_handler(form: str, wrap: Any) -> None:
         plain = weft.linspace(0, 1, n).requires_grad_()
         weft.cat([(plain * plain).sin(), plain[:1]]).sum().backward()
         assert type(loss) is kind and x.grad.tolist() == pytest.approx(plain.grad.tolist())
+
+
+def test_the_first_use_of_a_late_rule_is_in_the_compiled_function(wrap: Callable[[Any], Any]) -> None:
+    """The class gets other bases then, which its own guards saw: the program did not fit its own arguments."""
+    kind: Any = type("Late", (weft.Tensor,), {"__weft_function__": disabled_weft_function})
+
+    def rule(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = super(kind, cls).__weft_function__(func, types, args, kwargs)
+        return (out.as_subclass(weft.Tensor) * 5).as_subclass(cls) if func.__name__ in ("mul", "__mul__") else out
+
+    kind.__weft_function__ = classmethod(rule)
+    step = wrap(lambda x: (x.as_subclass(kind) * 2).as_subclass(weft.Tensor))
+    for size in SIZES:
+        assert step(weft.ones(size)).tolist() == [10.0] * size

@@ -95,6 +95,9 @@ class CompiledFunction(FunctionWrapper):
             known = next((s for s in self.stepwise if s.spec == spec), None)
             is_program = known is None or known.is_due()
             entry = self._captured(leaves, spec, misses) if is_program else None
+            if entry is not None and type(entry.match(leaves, spec)) is Miss:
+                # the capture was the first to meet something that weft then settles (a class whose rule came late)
+                entry = self._captured(leaves, spec, misses)
             if entry is not None:
                 return resugar(self._run_first(entry, leaves, spec))
         if any(s.waits for s in self.stepwise if s.spec == spec):
