@@ -83,7 +83,8 @@ def run(mutation: Mutation, seed: int | None, is_planted: bool) -> tuple[bool, s
             )
         except subprocess.TimeoutExpired:
             return False, f"nothing within {SECONDS} s"
-    lines = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith(("E  ", "FAILED", "ERROR"))]
+    said = (done.stdout + done.stderr).splitlines()
+    lines = [line for line in said if line.startswith(("E  ", "FAILED", "ERROR"))]
     return done.returncode == 1, "\n".join(line[:300] for line in lines[:3] + lines[-1:])
 
 
@@ -115,7 +116,8 @@ def table(chosen: list[Mutation]) -> str:
     rows = ["| class | the change | file | found by | seed, width |", "| --- | --- | --- | --- | --- |"]
     for m in chosen:
         test = m.test.removeprefix("tests/").replace("|", "\\|")
-        rows.append(f"| {CLASSES[m.kind]} | {m.words} | {m.file.removeprefix('weft/')} | {test} | {m.seed}, {m.width} |")
+        cells = (CLASSES[m.kind], m.words, m.file.removeprefix("weft/"), test, f"{m.seed}, {m.width}")
+        rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
 

@@ -33,7 +33,8 @@ LINES = str.split(
     "$c=weft.stack([$a,$b]).unbind(0)[1] | $c=$a.view(-1) | $c=$a[None][0] | $c=$a.reshape(1,-1).squeeze(0) | "
     "$c=$a.flip(0) | $c=weft.stack([$a,$b]);$c=$c[0]*$c[1] | $c=$a*w | $c=$a.cumsum(0)*0.3 | $c=$a*$a | "
     "$c=$a.exp()*0.1 | $c=$b.expand(2,-1)[1]*$a | $c=weft.cat([$a[1:],$b[:1]]) | "
-    "$c=$a.as_subclass(Kept)*$b | $c=$a.as_subclass(Told).sin()*$b | $c=($a.as_subclass(Told)*$b).as_subclass(weft.Tensor)",
+    "$c=$a.as_subclass(Kept)*$b | $c=$a.as_subclass(Told).sin()*$b | "
+    "$c=($a.as_subclass(Told)*$b).as_subclass(weft.Tensor)",
     sep=" | ",
 )
 MARKS = ("$a.register_hook(lambda g: None if g is None else g * 2)", "$a.retain_grad()")

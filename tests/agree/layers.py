@@ -160,7 +160,8 @@ def _pieces(x: Array, w: float) -> Array:
 LAYERS = {
     layer.body.__name__: layer
     for layer in (
-        Layer(looked_up, lambda x, w: (x * w)[_index(x)], _without_the_last_row), Layer(resized, _resized, does="guards"),
+        Layer(looked_up, lambda x, w: (x * w)[_index(x)], _without_the_last_row),
+        Layer(resized, _resized, does="guards"),
         Layer(weighted, _weighted), Layer(channels, lambda x, w: x * w, does="numbers"),
         Layer(halves, _halves, lambda x, w, g: g * w), Layer(far, _far), Layer(shared, _shared),
         Layer(untaken, lambda x, w: x * w), Layer(picked, _picked, does="sizes"), Layer(pieces, _pieces),

@@ -38,8 +38,8 @@ _OF_INT = ("-{}", "+{}", "abs({})", "int({})", "~{}", "round({})", "{} ** 2", "{
 _OF_INTS = ("max({}, {})", "min({}, {})", "divmod({}, {})[0]", "divmod({}, {})[1]", "math.gcd({}, {})", "sum([{}, {}])")
 _TO_INT = ("int({})", "round({})", "math.floor({})", "math.ceil({})", "math.trunc({})")
 # halves of whole numbers, on both sides of 0: where the ways to round differ
-_HALVES = ("round({} / 2)", "round({} * 1.5)", "round(-{} / 2)", "round({} / 2 + 3)", "math.floor(-{} / 2)", "int(-{} / 2)",
-           "math.ceil({} / 2)", "-{} // 2", "-{} % 3")  # fmt: skip
+_HALVES = ("round({} / 2)", "round({} * 1.5)", "round(-{} / 2)", "round({} / 2 + 3)", "math.floor(-{} / 2)",
+           "int(-{} / 2)", "math.ceil({} / 2)", "-{} // 2", "-{} % 3")  # fmt: skip
 _FLOATS = ("{} + {}", "{} - {}", "{} * {}", "{} / {}", "{} // {}", "{} % {}", "max({}, {})", "min({}, {})",
            "divmod({}, {})[0]", "divmod({}, {})[1]", "math.fmod({}, {})", "math.atan2({}, {})", "math.hypot({}, {})",
            "math.copysign({}, {})")  # fmt: skip
@@ -72,7 +72,8 @@ USES_OF_INT = (
     "weft.nn.functional.one_hot(i, 9) + ({})", "i * ({})", "i // ({})", "i % ({})",
     "weft.zeros(3, dtype=weft.int64) + ({})",
     "i.clamp(max={})", "weft.zeros({})", "x.new_zeros({}, 2)", "x.select(1, ({}) % 2)", "x.chunk({})[0]",
-    "x[-abs({}) :]", "x[: -abs({})]", "x.flatten()[-(({}) % 2) - 1]", "weft.randperm(5)[: {}] * 0", "x.reshape({}, -1)", "x.index_select(0, weft.arange({}))",
+    "x[-abs({}) :]", "x[: -abs({})]", "x.flatten()[-(({}) % 2) - 1]",
+    "weft.randperm(5)[: {}] * 0", "x.reshape({}, -1)", "x.index_select(0, weft.arange({}))",
 )  # fmt: skip
 STATEMENTS = ("r = x\nfor j in range({}):\n    r = r + j", "r = x if {} > 3 else -x", "r = x * 1\nr[: {}] = 0.5",
               "r = x\nwhile r.shape[0] < 0:\n    r = r[: {}]")  # fmt: skip

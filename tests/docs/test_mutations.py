@@ -20,4 +20,4 @@ def test_each_change_finds_its_text_and_the_page_shows_it(monkeypatch: pytest.Mo
         assert (ROOT / mutation.test.partition("::")[0]).is_file(), mutation.words
     assert {kind: sum(m.kind == kind for m in listed) > 1 for kind in CLASSES} == dict.fromkeys(CLASSES, True)
     page = (ROOT / "docs" / "mutations.md").read_text(encoding="utf-8")
-    assert page.endswith(table(listed) + "\n"), "run ./dev mutations --table, and put it at the end of docs/mutations.md"
+    assert page.endswith(table(listed) + "\n"), "put what ./dev mutations --table prints at its end"

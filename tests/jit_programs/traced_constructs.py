@@ -5,7 +5,7 @@ forward, custom Functions, hooks, checkpoints), or that change what the Module h
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Optional
 
 import weft
 from weft import Tensor, func, nn
@@ -65,17 +65,14 @@ class Two(weft.autograd.Function):
 # ---- scripts that choose when they run
 @weft.jit.script
 def _one_row_or_all(x: Tensor, w: Tensor) -> Tensor:
-    if bool(x.sum() > 0):
-        y = x[:1] * w
-    else:
-        y = x * w
+    y = x[:1] * w if bool(x.sum() > 0) else x * w
     return x.sin() + y
 
 
 @weft.jit.script
 def _perhaps(x: Tensor, w: Tensor) -> Tensor:
-    y: Tensor | None = None
-    n: int | None = None
+    y: Optional[Tensor] = None  # noqa: UP045  (as scripts are written for TorchScript)
+    n: Optional[int] = None  # noqa: UP045
     if bool(x.sum() > 0):
         y = x * w
     else:

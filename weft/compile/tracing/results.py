@@ -165,8 +165,8 @@ def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[i
     data = outcome.capture.tensors.payload_of(leaf) if is_alias else leaf._data
     if not isinstance(data, SymbolicPayload):
         raise outcome.capture.refuse(
-            f"{outcome.capture.recorder.root.name} keeps or returns a tensor of a transform (grad, vmap, jvp) beyond its "
-            "end; let the transformed function return it (has_aux=True)"
+            f"{outcome.capture.recorder.root.name} keeps or returns a tensor of a transform (grad, vmap, jvp) beyond "
+            "its end; let the transformed function return it (has_aux=True)"
         )
     storage = data.storage
     if data.path or storage.partner is not None:
