@@ -134,7 +134,7 @@ def indefinite(x: weft.Tensor, m: Model) -> weft.Tensor:
 class Leaf:
     """A body, and what it does besides computing: "numbers" (draws), "state" (writes what is older than the call),
     "sizes" (sizes that only the run knows), "asks" (Python chooses by such a size), "python" (reads Python values that
-    change), "guards" (each size is a program of its own)."""
+    change), "guards" (each size is a program of its own), "misfit" (has a branch that does not fit its operand)."""
 
     body: Callable[[weft.Tensor, Model], weft.Tensor]
     does: frozenset[str] = frozenset()

@@ -164,7 +164,7 @@ LAYERS = {
         Layer(resized, _resized, does="guards"),
         Layer(weighted, _weighted), Layer(channels, lambda x, w: x * w, does="numbers"),
         Layer(halves, _halves, lambda x, w, g: g * w), Layer(far, _far), Layer(shared, _shared),
-        Layer(untaken, lambda x, w: x * w), Layer(picked, _picked, does="sizes"), Layer(pieces, _pieces),
+        Layer(untaken, lambda x, w: x * w, does="misfit"), Layer(picked, _picked, does="sizes"), Layer(pieces, _pieces),
     )
 }
 

@@ -51,8 +51,9 @@ def _quiet() -> Iterator[None]:
 
 
 def has_a_meaning(program: Program) -> bool:
-    """Whether eager mode has an answer that a mode can be held to: Python that a trace runs once does not run again."""
-    return not (program.is_traced and {"state", "asks"} & LEAVES[program.leaf].does)
+    """Whether eager mode has an answer that a mode can be held to: Python that a trace runs once does not run again,
+    and a trace runs both branches."""
+    return not (program.is_traced and {"state", "asks", "misfit"} & LEAVES[program.leaf].does)
 
 
 def problem(program: Program, mode: str, expected: Outcome) -> str | None:
