@@ -18,8 +18,10 @@ from tests.agree.constructs import (
     CONSTRUCTS,
     LEAVES,
     MODES,
+    Model,
     Outcome,
     Program,
+    checkpointed,
     difference,
     draw,
     is_closed,
@@ -112,10 +114,14 @@ def test_bodies(rng: np.random.Generator, leaf: str) -> None:
 
 @pytest.mark.parametrize("leaf", [name for name, leaf in LEAVES.items() if "state" not in leaf.does])
 def test_checkpoints_change_nothing(rng: np.random.Generator, leaf: str) -> None:
-    """Eager mode itself: a region that runs again gives what it gave, also what it drew."""
+    """Eager mode itself: a region runs twice, whatever it saves, and gives what it gave, also what it drew."""
     calls = draw(rng, 0).calls
     plain = run(Program((), leaf, calls), "reference")
     assert difference(run(Program(("checkpointed",), leaf, calls), "reference"), plain) is None
+    m, runs = Model(), []
+    x = weft.linspace(-0.9, 1.1, calls[0][0], dtype=weft.float64, requires_grad=True)
+    checkpointed(lambda v: [runs.append(1), LEAVES[leaf].body(v, m)][1], m)(x).sum().backward()
+    assert len(runs) == 2
 
 
 @pytest.mark.parametrize("mode", ["compile", "split", "lazy"])
