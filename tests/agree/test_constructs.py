@@ -40,6 +40,8 @@ REFUSALS = {
     r"return (it|the value) from the branch or body": "whether a block runs is known only when the program runs",
     r"(draws random numbers|draw different amounts)": "how often a block runs decides where the stream goes on",
     r"a tensor of a transform .* beyond its end": "what a level of a transform makes ends with it",
+    r"classes are no part of a trace": "a program has tensors of one class",
+    r"hooks on saved tensors are no part of a trace": "what a program saves, whoever runs it chooses",
     r"asks a tensor .* for": "a value that only the run knows",
 }
 

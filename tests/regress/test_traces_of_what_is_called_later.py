@@ -212,3 +212,15 @@ def test_loops_within_loops_within_a_trace() -> None:
         function(x).sum().backward()
         program(y).sum().backward()
         assert x.grad is not None and y.grad is not None and x.grad.tolist() == y.grad.tolist()
+
+
+class Marked(Tensor):
+    """A subclass that every operator keeps."""
+
+
+def test_a_class_of_its_own_within_a_trace_is_refused() -> None:
+    """Its tensors were the example's, in silence."""
+    with pytest.raises(weft.WeftError, match=r"py:\d+: a tensor becomes a Marked, and classes are no part of a trace"):
+        weft.jit.trace(lambda x: x.as_subclass(Marked) * 2, (weft.ones(2),), check_trace=False)  # type: ignore[attr-defined]
+    traced = weft.jit.trace(lambda x: x.as_subclass(Tensor) * 2, (weft.ones(2),), check_trace=False)  # type: ignore[attr-defined]
+    assert traced(weft.full((3,), 4.0)).tolist() == [8.0] * 3
