@@ -1315,7 +1315,7 @@ def test_frozen_constants() -> None:
     with weft.no_grad():
         scripted.w += 1
     assert frozen(weft.zeros(2)).tolist() == [1.0, 1.0] and scripted(weft.zeros(2)).tolist() == [2.0, 2.0]
-    with pytest.raises(weft.WeftError, match="the program writes self.calls"):
+    with pytest.raises(weft.WeftError, match=r"the program writes self\.calls"):
         weft.jit.freeze(scripted, ["counted"])
 
 

@@ -51,7 +51,7 @@ class TracedTensor(Tensor):
 
     def as_subclass(self, cls: type[Tensor]) -> Any:
         """The tensor itself where `cls` is Tensor. Refused for other classes, whose tensors no trace would know."""
-        recorder = recording()
+        recorder = active_trace()
         if recorder is None or recorder.is_paused:
             return self.plain.as_subclass(cls)  # type: ignore[attr-defined]
         if cls is Tensor:
