@@ -12,6 +12,7 @@ from weft.compile.tracing.assignments import Older
 from weft.compile.tracing.outcome import Outcome
 from weft.functionalizer.writes import Path
 from weft.ir.graph import Operand, Value
+from weft.layers.transforms.level import come_out
 from weft.ops.packet import aten
 from weft.passes.partition import partition
 from weft.programs.joint import JointRecord, history_of, wants_own_grad
@@ -54,6 +55,7 @@ def returns_of(
     Also, for each, the tensor that carries its history (None for views whose history follows from their base).
     """
     leaves, spec = pytree.flatten(result)
+    leaves = [come_out(leaf) for leaf in leaves]  # (kept within a transform that has ended)
     positions: dict[int, int] = {}
     groups: dict[int, int] = {}
     returns: list[tuple[Return, int]] = []

@@ -117,7 +117,7 @@ class OutsideOfLevel(Backend):
     def run(self, op: Op, args: Args) -> Any:
         """The operator on what the tensors stand for. Raises StateError for a batch,
         whose dim the program does not see."""
-        return call(op, _come_out(args))
+        return call(op, come_out(args))
 
     def write(self, op: Op, args: Args) -> None:
         """Refused where the target is such a tensor."""
@@ -127,7 +127,7 @@ class OutsideOfLevel(Backend):
                 f"{op.base}_: the tensor belongs to {target.level.name}, which has ended; return it from the function, "
                 "or clone() it"
             )
-        given = (args[0], *_come_out(args[1:]))
+        given = (args[0], *come_out(args[1:]))
         backend_of(op, given).write(op, given)
 
     def open(self, op: Op, args: Args) -> Any:
@@ -150,10 +150,12 @@ def constants(args: Iterable[Any]) -> AbstractContextManager[None]:
 register(OutsideOfLevel(), Wrapper)
 
 
-def _come_out(value: Any) -> Any:
+def come_out(value: Any) -> Any:
+    """An argument, through tuples, with what tensors of transforms stand for where these have ended.
+    Raises StateError where one runs, and for batches."""
     if isinstance(value, Tensor):
-        return _come_out(value._data.outside()) if isinstance(value._data, Wrapper) else value
-    return tuple(_come_out(v) for v in value) if type(value) is tuple else value
+        return come_out(value._data.outside()) if isinstance(value._data, Wrapper) else value
+    return tuple(come_out(v) for v in value) if type(value) is tuple else value
 
 
 def innermost(tensor: Tensor) -> Tensor:
