@@ -18,6 +18,7 @@ from weft.tensor import planned
 from weft.tensor.dense import payload_of
 from weft.tensor.modes import modes, refuse_in_trace
 from weft.types.dtype import DType
+from weft.types.unbacked import numbers_in
 
 Hook = Callable[..., Any]
 Edge = tuple["Node", int]
@@ -181,6 +182,12 @@ class Node:
     def release(self) -> None:
         """Free what was saved."""
 
+    def find_sizes(self) -> None:
+        """Put numbers in the place of sizes that a run has found, or finds now."""
+        self.metadata_of_inputs = tuple([
+            None if m is None else m._replace(dims=numbers_in(m.dims)) for m in self.metadata_of_inputs
+        ])
+
     def leads(self, index: int, walk: Any) -> bool:
         """Whether a backward call that does not run all nodes goes on from result number `index` to what it wants."""
         return True
@@ -276,6 +283,10 @@ class OpNode(Node):
         if self.saved_values is None:
             raise StateError(FREED)
         return self.saved_values
+
+    def find_sizes(self) -> None:
+        super().find_sizes()
+        self.saved_values = numbers_in(self.saved_values)
 
     def needs_per_argument(self, needs: tuple[bool, ...]) -> tuple[bool, ...]:
         """One flag per differentiable argument (a tensor list has one for the whole list)."""

@@ -30,6 +30,7 @@ from weft.tensor.modes import modes
 from weft.tensor.planned import around
 from weft.tensor.tensor import Tensor
 from weft.types import shape_env
+from weft.types.unbacked import numbers_in
 
 Array = np.ndarray[Any, Any]
 
@@ -136,6 +137,12 @@ class CopySlices(Node):
 
     def release(self) -> None:
         self.inner.release()
+
+    def find_sizes(self) -> None:
+        super().find_sizes()
+        self.inner.find_sizes()
+        self.path = tuple([(op, numbers_in(args), index) for op, args, index in self.path])
+        self.view_metadata = self.view_metadata._replace(dims=numbers_in(self.view_metadata.dims))
 
 
 def path_from_base(view: Tensor) -> Path:

@@ -24,6 +24,7 @@ from weft.compiled_autograd.writer import unpacked
 from weft.support.counters import counters
 from weft.support.errors import StateError
 from weft.tensor.modes import modes
+from weft.types.unbacked import alive
 
 Compiler = Callable[[CapturedGraph], Callable[..., Any]]
 LIMIT = 1024  # captured graphs; the one that was not used for the longest time goes first
@@ -178,6 +179,9 @@ def run(walk: Walk, compiler: Compiler, is_verbose: bool = False) -> tuple[Any, 
     """One backward call: by the captured graph of its structure. While a capture records, the engine walks itself."""
     if modes.capture is not None:
         return walk.run()
+    if alive[0]:
+        for node in (*walk.dependencies, *(root for root, _ in walk.roots)):
+            node.find_sizes()
     found = _plan(walk)
     if found is None:
         counters.walked_backwards += 1
