@@ -69,8 +69,8 @@ class Model(weft.nn.Module):
         return self.seen[-1] + self.named.get("last", 0.0)
 
     def example(self) -> weft.Tensor:
-        """A vector to trace a body with."""
-        return weft.linspace(-0.8, 0.9, 4, dtype=weft.float64, device=self.device)
+        """A vector to trace a body with; it has a gradient as the arguments have, for a body may ask."""
+        return weft.linspace(-0.8, 0.9, 4, dtype=weft.float64, device=self.device).requires_grad_()
 
 
 # ---------------------------------------------------------------- bodies

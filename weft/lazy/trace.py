@@ -36,6 +36,7 @@ from weft.support.locations import user_mark
 from weft.types import shape_env
 from weft.types.dims import Dim, Expr
 from weft.types.dtype import DType, get_default
+from weft.types.sym import SymInt
 from weft.types.tensor_type import TensorType
 from weft.types.unbacked import SizeNeeded, UnbackedEnv, bare_size, settled, settled_type, tell, unknown_in
 
@@ -142,7 +143,7 @@ class Trace:
                 key.append(kind)
                 seen.append(a)
             else:
-                a = settled(a) if kind is Expr else a
+                a = settled(a) if kind is Expr else settled(a.expr) if kind is SymInt else a
                 is_fixed = (op.specialize is not None or kind is int) and decides(op, i, a)
                 value, part = self._operand(a, numbers, is_fixed)
                 held.append(value)
@@ -342,7 +343,7 @@ class Trace:
             return value, self._place(value)
         if a is None or kind is str or kind is DType:
             return a, a
-        if kind is Expr or kind is SizeOf:
+        if kind is Expr or kind is SizeOf or kind is SymInt:
             return self._size(settled(a if kind is Expr else a.expr), numbers, is_fixed)
         if isinstance(a, (np.integer, np.floating, np.bool_)):
             return self._operand(a.item(), numbers, is_fixed)

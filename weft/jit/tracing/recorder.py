@@ -30,7 +30,7 @@ from weft.jit.script.source import Source
 from weft.jit.tracing.control import Control
 from weft.jit.tracing.later import Later
 from weft.jit.tracing.structures import holds_tensor, is_plain_input, like, tuple_like, unwrapped
-from weft.jit.tracing.values import TracedNumber, TracedTensor, TracerWarning, plain
+from weft.jit.tracing.values import NUMBERS, TracedNumber, TracedTensor, TracerWarning, plain
 from weft.nn.modules.module import Module
 from weft.ops.op import Op
 from weft.ops.route import call, run_as_usual
@@ -305,7 +305,7 @@ class Recorder(WeftFunctionMode):
         if isinstance(result, dict):
             held = emitted.as_value(ctx, _NOWHERE)
             return {k: self.bound(self._value_at(held, k), v) for k, v in result.items()}
-        return self.number(result, emitted) if type(result) in (int, float) else result
+        return self.number(result, emitted) if type(result) in NUMBERS else result
 
     def _value_at(self, held: Simple, key: Any) -> Simple:
         """What a dict has for a key."""
@@ -366,7 +366,7 @@ class Recorder(WeftFunctionMode):
             return like(held, made)
         if isinstance(held, dict) and isinstance(kind, tt.DictType):
             return {k: self.entered(h, self._value_at(value, k)) for k, h in held.items()}
-        return self.number(held, value) if type(held) in (int, float) else held
+        return self.number(held, value) if type(held) in NUMBERS else held
 
     def finish(self, result: Any) -> Simple:
         """The result as a value of the graph, which ends here."""

@@ -21,7 +21,10 @@ from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
 from weft.types.numbers import NumberMethods, NumberOperation, are_numbers
+from weft.types.sym import SymInt
 from weft.types.tensor_type import Type
+
+NUMBERS = (int, float, SymInt)  # types of what a program can compute as a number
 
 
 class TracerWarning(UserWarning):
@@ -169,8 +172,10 @@ class TracedNumber(NumberMethods):
 
     @staticmethod
     def of(recorder: Any, plain: Any, value: Simple) -> Any:
-        """The number as the traced function sees it: an int or float of Python's."""
-        if value.is_constant or type(plain) not in (int, float):
+        """The number as the traced function sees it: an int or float of Python's. A size that waits is found."""
+        if type(plain) is SymInt:
+            plain = int(plain)
+        if value.is_constant or type(plain) not in NUMBERS:
             return plain
         return (TracedInt if type(plain) is int else TracedFloat)(recorder, plain, value)
 
@@ -301,7 +306,7 @@ def _constant(value: Any) -> Simple:
 
 def type_of_example(value: Any) -> Type:
     """The type of an input. Raises CompileError for what no program takes."""
-    found = tt.NONE if value is None else type_of_object(value)
+    found = tt.NONE if value is None else tt.INT if type(value) is SymInt else type_of_object(value)
     if found is None:
         raise CompileError(
             f"weft.jit.trace: an input of type {type(value).__name__} cannot be traced; give tensors, numbers, and "
