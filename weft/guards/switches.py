@@ -35,7 +35,12 @@ def switches_in(guards: GuardSet, call: int) -> list[Switch] | None:
     for guard in guards.guards:
         if not guard.misses():
             continue
-        if isinstance(guard, ContainerGuard) and not guard.is_module_dict and not guard.lifted:
+        if isinstance(guard, ContainerGuard) and guard.is_module_dict:
+            changes = list(guard.changes())
+            if any(key is None for key, _, _ in changes):
+                return None
+            found += [Switch(call, guard.slot(key), old, new) for key, old, new in changes]
+        elif isinstance(guard, ContainerGuard) and not guard.lifted:
             slot = ContentSlot(guard.holder, None, guard.text)
             found.append(Switch(call, slot, guard.content, slot.get()))
         elif isinstance(guard, (SlotGuard, AbsentGuard)):

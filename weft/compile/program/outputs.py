@@ -113,12 +113,19 @@ class Outputs:
             made[i]._state().requires_grad = True
         self.changes.settle(leaves, partial(_numbers, symbols=symbols))
         shown = self._bare(made, symbols) if self.of_functions else ()
-        if self.joint is not None:
-            self.joint.attach(self.capture, self.sources, leaves, inputs, results, symbols, made, before)
-        for tensor, view in shown:
-            tensor._view, tensor._state().version = view, tensor._version
-        for i in self.retained:
-            made[i].retain_grad()
+        try:
+            if self.joint is not None:
+                self.joint.attach(self.capture, self.sources, leaves, inputs, results, symbols, made, before)
+            for tensor, view in shown:
+                tensor._view, tensor._state().version = view, tensor._version
+            for i in self.retained:
+                made[i].retain_grad()
+        finally:  # hooks that take what is saved may end the call: the step has been made, and its state is whole
+            result = self._finished(made, symbols, kept_up)
+        return result
+
+    def _finished(self, made: list[Any], symbols: Symbols, kept_up: list[ObjectWrite]) -> Any:
+        """The call's result, once all that was assigned is in its place."""
         if self.views:
             self._follow(self.views, made, symbols)
         if modes.inference:
