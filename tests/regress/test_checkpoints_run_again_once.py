@@ -117,3 +117,28 @@ def test_a_region_within_a_region_gets_tensors_of_the_class_that_it_had():
 
     plain = gradients(lambda a: region(a * 0.5).cos())
     weft.testing.assert_close(gradients(lambda a: checkpoint(outer, a, use_reentrant=False)), plain)
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_a_compiled_second_run_ends_where_an_eager_one_does(split: bool) -> None:
+    def states(compiled: bool) -> list[Any]:
+        generator = weft.Generator().manual_seed(3)
+        w = weft.tensor(0.7, requires_grad=True)
+
+        def body(x: weft.Tensor) -> weft.Tensor:
+            y = x * w + weft.rand(x.shape, generator=generator) * x
+            return y + weft.bernoulli(weft.full_like(x, 0.5), generator=generator)  # nothing behind it is saved
+
+        def step(x: weft.Tensor) -> weft.Tensor:
+            x = x.detach().requires_grad_()
+            weft.utils.checkpoint.checkpoint(body, x, use_reentrant=False).sum().backward()
+            return x.grad
+
+        run = weft.compile(step, split=split) if compiled else step
+        found: list[Any] = []
+        for size in (5, 5, 3, 4):
+            found += [run(weft.linspace(-1.0, 1.0, size)).tolist(), generator.get_state().tolist()]
+        return found
+
+    for ours, theirs in zip(states(True), states(False), strict=True):
+        assert ours == pytest.approx(theirs)

@@ -161,7 +161,7 @@ class _Region:
             if self._is_of_transform(tensor):
                 return tensor
             kept = collected[len(collected)] = tensor.detach() if tensor.requires_grad else tensor
-            if self.early_stop and len(collected) == len(self.kinds) and modes.capture is None:
+            if self.early_stop and len(collected) == len(self.kinds):
                 raise _StopRecomputation
             return kept
 
