@@ -1,6 +1,8 @@
 """A checkpointed region runs again once in each backward call, in every mode: what it counts and its statistics are
 those of eager mode."""
 
+from typing import Any
+
 import pytest
 
 import weft
@@ -137,7 +139,7 @@ def test_a_compiled_second_run_ends_where_an_eager_one_does(split: bool) -> None
         run = weft.compile(step, split=split) if compiled else step
         found: list[Any] = []
         for size in (5, 5, 3, 4):
-            found += [run(weft.linspace(-1.0, 1.0, size)).tolist(), generator.get_state().tolist()]
+            found += [run(weft.linspace(-1.0, 1.0, size)).tolist(), list(generator.get_state())]
         return found
 
     for ours, theirs in zip(states(True), states(False), strict=True):

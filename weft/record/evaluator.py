@@ -75,10 +75,12 @@ class OpaqueEvaluator(Evaluator):
         return take
 
     def run(self, node: Node, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
-        """One opaque call; with create_graph, or for nodes that are not an operator's, the formulas run as ordinary
-        operators.
+        """One opaque call; with create_graph, within a transform, or for nodes that are not an operator's, the formulas
+        run as ordinary operators.
         """
         self.ran.add(node)
+        if modes.special is not None:  # (tensors of a level are no values of the graph)
+            return node.apply(grads, needs)
         if not modes.grad and (node.post_hooks or isinstance(node, (CopySlices, FunctionNode))):
             # (hooks see what the formulas give, whose sizes an opaque call does not know)
             histories, operand = self.recorder.histories, self.tensors.operand
