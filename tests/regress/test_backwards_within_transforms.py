@@ -1,4 +1,4 @@
-"""A backward call of autograd's within a transform of weft.func, compiled: its formulas run at the transform's level."""
+"""A backward call of autograd within a transform of weft.func, compiled: its formulas run at the transform's level."""
 
 from __future__ import annotations
 

@@ -109,9 +109,10 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
 
     trace = active_trace()
     if trace is not None:
+        drawn: list[Any] = []  # (as in vjp)
         product = functools.partial(trace.transform, "weft.func.linearize()", func, {})
-        output = trace.transform("weft.func.linearize", func, {}, primals, {})
-        return output, lambda *tangents: product((primals, tangents), {})
+        output = trace.transform("weft.func.linearize", func, {}, primals, {}, drawn)
+        return output, lambda *tangents: product((primals, tangents), {}, drawn)
     output, pullback = vjp(func, *primals)
     zeros = map_tensors(aten.zeros_like, output)
 

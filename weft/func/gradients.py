@@ -98,12 +98,13 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
 
 
 def _traced_vjp(trace: Any, func: Function, primals: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """vjp within a trace: the value is one call, and each product another one."""
+    """vjp within a trace: the value is one call, and each product another one, which draws what that one has drawn."""
+    drawn: list[Any] = []
 
     def pullback(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
-        return trace.transform("weft.func.vjp()", func, options, (primals, cotangents), {})
+        return trace.transform("weft.func.vjp()", func, options, (primals, cotangents), {}, drawn)
 
-    output, *aux = trace.transform("weft.func.vjp", func, options, primals, {})
+    output, *aux = trace.transform("weft.func.vjp", func, options, primals, {}, drawn)
     return (output, pullback, *aux)
 
 

@@ -11,7 +11,8 @@ from typing import Any
 from weft.autograd.function import Function, run_rules
 from weft.autograd.function_context import FunctionCtx
 from weft.ir.builder import Builder
-from weft.ir.graph import Block
+from weft.ir.graph import Block, Node
+from weft.jit.autodiff.backward import draws
 from weft.jit.errors import CompileError
 from weft.jit.interpreter.later.forms import Form, put_together, taken_apart, to_text
 from weft.jit.interpreter.later.steps import is_argument, is_tensor, transformed
@@ -68,9 +69,10 @@ class Later:
     # ---- transforms
     def transform(
         self, name: str, function: Callable[..., Any], options: dict[str, Any], args: Sequence[Any],
-        kwargs: dict[str, Any],
+        kwargs: dict[str, Any], drawn: list[Any] | None = None,
     ) -> Any:
-        """A call of a function of functions with `function` and these arguments: one node."""
+        """A call of a function of functions with `function` and these arguments: one node. drawn: of one that calls the
+        function once more behind another call, where the stream of random numbers was before that one, if it draws."""
         given, leaves = self._taken_apart(name, (tuple(args), kwargs), _is_traced)
         settings, _ = self._taken_apart(name, options, lambda value: False)
         operands = [self.recorder.left(leaf).operand for leaf in leaves]
@@ -87,7 +89,28 @@ class Later:
                 block = self._ended(inner, results)
         form = {"given": given, "options": settings, "taken": spy.form, "returned": returned}
         _, found = self._taken_apart(name, result, is_tensor)
-        return self._bound("prim::Transform", (name, to_text(form), tuple(operands)), block, result, found)
+        if drawn and any(map(_has_generator, block.walk())):
+            self.recorder.refuse(
+                f"{name}: the function draws from a generator that it names, and would move it on twice; draw outside "
+                "of the function, or from the default generator"
+            )
+        with self._drawing(block, drawn):
+            return self._bound("prim::Transform", (name, to_text(form), tuple(operands)), block, result, found)
+
+    @contextmanager
+    def _drawing(self, block: Block, drawn: list[Any] | None) -> Iterator[None]:
+        """What is recorded within draws from where the call before it did; the first one notes where that is."""
+        if drawn is None or not any(map(draws, block.nodes)):
+            yield
+            return
+        now = self.ctx.prim("random_state", PLACE)
+        if drawn:
+            self.ctx.prim("set_random_state", PLACE, *drawn)
+        yield
+        if drawn:
+            self.ctx.prim("set_random_state", PLACE, now)
+        else:
+            drawn.append(now)
 
     # ---- custom Functions
     def custom_function(self, function: type[Function], args: tuple[Any, ...]) -> Any:
@@ -190,6 +213,14 @@ class Later:
         form, _ = taken_apart(result, is_tensor)
         pairs = zip(found, made.outputs, strict=True)
         return put_together(form, [self.recorder.tensor(t, Simple(o, tt.TENSOR)) for t, o in pairs])
+
+
+def _has_generator(node: Node) -> bool:
+    """Whether a node draws from a generator that it is given."""
+    if node.op.effect != "random":
+        return False
+    pairs = zip(node.op.schema.arguments, node.args, strict=False)
+    return any(declared.name == "generator" and a is not None for declared, a in pairs)
 
 
 class _Handle:
