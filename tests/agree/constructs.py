@@ -424,6 +424,11 @@ class Program:
         """Whether a trace is among the constructs: Python runs once then, so numbers and flags are constants."""
         return bool({"traced", "saved"} & set(self.constructs))
 
+    @property
+    def has_blocks(self) -> bool:
+        """Whether a branch or loop is among them: a graph has gradients of 0 along ways that this run does not take."""
+        return bool({"cond", "scan", "while_loop"} & set(self.constructs))
+
     def __str__(self) -> str:
         return "(".join((*self.constructs, self.leaf)) + ")" * len(self.constructs) + f", calls {self.calls}"
 
@@ -458,6 +463,10 @@ def run(program: Program, mode: str) -> Outcome:
             previous, gradient = step(x)
             outcome.programs.append(_programs_made() - before)
             outcome.calls.append(_state(m, previous, gradient))
+            if program.has_blocks:
+                for name, tensor in (("gradient", x), ("parameter's gradient", m.w)):
+                    if outcome.calls[-1][name] is None:
+                        outcome.calls[-1][name] = np.zeros(tuple(tensor.shape))
     except Exception as error:
         outcome.error = error
     return outcome

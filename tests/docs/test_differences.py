@@ -952,6 +952,18 @@ def test_branches_that_do_not_fit(rng: RNG) -> None:
         step(-weft.ones(3))
 
 
+def test_gradients_of_ways_not_taken(rng: RNG) -> None:
+    w = weft.tensor(2.0, requires_grad=True)
+
+    def step(x: weft.Tensor) -> Any:
+        x = x.detach().requires_grad_()
+        y = weft.cond(x.sum() > 0, lambda v: v * w, lambda v: v * 3, (x,))
+        return weft.autograd.grad(y.sum(), (x, w), allow_unused=True)[1]
+
+    assert step(-weft.ones(2)) is None
+    assert weft.compile(step)(-weft.ones(2)).tolist() == 0.0
+
+
 def test_complex_parameters_are_refused(rng: RNG) -> None:
     p = weft.ones(2, dtype=weft.complex64, requires_grad=True)
     optimizer = weft.optim.Adam([p], lr=0.1)
