@@ -111,6 +111,7 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
     """The tensor seen as another class: the same memory, and gradients flow on to it.
     Raises ArgumentError for what is no tensor class."""
     _check_class("as_subclass", cls)
+    _ask_recorder(self, cls)
     with OverrideLevel(WITHOUT_CLASSES):
         return retyped(aten.alias(self) if self.requires_grad else self, cls)
 
@@ -120,9 +121,17 @@ def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) 
     _check_class("_make_subclass", cls)
     if not isinstance(data, Tensor):
         raise ArgumentError(f"_make_subclass(): argument 'data' must be Tensor, not {type(data).__name__}")
+    _ask_recorder(data, cls)
     with OverrideLevel(WITHOUT_CLASSES):
         out: Tensor = retyped(Tensor.detach(data), cls)
         return out.requires_grad_() if require_grad else out
+
+
+def _ask_recorder(data: Tensor, cls: type[Tensor]) -> None:
+    """Whoever records what is done with this tensor may refuse to follow it into another class."""
+    refuse = getattr(type(data), "__weft_refuse_class__", None)
+    if refuse is not None:
+        refuse(cls)
 
 
 def _check_class(what: str, cls: Any) -> None:

@@ -70,6 +70,20 @@ class TracedTensor(Tensor):
         recorder = active_trace()
         return None if recorder is None else recorder.control
 
+    @staticmethod
+    def __weft_refuse_class__(cls: type[Tensor]) -> None:
+        """A tensor of another class would be a constant of the trace. Raises CompileError."""
+        recorder = recording()
+        if recorder is not None and not recorder.is_paused:
+            recorder.refuse(
+                f"a tensor seen as {cls.__name__} is no part of a trace, which knows plain tensors; keep to plain "
+                "tensors there, or use weft.compile"
+            )
+
+    def as_subclass(self, cls: type[Tensor]) -> Any:
+        """As a plain tensor it is another view. Raises CompileError for other classes."""
+        return Tensor.view_as(self, self) if cls is Tensor else super().as_subclass(cls)
+
     @property
     def shape(self) -> Any:
         return tuple.__new__(Size, [self.size(i) for i in range(self.plain.ndim)])
