@@ -952,6 +952,15 @@ def test_branches_that_do_not_fit(rng: RNG) -> None:
         step(-weft.ones(3))
 
 
+def test_traces_know_plain_tensors(rng: RNG) -> None:
+    class Scaled(weft.Tensor):
+        pass
+
+    with pytest.raises(weft.WeftError, match=r"test_differences\.py:\d+: a tensor seen as Scaled is no part of a trace"):
+        weft.jit.trace(lambda x: x.as_subclass(Scaled) * 2, (weft.ones(2),))
+    assert weft.compile(lambda x: x.as_subclass(Scaled) * 2)(weft.ones(2)).tolist() == [2.0, 2.0]
+
+
 def test_gradients_of_ways_not_taken(rng: RNG) -> None:
     w = weft.tensor(2.0, requires_grad=True)
 

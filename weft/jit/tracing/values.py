@@ -52,18 +52,6 @@ class TracedTensor(Tensor):
             return recorder.__weft_function__(func, types, args, kwargs)
         return func(*plain(tuple(args)), **{k: plain(v) for k, v in (kwargs or {}).items()})
 
-    def as_subclass(self, cls: type[Tensor]) -> Any:
-        """The tensor itself where `cls` is Tensor. Refused for other classes, whose tensors no trace would know."""
-        recorder = active_trace()
-        if recorder is None or recorder.is_paused:
-            return self.plain.as_subclass(cls)  # type: ignore[attr-defined]
-        if cls is Tensor:
-            return self
-        return recorder.refuse(
-            f"a tensor becomes a {cls.__name__}, and classes are no part of a trace: what it does from there on would "
-            "be the example's numbers. Do so outside of the traced function"
-        )
-
     @staticmethod
     def __weft_control__() -> Any:
         """What records weft.cond, weft.while_loop and weft.scan of traced tensors."""
@@ -73,8 +61,8 @@ class TracedTensor(Tensor):
     @staticmethod
     def __weft_refuse_class__(cls: type[Tensor]) -> None:
         """A tensor of another class would be a constant of the trace. Raises CompileError."""
-        recorder = recording()
-        if recorder is not None and not recorder.is_paused:
+        recorder = active_trace()
+        if recorder is not None:
             recorder.refuse(
                 f"a tensor seen as {cls.__name__} is no part of a trace, which knows plain tensors; keep to plain "
                 "tensors there, or use weft.compile"
