@@ -59,7 +59,10 @@ def _quiet() -> Iterator[None]:
 
 def has_a_meaning(program: Program) -> bool:
     """Whether eager mode has an answer that a mode can be held to: Python that a trace runs once does not run again,
-    and a trace runs both branches."""
+    a trace runs both branches, and the second run of a checkpoint draws others from a generator that is named (a block
+    of a graph has no second run)."""
+    if program.leaf == "own_draws" and program.has_blocks and "checkpointed" in program.constructs:
+        return False
     return not (program.is_traced and {"state", "asks", "misfit"} & LEAVES[program.leaf].does)
 
 

@@ -220,7 +220,7 @@ class Marked(Tensor):
 
 def test_a_class_of_its_own_within_a_trace_is_refused() -> None:
     """Its tensors were the example's, in silence."""
-    with pytest.raises(weft.WeftError, match=r"py:\d+: a tensor becomes a Marked, and classes are no part of a trace"):
+    with pytest.raises(weft.WeftError, match=r"py:\d+: a tensor seen as Marked is no part of a trace"):
         weft.jit.trace(lambda x: x.as_subclass(Marked) * 2, (weft.ones(2),), check_trace=False)  # type: ignore[attr-defined]
     traced = weft.jit.trace(lambda x: x.as_subclass(Tensor) * 2, (weft.ones(2),), check_trace=False)  # type: ignore[attr-defined]
     assert traced(weft.full((3,), 4.0)).tolist() == [8.0] * 3
