@@ -15,8 +15,10 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt
 
 @cache
 def keep_freed_memory() -> bool:
-    """Ask glibc to keep free memory at the heap's end (docs/decisions/0090), once. Whether it does: other libraries are
-    left alone, and so is one that the user has set by MALLOC_... or GLIBC_TUNABLES."""
+    """Ask glibc, once, to keep free memory at the heap's end; whether it does (docs/decisions/eager-fast-path.md).
+
+    Other libraries are left alone, and so is one that the user has set by MALLOC_... or GLIBC_TUNABLES.
+    """
     is_set = any(name.startswith("MALLOC_") for name in os.environ) or "malloc" in os.environ.get("GLIBC_TUNABLES", "")
     if is_set or not sys.platform.startswith("linux"):
         return False

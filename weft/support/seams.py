@@ -1,4 +1,6 @@
-"""Seams: the few upward calls, as typed callbacks that a higher floor installs. A new one needs a decision note.
+"""Seams: the few upward calls, as typed callbacks that a higher floor installs.
+
+A new one needs a reason in docs/decisions/architecture.md.
 
 run_backward     Tensor.backward() and autograd.grad need the engine (installed by autograd)
 history_of_view  a view whose base was written in place gets its node anew (installed by autograd)
