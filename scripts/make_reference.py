@@ -128,14 +128,14 @@ PAGES: dict[str, Page] = {
             "The switches: `python -m weft knobs`."
         ),
         (), (
-            "weft.compile", "weft.compiler", "weft.runtime.pool", "weft.layers.threads", "weft.support.knobs",
-            "weft.support.counters",
+            "weft.compile", "weft.record", "weft.programs", "weft.compiler", "weft.runtime.pool", "weft.layers.threads",
+            "weft.support.knobs", "weft.support.counters",
         ),
     ),
     "jit": Page(
         "Scripted programs",
         "Functions and Modules of Python as graphs with control flow. [jit.md](../jit.md) goes through them.",
-        (), ("weft.jit",),
+        (), ("weft.jit", "weft.batching"),
     ),
     "onnx": Page(
         "ONNX", "Models in ONNX files, written and read. [onnx.md](../onnx.md) goes through both.", (), ("weft.onnx",)

@@ -44,7 +44,6 @@ REFUSALS = {
     r"hooks on saved tensors are no part of a trace": "what a program saves, whoever runs it chooses",
     r"asks a tensor .* for": "a value that only the run knows",
     r"a tensor seen as Scaled is no part of a trace": "its values are plain tensors",
-    r"hooks on saved tensors are no part of a trace": "its program saves for itself",
     r"a file holds graphs only": "a scripted function that calls Python is not saved",
 }
 
