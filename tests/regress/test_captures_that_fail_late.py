@@ -57,12 +57,12 @@ def test_a_failing_capture_is_tried_once_more_however_many_numbers_it_takes(
         for i in range(count):
             setattr(held, f"n{i}", i + 1.5 + by)
         step(weft.ones(2), False)
-    assert len(step.lifted) == count
+    assert len(step.assumptions.lifted) == count
     captures, _ = _counted(monkeypatch)
     with pytest.raises(CaptureError, match="an object of type Holder made in this call"):
         step(weft.ones(2), True)
     assert captures == [2]
-    assert len(step.lifted) == count
+    assert len(step.assumptions.lifted) == count
 
 
 def _strict(k: float) -> float:
@@ -81,8 +81,8 @@ def test_a_number_that_code_takes_as_it_is_leaves_the_others_inputs() -> None:
     for by in range(4):
         held.a, held.b, held.c = 1.5 + by, 3.5 + by // 3, 2.5 * (by + 1)
         assert compiled(weft.ones(2)).tolist() == pytest.approx(step(weft.ones(2)).tolist())
-    assert len(compiled.plain) == 1
-    assert len(compiled.lifted) == 2
+    assert len(compiled.assumptions.fixed) == 1
+    assert len(compiled.assumptions.lifted) == 2
 
 
 def test_another_default_dtype_is_found_where_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,9 +184,10 @@ class Node:
 
     def find_sizes(self) -> None:
         """Put numbers in the place of sizes that a run has found, or finds now."""
-        self.metadata_of_inputs = tuple([
-            None if m is None else m._replace(dims=numbers_in(m.dims)) for m in self.metadata_of_inputs
-        ])
+        if any([m is not None and any([type(d) is not int for d in m.dims]) for m in self.metadata_of_inputs]):
+            self.metadata_of_inputs = tuple([
+                None if m is None else m._replace(dims=numbers_in(m.dims)) for m in self.metadata_of_inputs
+            ])
 
     def leads(self, index: int, walk: Any) -> bool:
         """Whether a backward call that does not run all nodes goes on from result number `index` to what it wants."""

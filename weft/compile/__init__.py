@@ -25,5 +25,13 @@ class _CallableModule(ModuleType):
 
         return compile(*args, **kwargs)
 
+    @property
+    def __signature__(self) -> Any:
+        from inspect import signature  # few programs ask
+
+        from weft.compile.api import compile
+
+        return signature(compile)
+
 
 sys.modules[__name__].__class__ = _CallableModule

@@ -12,7 +12,7 @@ import numpy as np
 from weft.guards.guard import Guard, Miss, Names
 from weft.guards.kinds import Kind, Kinds
 from weft.guards.slots import ItemSlot, Key, Slot
-from weft.guards.values import number_kind, same
+from weft.guards.values import key_text, number_kind, same
 from weft.support.locations import Location
 
 
@@ -44,7 +44,7 @@ class ContainerGuard(Guard):
 
     def slot(self, key: Any) -> Slot:
         """The place of one item."""
-        return ItemSlot(self.holder, key, f"{self.text}[{key!r}]")
+        return ItemSlot(self.holder, key, f"{self.text}[{key_text(key)}]")
 
     def source(self, names: Names) -> str:
         place = names.bind(self.holder)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.guards.kinds import CONTAINERS, Kind
 from weft.guards.origin import USER
 from weft.guards.slots import AttributeSlot, instance_dict
+from weft.guards.values import key_text
 from weft.support.locations import Location
 
 if TYPE_CHECKING:
@@ -34,4 +35,4 @@ def _note_held(reads: Reads, value: Any, text: str, where: Location, seen: set[i
         return
     reads.structure(value, text, where)
     for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-        _note_held(reads, item, f"{text}[{key!r}]", where, seen)
+        _note_held(reads, item, f"{text}[{key_text(key)}]", where, seen)

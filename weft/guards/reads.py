@@ -52,7 +52,7 @@ from weft.guards.snapshots import (
     position,
     state_of,
 )
-from weft.guards.values import MISSING, same
+from weft.guards.values import MISSING, key_text, same
 from weft.support.locations import Location
 
 _WRAPPED: Final = (ChainMap, UserDict, UserList)  # containers of Python's that are written in Python, around another
@@ -358,7 +358,7 @@ class Reads(LeafReads):
             contents.guarded, contents.owner = id(container) not in self.exempt, module
             before = contents.before
             for key, item in before.items() if isinstance(before, dict) else enumerate(before):
-                name = f"{names}.{key}" if names else f"{text}[{key!r}]"
+                name = f"{names}.{key}" if names else f"{text}[{key_text(key)}]"
                 self.note(item, name, where)
                 if self.kinds.of(item) in CONTAINERS:
                     self.structure(item, name, where)

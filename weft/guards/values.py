@@ -24,6 +24,12 @@ MISSING: Final = Missing()
 SCALARS: Final = (int, float, bool, str, bytes, type(None), complex, type(Ellipsis), type(NotImplemented), range, slice)
 
 
+def key_text(key: object) -> str:
+    """A key as the name of an item has it. Of an object that has a text of its own making, only its class is named."""
+    is_plain = type(key) in SCALARS or (type(key) is tuple and all(type(part) in SCALARS for part in key))
+    return repr(key) if is_plain or isinstance(key, (type, enum.Enum)) else f"<{type(key).__name__}>"
+
+
 def number_kind(value: object) -> str | None:
     """'int' or 'float' for what can become a runtime number (Python's and NumPy's), None for all else;
     a bool is no number."""

@@ -21,7 +21,7 @@ from weft.guards.plan import Link, Plan
 from weft.guards.reads import Reads
 from weft.guards.rewrite import functions_running, original
 from weft.guards.slots import CellSlot, GlobalSlot, ItemSlot, adds_when_read, class_lookup, instance_dict
-from weft.guards.values import MISSING
+from weft.guards.values import MISSING, key_text
 from weft.support.locations import Location
 
 _EMPTY: Final = BORING - {Kind.LEAF}  # what nothing is read from
@@ -212,7 +212,7 @@ class Visitor:
                 plan.loose.update(dict.fromkeys(found, inner.line))
                 plan.optional.update(found)
             if found is not MISSING:
-                self.walk(inner, found, f"{text}.{key}" if op == "." else f"{text}[{key!r}]", plan, pool)
+                self.walk(inner, found, f"{text}.{key}" if op == "." else f"{text}[{key_text(key)}]", plan, pool)
 
     def walk_leaf(self, link: Link, leaf: Any, text: str, plan: Plan, pool: list[Reached]) -> None:
         """What hangs on a tensor by attributes that the user gave it."""
@@ -246,7 +246,7 @@ class Visitor:
             except (IndexError, KeyError, TypeError):
                 return MISSING
         if kind in (Kind.LIST, Kind.DICT):
-            found = self.reads.entry(ItemSlot(value, key, f"{text}[{key!r}]"), where, read, store, sure)
+            found = self.reads.entry(ItemSlot(value, key, f"{text}[{key_text(key)}]"), where, read, store, sure)
             if found is MISSING and issubclass(type(value), defaultdict):
                 self.reads.attribute(value, "default_factory", text, where, sure=sure)
             return found
@@ -308,7 +308,7 @@ class Visitor:
         if kind is not Kind.TUPLE and self.reads.is_changed(value):
             for _, item in items:
                 self.reads.own(item)
-        return [(v, f"{text}[{k!r}]") for k, v in items if self.kinds.of(v) not in _EMPTY]
+        return [(v, f"{text}[{key_text(k)}]") for k, v in items if self.kinds.of(v) not in _EMPTY]
 
     def attributes(self, value: Any, text: str, plan: Plan, names: Mapping[str, int]) -> list[Reached]:
         sure, held, cls = self.reads.is_known(value), instance_dict(value), type(value)

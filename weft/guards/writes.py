@@ -11,7 +11,7 @@ from weft.guards.kinds import Kind, Kinds
 from weft.guards.reads import Reads
 from weft.guards.slots import ContentSlot, EndSlot, ItemSlot, Slot, instance_dict
 from weft.guards.snapshots import Contents, Entry
-from weft.guards.values import MISSING, number_kind
+from weft.guards.values import MISSING, key_text, number_kind
 from weft.guards.visit import Visitor
 from weft.support.locations import Location
 
@@ -174,7 +174,7 @@ def _container_writes(contents: Contents, reads: Reads, visitor: Visitor, kinds:
         a, b = old.get(key, MISSING), new.get(key, MISSING)
         if a is b:
             continue
-        slot = ItemSlot(now, key, f"{contents.text}[{key!r}]")
+        slot = ItemSlot(now, key, f"{contents.text}[{key_text(key)}]")
         real = reads.lifted.get(slot.key, a)
         if contents.owner is None and _is_number(a, kinds) and _is_number(b, kinds):
             writes.append(NumberWrite(slot, real, b, where))
@@ -187,7 +187,7 @@ def _content_write(contents: Contents, reads: Reads, where: Location, kinds: Kin
     """The write of a container that has other keys than before."""
     container, before = contents.container, contents.before
     items = before.items() if isinstance(before, dict) else enumerate(before)
-    slots = [ItemSlot(container, key, f"{contents.text}[{key!r}]") for key, _ in items]
+    slots = [ItemSlot(container, key, f"{contents.text}[{key_text(key)}]") for key, _ in items]
     inputs = tuple(slot for slot in slots if kinds.holds_input(reads.lifted.get(slot.key, before[slot.name])))
     whole = ContentSlot(container, None, contents.text)
     return ObjectWrite(whole, before, whole.load(), where, inputs)

@@ -55,7 +55,7 @@ def holds(value: object, kind: Type) -> bool:
 
 def check(scripted, examples, runs) -> weft.jit.Graph:
     """Every run is as the analysis says; the graph with its types."""
-    graph = weft.jit.torchscript.shape_analysis(scripted.inlined_graph, tuple(examples))
+    graph = weft.jit.shape_analysis(scripted.inlined_graph, tuple(examples))
     graph.lint()
     known = graph.program
     watched = Watched(Program("f", known.parameters, known.returns, graph.ir, {}, known.captured, known.python))
@@ -115,14 +115,14 @@ def two_ways(x: Tensor, n: int):
 
 
 def types(function, *examples) -> list[str]:
-    graph = weft.jit.torchscript.shape_analysis(weft.jit.script(function).graph, examples)
+    graph = weft.jit.shape_analysis(weft.jit.script(function).graph, examples)
     tail = graph.ir.results[0].node.args[0]
     return [str(v.type) for v in tail]
 
 
 def test_what_the_loop_changes_is_open() -> None:
     assert types(growing, weft.ones(4, 3), 2) == ["f32[*, 3]", "f32[4, 3]"]
-    (found,) = weft.jit.torchscript.shape_analysis(weft.jit.script(losing_a_dim).graph, (weft.ones(4, 3), 2)).outputs()
+    (found,) = weft.jit.shape_analysis(weft.jit.script(losing_a_dim).graph, (weft.ones(4, 3), 2)).outputs()
     assert str(found.type()) == "f32[...]"
 
 
@@ -139,7 +139,7 @@ def test_the_programs_own_graph_stays_as_it_was() -> None:
     scripted = weft.jit.script(growing)
     before = str(scripted.graph)
     graph = scripted.graph
-    assert weft.jit.torchscript.shape_analysis(graph, (weft.ones(4, 3), 2)) is graph
+    assert weft.jit.shape_analysis(graph, (weft.ones(4, 3), 2)) is graph
     assert "f32[4, 3]" in str(graph) and str(scripted.graph) == before
     assert str(weft.jit.parse_ir(str(graph))).count("f32[*, 3]") == str(graph).count("f32[*, 3]")
 
@@ -168,4 +168,4 @@ def test_containers_that_are_written_say_nothing() -> None:
 
 def test_a_wrong_count_is_refused() -> None:
     with pytest.raises(ArgumentError, match="2 parameters, there are 1 examples"):
-        weft.jit.torchscript.shape_analysis(weft.jit.script(growing).graph, (weft.ones(2),))
+        weft.jit.shape_analysis(weft.jit.script(growing).graph, (weft.ones(2),))

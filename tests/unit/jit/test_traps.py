@@ -156,7 +156,7 @@ def test_t_jit_7_what_is_inferred_holds_in_every_run(rng) -> None:
         return y, x.reshape(x.shape[0] * x.shape[1])
 
     scripted = weft.jit.script(f)
-    typed = weft.jit.torchscript.shape_analysis(scripted.graph, (weft.ones(3, 2), 2))
+    typed = weft.jit.shape_analysis(scripted.graph, (weft.ones(3, 2), 2))
     (loop,) = typed.findAllNodes("prim::Loop")
     assert str(loop.outputs()[0].type()) == "f32[3, *]"  # it grows: its size is told nowhere
     traced = weft.jit.trace(lambda x: x.view(x.size(1), -1) + x.shape[0], (weft.ones(2, 4),))
@@ -167,7 +167,7 @@ def test_t_jit_7_what_is_inferred_holds_in_every_run(rng) -> None:
                 assert a.shape == b.shape and weft.allclose(a, b)
             assert weft.equal(traced(x), x.view(2, -1) + rows)
     again = str(scripted.graph)
-    weft.jit.torchscript.shape_analysis(scripted.graph, (weft.ones(5, 2), 1))
+    weft.jit.shape_analysis(scripted.graph, (weft.ones(5, 2), 1))
     assert str(scripted.graph) == again
 
 

@@ -36,7 +36,7 @@ def test_what_is_told_of_an_index_is_what_a_run_finds(rng) -> None:
         text = f"def f(x, n: int):\n    return x[{', '.join(parts)}]\n"
         unit = weft.jit.CompilationUnit(text)
         x = weft.zeros(shape, dtype=weft.float64)
-        typed = weft.jit.torchscript.shape_analysis(unit.f.graph, (x, 0)).outputs()[0].type()
+        typed = weft.jit.shape_analysis(unit.f.graph, (x, 0)).outputs()[0].type()
         for n in (0, 1):
             try:
                 found = unit.f(x, n)
@@ -56,7 +56,7 @@ def test_tensors_among_an_index() -> None:
 
     x, at = weft.zeros(2, 3, 4), weft.tensor([[0, 1], [1, 1], [0, 0]])
     mask = weft.tensor([[True, False, True], [False, False, True]])
-    typed = weft.jit.torchscript.shape_analysis(f.graph, (x, at, mask))
+    typed = weft.jit.shape_analysis(f.graph, (x, at, mask))
     kinds = list(map(str, typed.outputs()[0].type().elements))
     assert kinds == ["f32[3, 2, 3, 4]", "f32[2, 3, 2, 4]", "f32[*, 4]", "f32[*, 4]", "f32[...]", "f32[1, *, 4]"]
     found = f(x, at, mask)

@@ -21,6 +21,7 @@ from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise
 from weft.ops.schema import parse_schema
+from weft.types import dtype as dt
 from weft.types.dtype import DType
 
 Array = Any  # of float64
@@ -155,7 +156,8 @@ def _define(name: str, doc: str, upper: bool, sign: float) -> None:
         return np.asarray(_both(a.astype(np.float64), x.astype(np.float64), upper), target)
 
     def by_other(g: Any, self: Any, other: Any) -> Any:
-        return g * aten.exp((self - 1) * aten.log(other) - other - aten.lgamma(self)) * sign
+        a, x = (aten.to.dtype(v, dt.float64) for v in (self, other))  # three large terms nearly cancel each other
+        return g * aten.type_as(aten.exp((a - 1) * aten.log(x) - x - aten.lgamma(a)), g) * sign
 
     for shown in (name, f"special_gammainc{'c' if upper else ''}"):
         schema = parse_schema(f"aten::{shown}(Tensor self, Tensor other) -> Tensor")
