@@ -58,7 +58,8 @@ class GraphRecorder:
     """The graph of a capture as it grows.
 
     builder: of the innermost open block; root: the one that has the parameters; depth: how many blocks are open.
-    values: in the backward of a block, what stands for the values of the forward one. lengths: by the number of steps
+    values: in the backward of a block, what stands for the values of the forward one; other_args: for
+    calls of a checkpoint's first run, arguments whose numbers are others in the second. lengths: by the number of steps
     of a loop, how many rows it stacks. run_time: symbols bound while the program runs, of which a 0-dim value is known.
     by_memory: parameters that as_strided looks at, whose whole memory counts. copied: storages whose copies may share
     memory as they do (deepcopy). refused: the latest question for a value,
@@ -72,6 +73,7 @@ class GraphRecorder:
         self.depth = 0
         self.open: list[Scope] = []
         self.values: dict[Value, Operand] = {}
+        self.other_args: dict[Node, tuple[Operand, ...]] = {}
         self.lengths: dict[Value, Dim] = {}
         self.run_time: dict[str, Value] = {}
         self.by_memory: set[int] = set()
@@ -90,11 +92,43 @@ class GraphRecorder:
 
     def emit_again(self, builder: Builder, node: Node, values: dict[Value, Operand]) -> Node:
         """Record a call once more, with others for some values."""
-        args = tuple([map_operand(a, values) for a in node.args])
+        args = self.args_now(node, values)
         without = map_operand(self.histories.of.get(node), values)
         made = builder.emit_like(node, args, variant=without if without and is_without_some(without) else None)
         self.histories.note_copy(made, node, values)
         return made
+
+    def args_now(self, node: Node, values: dict[Value, Operand]) -> tuple[Operand, ...]:
+        """A call's arguments, with others for some values."""
+        args = self.other_args.get(node, node.args)
+        return tuple([map_operand(a, values) for a in args])
+
+    def note_again(self, old: Node, new: Node) -> None:
+        """The function itself recorded a node once more: what the new one reads and gives stands for what the old one
+        did. Raises ValueError if the function did something else. (From results to what they are made of: in
+        the second run, calls may be equal to earlier ones, which are not made again.)"""
+        inside = {v for block in old.blocks for v in block.defined()}
+        done: set[Value] = set()
+        pairs = [(old.outputs[0], new.outputs[0])]
+        while pairs:
+            before, after = pairs.pop()
+            if type(before) is tuple:
+                pairs += zip(before, after if type(after) is tuple else (), strict=True)
+            if type(before) is not Value or before in done:
+                continue
+            done.add(before)
+            self.values[before] = after
+            node, again = before.node, getattr(after, "node", None)
+            if node is None or not (before in inside or node is old):
+                continue
+            if again is None or again.op is not node.op:
+                raise ValueError
+            args = tuple(map(_with_numbers, node.args, again.args))
+            if args != node.args:
+                self.other_args[node] = args
+            pairs += zip((node.args, node.outputs), (again.args, again.outputs), strict=True)
+            for a, b in zip(node.blocks, again.blocks, strict=True):
+                pairs += zip((a.params, a.results), (b.params, b.results), strict=True)
 
     @contextmanager
     def inner(self, block: Scope) -> Iterator[Builder]:
@@ -155,6 +189,13 @@ def refusal(what: str, depth: int = 2, kind: type[CaptureError] = CaptureError) 
     """The error for something that a compiled function may not do, with the user's line."""
     where = user_location(depth)
     return kind(f"{where}: {what}" if where else what)
+
+
+def _with_numbers(old: Operand, new: Operand) -> Operand:
+    """An operand with the numbers (the key of a generator) of another one."""
+    if type(old) is tuple and type(new) is tuple:
+        return tuple(map(_with_numbers, old, new))
+    return old if type(old) is Value else new
 
 
 @contextmanager

@@ -9,15 +9,15 @@ Being recorded by the same two functions (`choose` and `repeat`), they have a ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd import engine
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.node import Edge, InputMetadata, Node, sequence_numbers
-from weft.autograd.saved import only_captured_hooks
+from weft.autograd.saved import SavedTensor, are_at_run_time, default_hooks, only_captured_hooks
 from weft.guards.watching import unwatched
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Block, Operand, Value, map_operand, values_in
@@ -140,7 +140,7 @@ def _copy_nodes(recorder: GraphRecorder, builder: Builder, block: Block, values:
         if node in over:
             continue
         if node.blocks:
-            args = tuple([map_operand(a, values) for a in node.args])
+            args = recorder.args_now(node, values)
             types = tuple([v.type for v in node.outputs])
             made = builder.emit_raw(
                 node.op, args, types, tuple([_copy(recorder, builder, b, values) for b in node.blocks]), node.where
@@ -193,9 +193,10 @@ def zeros_at(capture: Capture, edge: Edge) -> Tensor:
 class ControlBackward(Node):
     """The history of what a branch or a loop gave: its edges are those over which its blocks' graphs are left."""
 
-    def __init__(self, capture: Capture, edges: tuple[Edge | None, ...]) -> None:
+    def __init__(self, capture: Capture, edges: tuple[Edge | None, ...], made_by: GraphNode) -> None:
         super().__init__(edges)
-        self.capture = capture
+        self.capture, self.made_by = capture, made_by
+        self.saved: SavedTensor | None = None
 
     def attach(self, outputs: Sequence[Tensor], flows: Sequence[bool]) -> None:
         """Make this the history of the results that have one."""
@@ -205,12 +206,41 @@ class ControlBackward(Node):
                 out._autograd = AutogradState(False, self, i)
         self.capture.note_history(outputs)
 
+    def save(self) -> None:
+        """Let a checkpoint keep the branch or the loop, which it computes again. It may end its second run here."""
+        hooks = default_hooks.stack
+        if hooks and are_at_run_time(hooks[-1]):
+            self.saved = SavedTensor(self.capture.tensors.fresh(self.made_by.outputs[0]))
+
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         """One gradient per edge."""
         if modes.capture is not self.capture:
             raise CaptureError(f"{self.name()}: the function that recorded this branch or loop is over")
-        found = iter(self.pull_back(grads, needs))
+        with self._computed_again():
+            found = iter(self.pull_back(grads, needs))
         return tuple([next(found) if wanted else None for wanted in needs])
+
+    @contextmanager
+    def _computed_again(self) -> Iterator[None]:
+        """Within the block, what a checkpoint computed again stands for the values of the first run."""
+        if self.saved is None:
+            yield
+            return
+        recorder = self.capture.recorder
+        again = self.saved.unpack(self)._data.read().node
+        before = recorder.values, recorder.other_args
+        recorder.values, recorder.other_args = {**recorder.values}, {}
+        try:
+            try:
+                recorder.note_again(self.made_by, again)
+            except ValueError:
+                raise self.capture.refuse(
+                    "a checkpoint's second run does other things in a branch or a loop than the first one: "
+                    "do without weft.utils.checkpoint there, or leave the function uncompiled"
+                ) from None
+            yield
+        finally:
+            recorder.values, recorder.other_args = before
 
     def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Tensor]:
         """The gradients of the edges that need one."""
