@@ -7,6 +7,7 @@ import pytest
 
 import weft
 import weft.nn.functional as F
+from weft.support.errors import CaptureError
 from weft.utils.checkpoint import checkpoint
 
 G = weft.Generator()
@@ -87,3 +88,35 @@ def test_gradients_go_by_the_second_run(region, keeps, seeds):
     found, found_places = run(weft.compile(step, backend="interpret"))
     assert found_places == places
     np.testing.assert_allclose(found, expected, 1e-4, 1e-5)
+
+
+def _second(region, keeps):
+    def step(x, w):
+        v = checkpoint(region, w * x, use_reentrant=False, preserve_rng_state=keeps)
+        (first,) = weft.autograd.grad(v.sum(), w, create_graph=True)
+        return first, weft.autograd.grad((first * first).sum(), w)[0]
+
+    return step
+
+
+def test_second_derivatives_where_the_second_run_draws_the_same() -> None:
+    def region(x):
+        y = weft.cond(x.sum() > 0, lambda a: a * a * a * F.dropout(a, 0.3), lambda a: a.exp(), (x,))
+        return weft.cond(y.sum() > 0, lambda a: a * a, lambda a: a.sin() * weft.rand_like(a), (y,)) * y
+
+    def run(function):
+        weft.manual_seed(3)
+        log = []
+        for n, sign in ((4, 1), (4, -1), (6, 1), (5, -1)):
+            log += function(weft.arange(1.0, n + 1) * sign, weft.full((n,), 0.3, requires_grad=True))
+        return [value for result in log for value in result.tolist()]
+
+    step = _second(region, True)
+    np.testing.assert_allclose(run(weft.compile(step, backend="interpret")), run(step), 1e-4)
+
+
+def test_second_derivatives_where_it_draws_others_are_refused() -> None:
+    w = weft.ones(4, requires_grad=True)
+    with pytest.raises(CaptureError, match="second derivative through a branch or a loop within a checkpoint"):
+        weft.compile(_second(_branch, False))(weft.ones(4), w)
+    weft.compile(_second(_branch, False), split=True)(weft.ones(4), w)

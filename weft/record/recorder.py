@@ -59,7 +59,8 @@ class GraphRecorder:
 
     builder: of the innermost open block; root: the one that has the parameters; depth: how many blocks are open.
     values: in the backward of a block, what stands for the values of the forward one; other_args: for
-    calls of a checkpoint's first run, arguments whose numbers are others in the second. lengths: by the number of steps
+    calls of a checkpoint's first run, arguments whose numbers are others in the second; is_drawn_again: while its
+    branch or loop goes backward, whether the second run computes something else. lengths: by the number of steps
     of a loop, how many rows it stacks. run_time: symbols bound while the program runs, of which a 0-dim value is known.
     by_memory: parameters that as_strided looks at, whose whole memory counts. copied: storages whose copies may share
     memory as they do (deepcopy). refused: the latest question for a value,
@@ -74,6 +75,7 @@ class GraphRecorder:
         self.open: list[Scope] = []
         self.values: dict[Value, Operand] = {}
         self.other_args: dict[Node, tuple[Operand, ...]] = {}
+        self.is_drawn_again = False
         self.lengths: dict[Value, Dim] = {}
         self.run_time: dict[str, Value] = {}
         self.by_memory: set[int] = set()
@@ -103,32 +105,40 @@ class GraphRecorder:
         args = self.other_args.get(node, node.args)
         return tuple([map_operand(a, values) for a in args])
 
-    def note_again(self, old: Node, new: Node) -> None:
-        """The function itself recorded a node once more: what the new one reads and gives stands for what the old one
-        did. Raises ValueError if the function did something else. (From results to what they are made of: in
-        the second run, calls may be equal to earlier ones, which are not made again.)"""
-        inside = {v for block in old.blocks for v in block.defined()}
-        done: set[Value] = set()
-        pairs = [(old.outputs[0], new.outputs[0])]
+    def note_again(self, old: Node, new: Node) -> bool:
+        """The function itself recorded a node once more: what the new one is made of and gives stands for what the old
+        one was. Gives whether they compute the same. Raises ValueError if the function did something else.
+        (From results to what they are made of: in the second run, calls may be equal to earlier ones, which are not
+        made again.)"""
+        inside = {v for block in old.blocks for v in block.defined()} | set(old.outputs)
+        known, done = self.values.copy(), set[Value]()
+        pairs: list[tuple[Any, Any]] = [(old.outputs[0], new.outputs[0])]
+        is_same = True
         while pairs:
             before, after = pairs.pop()
-            if type(before) is tuple:
-                pairs += zip(before, after if type(after) is tuple else (), strict=True)
-            if type(before) is not Value or before in done:
+            if isinstance(before, tuple) and isinstance(after, tuple):
+                pairs += zip(before, after, strict=True)
+                continue
+            if not isinstance(before, Value):
+                is_same = is_same and before == after
+                continue
+            if before in done or known.get(before, before) is after:
                 continue
             done.add(before)
             self.values[before] = after
             node, again = before.node, getattr(after, "node", None)
-            if node is None or not (before in inside or node is old):
+            if node is None or again is None or again.op is not node.op:
+                if before in inside and (node is not None or again is not None):
+                    raise ValueError
+                is_same = is_same and before in inside
                 continue
-            if again is None or again.op is not node.op:
-                raise ValueError
             args = tuple(map(_with_numbers, node.args, again.args))
             if args != node.args:
                 self.other_args[node] = args
-            pairs += zip((node.args, node.outputs), (again.args, again.outputs), strict=True)
+            pairs += [(node.args, again.args), (node.outputs, again.outputs)]
             for a, b in zip(node.blocks, again.blocks, strict=True):
-                pairs += zip((a.params, a.results), (b.params, b.results), strict=True)
+                pairs += [(a.params, b.params), (a.results, b.results)]
+        return is_same
 
     @contextmanager
     def inner(self, block: Scope) -> Iterator[Builder]:

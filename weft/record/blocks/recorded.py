@@ -197,6 +197,7 @@ class ControlBackward(Node):
         super().__init__(edges)
         self.capture, self.made_by = capture, made_by
         self.saved: SavedTensor | None = None
+        self.is_drawn_again = capture.recorder.is_drawn_again
 
     def attach(self, outputs: Sequence[Tensor], flows: Sequence[bool]) -> None:
         """Make this the history of the results that have one."""
@@ -216,6 +217,12 @@ class ControlBackward(Node):
         """One gradient per edge."""
         if modes.capture is not self.capture:
             raise CaptureError(f"{self.name()}: the function that recorded this branch or loop is over")
+        if self.is_drawn_again:
+            raise self.capture.refuse(
+                "a second derivative through a branch or a loop within a checkpoint that draws other random numbers "
+                "each time it runs: draw from the default generator with preserve_rng_state=True, "
+                "or compile with split=True"
+            )
         with self._computed_again():
             found = iter(self.pull_back(grads, needs))
         return tuple([next(found) if wanted else None for wanted in needs])
@@ -228,11 +235,11 @@ class ControlBackward(Node):
             return
         recorder = self.capture.recorder
         again = self.saved.unpack(self)._data.read().node
-        before = recorder.values, recorder.other_args
+        before = recorder.values, recorder.other_args, recorder.is_drawn_again
         recorder.values, recorder.other_args = {**recorder.values}, {}
         try:
             try:
-                recorder.note_again(self.made_by, again)
+                recorder.is_drawn_again = not recorder.note_again(self.made_by, again)
             except ValueError:
                 raise self.capture.refuse(
                     "a checkpoint's second run does other things in a branch or a loop than the first one: "
@@ -240,7 +247,7 @@ class ControlBackward(Node):
                 ) from None
             yield
         finally:
-            recorder.values, recorder.other_args = before
+            recorder.values, recorder.other_args, recorder.is_drawn_again = before
 
     def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Tensor]:
         """The gradients of the edges that need one."""
