@@ -60,9 +60,10 @@ def leads_elsewhere(without: Without) -> bool:
     return any([leads_elsewhere(w) if type(w) is tuple else type(w) is not bool for w in without])
 
 
-def stop_gradients(graph: Graph, without: Notes) -> Graph:
+def stop_gradients(graph: Graph, without: Notes, inner: int = 0) -> Graph:
     """The graph with a node of autograd::stop_gradient or with_history in front of each such operand that a gradient
-    could reach, and nodes of autograd::call_function behind custom Functions."""
+    could reach, and nodes of autograd::call_function behind custom Functions. inner: how many of the last results are
+    values that gradients may end at: what a Function gave is what the others read of it."""
     histories = _Histories(graph, without)
 
     def border(builder: Builder, of: Node | Block, operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
@@ -82,7 +83,12 @@ def stop_gradients(graph: Graph, without: Notes) -> Graph:
     def wants(node: Node) -> bool:
         return not node.blocks and ((node in without and is_without_some(without[node])) or has_hooks(node))
 
-    return rebuild(graph, rewrite, wants, border)
+    rebuilt = rebuild(graph, rewrite, wants, border)
+    count = len(graph.results) - inner
+    calls = histories.outputs(set(rebuilt.nodes))
+    shown = tuple([calls.get(was, now) for was, now in zip(graph.results[count:], rebuilt.results[count:], strict=True)])
+    block = Block(rebuilt.params, rebuilt.nodes, (*rebuilt.results[:count], *shown))
+    return Graph(rebuilt.name, block, rebuilt.env, rebuilt.writes)
 
 
 def open_functions(graph: Graph) -> Graph:
@@ -140,6 +146,10 @@ class _Histories:
             seen = [self.hooked(builder, v, now) for v, now in zip(rule.outputs, node.outputs, strict=True)]
             self.made[builder, call] = dict(zip(rule.outputs, seen, strict=True))
         return self.made[builder, call].get(call.outputs[of.index])  # type: ignore[arg-type]
+
+    def outputs(self, nodes: set[Node]) -> dict[Any, Operand]:
+        """What stands, behind the custom Functions among these nodes, for the values that they gave."""
+        return {was: v for made in self.made.values() for was, v in made.items() if v.node in nodes}
 
     def hooked(self, builder: Builder, was: Value, now: Value) -> Value:
         """A value whose gradients flow as its hooks have it."""

@@ -96,7 +96,7 @@ class Gradients:
 
     def _seen_again(self, inner: tuple[int, ...]) -> Graph:
         # nodes are as they were noted
-        return self._ended(dce(stop_gradients(self._gradients(), self.without)), inner)
+        return self._ended(dce(stop_gradients(self._gradients(), self.without, len(self.inner))), inner)
 
     def function(self, inner: tuple[int, ...] = ()) -> GradientFunction:
         """The gradients as they are differentiated again, as a function of these inner values too."""
