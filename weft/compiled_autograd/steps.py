@@ -151,11 +151,14 @@ class Schedule:
         return [*self.tensors, *self.sizes, *self.numbers, *self.ints, *self.floats, *self.objects]
 
 
-_GONE = SavedTensor(Tensor(np.zeros(0)))
+_GONE, _UNPACKED = SavedTensor(Tensor(np.zeros(0))), SavedTensor(Tensor(np.zeros(0)))
+_UNPACKED.unpack_hook = lambda packed: packed  # (a step of its own, whether or not a formula reads it)
 
 
 def emptied(saved: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Saved values without the tensors that hooks have packed."""
+    """Saved values without their tensors."""
     return tuple([
-        _GONE if type(v) is SavedTensor else emptied(v) if type(v) is tuple else v for v in saved
+        (_GONE if v.unpack_hook is None else _UNPACKED) if type(v) is SavedTensor
+        else emptied(v) if type(v) is tuple else v
+        for v in saved
     ])

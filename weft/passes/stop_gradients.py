@@ -86,7 +86,8 @@ def stop_gradients(graph: Graph, without: Notes, inner: int = 0) -> Graph:
     rebuilt = rebuild(graph, rewrite, wants, border)
     count = len(graph.results) - inner
     calls = histories.outputs(set(rebuilt.nodes))
-    shown = tuple([calls.get(was, now) for was, now in zip(graph.results[count:], rebuilt.results[count:], strict=True)])
+    ends = zip(graph.results[count:], rebuilt.results[count:], strict=True)
+    shown = tuple([calls.get(was, now) for was, now in ends])
     block = Block(rebuilt.params, rebuilt.nodes, (*rebuilt.results[:count], *shown))
     return Graph(rebuilt.name, block, rebuilt.env, rebuilt.writes)
 
