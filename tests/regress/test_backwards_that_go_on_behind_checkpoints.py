@@ -29,7 +29,7 @@ def test_packed_values_that_no_formula_reads() -> None:
             x = weft.linspace(-1, 1, n, requires_grad=True)
             h = weft.linspace(0.5, 2, n, requires_grad=True)
             v = Sometimes.apply(h - x, x)
-            loss = checkpoint(lambda a: (a.sin() * h).tanh() * h, v, use_reentrant=False).sum()
+            loss = checkpoint(lambda a, b: (a.sin() * b).tanh() * b, v, h, use_reentrant=False).sum()
             with nullcontext() if compiler is None else enable(compiler):
                 (g,) = weft.autograd.grad(loss, x)
             log += g.tolist()
