@@ -234,3 +234,59 @@ def test_calls_are_let_go() -> None:
             assert [ref() for ref in kept] == [None] * 3
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_hooks_hear_nothing_where_only_other_results_of_an_earlier_call_lead_to_what_is_asked_for(split: bool) -> None:
+    def step(x: Any, h: Any, w: Any) -> Any:
+        y = x * h
+        return y * h * w, y, y * h, h * 2
+
+    def run(function: Any) -> list[Any]:
+        heard: list[Any] = []
+        w = weft.ones(1, requires_grad=True)
+        fed: Any = None
+        for n in (3, 3, 4, 4):
+            x = weft.linspace(0.5, 1, n, requires_grad=True)
+            h = x * 2 if fed is None or len(fed) != n else fed
+            z, y, by_h, fed = function(x, h, w)
+            y.register_hook(lambda g: heard.append(g.tolist()))
+            for result in (by_h, z):
+                (g,) = weft.autograd.grad(result.sum(), w, retain_graph=True, allow_unused=True)
+                heard.append(None if g is None else g.tolist())
+        return heard
+
+    expected = run(step)
+    found = run(weft.compile(step, split=split))
+    assert [g is None for g in found] == [g is None for g in expected]
+    for a, b in zip(found, expected, strict=True):
+        assert a is None or a == pytest.approx(b, rel=1e-5)
+
+
+def _relu_between(x: Any, h: Any) -> Any:
+    y = x * h.detach()
+    z = y.relu() + h
+    return z, y
+
+
+def _written_through_a_view(x: Any, h: Any) -> Any:
+    y = x * 1
+    y[1:].add_(h[1:])
+    return x * 0.5 - y, y
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("function", [_relu_between, _written_through_a_view])
+def test_what_saved_nothing_is_not_freed(function: Any, recorded: bool) -> None:
+    def run(step: Any) -> list[Any]:
+        log = []
+        with weft.compiled_autograd.enable() if recorded else contextlib.nullcontext():
+            for n in SIZES:
+                x, h = (weft.linspace(-1, 2, n, requires_grad=True) for _ in range(2))
+                z, y = step(x, h)
+                log.append(weft.autograd.grad(z.sum(), y if function is _relu_between else h)[0].tolist())
+                (z if function is _relu_between else y).sum().backward(inputs=[h])
+                log.append(h.grad.tolist())
+        return log
+
+    assert run(weft.compile(function)) == run(function)

@@ -59,7 +59,7 @@ def between(roots: list[Node], walk: Any) -> tuple[dict[Node, int], set[Node]]:
     counts = {node: 0 for node in behind if node in targets}
     for node in sorted(behind, key=age):
         ways = [edge for edge in node.edges if edge is not None and (edge[0] in counts or edge[0] in targets)]
-        if any([not target.stands_for_many or target.leads(index, walk) for target, index in ways]):
+        if any([walk.leads(edge) for edge in ways]):  # (all, so that younger nodes ask no further than the next)
             runs.add(node)
             counts.setdefault(node, 0)
             for edge in ways:

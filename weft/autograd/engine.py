@@ -252,6 +252,7 @@ class Walk:
         # where not all do
         self.dependencies: dict[Node, int]
         self.needed: set[Node] | None = None
+        self.leading: dict[Edge, bool] = {}  # of edges to nodes that stand for many: whether what is wanted is behind
         nodes = [n for n, _ in roots]
         if wanted is None:
             self.dependencies = count_dependencies(nodes, border)
@@ -413,4 +414,13 @@ class Walk:
     def leads_on(self, edge: Edge) -> bool:
         """Whether a gradient along an edge is wanted."""
         assert self.needed is not None
-        return edge[0] in self.needed or edge in self.asked.get(edge[0], ())
+        return (edge[0] in self.needed and self.leads(edge)) or edge in self.asked.get(edge[0], ())
+
+    def leads(self, edge: Edge) -> bool:
+        """Whether a node that has to run has to for this edge."""
+        node, index = edge
+        if not node.stands_for_many:
+            return True
+        if edge not in self.leading:
+            self.leading[edge] = node.leads(index, self)
+        return self.leading[edge]

@@ -20,6 +20,7 @@ from weft.autograd.function import FunctionNode, given_once
 from weft.autograd.node import InputMetadata, Node, OpNode, sequence_numbers
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED
+from weft.autograd.views import CopySlices
 from weft.ir.graph import Graph, Value
 from weft.passes.partition import Halves, partition
 from weft.passes.stop_gradients import Notes
@@ -215,6 +216,8 @@ def _saves(node: Node) -> bool:
         return node.saves
     if isinstance(node, FunctionNode):
         return bool(node.ctx._saved)
+    if isinstance(node, CopySlices):
+        return _saves(node.inner)
     return not isinstance(node, (AccumulateGrad, UnwrapBackward, Given))
 
 
