@@ -16,7 +16,7 @@ from weft.autograd.engine import current_walk, run_backward
 from weft.autograd.function import Function
 from weft.autograd.saved import SavedTensor, at_run_time, saved_tensors_hooks
 from weft.ops.overrides import at_level, current_level
-from weft.runtime.generator import Place, default_generator, fork_rng
+from weft.runtime.generator import Generator, Place, default_generator, fork_rng
 from weft.support.errors import StateError, ValueProblem
 from weft.support.warn import warn
 from weft.tensor.modes import active_trace, enable_grad, modes
@@ -47,8 +47,11 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
         _early_stop.pop()
 
 
-class _StopRecomputation(Exception):
-    """All tensors that were asked for are there."""
+class StopRecomputation(Exception):
+    """All tensors that were asked for are there. behind: the generators that were drawn from since the last was saved,
+    where it was saved within a block of a graph."""
+
+    behind: frozenset[Generator] = frozenset()
 
 
 def checkpoint(
@@ -162,7 +165,7 @@ class _Region:
                 return tensor
             kept = collected[len(collected)] = tensor.detach() if tensor.requires_grad else tensor
             if self.early_stop and len(collected) == len(self.kinds):
-                raise _StopRecomputation
+                raise StopRecomputation
             return kept
 
         args = [
@@ -176,8 +179,9 @@ class _Region:
                 saved_tensors_hooks(collect, lambda t: t),
             ):
                 self.function(*args, **kwargs)
-        except _StopRecomputation:
-            pass
+        except StopRecomputation as stop:
+            if stop.behind - ({default_generator} if self.random is not None else set()):
+                raise modes.capture.refuse(_BEHIND) from None  # type: ignore[union-attr]
         count = len(self.kinds)
         if len(collected) < count or (self.is_complete and len(collected) > count):
             raise CheckpointError(
@@ -202,6 +206,11 @@ class _Region:
             )
 
 
+_BEHIND = (
+    "a branch or a loop at the end of a checkpoint draws random numbers behind the last tensor that it saves for "
+    "backward: the second run ends there, and how far that is the program knows only when it runs. Draw before it "
+    "computes, call checkpoint with early_stop=False, or compile with split=True"
+)
 _TWICE = (
     "weft.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. If you are calling "
     "ctx.saved_tensors in backward, make sure to do so only once."

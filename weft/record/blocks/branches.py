@@ -41,7 +41,7 @@ def choose(
         capture.recorder.histories.of.update([(b.block, tuple([e is None for e in b.ends])) for b in branches])
     write_back([b.memory for b in branches], outputs[asked:])
     if history is not None:
-        history.save()
+        history.save(branches)
     return outputs[:asked]
 
 

@@ -130,7 +130,7 @@ def repeat(
         [out if is_new else out.detach() for out, is_new in zip(outputs[asked:count], changes, strict=True)],
     )
     if history is not None:
-        history.save()
+        history.save((recorded,))
     return [*outputs[:asked], *outputs[count:]]
 
 

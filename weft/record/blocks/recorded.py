@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from weft.autograd import engine
 from weft.autograd.accumulate import AccumulateGrad
+from weft.autograd.checkpoint import StopRecomputation
 from weft.autograd.node import Edge, InputMetadata, Node, sequence_numbers
-from weft.autograd.saved import SavedTensor, are_at_run_time, default_hooks, only_captured_hooks
+from weft.autograd.saved import Look, SavedTensor, are_at_run_time, default_hooks, only_captured_hooks
 from weft.guards.watching import unwatched
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Block, Operand, Value, map_operand, values_in
@@ -25,6 +26,8 @@ from weft.ir.graph import Node as GraphNode
 from weft.ops.packet import aten
 from weft.passes.effects import ORDERED
 from weft.record.blocks.memory import Memory, end_of
+from weft.record.numbers.random_state import Draws
+from weft.runtime.generator import Generator
 from weft.support.errors import CaptureError
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
@@ -52,6 +55,7 @@ class Recorded:
     values: dict[Value, Operand]
     memory: Memory
     around: tuple[Memory, ...] = ()  # of the blocks that it goes back through
+    behind: frozenset[Generator] = frozenset()  # which it draws from behind the last tensor that it saves
 
     @property
     def results(self) -> tuple[Operand, ...]:
@@ -124,14 +128,15 @@ def record(capture: Capture, body: Callable[[Builder], Sequence[Any]], through: 
     program saves, or compute it again (checkpoint), are not asked.
     """
     first = next(sequence_numbers)
-    with only_captured_hooks(), capture.block() as (inner, writes):
+    draws = Draws(capture.random)
+    with only_captured_hooks(draws.note), capture.block() as (inner, writes):
         results = body(inner)
         operands = [capture.tensors.operand(r) for r in results]
         ends = tuple([end_of(r) for r in results])
         memory = writes.left()
         spans = (*(through.spans if through else ()), range(first, next(sequence_numbers)))
         around = (*through.around, through.memory) if through else ()
-        return Recorded(inner.block(operands), ends, spans, capture.recorder.values, memory, around)
+        return Recorded(inner.block(operands), ends, spans, capture.recorder.values, memory, around, draws.since())
 
 
 def _copy_nodes(recorder: GraphRecorder, builder: Builder, block: Block, values: dict[Value, Operand]) -> None:
@@ -207,11 +212,17 @@ class ControlBackward(Node):
                 out._autograd = AutogradState(False, self, i)
         self.capture.note_history(outputs)
 
-    def save(self) -> None:
+    def save(self, blocks: Sequence[Recorded]) -> None:
         """Let a checkpoint keep the branch or the loop, which it computes again. It may end its second run here."""
-        hooks = default_hooks.stack
+        hooks, behind = default_hooks.stack, frozenset().union(*(b.behind for b in blocks))
+        if hooks and type(hooks[-1]) is Look:  # (it is within a block that is kept)
+            hooks[-1][1](behind)
         if hooks and are_at_run_time(hooks[-1]):
-            self.saved = SavedTensor(self.capture.tensors.fresh(self.made_by.outputs[0]))
+            try:
+                self.saved = SavedTensor(self.capture.tensors.fresh(self.made_by.outputs[0]))
+            except StopRecomputation as stop:
+                stop.behind = behind
+                raise
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         """One gradient per edge."""
