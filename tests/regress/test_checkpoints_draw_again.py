@@ -1,13 +1,12 @@
 """A checkpoint whose second run draws other numbers than the first (its generator is not the default one, or
-preserve_rng_state is False): gradients go by the second run, also through branches and loops of a compiled step, and
-the second run ends with the last tensor that it has to save."""
+preserve_rng_state is False): gradients go by the second run, which ends with the last tensor that it has to save. A
+compiled step that has a branch or a loop in such a checkpoint runs as it is written."""
 
 import numpy as np
 import pytest
 
 import weft
 import weft.nn.functional as F
-from weft.support.errors import CaptureError
 from weft.utils.checkpoint import checkpoint
 
 G = weft.Generator()
@@ -90,19 +89,17 @@ def test_gradients_go_by_the_second_run(region, keeps, seeds):
     np.testing.assert_allclose(found, expected, 1e-4, 1e-5)
 
 
-def _second(region, keeps):
+def _two_branches(x):
+    y = weft.cond(x.sum() > 0, lambda a: a * a * a * F.dropout(a, 0.3), lambda a: a.exp(), (x,))
+    return weft.cond(y.sum() > 0, lambda a: a * a, lambda a: a.sin() * weft.rand_like(a), (y,)) * y
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_second_derivatives(keeps):
     def step(x, w):
-        v = checkpoint(region, w * x, use_reentrant=False, preserve_rng_state=keeps)
+        v = checkpoint(_two_branches, w * x, use_reentrant=False, preserve_rng_state=keeps)
         (first,) = weft.autograd.grad(v.sum(), w, create_graph=True)
         return first, weft.autograd.grad((first * first).sum(), w)[0]
-
-    return step
-
-
-def test_second_derivatives_where_the_second_run_draws_the_same() -> None:
-    def region(x):
-        y = weft.cond(x.sum() > 0, lambda a: a * a * a * F.dropout(a, 0.3), lambda a: a.exp(), (x,))
-        return weft.cond(y.sum() > 0, lambda a: a * a, lambda a: a.sin() * weft.rand_like(a), (y,)) * y
 
     def run(function):
         weft.manual_seed(3)
@@ -111,12 +108,25 @@ def test_second_derivatives_where_the_second_run_draws_the_same() -> None:
             log += function(weft.arange(1.0, n + 1) * sign, weft.full((n,), 0.3, requires_grad=True))
         return [value for result in log for value in result.tolist()]
 
-    step = _second(region, True)
-    np.testing.assert_allclose(run(weft.compile(step, backend="interpret")), run(step), 1e-4)
+    compiled = weft.compile(step, backend="interpret")
+    np.testing.assert_allclose(run(compiled), run(step), 1e-4)
+    assert bool(compiled.entries) is keeps  # what draws anew runs as it is written
 
 
-def test_second_derivatives_where_it_draws_others_are_refused() -> None:
-    w = weft.ones(4, requires_grad=True)
-    with pytest.raises(CaptureError, match="second derivative through a branch or a loop within a checkpoint"):
-        weft.compile(_second(_branch, False))(weft.ones(4), w)
-    weft.compile(_second(_branch, False), split=True)(weft.ones(4), w)
+def test_hooks_around_a_checkpoint_get_nothing_of_its_branches():
+    def step(x, w):
+        with weft.autograd.graph.saved_tensors_hooks(lambda t: t * weft.rand_like(t), lambda t: t + 1):
+            v = w * x
+            v = checkpoint(lambda a: weft.cond(a.sum() > 0, lambda b: b * b.sin(), lambda b: b * 2, (a,)), v.detach()
+                           + v * 0, use_reentrant=False)
+        return weft.autograd.grad(v.sum(), w)[0]
+
+    def run(function):
+        weft.manual_seed(3)
+        w = [weft.full((n,), 0.3, requires_grad=True) for n in (3, 3, 4, 5)]
+        return [function(weft.ones(len(v)), v).tolist() for v in w], weft.get_rng_state()
+
+    found, expected = run(weft.compile(step, backend="interpret")), run(step)
+    assert str(found[1]) == str(expected[1])
+    for a, b in zip(found[0], expected[0], strict=True):
+        assert a == pytest.approx(b, rel=1e-5)

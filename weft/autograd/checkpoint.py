@@ -14,9 +14,9 @@ from typing import Any
 
 from weft.autograd.engine import current_walk, run_backward
 from weft.autograd.function import Function
-from weft.autograd.saved import SavedTensor, at_run_time, saved_tensors_hooks
+from weft.autograd.saved import SavedTensor, at_run_time, default_hooks, saved_tensors_hooks
 from weft.ops.overrides import at_level, current_level
-from weft.runtime.generator import Generator, Place, default_generator, fork_rng
+from weft.runtime.generator import Place, default_generator, fork_rng
 from weft.support.errors import StateError, ValueProblem
 from weft.support.warn import warn
 from weft.tensor.modes import active_trace, enable_grad, modes
@@ -47,11 +47,8 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
         _early_stop.pop()
 
 
-class StopRecomputation(Exception):
-    """All tensors that were asked for are there. behind: the generators that were drawn from since the last was saved,
-    where it was saved within a block of a graph."""
-
-    behind: frozenset[Generator] = frozenset()
+class _StopRecomputation(Exception):
+    """All tensors that were asked for are there."""
 
 
 def checkpoint(
@@ -94,9 +91,11 @@ def checkpoint(
         return function(*args, **kwargs)
     first, second = (nullcontext(), nullcontext()) if context_fn is None else context_fn()
     stops = early_stop if _early_stop[-1] is None else _early_stop[-1]
-    region = _Region(function, args, kwargs, second, preserve_rng_state, determinism_check == "default", stops)
+    region = Region(function, args, kwargs, second, preserve_rng_state, determinism_check == "default", stops)
+    before = region.places()
     with first, saved_tensors_hooks(region.pack, region.unpack):
         out = function(*args, **kwargs)
+    region.draws = region.places() != before
     region.is_complete = True
     return out
 
@@ -112,7 +111,7 @@ def _random_state(state: Place | None) -> Iterator[None]:
         yield
 
 
-class _Region:
+class Region:
     """One checkpointed call."""
 
     def __init__(
@@ -127,7 +126,23 @@ class _Region:
         self.level = current_level()  # a class's own `backward` asks nobody while it runs
         self.around = modes.special or ()  # the transforms that the region runs within
         self.kinds: list[Any] = []
+        self.draws = self.has_blocks = False  # (blocks of a graph)
         self.is_complete = False  # the first run has ended: a backward within it asks for what was saved so far
+
+    def places(self) -> list[Any] | None:
+        """Of a captured function: where the generators stand whose numbers the second run does not draw again."""
+        if modes.capture is None:
+            return None
+        kept = None if self.random is None else default_generator
+        return [state.stream.marks() for state in modes.capture.random if state.generator is not kept]
+
+    def refuse_blocks(self) -> None:
+        """A block of a graph goes backward by what its first run computed: where the second one draws other numbers,
+        the function runs as it is written."""
+        if self.draws and self.has_blocks:
+            modes.capture.calls.refuse_draws(  # type: ignore[union-attr]
+                "a checkpoint with a branch or a loop draws random numbers anew when it runs again for backward"
+            )
 
     def _is_of_transform(self, tensor: Tensor) -> bool:
         """Whether a tensor belongs to a transform within the region, whose graph ends with it."""
@@ -157,6 +172,7 @@ class _Region:
         return found.pop(number)
 
     def _run_again(self) -> dict[int, Tensor]:
+        self.refuse_blocks()
         collected: dict[int, Tensor] = {}
 
         @at_run_time
@@ -165,7 +181,7 @@ class _Region:
                 return tensor
             kept = collected[len(collected)] = tensor.detach() if tensor.requires_grad else tensor
             if self.early_stop and len(collected) == len(self.kinds):
-                raise StopRecomputation
+                raise _StopRecomputation
             return kept
 
         args = [
@@ -179,9 +195,8 @@ class _Region:
                 saved_tensors_hooks(collect, lambda t: t),
             ):
                 self.function(*args, **kwargs)
-        except StopRecomputation as stop:
-            if stop.behind - ({default_generator} if self.random is not None else set()):
-                raise modes.capture.refuse(_BEHIND) from None  # type: ignore[union-attr]
+        except _StopRecomputation:
+            pass
         count = len(self.kinds)
         if len(collected) < count or (self.is_complete and len(collected) > count):
             raise CheckpointError(
@@ -206,11 +221,6 @@ class _Region:
             )
 
 
-_BEHIND = (
-    "a branch or a loop at the end of a checkpoint draws random numbers behind the last tensor that it saves for "
-    "backward: the second run ends there, and how far that is the program knows only when it runs. Draw before it "
-    "computes, call checkpoint with early_stop=False, or compile with split=True"
-)
 _TWICE = (
     "weft.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. If you are calling "
     "ctx.saved_tensors in backward, make sure to do so only once."
@@ -231,6 +241,13 @@ def _cut(value: Any, kind: type[Tensor] | None = None) -> Any:
     value = value.detach() if wants_grad else value
     value = value if kind is None or type(value) is kind else value.as_subclass(kind)
     return value.requires_grad_() if wants_grad else value
+
+
+def region_now() -> Region | None:
+    """The checkpointed region, if any, that gets what is saved."""
+    hooks = default_hooks.stack
+    region = getattr(hooks[-1][0], "__self__", None) if hooks else None
+    return region if isinstance(region, Region) else None
 
 
 class CheckpointFunction(Function):

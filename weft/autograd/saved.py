@@ -46,23 +46,15 @@ def are_at_run_time(hooks: Hooks) -> bool:
 
 
 def captured_hooks() -> tuple[Hooks, ...]:
-    """The default hooks that become part of a captured program."""
-    return tuple([h for h in default_hooks.stack if not are_at_run_time(h)])
-
-
-class Look(tuple[Any, ...]):
-    """In the place of hooks: what is called where a tensor is saved, which stays as it is."""
-
-    def __new__(cls, look: Callable[[], None]) -> Look:
-        return super().__new__(cls, (lambda tensor: look(), look))
+    """The default hooks that become part of a captured program: none where others get what is saved."""
+    stack = default_hooks.stack
+    return () if stack and are_at_run_time(stack[-1]) else tuple([h for h in stack if not are_at_run_time(h)])
 
 
 @contextmanager
-def only_captured_hooks(look: Callable[[], None] | None = None) -> Iterator[None]:
-    """Within the block, the other hooks rest. look: called where something is saved that they would have got."""
-    previous = default_hooks.stack
-    is_seen = look is not None and bool(previous) and (are_at_run_time(previous[-1]) or type(previous[-1]) is Look)
-    default_hooks.stack = (Look(look),) if is_seen else captured_hooks()  # type: ignore[arg-type]
+def only_captured_hooks() -> Iterator[None]:
+    """Within the block, the other hooks rest."""
+    previous, default_hooks.stack = default_hooks.stack, captured_hooks()
     try:
         yield
     finally:
@@ -167,11 +159,8 @@ class SavedTensor:
             self._pack(tensor)
 
     def _pack(self, tensor: Tensor) -> None:
-        pack, unpack = hooks = default_hooks.stack[-1]
-        if type(hooks) is Look:
-            pack(tensor)
-        else:
-            self.register_hooks(pack, unpack, tensor)
+        pack, unpack = default_hooks.stack[-1]
+        self.register_hooks(pack, unpack, tensor)
 
     def register_hooks(
         self, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor], tensor: Tensor | None = None

@@ -122,14 +122,6 @@ class Block:
         found.update(dict.fromkeys(v for v in values_in(self.results) if v not in inside))
         return tuple(found)
 
-    def defined(self) -> Iterator[Value]:
-        """The Values that are made in it and in its inner blocks, parameters included."""
-        yield from self.params
-        for node in self.nodes:
-            yield from node.outputs
-            for block in node.blocks:
-                yield from block.defined()
-
     def walk(self) -> Iterator[Node]:
         """All nodes, those of inner blocks included, in order."""
         for node in self.nodes:

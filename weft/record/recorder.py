@@ -58,9 +58,7 @@ class GraphRecorder:
     """The graph of a capture as it grows.
 
     builder: of the innermost open block; root: the one that has the parameters; depth: how many blocks are open.
-    values: in the backward of a block, what stands for the values of the forward one; other_args: for
-    calls of a checkpoint's first run, arguments whose numbers are others in the second; is_drawn_again: while its
-    branch or loop goes backward, whether the second run computes something else. lengths: by the number of steps
+    values: in the backward of a block, what stands for the values of the forward one. lengths: by the number of steps
     of a loop, how many rows it stacks. run_time: symbols bound while the program runs, of which a 0-dim value is known.
     by_memory: parameters that as_strided looks at, whose whole memory counts. copied: storages whose copies may share
     memory as they do (deepcopy). refused: the latest question for a value,
@@ -74,8 +72,6 @@ class GraphRecorder:
         self.depth = 0
         self.open: list[Scope] = []
         self.values: dict[Value, Operand] = {}
-        self.other_args: dict[Node, tuple[Operand, ...]] = {}
-        self.is_drawn_again = False
         self.lengths: dict[Value, Dim] = {}
         self.run_time: dict[str, Value] = {}
         self.by_memory: set[int] = set()
@@ -94,51 +90,11 @@ class GraphRecorder:
 
     def emit_again(self, builder: Builder, node: Node, values: dict[Value, Operand]) -> Node:
         """Record a call once more, with others for some values."""
-        args = self.args_now(node, values)
+        args = tuple([map_operand(a, values) for a in node.args])
         without = map_operand(self.histories.of.get(node), values)
         made = builder.emit_like(node, args, variant=without if without and is_without_some(without) else None)
         self.histories.note_copy(made, node, values)
         return made
-
-    def args_now(self, node: Node, values: dict[Value, Operand]) -> tuple[Operand, ...]:
-        """A call's arguments, with others for some values."""
-        args = self.other_args.get(node, node.args)
-        return tuple([map_operand(a, values) for a in args])
-
-    def note_again(self, old: Node, new: Node) -> bool:
-        """The function itself recorded a node once more: what the new one is made of and gives stands for what the old
-        one was. Gives whether they compute the same. Raises ValueError if the function did something else.
-        (From results to what they are made of: in the second run, calls may be equal to earlier ones, which are not
-        made again.)"""
-        inside = {v for block in old.blocks for v in block.defined()} | set(old.outputs)
-        known, done = self.values.copy(), set[Value]()
-        pairs: list[tuple[Any, Any]] = [(old.outputs[0], new.outputs[0])]
-        is_same = True
-        while pairs:
-            before, after = pairs.pop()
-            if isinstance(before, tuple) and isinstance(after, tuple):
-                pairs += zip(before, after, strict=True)
-                continue
-            if not isinstance(before, Value):
-                is_same = is_same and before == after
-                continue
-            if before in done or known.get(before, before) is after:
-                continue
-            done.add(before)
-            self.values[before] = after
-            node, again = before.node, getattr(after, "node", None)
-            if node is None or again is None or again.op is not node.op:
-                if before in inside and (node is not None or again is not None):
-                    raise ValueError
-                is_same = is_same and before in inside
-                continue
-            args = tuple(map(_with_numbers, node.args, again.args))
-            if args != node.args:
-                self.other_args[node] = args
-            pairs += [(node.args, again.args), (node.outputs, again.outputs)]
-            for a, b in zip(node.blocks, again.blocks, strict=True):
-                pairs += [(a.params, b.params), (a.results, b.results)]
-        return is_same
 
     @contextmanager
     def inner(self, block: Scope) -> Iterator[Builder]:
@@ -199,13 +155,6 @@ def refusal(what: str, depth: int = 2, kind: type[CaptureError] = CaptureError) 
     """The error for something that a compiled function may not do, with the user's line."""
     where = user_location(depth)
     return kind(f"{where}: {what}" if where else what)
-
-
-def _with_numbers(old: Operand, new: Operand) -> Operand:
-    """An operand with the numbers (the key of a generator) of another one."""
-    if type(old) is tuple and type(new) is tuple:
-        return tuple(map(_with_numbers, old, new))
-    return old if type(old) is Value else new
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd.node import Edge
-from weft.ir.graph import Block, Node, Operand, map_operand
+from weft.ir.graph import Block, Operand, map_operand
 from weft.ir.structure import IF
 from weft.record.blocks.memory import Memory, end_of, joined, write_back
 from weft.record.blocks.recorded import ControlBackward, Recorded, record, tensor_of
@@ -34,14 +34,11 @@ def choose(
         for v, o in zip(node.outputs, (*(orders or (None,) * asked), *(None,) * (len(types) - asked)), strict=True)
     ]
     border = {**branches[0].border(), **branches[1].border()}
-    history = CondBackward(capture, tuple(border), node, test, branches) if border else None
-    if history is not None:
+    if border:
         flows = [any(b.ends[i] is not None for b in branches) for i in range(len(types))]
-        history.attach(outputs, flows)
+        CondBackward(capture, tuple(border), test, branches).attach(outputs, flows)
         capture.recorder.histories.of.update([(b.block, tuple([e is None for e in b.ends])) for b in branches])
     write_back([b.memory for b in branches], outputs[asked:])
-    if history is not None:
-        history.save(branches)
     return outputs[:asked]
 
 
@@ -69,10 +66,9 @@ class CondBackward(ControlBackward):
     """The history of weft.cond."""
 
     def __init__(
-        self, capture: Capture, edges: tuple[Edge, ...], made_by: Node, condition: Operand,
-        branches: tuple[Recorded, Recorded],
+        self, capture: Capture, edges: tuple[Edge, ...], condition: Operand, branches: tuple[Recorded, Recorded]
     ) -> None:
-        super().__init__(capture, edges, made_by)
+        super().__init__(capture, edges)
         self.condition, self.branches = condition, branches
 
     def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Tensor]:

@@ -12,7 +12,6 @@ import numpy as np
 from weft.autograd.node import Edge, InputMetadata, Node
 from weft.ir.builder import Builder
 from weft.ir.graph import Block, Operand, Value, map_operand
-from weft.ir.graph import Node as GraphNode
 from weft.ir.structure import LOOP
 from weft.ops.packet import aten
 from weft.record.blocks.branches import choose
@@ -118,19 +117,15 @@ def repeat(
         capture.recorder.histories.note_loop(node, carried, xs, tuple(without))
     outputs = [capture.tensors.fresh(v) for v in node.outputs]
     flows = _flows(made)
-    history = None
     if any(flows):
         if counter is not None:  # known by now: run again, it is a loop of so many steps
             made = _counted(made, node.outputs[counter])
-        history = WhileLoopBackward(capture, node, made, flows)
-        history.attach(outputs, flows)
+        WhileLoopBackward(capture, made, flows).attach(outputs, flows)
     changes = [recorded.ends[1 + i] != begins[i] for i in range(asked, count)]
     write_back(
         [recorded.memory],
         [out if is_new else out.detach() for out, is_new in zip(outputs[asked:count], changes, strict=True)],
     )
-    if history is not None:
-        history.save((recorded,))
     return [*outputs[:asked], *outputs[count:]]
 
 
@@ -197,12 +192,12 @@ def _has_history(loop: Loop, entry: int, flows: list[bool]) -> bool:
 class WhileLoopBackward(ControlBackward):
     """The history of weft.while_loop, and of the loops that its backward makes."""
 
-    def __init__(self, capture: Capture, made_by: GraphNode, loop: Loop, flows: list[bool]) -> None:
+    def __init__(self, capture: Capture, loop: Loop, flows: list[bool]) -> None:
         self.loop = loop
         self.states = [i for i in range(len(loop.carried)) if flows[i]]
         own = {e for e in loop.entries if e is not None}
         self.outer = tuple(e for e in loop.body.border() if e not in own)
-        super().__init__(capture, (*loop.start, *self.outer), made_by)
+        super().__init__(capture, (*loop.start, *self.outer))
 
     def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Tensor]:
         capture, loop = self.capture, self.loop

@@ -9,16 +9,16 @@ Being recorded by the same two functions (`choose` and `repeat`), they have a ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd import engine
 from weft.autograd.accumulate import AccumulateGrad
-from weft.autograd.checkpoint import StopRecomputation
+from weft.autograd.checkpoint import region_now
 from weft.autograd.node import Edge, InputMetadata, Node, sequence_numbers
-from weft.autograd.saved import Look, SavedTensor, are_at_run_time, default_hooks, only_captured_hooks
+from weft.autograd.saved import only_captured_hooks
 from weft.guards.watching import unwatched
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Block, Operand, Value, map_operand, values_in
@@ -26,8 +26,6 @@ from weft.ir.graph import Node as GraphNode
 from weft.ops.packet import aten
 from weft.passes.effects import ORDERED
 from weft.record.blocks.memory import Memory, end_of
-from weft.record.numbers.random_state import Draws
-from weft.runtime.generator import Generator
 from weft.support.errors import CaptureError
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
@@ -55,7 +53,6 @@ class Recorded:
     values: dict[Value, Operand]
     memory: Memory
     around: tuple[Memory, ...] = ()  # of the blocks that it goes back through
-    behind: frozenset[Generator] = frozenset()  # which it draws from behind the last tensor that it saves
 
     @property
     def results(self) -> tuple[Operand, ...]:
@@ -128,15 +125,14 @@ def record(capture: Capture, body: Callable[[Builder], Sequence[Any]], through: 
     program saves, or compute it again (checkpoint), are not asked.
     """
     first = next(sequence_numbers)
-    draws = Draws(capture.random)
-    with only_captured_hooks(draws.note), capture.block() as (inner, writes):
+    with only_captured_hooks(), capture.block() as (inner, writes):
         results = body(inner)
         operands = [capture.tensors.operand(r) for r in results]
         ends = tuple([end_of(r) for r in results])
         memory = writes.left()
         spans = (*(through.spans if through else ()), range(first, next(sequence_numbers)))
         around = (*through.around, through.memory) if through else ()
-        return Recorded(inner.block(operands), ends, spans, capture.recorder.values, memory, around, draws.since())
+        return Recorded(inner.block(operands), ends, spans, capture.recorder.values, memory, around)
 
 
 def _copy_nodes(recorder: GraphRecorder, builder: Builder, block: Block, values: dict[Value, Operand]) -> None:
@@ -145,7 +141,7 @@ def _copy_nodes(recorder: GraphRecorder, builder: Builder, block: Block, values:
         if node in over:
             continue
         if node.blocks:
-            args = recorder.args_now(node, values)
+            args = tuple([map_operand(a, values) for a in node.args])
             types = tuple([v.type for v in node.outputs])
             made = builder.emit_raw(
                 node.op, args, types, tuple([_copy(recorder, builder, b, values) for b in node.blocks]), node.where
@@ -198,11 +194,12 @@ def zeros_at(capture: Capture, edge: Edge) -> Tensor:
 class ControlBackward(Node):
     """The history of what a branch or a loop gave: its edges are those over which its blocks' graphs are left."""
 
-    def __init__(self, capture: Capture, edges: tuple[Edge | None, ...], made_by: GraphNode) -> None:
+    def __init__(self, capture: Capture, edges: tuple[Edge | None, ...]) -> None:
         super().__init__(edges)
-        self.capture, self.made_by = capture, made_by
-        self.saved: SavedTensor | None = None
-        self.is_drawn_again = capture.recorder.is_drawn_again
+        self.capture = capture
+        self.region = region_now()
+        if self.region is not None:
+            self.region.has_blocks = True
 
     def attach(self, outputs: Sequence[Tensor], flows: Sequence[bool]) -> None:
         """Make this the history of the results that have one."""
@@ -212,53 +209,14 @@ class ControlBackward(Node):
                 out._autograd = AutogradState(False, self, i)
         self.capture.note_history(outputs)
 
-    def save(self, blocks: Sequence[Recorded]) -> None:
-        """Let a checkpoint keep the branch or the loop, which it computes again. It may end its second run here."""
-        hooks, behind = default_hooks.stack, frozenset().union(*(b.behind for b in blocks))
-        if hooks and type(hooks[-1]) is Look:  # (it is within a block that is kept)
-            hooks[-1][1](behind)
-        if hooks and are_at_run_time(hooks[-1]):
-            try:
-                self.saved = SavedTensor(self.capture.tensors.fresh(self.made_by.outputs[0]))
-            except StopRecomputation as stop:
-                stop.behind = behind
-                raise
-
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         """One gradient per edge."""
         if modes.capture is not self.capture:
             raise CaptureError(f"{self.name()}: the function that recorded this branch or loop is over")
-        if self.is_drawn_again:
-            raise self.capture.refuse(
-                "a second derivative through a branch or a loop within a checkpoint that draws other random numbers "
-                "each time it runs: draw from the default generator with preserve_rng_state=True, "
-                "or compile with split=True"
-            )
-        with self._computed_again():
-            found = iter(self.pull_back(grads, needs))
+        if self.region is not None:
+            self.region.refuse_blocks()
+        found = iter(self.pull_back(grads, needs))
         return tuple([next(found) if wanted else None for wanted in needs])
-
-    @contextmanager
-    def _computed_again(self) -> Iterator[None]:
-        """Within the block, what a checkpoint computed again stands for the values of the first run."""
-        if self.saved is None:
-            yield
-            return
-        recorder = self.capture.recorder
-        again = self.saved.unpack(self)._data.read().node
-        before = recorder.values, recorder.other_args, recorder.is_drawn_again
-        recorder.values, recorder.other_args = {**recorder.values}, {}
-        try:
-            try:
-                recorder.is_drawn_again = not recorder.note_again(self.made_by, again)
-            except ValueError:
-                raise self.capture.refuse(
-                    "a checkpoint's second run does other things in a branch or a loop than the first one: "
-                    "do without weft.utils.checkpoint there, or leave the function uncompiled"
-                ) from None
-            yield
-        finally:
-            recorder.values, recorder.other_args, recorder.is_drawn_again = before
 
     def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Tensor]:
         """The gradients of the edges that need one."""

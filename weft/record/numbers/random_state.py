@@ -202,21 +202,3 @@ def symbolic_generators(
 def marks(states: Sequence[RandomState]) -> list[Any]:
     """What changes where a function draws, or seeds a generator."""
     return [state.stream.marks() for state in states]
-
-
-class Draws:
-    """From which generators a block has drawn since it last saved something."""
-
-    def __init__(self, states: Sequence[RandomState]) -> None:
-        self.states = states
-        self.note()
-
-    def note(self, behind: frozenset[Generator] = frozenset()) -> None:
-        """Something is saved. behind: what was drawn from since, where that was in an inner block."""
-        self.at = {state.generator: state.stream.marks() for state in self.states}
-        self.behind = behind
-
-    def since(self) -> frozenset[Generator]:
-        """The generators."""
-        now = {state.generator: state.stream.marks() for state in self.states}
-        return self.behind | {generator for generator, mark in now.items() if mark != self.at.get(generator)}
