@@ -58,10 +58,7 @@ def _quiet() -> Iterator[None]:
 
 def has_a_meaning(program: Program) -> bool:
     """Whether eager mode has an answer that a mode can be held to: Python that a trace runs once does not run again,
-    a trace runs both branches, and the second run of a checkpoint draws others from a generator that is named (a block
-    of a graph has no second run)."""
-    if program.leaf == "own_draws" and program.has_blocks and "checkpointed" in program.constructs:
-        return False
+    and a trace runs both branches."""
     return not (program.is_traced and {"state", "asks", "misfit"} & LEAVES[program.leaf].does)
 
 

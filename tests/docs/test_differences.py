@@ -961,24 +961,6 @@ def test_traces_know_plain_tensors(rng: RNG) -> None:
     assert weft.compile(lambda x: x.as_subclass(Scaled) * 2)(weft.ones(2)).tolist() == [2.0, 2.0]
 
 
-def test_blocks_in_checkpoints(rng: RNG) -> None:
-    generator = weft.Generator()
-
-    def noisy(x: weft.Tensor) -> weft.Tensor:
-        return x * weft.rand(x.shape, generator=generator)
-
-    def step(x: weft.Tensor) -> Any:
-        x = x.detach().requires_grad_()
-        body = lambda v: weft.cond(v.sum() > 0, noisy, lambda v: v * 3, (v,))  # noqa: E731
-        y = weft.utils.checkpoint.checkpoint(body, x, use_reentrant=False)
-        return y.detach(), weft.autograd.grad(y.sum(), x)[0]
-
-    for run, is_run_again in ((step, True), (weft.compile(step), False)):
-        generator.manual_seed(3)
-        value, gradient = run(weft.ones(4))
-        assert weft.equal(value, gradient) is not is_run_again
-
-
 def test_gradients_of_ways_not_taken(rng: RNG) -> None:
     w = weft.tensor(2.0, requires_grad=True)
 

@@ -133,14 +133,13 @@ class Region:
         """Of a captured function: where the generators stand whose numbers the second run does not draw again."""
         if modes.capture is None:
             return None
-        kept = None if self.random is None else default_generator
-        return [state.stream.marks() for state in modes.capture.random if state.generator is not kept]
+        return modes.capture.marks_of_generators(None if self.random is None else default_generator)
 
     def refuse_blocks(self) -> None:
         """A block of a graph goes backward by what its first run computed: where the second one draws other numbers,
         the function runs as it is written."""
         if self.draws and self.has_blocks:
-            modes.capture.calls.refuse_draws(  # type: ignore[union-attr]
+            modes.capture.refuse_draws(  # type: ignore[union-attr]
                 "a checkpoint with a branch or a loop draws random numbers anew when it runs again for backward"
             )
 

@@ -184,6 +184,14 @@ class Capture:
         word = int(state[0]) & (1 << 64) - 1
         return word, key_of_seed(word), offset
 
+    def marks_of_generators(self, left_out: Any) -> list[Any]:
+        """What changes where the function draws from its generators, one of them left out."""
+        return [state.stream.marks() for state in self.random if state.generator is not left_out]
+
+    def refuse_draws(self, what: str) -> None:
+        """Raises: the function runs as it is written, since it draws as no program can."""
+        self.calls.refuse_draws(what)
+
     def refuse(self, what: str) -> CaptureError:
         """The error for something that a compiled function may not do, with the user's line."""
         return refusal(what, 3)

@@ -170,6 +170,12 @@ class ActiveCapture(Protocol):
     def keep_random_state(self, tensor: Tensor, place: Place) -> None:
         """The tensor says where a generator stands."""
 
+    def marks_of_generators(self, left_out: Any) -> list[Any]:
+        """What changes where the function draws from its generators, one of them left out."""
+
+    def refuse_draws(self, what: str) -> None:
+        """Raises: the function runs as it is written, since it draws as no program can."""
+
     def refuse(self, what: str) -> CaptureError:
         """The error for what a compiled function may not do, with the user's line."""
 
