@@ -33,7 +33,7 @@ class Substitutes:
     """What is loaded in place of globals, by the identity of the global's value.
 
     values: functions and what stands for them; modules: a module, what stands for it, and the attributes for which
-    it does; called: types and what stands for them where they are called (before CPython 3.11 code does not say that).
+    it does; called: types and what stands for them where they are called.
     """
 
     values: Mapping[int, Any] = field(default_factory=dict)
@@ -107,19 +107,36 @@ def _sites(
         if ins.opname == "LOAD_GLOBAL":
             value = named[ins.argval]
             after = steps[i + 1][0] if i + 1 < len(steps) else ins
-            is_called = sys.version_info >= (3, 11) and bool((ins.arg or 0) & 1)
+            has_null = sys.version_info >= (3, 11) and bool((ins.arg or 0) & 1)
             instead = substitutes.values.get(id(value), _MISSING)
-            if is_called and instead is _MISSING:
-                instead = substitutes.called.get(id(value), _MISSING)
+            if instead is _MISSING and id(value) in substitutes.called and (has_null or _is_called(steps, i)):
+                instead = substitutes.called[id(value)]
             module, attributes = substitutes.modules.get(id(value), (None, frozenset()))
             if after.opname in ("LOAD_ATTR", "LOAD_METHOD") and after.argval in attributes:
                 instead = module
             if instead is not _MISSING:
-                yield start, end, instead, is_called
+                yield start, end, instead, has_null
         elif ins.opname == "IMPORT_NAME" and i >= 2 and not (ins.is_jump_target or steps[i - 1][0].is_jump_target):
             module, _ = substitutes.modules.get(id(sys.modules.get(ins.argval)), (None, None))
             if module is not None and all(step[0].opname in _CONSTANTS for step in steps[i - 2 : i]):
                 yield steps[i - 2][1], end, module, False  # (its level and its names are constants, loaded before)
+
+
+def _is_called(steps: list[tuple[dis.Instruction, int, int]], i: int) -> bool:
+    """Whether what an instruction loads is called, before CPython 3.11, where the instruction does not say so: the one
+    that takes it from the stack is a call with as many arguments as lie above it. (Not behind a jump.)"""
+    if sys.version_info >= (3, 11):
+        return False
+    above = 0
+    for ins, _, _ in steps[i + 1 :]:
+        if ins.opcode in dis.hasjrel or ins.opcode in dis.hasjabs:
+            return False
+        effect = dis.stack_effect(ins.opcode, ins.arg)
+        taken = (2 if ins.opname == "LOAD_METHOD" else 1) - effect  # all that expressions have push one value, or less
+        if taken > above:
+            return ins.opname.startswith("CALL_FUNCTION") and taken == above + 1
+        above += effect
+    return False
 
 
 _CONSTANTS: Final = ("LOAD_CONST", "LOAD_SMALL_INT")
