@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import sys
+import types
 import typing
 from collections.abc import Mapping
 from typing import Any
@@ -58,7 +60,15 @@ def _compared(cls: Any, name: str, if_other: str, if_equal: str) -> str:
 
 
 def _hints(cls: Any) -> dict[str, Any]:
-    return typing.get_type_hints(cls, localns={cls.__name__: cls})
+    """What the fields are said to be. Strings are evaluated first: typing refuses InitVar before CPython 3.11."""
+    hints: dict[str, Any] = {}
+    names = {cls.__name__: cls}
+    for base in reversed(cls.__mro__):
+        evaluated: Any = types.SimpleNamespace(
+            __annotations__=inspect.get_annotations(base, locals=names, eval_str=True)
+        )
+        hints.update(typing.get_type_hints(evaluated, vars(sys.modules[base.__module__]), names))
+    return hints
 
 
 def _init(cls: Any) -> Text:
