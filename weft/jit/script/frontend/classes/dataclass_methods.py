@@ -44,7 +44,7 @@ def _compared(cls: Any, name: str, if_other: str, if_equal: str) -> str:
     refusal = f"raise TypeError('{name} of {cls.__name__}: None has no order')"
     one_is_none = "return False" if name == "__eq__" else refusal
     lines = [f"def {name}(self, other: _Self) -> bool:"]
-    hints = _hints(cls)
+    hints = hints_of_class(cls)
     for field in (f.name for f in dataclasses.fields(cls) if f.compare):
         a, b = f"self_{field}", f"other_{field}"
         differs = f"if not ({a} == {b}):", f"    return {if_other.replace('a ', f'{a} ').replace(' b', f' {b}')}"
@@ -59,21 +59,22 @@ def _compared(cls: Any, name: str, if_other: str, if_equal: str) -> str:
     return "\n".join([*lines, f"    return {if_equal}\n"])
 
 
-def _hints(cls: Any) -> dict[str, Any]:
-    """What the fields are said to be. Strings are evaluated first: typing refuses InitVar before CPython 3.11."""
+def hints_of_class(cls: Any) -> dict[str, Any]:
+    """What the attributes are said to be. Strings are evaluated first: typing refuses InitVar before CPython 3.11."""
     hints: dict[str, Any] = {}
     names = {cls.__name__: cls}
     for base in reversed(cls.__mro__):
         evaluated: Any = types.SimpleNamespace(
             __annotations__=inspect.get_annotations(base, locals=names, eval_str=True)
         )
-        hints.update(typing.get_type_hints(evaluated, vars(sys.modules[base.__module__]), names))
+        scope = getattr(sys.modules.get(base.__module__), "__dict__", {})
+        hints.update(typing.get_type_hints(evaluated, scope, names))
     return hints
 
 
 def _init(cls: Any) -> Text:
     names: dict[str, Any] = {}
-    hints = _hints(cls)
+    hints = hints_of_class(cls)
     positional, by_name, body, passed_on = ["self"], list[str](), list[str](), list[str]()
     for i, field in enumerate(cls.__dataclass_fields__.values()):  # with those that __init__ only takes
         hint = hints[field.name]

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 from weft.jit.errors import CompileError
 from weft.jit.program import Program
 from weft.jit.script.annotations import CLASSES, UnknownType, class_type, type_of_annotation
-from weft.jit.script.frontend.classes.dataclass_methods import is_generated, text_of_method
+from weft.jit.script.frontend.classes.dataclass_methods import hints_of_class, is_generated, text_of_method
 from weft.jit.script.frontend.context import Context
 from weft.jit.script.frontend.functions import PythonFunction, Scripted, unused_result
 from weft.jit.script.frontend.values import Simple, SugaredValue
@@ -112,7 +112,7 @@ def _annotated(cls: type) -> Mapping[str, Type]:
 
 def _hints(cls: type) -> Mapping[str, Any]:
     try:
-        return typing.get_type_hints(cls, localns={cls.__name__: cls})
+        return hints_of_class(cls)
     except Exception:  # annotations of other tools, that mean nothing here
         return {}
 
