@@ -3,6 +3,7 @@ and the members of Tensor."""
 
 from __future__ import annotations
 
+import enum
 import functools
 import importlib
 import inspect
@@ -121,6 +122,8 @@ def object_text(public: Public) -> str:
 
 def signature_of(value: Any) -> str:
     """The parameters as they are annotated; nothing where there are none to know."""
+    if isinstance(value, type) and issubclass(value, enum.Enum):
+        return "(value)"  # what else makes one differs between versions of Python
     try:
         text = str(inspect.signature(value))
     except (TypeError, ValueError):
