@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import weft
-from tests.regress.test_onnx_dynamic_sizes import check
+from tests.regress.onnx.test_onnx_dynamic_axes import check
 from weft.nn import functional as F
 
 FUNCTIONS = {
