@@ -74,6 +74,6 @@ def test_a_hook_on_a_tensor_from_outside_is_refused() -> None:
         return grad(out.sum(), [x])[0]
 
     with pytest.raises(
-        CaptureError, match=r"test_histories_in_blocks.*registers a hook on a tensor that was made outside"
+        CaptureError, match=r"hooks_in_branches.*registers a hook on a tensor that was made outside"
     ):
         weft.compile(step, backend="interpret")(weft.tensor([1.0, 2.0], requires_grad=True))

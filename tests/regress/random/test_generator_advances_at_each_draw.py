@@ -270,7 +270,7 @@ def test_a_script_draws_from_a_generator_that_it_knows(tmp_path: Path) -> None:
     lambda x: x * weft.rand(1, generator=Generator().manual_seed(2)),
 ])  # fmt: skip
 def test_a_trace_refuses_what_is_not_a_draw(step: Callable[[Tensor], Tensor]) -> None:
-    with pytest.raises(WeftError, match=r"counted.py:\d+: weft.jit.trace: the function .* generator"):
+    with pytest.raises(WeftError, match=r"each_draw\.py:\d+: weft.jit.trace: the function .* generator"):
         weft.jit.trace(step, (weft.ones(5),), check_trace=False)
 
 

@@ -260,6 +260,6 @@ def test_one_that_does_so_later_stops_the_step_once() -> None:
     for _ in range(2):
         assert step(weft.ones(N))[0].tolist() == [1.0] * (N - 1)
     assert step.entries
-    with pytest.raises(CaptureError, match=r"test_memory_that_called.*writes a view that it is given"):
+    with pytest.raises(CaptureError, match=r"test_host_call_writes_memory.*writes a view that it is given"):
         step(weft.full((N,), 101.0))
     assert step(weft.full((N,), 101.0))[1].tolist() == [202.0] + [200.0] * (N - 1)
