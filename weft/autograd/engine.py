@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any
@@ -21,10 +22,9 @@ from weft.autograd.evaluator import Evaluator
 from weft.autograd.node import Edge, Node
 from weft.autograd.ownership import is_owned, nobody_else_has
 from weft.autograd.record import arrival_edge
-from weft.autograd.run_hooks import run_on_nothing, run_post_hooks, run_pre_hooks, run_tensor_hooks
 from weft.autograd.saved import default_hooks
 from weft.autograd.seeds import input_edge, retain_inputs, run_by_backend, seeds_of
-from weft.autograd.validate import validate, wrong_count
+from weft.autograd.validate import wrong_count
 from weft.ops import overrides
 from weft.support import seams
 from weft.support.asides import put_aside_by
@@ -261,6 +261,14 @@ class Walk:
             self.dependencies, self.needed = between(nodes, self)
         self.runs_all = self.is_plain and wanted is None
 
+    def with_evaluator(self, evaluator: Evaluator) -> Walk:
+        """The same backward call, not begun yet, as another evaluator runs it; nodes keep what they saved."""
+        walk = copy(self)
+        walk.evaluator, walk.is_plain, walk.runs_all, walk.keep = evaluator, False, False, True
+        walk.dependencies, walk.tickets = dict(self.dependencies), count(1)
+        walk.buffers, walk.queue, walk.captured, walk.sole_gradients, walk.notes = {}, [], {}, set(), {}
+        return walk
+
     def reaches(self, edge: Edge) -> bool:
         """Whether this call computes the gradient that flows into an edge: hooks of others hear nothing."""
         node, index = edge
@@ -274,8 +282,7 @@ class Walk:
     def run(self) -> tuple[Any, ...]:
         for (node, index), seed in zip(self.roots, self.seeds, strict=False):
             metadata = node.metadata_of_inputs[index] if index < len(node.metadata_of_inputs) else None
-            checked = seed if metadata is None else validate("root", index, seed, metadata)
-            self._deliver(node, index, checked)
+            self._deliver(node, index, self.evaluator.seed(node, index, seed, metadata))
         for node in dict.fromkeys(edge[0] for edge in self.roots if edge not in self.border):
             if self.dependencies.get(node) == 0:
                 self._push(node)
@@ -343,7 +350,7 @@ class Walk:
                     self._deliver(target, index, gradient)
                 else:
                     buffers[target] = [gradient]
-                    makes = type(target) is AccumulateGrad and node.makes_gradients and not hooked
+                    makes = type(target) is AccumulateGrad and node.makes_gradients and not hooked and self.is_plain
                     if makes and is_owned(gradient, i, out, grads):  # (it may be taken: nobody else has it)
                         self.sole_gradients.add(target)
             if (border and edge in border) or (is_part and target not in dependencies):
@@ -360,37 +367,37 @@ class Walk:
 
     def _compute(self, node: Node, grads: list[Any]) -> tuple[tuple[Any, ...], tuple[Edge | None, ...]]:
         """The node's gradients, none when it does not run (only captured, or nothing flows in), and its edges."""
-        hooked = node.hook_tables is not None
-        if hooked and (node.tensor_hooks or node.retain_hooks):
-            run_tensor_hooks(node, grads, self)
+        evaluator, hooked = self.evaluator, node.hook_tables is not None or not self.is_plain
+        if hooked:
+            evaluator.tensor_hooks(node, grads, self)
         if self.needed is not None:
             for edge in self.asked.get(node, ()):
                 self.captured[edge] = grads[edge[1]] if edge[1] < len(grads) else None
             if not self.runs(node):
                 return (None,) * len(node.edges), node.edges
-        if hooked and node.pre_hooks:
-            run_pre_hooks(node, grads)
+        if hooked:
+            evaluator.pre_hooks(node, grads)
         edges = node.edges
         if grads[0] is None and all([g is None for g in grads]) and not runs_on_nothing(node):
             self._let_go(node)
-            return run_on_nothing(node, grads), edges
+            return evaluator.run_on_nothing(node, grads), edges
         if type(node) is AccumulateGrad and self.is_plain:
             if node in self.sole_gradients and not node.has_hooks:
                 return node.take(grads[0]), edges
             if nobody_else_has(grads, 0):
                 out = node.take(grads[0])
-                return run_post_hooks(node, out, tuple(grads)) if hooked and node.post_hooks else out, edges
+                return evaluator.post_hooks(node, out, tuple(grads)) if hooked else out, edges
         needs = present(edges) if self.needed is None else tuple([e is not None and self.leads_on(e) for e in edges])
-        if anomaly.enabled:
+        if anomaly.enabled and evaluator.computes:
             out = self._watched(node, tuple(grads), needs)
         elif self.is_plain:
             out = node.apply(tuple(grads), needs)
         else:
-            out = self.evaluator.run(node, tuple(grads), needs)
+            out = evaluator.run(node, tuple(grads), needs)
         if len(out) != len(edges):
             raise wrong_count(node, out)
-        if hooked and node.post_hooks:
-            out = run_post_hooks(node, out, tuple(grads))
+        if hooked:
+            out = evaluator.post_hooks(node, out, tuple(grads))
         self._let_go(node)
         return out, edges
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.autograd.node import Edge, InputMetadata, Node
+from weft.autograd.run_hooks import run_on_nothing, run_post_hooks, run_pre_hooks, run_tensor_hooks
 from weft.autograd.validate import validate
 from weft.ops.packet import aten
 
@@ -13,7 +14,13 @@ _ADD = aten.add.calls
 
 
 class Evaluator:
-    """How a walk computes. A compiler overrides these to record."""
+    """How a walk computes, and calls hooks. A compiler overrides these to record."""
+
+    computes = True  # gradients are tensors, whose numbers may be looked at
+
+    def seed(self, node: Node, index: int, seed: Any, metadata: InputMetadata | None) -> Any:
+        """A gradient that the call begins with, made to fit."""
+        return seed if metadata is None else validate("root", index, seed, metadata)
 
     def run(self, node: Node, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         """The gradients of a node's edges."""
@@ -34,3 +41,21 @@ class Evaluator:
         """The sum of two contributions to one slot."""
         found = _ADD.plain.get((type(a), type(b)))
         return aten.add(a, b) if found is None else found[2](found[0], (a, b, *found[1]))  # no public call
+
+    def tensor_hooks(self, node: Node, grads: list[Any], walk: Any) -> None:
+        """Hooks on the tensors that a node made, then gradients that are kept. Changes `grads`."""
+        if node.tensor_hooks or node.retain_hooks:
+            run_tensor_hooks(node, grads, walk)
+
+    def pre_hooks(self, node: Node, grads: list[Any]) -> None:
+        """Hooks of a node before it runs. Changes `grads`."""
+        if node.pre_hooks:
+            run_pre_hooks(node, grads)
+
+    def post_hooks(self, node: Node, out: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What hooks of a node after it ran make of its gradients."""
+        return run_post_hooks(node, out, grads) if node.post_hooks else out
+
+    def run_on_nothing(self, node: Node, grads: list[Any]) -> tuple[Any, ...]:
+        """What is left of a node's step where nothing flows into it."""
+        return run_on_nothing(node, grads)

@@ -54,6 +54,16 @@ def hooks_of(table: dict[int, Hook], caller: Callable[..., Any], replaced: int |
     return list(table.values()) if capture is None else capture.hooks(table, caller, replaced)
 
 
+def needs_per_argument(counts: Sequence[int], needs: tuple[bool, ...]) -> tuple[bool, ...]:
+    """One flag per argument from one per edge. counts: how many edges each argument has."""
+    out: list[bool] = []
+    at = 0
+    for count in counts:
+        out.append(any(needs[at : at + count]))
+        at += count
+    return tuple(out)
+
+
 class RemovableHandle:
     """Removes a hook. Usable as a context manager.
 
@@ -292,14 +302,7 @@ class OpNode(Node):
     def needs_per_argument(self, needs: tuple[bool, ...]) -> tuple[bool, ...]:
         """One flag per differentiable argument (a tensor list has one for the whole list)."""
         counts = self.argument_counts
-        if len(counts) == len(needs):
-            return needs
-        out: list[bool] = []
-        at = 0
-        for count in counts:
-            out.append(any(needs[at : at + count]))
-            at += count
-        return tuple(out)
+        return needs if len(counts) == len(needs) else needs_per_argument(counts, needs)
 
     def apply(
         self, grads: tuple[Any, ...], needs: tuple[bool, ...], saved: tuple[Any, ...] | None = None
@@ -356,7 +359,11 @@ class OpNode(Node):
         return self.saved_values is None
 
     def release(self) -> None:
-        if self.plan.may_save_tensors and self.saves:
+        packed, plan = self.saved_values, self.plan
+        if packed is None or not plan.may_save_tensors:
+            return
+        first = plan.operands[0] if plan.operands else plan.number_slot  # (asked first: it is there for most)
+        if (first != plan.number_slot and packed[first] is not None) or self.saves:
             self.saved_values = None
 
     def __dir__(self) -> list[str]:

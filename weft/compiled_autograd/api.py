@@ -21,7 +21,7 @@ UNTYPED = (TENSOR, INT, FLOAT, OBJECT)  # the inputs of a captured graph
 def interpret(graph: CapturedGraph | Graph) -> Program:
     """A callable that runs a captured graph node by node: `fn(inputs)` takes the list of the graph's inputs in order
     and gives its outputs."""
-    return Program(graph.graph, steps=graph.steps) if isinstance(graph, CapturedGraph) else Program(graph)
+    return Program(graph.graph if isinstance(graph, CapturedGraph) else graph)
 
 
 def native(graph: CapturedGraph | Graph) -> Program:

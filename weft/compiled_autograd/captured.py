@@ -22,12 +22,9 @@ class CapturedGraph:
     calls: beside `graph.nodes`, of which of them each call is; empty where the graph did not come from a walk.
     """
 
-    def __init__(self, graph: Graph, calls: Sequence[str] = (), steps: Sequence[int] | None = None) -> None:
-        """calls: for each step of the walk whose it is.
-        steps: for each node the number of the step of the walk that it belongs to; None: one node for each."""
-        self.graph, self.steps = graph, steps
+    def __init__(self, graph: Graph, calls: Sequence[str] = ()) -> None:
+        self.graph, self.calls = graph, tuple(calls)
         self.origins = tuple(dict.fromkeys(calls))
-        self.calls = tuple(calls) if steps is None or not calls else tuple([calls[step] for step in steps])
 
     @property
     def tensor_inputs(self) -> tuple[Value, ...]:
@@ -62,13 +59,13 @@ class CapturedGraph:
 
     @cached_property
     def _interpreted(self) -> Program:
-        return Program(self.graph, steps=self.steps)
+        return Program(self.graph)
 
     def __weft_compile__(self, backend: str | None) -> Program:
         """What `weft.compile(graph)` gives: a callable of the list of inputs."""
         from weft.compiled_autograd.specialize import NativePart  # deferred: brings in the compiler
 
-        return Program(self.graph, partial(NativePart, backend=backend), self.steps)
+        return Program(self.graph, partial(NativePart, backend=backend))
 
     def __str__(self) -> str:
         return print_graph(self.graph)

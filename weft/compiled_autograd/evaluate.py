@@ -70,11 +70,18 @@ class Undefined(WeftError):
     """A formula gave fewer gradients than the captured graph goes by; from now on it is known which."""
 
 
-def undefined(op: Op, grads: Any, needs: Any, packed: Any) -> tuple[bool, ...] | None:
-    """Which results of an opaque call are there, where it is known that not all are.
-    The operands' structure decides."""
+Question = tuple[Any, tuple[bool, ...], Any]  # where gradients and saved values are None, and what is needed
+
+
+def question(grads: Any, needs: tuple[bool, ...], packed: Any) -> Question:
+    """What decides which gradients a formula gives."""
+    return _absent(grads), needs, _absent(packed)
+
+
+def undefined(op: Op, asked: Question) -> tuple[bool, ...] | None:
+    """Which results of an opaque call are there, where it is known that not all are."""
     known = _UNDEFINED.get(op)
-    return None if known is None else known.get((_absent(grads), needs, _absent(packed)))
+    return None if known is None else known.get(asked)
 
 
 def evaluate_as(node: ir.Node, args: tuple[Any, ...]) -> Results:
@@ -82,9 +89,7 @@ def evaluate_as(node: ir.Node, args: tuple[Any, ...]) -> Results:
     results = evaluate(node.op, args)
     if any(r is None and v.type is not NONE for r, v in zip(results, node.outputs, strict=True)):
         grads, needs, packed = node.args
-        _UNDEFINED.setdefault(node.op, {})[_absent(grads), needs, _absent(packed)] = tuple(
-            [r is not None for r in results]
-        )
+        _UNDEFINED.setdefault(node.op, {})[question(grads, needs, packed)] = tuple([r is not None for r in results])
         _epoch[0] += 1
         raise Undefined(f"{node.op.name}: no gradient where one was expected")
     return results

@@ -1,88 +1,23 @@
-"""The backward of a compiled forward inside a captured backward: its nodes, copied, between a call that makes its
-gradients (the prologue) and the sums and checks of the walk. What it gives for arguments without a gradient, or that
-nobody asks for, is left out before it is copied."""
+"""The backward of a compiled forward inside a captured backward: its nodes, copied, behind a call that makes its
+gradients (the prologue). What it gives for arguments without a gradient, or that nobody asks for, is left out before
+it is copied."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from weft.compiled_autograd.steps import FLOAT, INLINE, MAKE_SUBCLASS, Ref
-from weft.compiled_autograd.writer import Writer
 from weft.ir.backward_calls import PROGRAM_PROLOGUE, SIZE_OF
 from weft.ir.builder import Builder
 from weft.ir.graph import Block, Node, Operand, Value
 from weft.ir.printer import name_values
 from weft.ir.structure import CONSTANT
-from weft.programs.inlining import Body, Whole
-from weft.programs.tensor_program import ProgramBackward
+from weft.programs.inlining import Body
 from weft.support.locations import Location
-from weft.tensor.tensor import Tensor
 from weft.types.dims import Expr
 from weft.types.tensor_type import INT, TENSOR, TensorType
 
-Refs = tuple["Ref | None", ...]
 
-
-# ---- the step
-class Known(NamedTuple):
-    """What was written down of a node: for which gradients, and what its body takes, tensors by number."""
-
-    asked: tuple[Any, ...]
-    body: Body
-    taken: tuple[Ref | float, ...]
-    numbers: list[int]
-    tangents: tuple[int, ...]
-    edges: dict[int, int | Whole]
-
-
-class Written(NamedTuple):
-    """What was written down: the gradients of the edges, and for which of them Python makes it."""
-
-    gradients: Refs
-    wholes: frozenset[int]
-
-
-def inline(writer: Writer, node: ProgramBackward, grads: Refs, needs: tuple[bool, ...]) -> Written | None:
-    """Write down the run of a compiled backward as a body to copy, and calls that put wrappers together; None where it
-    cannot be copied."""
-    asked = (tuple([g is not None for g in grads]), needs)
-    known = next(iter(writer.out.known.get(node, ())), None)
-    if known is None or known.asked != asked:
-        made = node.inlined(grads, needs)
-        if made is None:
-            return None
-        taken = tuple([
-            writer.tensor(x, None if packed is None else (packed, node)) if isinstance(x, Tensor) else x
-            for x, packed in made.taken
-        ])
-        known = Known(asked, made.body, taken, made.numbers, made.tangents, made.edges)
-        writer.out.known[node] = (known,)
-    writer.out.floats.extend([x for x in known.taken if type(x) is float])
-    for symbol, number in zip(known.body.symbols, known.numbers, strict=True):
-        (writer.out.sizes if is_size(symbol) else writer.out.numbers).append(number)
-    first = writer.count
-    refs = tuple([FLOAT if type(x) is float else x for x in known.taken])
-    writer.emit((INLINE, known.body, refs, tuple([grads[i] for i in known.tangents])), len(known.body.graph.results))
-    given = {edge: _given(writer, part, first) for edge, part in known.edges.items()}
-    wholes = frozenset(edge for edge, part in known.edges.items() if type(part) is Whole)
-    others = grads if node.hands_all_on else (None,) * len(node.edges)
-    return Written(tuple([given.get(i, other) for i, other in enumerate(others)]), wholes)
-
-
-def _given(writer: Writer, part: int | Whole, first: Ref) -> Ref | None:
-    if type(part) is not Whole:
-        return first + part  # type: ignore[operator]
-    inner = tuple([_given(writer, p, first) for p in part.parts])
-    return writer.python((MAKE_SUBCLASS, inner), (part.node,), (True,))[0]
-
-
-def is_size(symbol: str) -> bool:
-    """Whether a symbol of a body is a size (never negative); others are numbers."""
-    return symbol[0] == "s"
-
-
-# ---- the copy
 class Copies:
     """The bodies that a graph takes in. The names of a copy's values begin with its own prefix: `aot0_`, `aot0_1_` for
     the second copy of the same body. Constants are there once."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
+from weft.autograd.node import RemovableHandle
 from weft.compiled_autograd.evaluate import calling
-from weft.compiled_autograd.live_hooks import LiveHooks
 from weft.compiled_autograd.parts import Part, Run, Values, interpret_part, parts_of
 from weft.compiled_autograd.turns import Progress, RunPart, Stopped, Turns
 from weft.ir.backward_calls import ACCUMULATE_LEAF
@@ -23,16 +23,15 @@ PIECES = ((1 << 17, 12, 1), (1 << 15, 4, 1), (0, 5, 4))
 
 
 class Diverged(WeftError):
-    """The run cannot go on in this graph, from a node on that is of a step of the walk: hooks have changed, or it gave
-    other results than the captured graph goes by; a call of Python: `pattern` says which are there.
-    `results` is what is known of the nodes up to that one, `inputs` what is left of the graph's inputs
-    by parameter name."""
+    """The run cannot go on in this graph behind a node: hooks have changed, or it gave other results than the captured
+    graph goes by; a call of Python: `pattern` says which are there. `results` is what is known of the nodes up to that
+    one, `inputs` what is left of the graph's tensors, by the number of the parameter."""
 
     def __init__(
-        self, node: int, step: int, pattern: tuple[bool, ...] | None, results: Places, inputs: dict[str, Any]
+        self, node: int, pattern: tuple[bool, ...] | None, results: Places, inputs: dict[int, Any]
     ) -> None:
         super().__init__("a call in a captured backward did something else than when it was captured")
-        self.node, self.step, self.pattern, self.results, self.inputs = node, step, pattern, results, inputs
+        self.node, self.pattern, self.results, self.inputs = node, pattern, results, inputs
 
 
 class _Sequence(NamedTuple):
@@ -47,8 +46,10 @@ class _Unwatched:
 
     due = float("inf")
 
-    def __init__(self) -> None:
-        self.hooks = LiveHooks()
+    @property
+    def changes(self) -> int:
+        """No hook is known."""
+        return RemovableHandle.changes
 
     def before(self, done: int, tensors: tuple[int, ...]) -> None:
         """Nothing is to be looked at."""
@@ -77,17 +78,12 @@ class Program:
     The list of inputs is emptied: what only the program needs is let go as soon as nobody reads it any more.
     """
 
-    def __init__(
-        self, graph: Graph, compile_part: Callable[[Part], Run] | None = None, steps: Sequence[int] | None = None
-    ) -> None:
-        """steps: for each node the number of the step of the walk that it belongs to; None: one node for each."""
+    def __init__(self, graph: Graph, compile_part: Callable[[Part], Run] | None = None) -> None:
         self.graph = graph
-        self._steps = None if steps is None else [*steps, steps[-1] + 1 if steps else 0]
         self._compile = interpret_part if compile_part is None else compile_part
         self._turns = Turns(graph)
         self.parts = parts_of(graph, 1 if compile_part is None else None)
         self._whole = self._sequence(self.parts)
-        self._names = {p.name: p for p in graph.params}
         self._tensors = sum(p.type is TENSOR for p in graph.params)
         leaves = sum(node.op is ACCUMULATE_LEAF for node in graph.nodes)
         self._leaves = leaves if compile_part is not None and leaves > 1 else 0
@@ -147,7 +143,6 @@ class Program:
         values: Values = dict(zip(self.graph.params, inputs, strict=True))
         inputs.clear()
         if resumed is not None:
-            values.update((self._names[name], value) for name, value in resumed.inputs.items())
             for (i, j), value in resumed.results.items():
                 values[self.graph.nodes[i].outputs[j]] = value
         if progress is None:
@@ -159,10 +154,6 @@ class Program:
             raise self._diverged(stopped.node, stopped.pattern, values) from None
         return [map_operand(r, values) for r in self.graph.results]
 
-    def steps_of(self, nodes: int) -> int:
-        """How many steps are done with the first nodes."""
-        return nodes if self._steps is None else self._steps[nodes]
-
     def called(self, call: Node) -> tuple[Callable[..., Any], bool]:
         """What gives the results of a call of Python; and whether it gives the one result that there is, no tuple."""
         return calling(call.op)
@@ -173,5 +164,5 @@ class Program:
             (n, j): values[v] for n, node in enumerate(self.graph.nodes[: last + 1])
             for j, v in enumerate(node.outputs) if v in values
         }
-        left = {p.name: values[p] for p in self.graph.params if p.type is TENSOR and p in values}
-        return Diverged(last, self.steps_of(last + 1) - 1, pattern, places, left)
+        left = {i: values[p] for i, p in enumerate(self.graph.params) if p.type is TENSOR and p in values}
+        return Diverged(last, pattern, places, left)

@@ -10,7 +10,6 @@ from weft.autograd.node import RemovableHandle
 from weft.autograd.ownership import nobody_else_has
 from weft.compiled_autograd.direct import fitting, operand_text
 from weft.compiled_autograd.evaluate import Undefined
-from weft.compiled_autograd.live_hooks import LiveHooks
 from weft.compiled_autograd.parts import Part, Run, Values, runs_user_code
 from weft.ir.backward_calls import ACCUMULATE_LEAF, CHECK_GRADIENT, POST_HOOK_CALL
 from weft.ir.graph import Graph, Node, Operand, Value, values_in
@@ -24,20 +23,22 @@ from weft.types.tensor_type import NONE, TENSOR
 class Progress(Protocol):
     """Who is told how far a run is.
 
-    due: once so many steps are done, something is to be let go of. hooks: which a call of Python may change.
+    due: once so many nodes are done, something is to be let go of. changes: of hooks, by which the run goes.
     """
 
     due: float
-    hooks: LiveHooks
+
+    @property
+    def changes(self) -> int: ...
 
     def before(self, done: int, tensors: tuple[int, ...]) -> None:
-        """The first steps are done, and what follows reads these parameters for the first time."""
+        """The first nodes are done, and what follows reads these parameters for the first time."""
 
     def let_go(self, done: int) -> None:
-        """The first steps are done, and what they alone have read is needed no more."""
+        """The first nodes are done, and what they alone have read is needed no more."""
 
     def hooks_differ(self, done: int) -> bool:
-        """Whether what the first steps called has changed hooks of what is still to come."""
+        """Whether what the first nodes called has changed hooks of what is still to come."""
 
 
 class Caller(Protocol):
@@ -45,9 +46,6 @@ class Caller(Protocol):
 
     def called(self, call: Node) -> tuple[Callable[..., Any], bool]:
         """What gives the results of a call of Python; and whether it gives the one result that there is, no tuple."""
-
-    def steps_of(self, nodes: int) -> int:
-        """How many steps of the walk are done with the first nodes."""
 
 
 class Stopped(WeftError):
@@ -88,7 +86,7 @@ class _Lines:
     def function(self, done: int, start: int) -> RunPart:
         part, name = self.part, self.name
         if part.tensors or not part.is_short:
-            self._add(f"p.before({name(self.caller.steps_of(done))}, {name(part.tensors)})")
+            self._add(f"p.before({done}, {name(part.tensors)})")
         is_run = self.run is not None and part.first >= start
         if self.run is not None and is_run:
             self._pure(self.run)
@@ -121,21 +119,16 @@ class _Lines:
 
     def _turn(self, i: int, call: Node, is_run: bool) -> None:
         """A call of Python, behind what is to be let go of before it; then what it changed is looked at."""
-        name = self.name
         is_users = runs_user_code(call) and call.op is not CHECK_GRADIENT
         if is_users:
-            step = name(self.caller.steps_of(i))
-            self._add(f"if p.due <= {step}: p.let_go({step})")
+            self._add(f"if p.due <= {i}: p.let_go({i})")
         gradient = call.args[1] if call.op is ACCUMULATE_LEAF else None
         if type(gradient) is Value:
             self._leaf(i, call, gradient, is_run)
         else:
             self._add(*self._call(i, call))
         if is_users:
-            done = name(self.caller.steps_of(i + 1))
-            self._add(
-                f"if Handle.changes != p.hooks.changes and p.hooks_differ({done}): raise Stopped({name(i)}, None)"
-            )
+            self._add(f"if Handle.changes != p.changes and p.hooks_differ({i + 1}): raise Stopped({i}, None)")
         ends = self.turns.ends.get(call, [])  # what it gave may be the same tensor, one again now
         self._pop(ends)
         self.ended.update(ends)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft.ir.graph as ir
 from weft.autograd.anomaly import anomaly, check_nan, describe_failure, evaluating
 from weft.autograd.node import Node, OpNode
 from weft.autograd.views import CopySlices
-from weft.compiled_autograd.captured import CapturedGraph
 from weft.compiled_autograd.evaluate import Results, Undefined, evaluate, evaluate_as
 from weft.compiled_autograd.parts import interpret_part
 from weft.compiled_autograd.program import Diverged, Program
-from weft.compiled_autograd.steps import Schedule
+from weft.compiled_autograd.recording import Recording
 from weft.compiled_autograd.turns import Progress
 from weft.ir.backward_calls import ACCUMULATE_LEAF, CALL_BACKWARD, EPILOGUE, PROLOGUE
-from weft.ir.opaque import VALIDATE, plan_of_opaque
+from weft.ir.opaque import plan_of_opaque
 from weft.ops.op import Op
 from weft.programs.tensor_program import ProgramBackward
 
@@ -26,17 +25,13 @@ _OF_NODES = {ACCUMULATE_LEAF, CALL_BACKWARD, EPILOGUE, PROLOGUE}  # calls that a
 class Watched(Program):
     """A captured graph that names the node whose call fails or gives a NaN, and the line of its forward."""
 
-    def __init__(self, graph: CapturedGraph, plan: Schedule) -> None:
-        """plan: the walk that is run, with its live nodes."""
-        numbers = graph.steps if graph.steps is not None else range(len(graph.graph.nodes))
-        origins = plan.origins
-        self._origins = {node: origins[i] for node, i in zip(graph.graph.nodes, numbers, strict=True)}
+    def __init__(self, recording: Recording, live: Sequence[Node]) -> None:
+        """live: the nodes of the walk by place."""
+        graph = recording.graph
+        self._origins = {node: live[place] for node, place in zip(graph.nodes, recording.owners, strict=True)}
         # of what inlined programs give, which gradient of its node it is
-        self._edges = {
-            node: plan.steps[i][4] for node, i in zip(graph.graph.nodes, numbers, strict=True)
-            if node.op is VALIDATE and len(plan.steps[i]) > 4
-        }
-        super().__init__(graph.graph, lambda part: interpret_part(part, self._pure), graph.steps)
+        self._edges = {graph.nodes[number]: edge for number, edge in recording.edges.items()}
+        super().__init__(graph, lambda part: interpret_part(part, self._pure))
 
     def __call__(
         self, inputs: list[Any], progress: Progress | None = None, resumed: Diverged | None = None

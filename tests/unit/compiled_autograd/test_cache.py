@@ -129,7 +129,6 @@ def test_the_cache_is_bounded(rng: Rng) -> None:
 
 def test_long_graphs_are_captured_and_run_call_by_call(rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("weft.compiled_autograd.specialize.LONGEST", 30)
-    monkeypatch.setattr("weft.compiled_autograd.cache.LONG", 30)
     for _ in range(3):
         x = leaf(rng, int(rng.integers(1, 5)))
         y, expected = x, np.ones(x.shape)
@@ -254,5 +253,5 @@ def test_counters_say_who_walked(rng: Rng, monkeypatch: pytest.MonkeyPatch) -> N
         def refuse(structure: Any) -> Any:
             raise TypeError("a saved value that has no hash")
 
-        monkeypatch.setattr("weft.compiled_autograd.steps.Key", refuse)
+        monkeypatch.setattr("weft.compiled_autograd.structure.Key", refuse)
         assert step() == (0, 1)

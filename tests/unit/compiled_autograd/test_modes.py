@@ -221,5 +221,5 @@ def test_parts_of_one_structure_have_one_program(rng: Rng) -> None:
 
 
 def _parts() -> list[NativePart]:
-    programs = [p for captured in cache._found.values() for p in captured.compiled.values()]
+    programs = [p for captured in cache.graphs() for p in captured.compiled.values()]
     return [run for p in programs for run in getattr(p, "runs", ()) if isinstance(run, NativePart)]
