@@ -1,7 +1,7 @@
-"""Top floor: compiled autograd. A backward call of an eager graph becomes a list of steps (schedule.py), a graph
-of opaque calls built from the steps alone (graph.py), and a program (program.py, specialize.py) that serves every size.
+"""Top floor: compiled autograd. A backward call of an eager graph is known by its structure (structure.py); the engine
+records it as a graph of opaque calls (recording.py), which becomes a program (program.py, specialize.py) for every size.
 
-Start reading at api.py, then schedule.py.
+Start reading at api.py, then cache.py, where a call is run.
 """
 
 from weft.compiled_autograd.api import disable, enable, interpret, last_graph, miss_log, native, reset, trap_metadata
