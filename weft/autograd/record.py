@@ -14,7 +14,7 @@ from weft.autograd.node import Edge, InputMetadata, OpNode, formula_of, node_cla
 from weft.autograd.saved import SavedTensor, default_hooks, unrecorded
 from weft.ops.backward import ARG, DIMS, DTYPE, RESULT, Plan, Source, chooser, needed_slots, plan_of, plans_of
 from weft.ops.op import Op
-from weft.support import seams
+from weft.support import limits, seams
 from weft.support.generated import function_factory
 from weft.support.locations import user_mark
 from weft.tensor.history import AutogradState
@@ -158,7 +158,7 @@ _FINISH = (  # what finish() does, for the commonest result
 _FINISH_SAVED = (*_FINISH, "save_results(node, (out,))")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=limits.RESULTS)
 def _factory(
     count: int, positions: tuple[int, ...], names: tuple[str, ...], is_chosen: bool, saves_results: bool, records: bool
 ) -> Callable[..., Any]:
@@ -196,7 +196,7 @@ def _factory(
     return function_factory("record", names, "record(args, out)" if records else "prepare(args)", lines)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=limits.RESULTS)
 def _written_packing(
     kept: tuple[Source | None, ...], plain: frozenset[int], clone_self: bool
 ) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
@@ -270,14 +270,14 @@ def finish(node: OpNode, out: Any) -> Any:
 new = object.__new__
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=limits.RESULTS)
 def described(dims: tuple[int, ...], dtype: Any) -> tuple[tuple[InputMetadata], bool]:
     """What gradients of a result with these dims look like, and whether there are any. dtype: as its payload has it."""
     found = BY_NUMPY[dtype]
     return (metadata_of(dims, found),), found.is_differentiable
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=limits.RESULTS)
 def metadata_of(dims: tuple[int, ...], dtype: DType) -> InputMetadata:
     """One object per shape and dtype: most nodes of a model share theirs."""
     return InputMetadata(dims, dtype)

@@ -9,6 +9,7 @@ from typing import Any
 from weft.autograd.node import InputMetadata, Node
 from weft.ops.packet import aten
 from weft.ops.rules import is_expandable, refuse_unfit
+from weft.support import limits
 from weft.support.errors import StateError
 from weft.tensor.tensor import Tensor
 from weft.types import shape_env
@@ -40,7 +41,7 @@ def _fit(name: str, index: int, gradient: Tensor, metadata: InputMetadata) -> Te
     return aten.sum_to_size(gradient, metadata.dims)  # type: ignore[no-any-return]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=limits.RESULTS)
 def _is_sum(small: tuple[Dim, ...], large: tuple[Dim, ...]) -> bool:
     """Whether both are numbers, and repeating the one gives the other."""
     return all([type(d) is int for d in (*small, *large)]) and is_expandable(small, large)  # type: ignore[arg-type]

@@ -21,7 +21,9 @@ from weft.ops.geometry import Geometry, contiguous_strides
 from weft.ops.layout import Operand, Orders, joint_strides, like_strides
 from weft.ops.op import Op
 from weft.ops.route import call
+from weft.support import limits
 from weft.support.errors import CaptureError, WeftError
+from weft.support.memo import Memo
 from weft.tensor.dense import dense_array, is_dense
 from weft.tensor.meta import MetaPayload
 from weft.tensor.modes import by_itself
@@ -34,8 +36,7 @@ from weft.types.sym import SymInt
 ndarray = np.ndarray
 # dtype, sizes up to 2, dims from the outermost, which of them have stride 0
 Form = tuple[np.dtype[Any], tuple[int, ...], Order, tuple[bool, ...]]
-_FOUND: dict[Any, tuple[Order | None, ...]] = {}
-_LIMIT = 4096
+_FOUND: Memo[Any, tuple[Order | None, ...]] = Memo(limits.MEMORY_FORMATS)
 _UNKNOWN = "a value whose dims are not known"
 
 
@@ -52,8 +53,6 @@ def result_orders(op: Op, args: tuple[Any, ...], env: ShapeEnv | None) -> tuple[
     except (TypeError, KeyError, CaptureError):
         return ()  # something without a form: a number of another kind, a size known only while running
     if found is None:
-        if len(_FOUND) >= _LIMIT:
-            _FOUND.clear()
         found = _FOUND[key] = _probe(op, forms)
     return found
 
@@ -95,7 +94,7 @@ def _is_view_permuted(data: View[Any], env: ShapeEnv | None) -> bool:
         return False
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=limits.RESULTS)
 def _lies_permuted(g: Geometry) -> bool:
     return not _descend(*_examples(g, None))
 

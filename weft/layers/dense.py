@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -22,8 +22,10 @@ from weft.ops.rules import Pointwise
 from weft.ops.scalar_numpy import NUMPY
 from weft.ops.tracing import Untraceable
 from weft.runtime.storage import Storage
+from weft.support import limits
 from weft.support.errors import ShapeError, StateError
 from weft.support.locations import user_mark
+from weft.support.memo import Memo
 from weft.tensor import planned
 from weft.tensor.backend import DENSE_RANK, Args, Backend, register, type_of
 from weft.tensor.dense import DensePayload
@@ -221,8 +223,8 @@ def _apart(value: Any, data: Array) -> Any:
     return tuple([_apart(v, data) for v in value]) if type(value) is tuple else value
 
 
-_FITTING: set[tuple[Any, ...]] = set()  # calls of in-place operators whose results fit, by what type rules see
-_MOST_FITTING: Final = 4096
+# calls of in-place operators whose results fit, by what type rules see
+_FITTING: Memo[tuple[Any, ...], None] = Memo(limits.FITTING_WRITES)
 
 
 def _has_fitted(op: Op, args: Args) -> bool:
@@ -238,9 +240,7 @@ def _has_fitted(op: Op, args: Args) -> bool:
     result = op.type(*[type_of(a) for a in args])  # type: ignore[misc]
     if result.dtype is not target.dtype or result.dims != target.dims:
         return False
-    if len(_FITTING) >= _MOST_FITTING:
-        _FITTING.clear()
-    _FITTING.add(found)
+    _FITTING[found] = None
     return True
 
 

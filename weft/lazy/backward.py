@@ -24,11 +24,11 @@ from weft.lazy.states import State
 from weft.ops.backward import apply_functional
 from weft.ops.overrides import plain_kinds
 from weft.ops.packet import aten
+from weft.support import limits
 from weft.support.errors import WeftError
+from weft.support.memo import Memo
 from weft.tensor.tensor import Tensor
 
-MOST_GRAPHS = 256  # then all are forgotten
-MOST_BEHIND_ONE = 4  # state of a trace
 Target = tuple[int, int]  # the place of a node, and the number of its input
 
 
@@ -210,7 +210,7 @@ class Backwards:
 
     def __init__(self, device: LazyDevice) -> None:
         self._device = device
-        self._graphs: dict[Any, Graph] = {}
+        self._graphs: Memo[Any, Graph] = Memo(limits.GRAPHS)
 
     def run(self, state: State, rules: Rules, roots: Sequence[Edge], seeds: Sequence[Tensor], keep: bool) -> bool:
         """Whether a backward call was run as one entry of the trace, which has come to a state."""
@@ -254,7 +254,7 @@ class Backwards:
             found = graph.match(roots, seeds)
             if found is not None:
                 return graph, found
-        made = self._described(roots) if len(graphs) < MOST_BEHIND_ONE else None
+        made = self._described(roots) if len(graphs) < limits.GRAPHS_OF_A_STATE else None
         if made is None or made in graphs:
             return None, None
         found = made.match(roots, seeds)
@@ -275,6 +275,4 @@ class Backwards:
                 return None
         nodes.sort(key=lambda node: -node.sequence)
         made = Graph(roots, nodes, leaves)
-        if len(self._graphs) >= MOST_GRAPHS:
-            self._graphs.clear()
         return self._graphs.setdefault((made.roots, made.steps, made.leaves), made)

@@ -20,10 +20,11 @@ from weft.lazy.device import LazyDevice
 from weft.lazy.payload import LazyPayload
 from weft.lazy.recorded import Recorded, Structure
 from weft.lazy.recording import Args, Operand, Recording, Unrecordable, ViewOfOperand
-from weft.lazy.rules import MOST_KINDS, NOT_RECORDED, Operands, Rules
+from weft.lazy.rules import NOT_RECORDED, Operands, Rules
 from weft.lazy.values import Deferred
 from weft.ops.geometry import Geometry
 from weft.ops.op import Op
+from weft.support import limits
 from weft.support.locations import user_mark
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
@@ -293,7 +294,7 @@ class Composites:
 
     def _record(self, rules: Rules, key: Any, args: Args, operands: Operands) -> Composite | None:
         op, _, needs, _ = key
-        if self._kinds[op] >= MOST_KINDS:
+        if self._kinds[op] >= limits.KINDS_OF_A_RULE:
             return None
         self._kinds[op] += 1
         recording = HistoryRecording(self._device.name, rules.make)

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -16,14 +16,13 @@ from typing import Any
 
 from weft.functionalizer.operators import copy_of
 from weft.ops.op import Op
+from weft.support import limits
 from weft.support.errors import StateError
 
 _counts: Counter[str] = Counter()
 calls: Counter[Op] = Counter()  # by operator: named when somebody asks
 rules: Counter[Any] = Counter()  # recorded rules, each of many calls
-_causes: list[str] = []  # of syncs and compiles, the latest last
-_MOST_CAUSES = 256
-_MOST_RULES = 4096  # then they are counted by their calls
+_causes: deque[str] = deque(maxlen=limits.CAUSES)  # of syncs and compiles, the latest last
 
 
 class _Refusals(threading.local):
@@ -48,7 +47,7 @@ def count_call(op: Op) -> None:
 def count_rule(rule: Any) -> None:
     """One more time that a recorded rule's calls are traced."""
     rules[rule] += 1
-    if len(rules) > _MOST_RULES:
+    if len(rules) > limits.COUNTED_RULES:
         found = _all_calls()
         rules.clear()
         calls.clear()
@@ -92,7 +91,6 @@ def may_wait() -> bool:
 
 def _note(text: str) -> None:
     _causes.append(text)
-    del _causes[:-_MOST_CAUSES]
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from weft.lazy.trace import Trace
 from weft.lazy.values import Array, Deferred, computed
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.layout import is_dense, like_strides, ordered
+from weft.support import limits
 from weft.tensor.backend import Backend
 from weft.tensor.freed import no_bytes
 from weft.tensor.payload import Payload
@@ -75,12 +76,12 @@ def row_major(kind: TensorType) -> Geometry:
     return contiguous(kind.shape) if kind.is_symbolic else _row_major(kind)
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=limits.LAZY_TYPES)
 def _row_major(kind: TensorType) -> Geometry:
     return contiguous(kind.shape)
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=limits.LAZY_TYPES)
 def _at(kind: TensorType, device: str) -> TensorType:
     return tensor_type(kind.dtype, kind.dims, device)
 

@@ -20,15 +20,15 @@ from weft.lazy.values import Deferred
 from weft.lazy.views import is_plain
 from weft.ops.geometry import Geometry
 from weft.ops.overrides import plain_kinds
+from weft.support import limits
 from weft.support.locations import user_mark
+from weft.support.memo import Memo
 from weft.tensor.backend import Backend
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType
 
-MOST_KINDS = 128  # of operands that one rule is recorded for; a rule with more runs as it is
-MOST_ORDERS = MOST_PATHS = 4096
 NOT_RECORDED: Any = object()  # the rule is to be run as it is
 
 
@@ -40,8 +40,8 @@ class Rules:
         self._known: dict[tuple[Any, ...], Replay | None] = {}
         self.structures: dict[Any, Structure] = {}
         self._kinds: Counter[Any] = Counter()
-        self._orders: dict[Geometry, Order | bool | None] = {}
-        self._shown: dict[tuple[TensorType, Path], Recorded | None] = {}
+        self._orders: Memo[Geometry, Order | bool | None] = Memo(limits.ORDERS)
+        self._shown: Memo[tuple[TensorType, Path], Recorded] = Memo(limits.PATHS)
         self.latest: Replay | None = None  # what was repeated last
 
     def forget(self) -> None:
@@ -111,8 +111,6 @@ class Rules:
             if not all([is_plain(rest) for _, rest, _ in path]):
                 shown: Deferred = replay(CALLS, value, path)
                 return shown
-            if len(self._shown) >= MOST_PATHS:
-                self._shown.clear()
             found = self._shown[key] = Recording(self._device.name, self.make).path(value, path, self.structures)
         return self._device.trace.replay(found, (value,), found.numbers)[0] if found.results else value
 
@@ -179,8 +177,6 @@ class Rules:
         g = data.geometry()
         found = self._orders.get(g, True)
         if found is True:
-            if len(self._orders) >= MOST_ORDERS:
-                self._orders.clear()
             if any([s == 0 and d != 1 for s, d in zip(g.strides, g.dims, strict=True)]):
                 found = False
             else:
@@ -192,7 +188,7 @@ class Rules:
     def _record(
         self, key: tuple[Any, ...], rule: Rule, args: Args, operands: Operands, given: Sequence[float]
     ) -> Replay | None:
-        if self._kinds[key[0]] >= MOST_KINDS:
+        if self._kinds[key[0]] >= limits.KINDS_OF_A_RULE:
             return None
         self._kinds[key[0]] += 1
         try:
@@ -226,7 +222,7 @@ class Rules:
         return Replay(calls, outputs, tuple(writes), recording.gives_operands)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=limits.ROWS_OF_A_RULE)
 def repeated(rule: Rule, count: int, width: int) -> Rule:
     """The rule on so many rows, one behind the other, and on what follows the last."""
     if count == 1:

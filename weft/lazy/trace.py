@@ -32,6 +32,7 @@ from weft.lazy.recorded import Recorded
 from weft.lazy.states import Point, State
 from weft.lazy.values import Deferred, Node, SizeOf, computed
 from weft.ops.op import Op
+from weft.support import limits
 from weft.support.locations import user_mark
 from weft.types import shape_env
 from weft.types.dims import Dim, Expr
@@ -40,7 +41,6 @@ from weft.types.sym import SymInt
 from weft.types.tensor_type import TensorType
 from weft.types.unbacked import SizeNeeded, UnbackedEnv, bare_size, settled, settled_type, tell, unknown_in
 
-MOST_STATES = 1 << 18  # then all are forgotten: what comes is traced as if for the first time
 INDEX_BITS = 32  # of a call's results, in the number that names a result
 ENOUGH = 512  # calls that wait are run when the line that made the first of them makes another one: a loop begins anew
 LONGEST = 4 * ENOUGH  # or at last
@@ -269,7 +269,7 @@ class Trace:
         self.state = state
 
     def _new_state(self, structure: Any) -> State:
-        if self.made >= MOST_STATES:
+        if self.made >= limits.STATES_OF_A_TRACE:
             self.forget()
         self.made += 1
         made = self.state.after[structure] = State()

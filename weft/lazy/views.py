@@ -14,6 +14,8 @@ from weft.lazy.inline.writer import MISSED
 from weft.lazy.payload import LazyPayload
 from weft.ops.geometry import Geometry
 from weft.ops.op import Op
+from weft.support import limits
+from weft.support.memo import Memo
 from weft.tensor.modes import modes
 from weft.tensor.views import recorded_view
 from weft.types.dtype import DType
@@ -21,8 +23,7 @@ from weft.types.tensor_type import TensorType
 from weft.types.unbacked import has_symbols
 
 Shown = tuple[Path, TensorType, Geometry]  # the step behind the source's path, and what is seen there
-MOST = 1 << 13  # then all are forgotten
-_found: dict[Any, Sequence[Shown] | None] = {}
+_found: Memo[Any, Sequence[Shown] | None] = Memo(limits.LAZY_VIEWS)
 _PLAIN = frozenset((int, bool, DType, type(None)))
 
 
@@ -42,8 +43,6 @@ def shown(op: Op, source: LazyPayload, rest: tuple[Any, ...]) -> list[Shown] | N
         if found is not None:
             found = [(_own(steps[len(path) :]), kind, geometry) for steps, kind, geometry in found]
         if is_plain(rest) and not storage.type.is_symbolic:
-            if len(_found) >= MOST:
-                _found.clear()
             _found[key] = found
     return None if found is None else [(path + steps, kind, geometry) for steps, kind, geometry in found]
 

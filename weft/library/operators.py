@@ -32,7 +32,9 @@ from weft.ops.op import NOT_DIFFERENTIABLE, Op, define, forget
 from weft.ops.packet import Overload, overload_of, renew
 from weft.ops.schema import Schema
 from weft.runtime.storage import root_of
+from weft.support import limits
 from weft.support.errors import NoFake, StateError, Unsupported
+from weft.support.memo import Memo
 from weft.tensor.backend import tensors_in
 from weft.tensor.dense import is_dense
 from weft.tensor.modes import Floor, by_itself, modes, no_grad
@@ -40,7 +42,6 @@ from weft.types.dims import Expr
 
 Args = tuple[Any, ...]
 ANY_DEVICE = ""
-_KEPT_TYPES = 256
 
 USER_OPERATORS: dict[str, UserOperator] = {}
 
@@ -64,7 +65,7 @@ class UserOperator:
         self.functions: dict[Any, Any] = {}  # autograd Functions of calls, by how their lists lie
         self.mutated = tuple([i for i, a in enumerate(schema.arguments) if a.alias.endswith("!")])
         self.given_back = tuple([source_of(schema, r.alias) for r in schema.returns])
-        self._types: dict[Any, Any] = {}
+        self._types: Memo[Any, Any] = Memo(limits.TYPES_OF_A_USERS_OPERATOR)
         self._below = threading.local()
         check(schema)
         if effect is None:
@@ -199,8 +200,6 @@ class UserOperator:
         if found is None:
             found = self._fake_types(args)
             if not any(isinstance(d, Expr) for t in types_in((args, found)) for d in t.shape):
-                if len(self._types) >= _KEPT_TYPES:
-                    self._types.clear()
                 self._types[args] = found
         return found
 

@@ -19,7 +19,9 @@ from weft.ops.op import Op
 from weft.ops.rules import normalize_dims
 from weft.ops.scalar_numpy import NUMPY
 from weft.ops.sums import reducer
+from weft.support import limits
 from weft.support.errors import NoFake, StateError, WeftError
+from weft.support.memo import Memo
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType, tensor_type
@@ -122,15 +124,13 @@ def call_of(op: Op, args: tuple[Any, ...]) -> tuple[Function, int]:
 
 def _view_call(op: Op, rest: tuple[Any, ...]) -> Function:
     """A view of arrays of one dtype and shape: how it is shown hangs on their strides."""
-    known: dict[tuple[int, ...], Function] = {}
+    known: Memo[tuple[int, ...], Function] = Memo(limits.STRIDES_OF_A_VIEW)
 
     def run(x: Any) -> Any:
         show = known.get(x.strides)
         if show is None:
             if view(op, x, rest) is None:  # strides cannot express it
                 return view(op, np.ascontiguousarray(x), rest)
-            if len(known) >= 64:
-                known.clear()
             show = known[x.strides] = _shows(op, x, rest)
         return show(x)
 
@@ -170,9 +170,9 @@ def _reduction(op: Op, args: tuple[Any, ...]) -> Function:
 
 
 @cache
-def views_of(op: Op) -> dict[tuple[Any, ...], Function]:
+def views_of(op: Op) -> Memo[tuple[Any, ...], Function]:
     """How a view operator's views are shown, by dtype, sizes and strides and by its other arguments."""
-    return {}
+    return Memo(limits.VIEWS_OF_AN_OPERATOR)
 
 
 def view(op: Op, x: Array, rest: tuple[Any, ...]) -> Any:
@@ -180,8 +180,6 @@ def view(op: Op, x: Array, rest: tuple[Any, ...]) -> Any:
     key, known = (x.dtype, x.shape, x.strides, rest), views_of(op)
     show = known.get(key)
     if show is None:
-        if len(known) >= 1024:
-            known.clear()
         show = known[key] = _shows(op, x, rest)
     return show(x)
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from weft.ops.quiet import SILENT, reset, set_silent
 from weft.ops.scalar_numpy import BLOCK, NUMPY, copied_order, run_body
+from weft.support import limits
 from weft.support.generated import FunctionWriter, function_factory
 from weft.types.dtype import DType
 
@@ -60,7 +61,7 @@ def builder(outputs: Any, args: Sequence[Any]) -> Function:
     return _building(_result_text(outputs, list(_places("args", args))))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=limits.RESULTS)
 def _building(result: str) -> Function:
     return function_factory("results", (), "build(args, results, wrap, show)", (f"return {result}",))()  # type: ignore[no-any-return]
 

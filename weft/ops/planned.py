@@ -20,15 +20,16 @@ from weft.ops.plan import LARGE, Plan, builder
 from weft.ops.pointwise_plan import plan_pointwise
 from weft.ops.schema import Argument
 from weft.ops.tracing import Traced, Untraceable, trace_rule
+from weft.support import limits
 from weft.support.generated import function_factory
 from weft.support.knobs import knobs
+from weft.support.memo import Memo
 from weft.support.seams import standalone
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
 ndarray = np.ndarray
 NOT_PLANNED = object()  # what the long way must do, errors of operators included
-LIMIT = 256  # plans of one table; where arguments keep changing it starts anew
 Rule = Callable[..., Any]
 _NUMBERS = frozenset((int, float, bool, complex))
 _EXACT = frozenset((int, bool, str, type(None), DType))
@@ -123,8 +124,8 @@ class Table:
     ) -> None:
         self.owner, self.rule, self.store, self.shown = owner, rule, store, shown
         self.uses, self.defaults = tuple(uses), tuple(defaults)
-        self.plans: dict[Any, Plan | None] = {}
-        self.large: dict[Any, Callable[[Any, Any], Any]] = {}
+        self.plans: Memo[Any, Plan | None] = Memo(limits.PLANS_OF_A_TABLE)
+        self.large: Memo[Any, Callable[[Any, Any], Any]] = Memo(limits.PLANS_OF_A_TABLE)
         self.refusals = 0
         self.can_plan = UNKNOWN not in uses and (rule is not None or bool({HOLDER, ARRAY} & set(uses)))
         self.run: Callable[[tuple[Any, ...]], Any] = self.lookup(wrap) if self.can_plan else _nothing
@@ -148,8 +149,6 @@ class Table:
             if self.refusals >= 32 and not any(plans.values()):  # its results are views, say, whatever the arguments
                 self.run = _nothing
             return NOT_PLANNED
-        if len(plans) >= LIMIT:
-            plans.clear()
         if self.rule is None:
             plan = plans[key] = plan_pointwise(self.owner, args, self._run_long, self.store)
             return plan, plan.run(*args)
@@ -186,8 +185,6 @@ class Table:
         found = (*key, is_native, *[a.flags.c_contiguous for a in arrays])
         run = self.large.get(found)
         if run is None:
-            if len(self.large) >= LIMIT:
-                self.large.clear()
             native = standalone(self.owner, self.rule, args, kinds, arrays) if is_native else None
             run = self._by_numpy(args, arrays) if native is None else _by_program(native, args, len(arrays))
             self.large[found] = run
@@ -250,7 +247,7 @@ def _by_program(native: Any, example: tuple[Any, ...], given: int) -> Callable[[
     return run
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=limits.RESULTS)
 def _lookup(
     uses: tuple[str, ...], is_pointwise: bool, wrap: tuple[str, ...], built: tuple[str, ...], gate: tuple[str, ...],
     start: tuple[str, ...], names: tuple[str, ...],

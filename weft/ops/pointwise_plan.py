@@ -15,6 +15,7 @@ from weft.ops.op import Op
 from weft.ops.plan import Calls, Plan, cast_to, put, trace_body
 from weft.ops.rules import Pointwise
 from weft.ops.scalar_numpy import NUMPY
+from weft.support import limits
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 from weft.types.tensor_type import tensor_type
@@ -83,7 +84,7 @@ def _in_joint_order(compute: Function) -> Function:
     return run
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=limits.RESULTS)
 def _joint_strides(dims: Any, strides: Any, itemsize: int, *lies: Any) -> Any:
     """The strides in bytes of a result for operands of these shapes and strides; None where it has them already."""
     operands = [Geometry(*each) for each in zip(lies[::2], lies[1::2], strict=True)]

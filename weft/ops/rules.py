@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.ops.schema import Schema
+from weft.support import limits
 from weft.support.errors import DTypeError, IndexBoundsError, NotForDType, ShapeError, StateError
+from weft.support.memo import Memo
 from weft.types import dtype as dt
 from weft.types import promotion, shape_env
 from weft.types.dims import Dim
@@ -155,7 +157,6 @@ def number_type(dtype: DType) -> Type:
 
 _NUMBERS = frozenset((bool, int, float, complex))
 _CONSTANTS = frozenset((TensorType, DType, str, type(None)))
-_MOST_KNOWN = 512
 
 
 def _kinds_of(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -208,7 +209,9 @@ class Pointwise:
     wants: str = ""
     keep: tuple[str, ...] = ()
     # results that hang on nothing but the key
-    known: dict[Any, Type] = field(default_factory=dict, init=False, repr=False, compare=False)
+    known: Memo[Any, Type] = field(
+        default_factory=lambda: Memo(limits.TYPES_OF_AN_OPERATOR), init=False, repr=False, compare=False
+    )
 
     def __call__(self, *args: Any) -> Any:
         key = _kinds_of(args)
@@ -216,8 +219,6 @@ class Pointwise:
         if found is None:
             found = self._found(args)
             if key is not None and not found.is_passing and _asks_nothing(args):
-                if len(self.known) >= _MOST_KNOWN:
-                    self.known.clear()
                 self.known[key] = found
         return found
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from weft.ops import special_tables as tables
 from weft.ops.quantile import DOUBLE, Rational, Table
+from weft.support import limits
 
 Array = Any
 _BLOCK = 1 << 14
@@ -49,7 +50,7 @@ def _polynomial(x: Array, coefficients: Table) -> Array:
     return value
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=limits.FEW_RESULTS)
 def _falling(coefficients: Table, dtype: np.dtype[Any], count: int) -> tuple[Array, ...]:
     """Coefficients from the highest power down as arrays, which NumPy takes faster than numbers: for few elements each
     repeated, for more of no dims (the caches have to hold them)."""

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.support import limits
+
 Array = np.ndarray[Any, Any]
 Axes = tuple[int, ...]
 
@@ -52,7 +54,7 @@ def multiply_up(x: Array, axes: Axes, dtype: Any, keepdim: bool) -> Any:
     return _multiply(x, axes, _HELD.get(dtype, dtype), None, keepdim)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=limits.RESULTS)
 def _by_place(shape: Axes, strides: Axes, axes: Axes) -> tuple[Axes, Axes]:
     """The axes whose elements lie side by side (in pairs, then), and the others that are summed,
     those farthest apart first."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from weft.plan.sizes import is_covered
+from weft.support import limits
 from weft.types import dims as dm
 from weft.types.dims import Dim
 
@@ -50,7 +51,7 @@ class Placement:
         return total
 
 
-@lru_cache(4096)
+@lru_cache(limits.RESULTS)
 def aligned(size: Dim) -> Dim:
     """`size` rounded up to the alignment."""
     return (size + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from weft.loops.kernel import KernelCall
 from weft.plan.arena import aligned
+from weft.support import limits
 from weft.types import dims as dm
 from weft.types.dims import Dim
 
@@ -22,7 +23,7 @@ def chunk_count(call: KernelCall) -> Dim:
     return parts(call.extent, call.cost)
 
 
-@lru_cache(4096)
+@lru_cache(limits.RESULTS)
 def parts(extent: Dim, cost: Dim) -> Dim:
     """How many parts are worth their threads, of an extent that costs so much."""
     return 1 if extent == 1 else dm.maximum(1, dm.minimum(dm.minimum(extent, MAX_CHUNKS), cost // GRAIN))

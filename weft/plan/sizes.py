@@ -7,6 +7,7 @@ from enum import IntEnum
 from functools import lru_cache
 
 from weft.plan.words import Words
+from weft.support import limits
 from weft.types import dims as dm
 from weft.types.dims import Atom, Dim, Expr
 from weft.types.relation import lower_bound_of
@@ -86,7 +87,7 @@ class SizeTable:
         return self.step(Operation[atom.kind.upper()], self.word(a), self.word(b))
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=limits.SIZES)
 def is_covered(small: Dim, large: Dim) -> bool:
     """Whether small <= large for all values of the symbols, as far as that can be proved."""
     if small == large:

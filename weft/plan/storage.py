@@ -17,6 +17,7 @@ from weft.plan.lives import Lives
 from weft.plan.numbers import is_number
 from weft.plan.parts import scratch_bytes
 from weft.plan.sizes import is_covered
+from weft.support import limits
 from weft.types import dims as dm
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType
@@ -36,7 +37,7 @@ def value_bytes(value: Value) -> Dim:
     return _bytes_of(value.tensor_type)
 
 
-@lru_cache(4096)
+@lru_cache(limits.RESULTS)
 def _bytes_of(type: TensorType) -> Dim:
     assert type.dtype is not None
     return type.numel * type.dtype.itemsize

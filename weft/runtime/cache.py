@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft.runtime.trust import Distrust, check_folder, read_own_file, secret_of
+from weft.support import limits
 from weft.support.errors import ValueProblem
 from weft.support.knobs import knobs
 from weft.support.warn import warn
 
 MAGIC = b"weftobj2"
 HEADER = struct.Struct("<8sQ32s")  # magic, payload length, BLAKE2b of name and payload under the user's secret
-LIMIT = 512 << 20
 HOUR = 3600.0
 STAMP = ".pruned"
 _KEY = re.compile(r"[0-9a-f]{8,128}")
@@ -49,7 +49,7 @@ class Cache:
     than `limit` bytes.
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None, limit: int = LIMIT) -> None:
+    def __init__(self, folder: str | os.PathLike[str] | None, limit: int = limits.DISK_CACHE) -> None:
         self.folder = None if folder is None else Path(folder)
         self.limit = limit
         self.stats = CacheStats()

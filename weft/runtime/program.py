@@ -25,6 +25,7 @@ from weft.runtime.segments import (
     Segment,
     TensorSlot,
 )
+from weft.support import limits
 from weft.support.counters import counters
 from weft.support.errors import OutOfBounds, WeftError, too_large
 from weft.types import dims as dm
@@ -33,7 +34,6 @@ from weft.types.dims import Expr
 
 Symbols = Mapping[str, int] | Sequence[int]
 HostFunction = Callable[[Sequence[Any], Mapping[str, int]], Sequence[Any]]
-KEPT_FRAMES = 4  # frames beyond this many concurrent calls are not kept
 
 
 class Interrupted(KeyboardInterrupt):
@@ -178,7 +178,7 @@ class Program:
             return Frame(self.layout, self._constants, self._pool)
 
     def _give_back(self, frame: Frame) -> None:
-        if len(self._frames) < KEPT_FRAMES:
+        if len(self._frames) < limits.FRAMES_OF_A_PROGRAM:
             self._frames.append(frame)
 
     def _count(self) -> None:

@@ -14,9 +14,8 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
+from weft.support import limits
 from weft.support.knobs import knobs
-
-MOST_TEXTS = 8192  # whose code and lines are kept; the oldest goes first
 
 
 class FunctionWriter:
@@ -66,7 +65,7 @@ def expression_function(
     return eval(code, dict(scope or {}))  # type: ignore[no-any-return]
 
 
-_shared_factory = lru_cache(maxsize=MOST_TEXTS)(
+_shared_factory = lru_cache(maxsize=limits.GENERATED_TEXTS)(
     lambda label, names, head, text: function_factory(label, names, head, text.split("\n"))
 )
 _codes: OrderedDict[tuple[str, str, str], CodeType] = OrderedDict()
@@ -82,7 +81,7 @@ def _code(label: str, source: str, mode: str) -> CodeType:
         filename = f"<weft {label} {number}>"
         code = _codes[key] = compile(source, filename, mode)
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-        while len(_codes) > MOST_TEXTS:
+        while len(_codes) > limits.GENERATED_TEXTS:
             linecache.cache.pop(_codes.popitem(last=False)[1].co_filename, None)
         if "code" in knobs.debug:
             print(f"---- {filename}\n{source}", file=sys.stderr)

@@ -11,6 +11,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Final
 
+from weft.support import limits
 from weft.support.locations import is_internal
 
 _ENTER, _WITH = [opcode.opmap.get(name, 0) for name in ("PUSH_EXC_INFO", "WITH_EXCEPT_START")]
@@ -36,7 +37,7 @@ def is_watched() -> bool:
     return False
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=limits.RESULTS)
 def _is_tried(code: CodeType, at: int) -> bool:
     if not _ENTER:
         return _TRY in _open_handlers(code).get(at, ())
@@ -59,7 +60,7 @@ def _catches(code: CodeType, target: int) -> bool:
     return _ENTER in handler[:1] and _WITH not in handler
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=limits.HANDLERS)
 def _open_handlers(code: CodeType) -> dict[int, tuple[str, ...]]:
     """By the place of each instruction that can be reached, the instructions that opened the handlers around it
     (Python 3.10). Within a handler stands "" for it."""

@@ -9,6 +9,8 @@ from functools import lru_cache
 from types import CodeType
 from typing import NamedTuple
 
+from weft.support import limits
+
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # weft's folder
 
 
@@ -59,7 +61,7 @@ def located(mark: Mark | None) -> Location | None:
     return None if mark is None else _line_of(*mark)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=limits.RESULTS)
 def _line_of(code: CodeType, at: int) -> Location:
     line = code.co_firstlineno
     for start, end, number in code.co_lines():

@@ -8,6 +8,8 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Union
 
+from weft.support import limits
+
 Dim = Union[int, "Expr"]
 
 
@@ -324,7 +326,7 @@ def _flattened(kind: str, d: Dim) -> tuple[Dim, ...]:
     return (d,)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=limits.SIZES)
 def _covers(kind: str, x: Dim, y: Dim) -> bool:
     """Whether y adds nothing to an extreme that x is part of."""
     if x == y:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from weakref import WeakValueDictionary
 
+from weft.support import limits
+from weft.support.memo import Memo
 from weft.types import dims as dm
 from weft.types.dims import Dim, Expr
 from weft.types.dtype import DType
@@ -88,10 +90,9 @@ class TensorType(Type):
 
 
 _Facts = tuple[DType | None, Dims | None, str]
-_RECENT: dict[_Facts, TensorType] = {}  # found at once; emptied when it is full
+_RECENT: Memo[_Facts, TensorType] = Memo(limits.TENSOR_TYPES)  # found at once
 # every type that anything holds: there is one of each
 _ALIVE: WeakValueDictionary[_Facts, TensorType] = WeakValueDictionary()
-_LIMIT = 1 << 14
 
 
 def tensor_type(dtype: DType | None, dims: Dims | None = None, device: str = "cpu") -> TensorType:
@@ -112,8 +113,6 @@ def _made_or_alive(key: _Facts) -> TensorType:
         made.text = _tensor_text(*key)
         found = _ALIVE.setdefault(key, made)  # another thread may have been faster
     if not found.is_passing:
-        if len(_RECENT) >= _LIMIT:
-            _RECENT.clear()
         _RECENT[key] = found
     return found
 

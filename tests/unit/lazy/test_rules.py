@@ -190,9 +190,9 @@ def test_versions_and_lines_are_those_of_updates_that_run() -> None:
 
 
 def test_rules_for_ever_new_sizes_run_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    import weft.lazy.rules as rules
+    from weft.support import limits
 
-    monkeypatch.setattr(rules, "MOST_KINDS", 3)
+    monkeypatch.setattr(limits, "KINDS_OF_A_RULE", 3)
     for n in range(2, 9):
         x = weft.arange(float(n), device="lazy", requires_grad=True)
         (x.exp() * x).sum().backward()

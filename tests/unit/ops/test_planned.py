@@ -17,6 +17,7 @@ import weft
 from weft.ops import planned
 from weft.ops.packet import aten
 from weft.ops.tracing import Untraceable, trace_rule
+from weft.support import limits
 
 functional = weft.nn.functional
 Call = Callable[[weft.Tensor, weft.Tensor], Any]
@@ -205,9 +206,9 @@ def test_errors_are_those_of_the_long_way(call: Callable[[int], Any]) -> None:
 
 def test_plans_are_bounded_and_start_anew() -> None:
     made = table("bounded", lambda x, number: aten.sum(x) * number, np.ones(2), 1)
-    for i in range(planned.LIMIT + 20):
+    for i in range(limits.PLANS_OF_A_TABLE + 20):
         assert made.run((np.ones(2), i)) == 2 * i
-    assert 0 < len(made.plans) <= planned.LIMIT
+    assert 0 < len(made.plans) <= limits.PLANS_OF_A_TABLE
 
 
 def test_intermediate_values_are_freed(monkeypatch: pytest.MonkeyPatch) -> None:

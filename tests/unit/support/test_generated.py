@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import weft
-from weft.support import generated
+from weft.support import limits
 from weft.support.generated import FunctionWriter, expression_function, function_factory
 
 ROOT = Path(weft.__file__).parent
@@ -50,7 +50,7 @@ def test_expressions_have_names_from_a_scope() -> None:
 
 
 def test_the_oldest_text_goes_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generated, "MOST_TEXTS", 0)
+    monkeypatch.setattr(limits, "GENERATED_TEXTS", 0)
     first = expression_function("going", (), "1").__code__.co_filename
     assert not linecache.getline(first, 1)
 

@@ -15,6 +15,7 @@ from weft.ir.graph import Node
 from weft.loops.kernel import KernelCall
 from weft.ops.packet import aten
 from weft.passes.alias import dims_of, dtype_of
+from weft.support import limits
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types.dims import Dim
@@ -67,7 +68,7 @@ def _same_operand(block: BlockLowering, name: str) -> str:
     return block.lowering.function(("same operand", name), name + "_same", emit)
 
 
-@functools.lru_cache(4096)
+@functools.lru_cache(limits.RESULTS)
 def product_sizes(plan: GemmPlan, lead: Dim, m: Dim, n: Dim, k: Dim) -> tuple[Dim, Dim, Dim]:
     """Parts by rows, cost, scratch: the same few products occur many times in a program."""
     cost = dm.floordiv(lead * m * n * k, MULTIPLY_WEIGHT) + lead * m * n

@@ -21,6 +21,7 @@ from weft.lazy.recorded import Recorded
 from weft.lazy.states import NO_CACHES, InlineCaches, Point, State
 from weft.lazy.trace import Trace
 from weft.lazy.values import Deferred, Node, SizeOf
+from weft.support import limits
 from weft.support.generated import FunctionWriter
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -28,7 +29,6 @@ from weft.types.tensor_type import TensorType
 
 MISSED: Any = object()  # what comes is not what came the last time
 SEEN = 2  # times that something comes the long way behind a state before a cache is written
-MOST = 4  # caches of one thing behind a state
 TRIES = 16  # then what comes there keeps changing, and is left alone
 
 
@@ -57,7 +57,7 @@ def note(trace: Trace, at: Point, what: Any, learn: Callable[[], Callable[..., A
             cache = learn()
             caches = at.state.inline[what].caches
             caches.insert(0, cache)
-            del caches[MOST:]
+            del caches[limits.REPLAYS_OF_A_STATE :]
 
 
 class Unfit(Exception):

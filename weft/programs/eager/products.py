@@ -24,8 +24,10 @@ from weft.runtime.address import address_of
 from weft.runtime.arena import borrow, give_back
 from weft.runtime.engine import once
 from weft.runtime.segments import HEADER, PARALLEL, POOL
+from weft.support import limits
 from weft.support.counters import counters
 from weft.support.errors import WeftError
+from weft.support.memo import Memo
 from weft.types.dims import evaluate
 
 Array = np.ndarray[Any, Any]
@@ -55,14 +57,12 @@ class _Product:
         self.plan, self.is_batched = plan_gemm(dtype, target), is_batched
         self.call = native_caller().callable(library[_ENTRY_NAME], (library, shared))
         self.kernel = library[_KERNEL_NAME]
-        self._cuts: dict[tuple[int, ...], tuple[int, int, int]] = {}
+        self._cuts: Memo[tuple[int, ...], tuple[int, int, int]] = Memo(limits.CUT_PRODUCTS)
 
     def cut(self, lead: int, m: int, n: int, k: int) -> tuple[int, int, int]:
         """Bytes of scratch for each part, extent, parts: as a program cuts it."""
         found = self._cuts.get((lead, m, n, k))
         if found is None:
-            if len(self._cuts) > 4096:
-                self._cuts.clear()
             rows, cost, scratch = product_sizes(self.plan, lead, m, n, k)
             extent = lead if self.is_batched else rows
             each, count = (evaluate(d, {}) for d in (aligned(scratch), parts(extent, cost)))

@@ -1,0 +1,45 @@
+"""How much is kept: the limits of all caches, in one table.
+
+A memo (support/memo.py) that is full starts anew. A limit holds against calls that never come again as they were, and is
+far above what steps need that do come again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# ---- programs, each of which has cost a compilation
+FRAMES_OF_A_PROGRAM: Final = 4  # concurrent calls whose memory is kept
+DISK_CACHE: Final = 512 << 20  # bytes
+GENERATED_TEXTS: Final = 8192  # whose code and lines are kept, for tracebacks; the oldest goes first
+
+# ---- what eager mode has planned
+PLANS_OF_A_TABLE: Final = 256  # of an operator or formula: dtypes and sizes that keep changing
+TYPES_OF_AN_OPERATOR: Final = 512  # results of a pointwise operator's type rule
+TYPES_OF_A_USERS_OPERATOR: Final = 256  # the same of one of the user's: what its fake implementation gave
+FITTING_WRITES: Final = 4096  # calls of in-place operators whose results fit
+VIEWS_OF_AN_OPERATOR: Final = 1024  # dtypes, sizes, strides and arguments of a view
+STRIDES_OF_A_VIEW: Final = 64  # of one dtype and shape
+MEMORY_FORMATS: Final = 4096  # calls, by how their operands lie in memory
+CUT_PRODUCTS: Final = 4096  # sizes of matrices
+
+# ---- what lazy tensors know
+STATES_OF_A_TRACE: Final = 1 << 18  # a state is small, and a step has as many as calls
+KINDS_OF_A_RULE: Final = 128  # operands that one rule is recorded for; a rule with more runs as it is
+ORDERS: Final = 4096  # geometries, and the order of their dims
+PATHS: Final = 4096  # types, and paths of views on them
+LAZY_VIEWS: Final = 1 << 13  # payloads, and views of them
+LAZY_TYPES: Final = 1 << 14
+GRAPHS: Final = 256  # that backward calls walked
+GRAPHS_OF_A_STATE: Final = 4  # at one place of a step
+REPLAYS_OF_A_STATE: Final = 4  # generated functions for one thing that follows a state
+ROWS_OF_A_RULE: Final = 1024  # by how many times it is repeated
+CAUSES: Final = 256  # of compilations, for reports
+COUNTED_RULES: Final = 4096  # then they are counted by their calls
+
+# ---- results of pure functions
+TENSOR_TYPES: Final = 1 << 14  # that nothing holds: small, and asked for again at every call
+SIZES: Final = 1 << 16  # products and quotients of symbols: a capture asks for the same ones over and over
+RESULTS: Final = 4096  # of most functions: more than the operators and formulas of a large model
+FEW_RESULTS: Final = 64  # where one is large, or few are asked for
+HANDLERS: Final = 256  # functions whose handlers of exceptions were looked at (Python 3.10)
