@@ -27,9 +27,11 @@ from weft.ops.packet import aten
 from weft.programs.arguments import contiguous_bytes, dense_permutation, expanded_dims, shown_once
 from weft.programs.executable import Compiled, Interpreted, make_executable
 from weft.programs.shape_check import shape_check
+from weft.programs.store import UNFIT, Miss, ProgramStore
 from weft.programs.tensor_program import TensorProgram
 from weft.runtime.storage import root_of
-from weft.support.errors import CaptureError, WeftError
+from weft.support import limits
+from weft.support.errors import CaptureError
 from weft.support.knobs import knobs
 from weft.tensor.dense import is_dense
 from weft.tensor.modes import modes
@@ -39,8 +41,6 @@ from weft.types.dims import Dim
 from weft.types.shape_env import ShapeEnv
 from weft.types.tensor_type import FLOAT, TENSOR, tensor_type
 
-PROGRAMS = 16  # of a part, for inputs of one kind
-KINDS = 64  # of inputs
 LONGEST = 100_000  # nodes: compiling a longer part would take minutes
 Array = np.ndarray[Any, Any]
 # of an input: dtype, rank, and for what is not row-major the order of its dims and those that show one element again
@@ -49,7 +49,7 @@ Layout = tuple[Any, ...]
 Kind = tuple[Any, ...]  # of a program: whether its results have histories, and the layout of each input
 
 
-@dataclass
+@dataclass(eq=False)
 class Specialization:
     """One native program of a part. With a TensorProgram its results have histories."""
 
@@ -60,36 +60,29 @@ class Specialization:
     checked: Callable[[Sequence[int]], Any] | None  # the sizes and integers that `check` takes
     owned: tuple[bool, ...]  # results that nobody else has
 
-    def fits(self, numbers: list[int]) -> bool:
-        """Whether a call's sizes and integers are such as the program was made for."""
+    def match(self, inputs: list[Any], numbers: list[int]) -> dict[str, int] | Miss:
+        """The symbols of a call, if its sizes and integers are such as the program was made for."""
         if any([numbers[i] != value for i, value in self.fixed]):
-            return False
-        return self.checked is None or self.check(*self.checked(numbers))
+            return UNFIT
+        if self.checked is not None and not self.check(*self.checked(numbers)):
+            return UNFIT
+        return {name: n for name, n in zip(self.names, numbers, strict=True) if name is not None}
 
-    def run(self, inputs: list[Any], numbers: list[int]) -> list[Any]:
+    def run(self, inputs: list[Any], symbols: dict[str, int]) -> list[Any]:
         """One call: arrays for arrays, or tensors for tensors."""
-        symbols = {name: n for name, n in zip(self.names, numbers, strict=True) if name is not None}
         executable = self.executable
         return executable(inputs, symbols) if isinstance(executable, TensorProgram) else executable.run(inputs, symbols)
 
 
-class Programs:
-    """The native programs of parts of one structure, by what they were made for. unlifted: where integers that change
-    make another program; refused: what only the run can say, sizes that nothing tells apart before it."""
-
-    def __init__(self) -> None:
-        self.found: dict[Kind, list[Specialization]] = {}
-        self.unlifted: set[Kind] = set()
-        self.refused: set[Kind] = set()
-
-
+Programs = ProgramStore[Kind, Specialization]  # of parts of one structure
 _programs: WeakValueDictionary[tuple[Any, ...], Programs] = WeakValueDictionary()
 
 
 def _programs_of(part: Part, read: Sequence[Value], backend: str | None) -> Programs:
     """Those that a part shares with all that compute the same of inputs of the same kinds."""
+    programs = Programs(limits.KINDS_OF_A_PART, limits.PROGRAMS_OF_A_PART)
     if any(node.blocks for node in part.nodes):
-        return Programs()
+        return programs
     numbers = {v: i for i, v in enumerate(read)}
     steps = []
     for node in part.nodes:
@@ -99,9 +92,9 @@ def _programs_of(part: Part, read: Sequence[Value], backend: str | None) -> Prog
     kinds = tuple([(v.type, v.name[:1]) for v in read])
     key = (kinds, tuple(steps), _numbered(part.outputs, numbers), part.is_piece, backend or knobs.backend, knobs.nan)
     try:
-        return _programs.setdefault(key, Programs())
+        return _programs.setdefault(key, programs)
     except TypeError:  # an immediate that is no key
-        return Programs()
+        return programs
 
 
 def _numbered(operand: Any, numbers: Mapping[Value, int]) -> Any:
@@ -153,10 +146,11 @@ class NativePart:
             numbers.extend(x.shape)
         numbers.extend([values[v] for v in self.integers])
         arrays.extend([values[v] for v in self.floats])
-        program = self._program((False, *layouts), numbers)
-        if program is None:
+        match = self._program((False, *layouts), arrays, numbers)
+        if match is None:
             return self._one_by_one(values)
-        results = program.run(arrays, numbers)
+        program, symbols = match
+        results = program.run(arrays, symbols)
         # what is handed over to a leaf shows nobody else's memory, as a program of views alone would
         roots = [id(root_of(r)) for r in results]
         taken = Counter([*{id(root_of(x)) for x in inputs}, *roots]) if self.part.given else {}
@@ -175,64 +169,49 @@ class NativePart:
         numbers = [n for x in inputs for n in x.shape]
         numbers.extend([values[v] for v in self.integers])
         given = [values[v] for v in (*self.tensors, *self.floats)]
-        program = self._program((True, *[(x.dtype, x.ndim) for x in inputs]), numbers)
-        if program is None:
+        match = self._program((True, *[(x.dtype, x.ndim) for x in inputs]), given, numbers)
+        if match is None:
             return self._one_by_one(values)
-        values.update(zip(self.part.outputs, program.run(given, numbers), strict=True))
+        program, symbols = match
+        values.update(zip(self.part.outputs, program.run(given, symbols), strict=True))
         return False
 
     @property
     def has_run(self) -> bool:
         """Whether there is a program."""
-        return any(self.programs.found.values())
+        return self.programs.latest is not None
 
     def stages(self) -> dict[str, Any]:
         """The latest program at each stage of the compiler."""
-        return next(found for found in reversed(self.programs.found.values()) if found)[0].executable.stages()
+        latest = self.programs.latest
+        assert latest is not None
+        return latest.executable.stages()
 
-    def _program(self, kind: Kind, numbers: list[int]) -> Specialization | None:
-        """The program for a call; None where it is to run node by node: there are many already (of integers that are no
-        symbols each value makes one), it is very long, Python's stack is too deep for a compiler, or a formula asks
-        about a size that is only known while the program runs."""
-        if kind in self.programs.refused or len(self.part.nodes) > LONGEST:
+    def _program(
+        self, kind: Kind, inputs: list[Any], numbers: list[int]
+    ) -> tuple[Specialization, dict[str, int]] | None:
+        """The program for a call, and its symbols; None where it is to run node by node: there are many already (of
+        integers that are no symbols each value makes one), it is very long, Python's stack is too deep for a compiler,
+        or a formula asks about a size that is only known while the program runs."""
+        programs = self.programs
+        if kind in programs.refused or len(self.part.nodes) > LONGEST or not programs.has_room(kind):
             return None
-        known = self.programs.found.get(kind)
-        if known is None:
-            if len(self.programs.found) >= KINDS:
-                return None
-            known = self.programs.found.setdefault(kind, [])
-        for program in known:
-            if program.fits(numbers):
-                return program
-        if len(known) >= PROGRAMS:
-            return None
-        lifted = set() if kind in self.programs.unlifted else self._changed(known, numbers)
+        variants = programs.variants(kind)
+        match = variants.find(inputs, numbers)
+        if match is not None or variants.is_full:
+            return match
+        first = len(numbers) - len(self.integers)
+        integers = zip(self.integers, numbers[first:], strict=True)
+        variants.missed([None if v.name.startswith(("s", "n")) else n for v, n in integers])  # (those are symbols)
         try:
-            made = self._attempt(kind, numbers, lifted)
+            program = variants.lifting.capture(lambda lifted: self._make(kind, numbers, {first + i for i in lifted}))
         except RecursionError:
             return None
-        except CaptureError:
-            self.programs.refused.add(kind)
+        except CaptureError as error:
+            programs.refused[kind] = error
             return None
-        known.insert(0, made)
-        return made
-
-    def _attempt(self, kind: Kind, numbers: list[int], lifted: set[int]) -> Specialization:
-        try:
-            return self._make(kind, numbers, lifted)
-        except (TypeError, WeftError):
-            if not lifted:
-                raise
-            self.programs.unlifted.add(kind)  # a formula or a kernel takes one of these integers as a number alone
-            return self._make(kind, numbers, set())
-
-    def _changed(self, known: list[Specialization], numbers: list[int]) -> set[int]:
-        """Which integers, by place, are others than in some earlier program: symbols from now on."""
-        lifted = {i for program in known for i, value in program.fixed if numbers[i] != value}
-        return lifted | {i for program in known for i in self._integer_places(numbers) if program.names[i] is not None}
-
-    def _integer_places(self, numbers: list[int]) -> range:
-        return range(len(numbers) - len(self.integers), len(numbers))
+        variants.add(program)
+        return variants.find(inputs, numbers)
 
     def _make(self, kind: Kind, numbers: list[int], lifted: set[int]) -> Specialization:
         has_history, *layouts = kind
@@ -269,7 +248,7 @@ class NativePart:
         by_name = {name: i for i, name in enumerate(names)}  # (each stands once; None, for integers, is never asked)
         places = [by_name[name] for name in asked]
         checked = None if not places else itemgetter(*places) if len(places) > 1 else lambda n: (n[places[0]],)
-        fixed = tuple([(i, numbers[i]) for i in self._integer_places(numbers) if names[i] is None])
+        fixed = tuple([(i, numbers[i]) for i, name in enumerate(names) if name is None])
         return Specialization(executable, tuple(names), fixed, check, checked, _owned(results, builder))
 
 

@@ -1,7 +1,8 @@
 """How much is kept: the limits of all caches, in one table.
 
-A memo (support/memo.py) that is full starts anew. A limit holds against calls that never come again as they were, and is
-far above what steps need that do come again.
+Under a key of the program store (programs/store.py) the program that was not used for the longest time goes. A memo
+(support/memo.py) that is full starts anew. A limit holds against calls that never come again as they were, and is far
+above what steps need that do come again.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 # ---- programs, each of which has cost a compilation
+PROGRAMS_OF_A_PART: Final = 16  # compiled autograd: beyond, a part runs node by node
+KINDS_OF_A_PART: Final = 64  # dtypes, ranks and memory formats of the inputs of a part: the same
 FRAMES_OF_A_PROGRAM: Final = 4  # concurrent calls whose memory is kept
 DISK_CACHE: Final = 512 << 20  # bytes
 GENERATED_TEXTS: Final = 8192  # whose code and lines are kept, for tracebacks; the oldest goes first

@@ -12,9 +12,9 @@ import pytest
 import weft
 from weft import compiled_autograd as ca
 from weft.autograd import anomaly
-from weft.compiled_autograd import specialize
 from weft.compiled_autograd.cache import cache
 from weft.compiled_autograd.specialize import NativePart
+from weft.support import limits
 from weft.support.counters import counters
 
 Rng = np.random.Generator
@@ -190,12 +190,12 @@ def test_integers_do_not_pile_up_programs(rng: Rng, monkeypatch: pytest.MonkeyPa
             table.grad = None
             value_of(table, value).sum().backward()
             np.testing.assert_array_equal(ours, table.grad.numpy())
-        return max(len(programs) for part in _parts() for programs in part.programs.found.values())
+        return max(len(variants) for part in _parts() for variants in part.programs)
 
     rows = 22
     assert most(range(rows), lambda t, k: weft.nn.functional.embedding(weft.arange(rows), t, padding_idx=k)) <= 2
     assert most(range(-8, 14), lambda t, k: t.diagonal(k)) == 4
-    monkeypatch.setattr(specialize, "PROGRAMS", 3)
+    monkeypatch.setattr(limits, "PROGRAMS_OF_A_PART", 3)
     assert most(range(-8, 14), lambda t, k: t.diagonal(k)) == 3
 
 

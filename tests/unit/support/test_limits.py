@@ -30,7 +30,8 @@ def _literal_limits(path: Path) -> list[int]:
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             sizes = [k.value for k in node.keywords if k.arg in ("maxsize", "maxlen")]
             sizes += node.args[:1] if name in ("lru_cache", "Memo", "Variants", "ProgramStore") else []
-            if any(isinstance(n, ast.Constant) and type(n.value) is int and n.value > 1 for s in sizes for n in ast.walk(s)):
+            numbers = [n.value for size in sizes for n in ast.walk(size) if isinstance(n, ast.Constant)]
+            if any(type(number) is int and number > 1 for number in numbers):
                 lines.append(node.lineno)
     return lines
 

@@ -1,0 +1,213 @@
+"""The program store: key -> programs, for every front end.
+
+A front end has a key (what is called, but for its sizes and numbers) and a moment when no program fits; it captures one
+then. What is kept under a key, in which order it is tried, which numbers of the calls are inputs of the programs, and
+what is dropped when there are too many, is here. The limits stand in support/limits.py.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar, final
+
+from weft.support.errors import WeftError
+from weft.support.memo import Memo
+
+
+@final
+@dataclass
+class Miss:
+    """Why a program does not fit a call.
+
+    reason: a text, or what writes it, since most misses are followed by a program that fits. depth: how far the check
+    came. lift: the numbers that changed, by the keys of their places; leaf: the leaf of the arguments that the text is
+    about; sizes: the symbols of the sizes that it is about.
+    """
+
+    reason: str | Callable[[], str]
+    depth: int = 0
+    lift: tuple[tuple[Any, Any], ...] = ()
+    leaf: int | None = None
+    sizes: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The reason."""
+        return self.reason if isinstance(self.reason, str) else self.reason()
+
+
+UNFIT = Miss("the program was made for other sizes or numbers")
+
+
+class Variant(Protocol):
+    """One of the programs under a key."""
+
+    def match(self, inputs: Any, numbers: Any, /) -> Any:
+        """What the program makes of a call's inputs and numbers, or a Miss."""
+
+
+K = TypeVar("K")
+P = TypeVar("P", bound=Variant)
+
+
+class Lifting:
+    """Which numbers of the calls under one key are inputs of its programs, by their places.
+
+    A number is a constant until a call without a program brings another one; from then on it is an input. latest: the
+    numbers of the latest such call. varying: places whose numbers were not always the same; inputs: those that were
+    inputs of some program; constant: those that no program can take as an input, each value of which makes another one.
+    """
+
+    __slots__ = ("constant", "inputs", "latest", "varying")
+
+    def __init__(self) -> None:
+        self.latest: Sequence[Any] = ()
+        self.varying: set[int] = set()
+        self.inputs: set[int] = set()
+        self.constant: set[int] = set()
+
+    def note(self, numbers: Sequence[Any]) -> None:
+        """The numbers of a call that no program fits. What changes for the first time may be an input after all."""
+        pairs = zip(self.latest, numbers, strict=False)
+        changed = {i for i, (a, b) in enumerate(pairs) if not is_same_number(a, b)} - self.varying
+        self.latest = numbers
+        self.varying |= changed
+        self.constant -= changed
+
+    def chosen(self) -> set[int]:
+        """The places whose numbers are inputs of the next program."""
+        return self.varying - self.constant
+
+    def capture(
+        self, make: Callable[[set[int]], P], choose: Callable[[], set[int]] | None = None,
+        suspects: Callable[[set[int]], set[int] | None] | None = None,
+    ) -> P:
+        """A program. make: captures one with the numbers in these places as inputs. Where a rule or a kernel takes one
+        of them as it is alone, they are constants. choose: the places to try; suspects: those that may be at fault,
+        None if the error is the caller's."""
+        while True:
+            places = self.chosen() if choose is None else choose()
+            try:
+                program = make(places)
+            except (TypeError, WeftError):
+                refused = (places if suspects is None else suspects(places)) or None
+                if refused is None:
+                    raise
+                self.constant |= refused
+            else:
+                self.inputs |= places - self.constant
+                return program
+
+
+def is_same_number(a: Any, b: Any) -> bool:
+    """Whether two numbers are the same, zeros with their signs."""
+    return bool(a == b) and (bool(a) or str(a) == str(b))
+
+
+class Variants(Generic[P]):
+    """The programs under one key, the one that was used last first; one that is general, but slower where another fits,
+    comes after all others. The one that was not used for the longest time goes when there are too many."""
+
+    __slots__ = ("_general", "_lock", "_programs", "lifting", "limit", "misses")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.lifting = Lifting()
+        self.misses = 0  # calls that no program fitted
+        self._programs: list[P] = []  # replaced, never changed: other threads may be walking through it
+        self._general = 0  # how many at the end are general
+        self._lock = threading.RLock()  # (a finalizer may run programs, too)
+
+    def find(self, inputs: Any, numbers: Any = None) -> tuple[P, Any] | None:
+        """The first program that fits a call, and what it makes of the call's inputs and numbers."""
+        programs = self._programs
+        for program in programs:
+            match = program.match(inputs, numbers)
+            if type(match) is not Miss:
+                if program is not programs[0]:
+                    self._used(program)
+                return program, match
+        return None
+
+    def reasons(self, inputs: Any, numbers: Any = None) -> list[tuple[P, Miss]]:
+        """Why each of the programs does not fit a call."""
+        asked = [(program, program.match(inputs, numbers)) for program in self._programs]
+        return [(program, match) for program, match in asked if type(match) is Miss]
+
+    def missed(self, numbers: Sequence[Any]) -> None:
+        """No program fits a call with these numbers."""
+        self.misses += 1
+        self.lifting.note(numbers)
+
+    def add(self, program: P, is_general: bool = False) -> P:
+        """Keep a new program."""
+        with self._lock:
+            count = len(self._programs) - self._general
+            first, last = self._programs[:count], self._programs[count:]
+            if len(self._programs) >= self.limit:
+                (first or last).pop()
+            (last if is_general else first).insert(0, program)
+            self._programs, self._general = first + last, len(last)
+        return program
+
+    def remove(self, is_gone: Callable[[P], bool]) -> None:
+        """Let go of some programs."""
+        with self._lock:
+            stays = [not is_gone(program) for program in self._programs]
+            self._general = sum(stays[len(stays) - self._general :])
+            self._programs = [program for program, is_kept in zip(self._programs, stays, strict=True) if is_kept]
+
+    def _used(self, program: P) -> None:
+        """A program that is not the first one was used."""
+        with self._lock:
+            programs = self._programs
+            if any([p is program for p in programs[1 : len(programs) - self._general]]):
+                self._programs = [program, *[p for p in programs if p is not program]]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many programs as are kept."""
+        return len(self._programs) >= self.limit
+
+    def __len__(self) -> int:
+        return len(self._programs)
+
+    def __iter__(self) -> Iterator[P]:
+        return iter(self._programs)
+
+    def __getitem__(self, index: int) -> P:
+        return self._programs[index]
+
+
+class ProgramStore(Generic[K, P]):
+    """The programs of several keys. refused: keys that no program can be made for, and why. keys, variants: how many
+    are kept, of keys and under each; where there are more keys all are forgotten, unless the front end asks before."""
+
+    def __init__(self, keys: int, variants: int) -> None:
+        self._limit = variants
+        self._variants: Memo[K, Variants[P]] = Memo(keys)
+        self.refused: Memo[K, BaseException | str] = Memo(keys)
+
+    def variants(self, key: K) -> Variants[P]:
+        """Those under a key."""
+        variants = self._variants.get(key)
+        return self._variants.setdefault(key, Variants(self._limit)) if variants is None else variants
+
+    def has_room(self, key: K) -> bool:
+        """Whether the key is there, or may join without others being forgotten."""
+        return key in self._variants or len(self._variants) < self._variants.limit
+
+    def forget(self) -> None:
+        """Keep nothing."""
+        self._variants.clear()
+        self.refused.clear()
+
+    @property
+    def latest(self) -> P | None:
+        """The program that was used last under the latest key that has one."""
+        return next((variants[0] for variants in reversed(self._variants.values()) if len(variants)), None)
+
+    def __iter__(self) -> Iterator[Variants[P]]:
+        return iter(self._variants.values())
