@@ -4,7 +4,7 @@ found among earlier plans or planned, and the program for its sizes is run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, WeakValueDictionary, ref
 
@@ -15,11 +15,14 @@ from weft.lazy.calls import needed_for, values_in
 from weft.lazy.closures import StepClosures
 from weft.lazy.executor import Executor, Job
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh
-from weft.lazy.programs import Plan, Plans, unbacked_in
+from weft.lazy.programs import Plan, Specialized, unbacked_in
 from weft.lazy.recorded import Recorded
+from weft.lazy.tiers import Lines
 from weft.lazy.trace import INDEX_BITS, Trace
 from weft.lazy.values import Array, Cell, Deferred, Latch
 from weft.ops.op import Op
+from weft.programs.store import ProgramStore
+from weft.support import limits
 from weft.support.garbage import collection_held
 from weft.support.locations import user_location
 from weft.tensor.backend import Backend
@@ -43,7 +46,8 @@ class LazyDevice:
         self.name = name
         self.trace = Trace(name)
         self.trace.compute, self.trace.bytes_of = self.compute, self.bytes_of
-        self.plans = Plans()
+        self.programs: ProgramStore[Any, Specialized] = ProgramStore(limits.STEPS, limits.PROGRAMS_OF_A_STEP)
+        self.lines = Lines()
         self.executor = Executor()
         self.closures = StepClosures()
         self.addressed: WeakValueDictionary[int, LazyStorage] = WeakValueDictionary()  # by the identity of their values
@@ -112,7 +116,8 @@ class LazyDevice:
     def forget(self) -> None:
         """Forget all programs: what comes is traced as if for the first time."""
         with self.trace.lock:
-            self.plans.forget()
+            self.programs.forget()
+            self.lines = Lines()
             self.trace.forget()
             if self.rules is not None:
                 self.rules.forget()
@@ -165,12 +170,7 @@ class LazyDevice:
         wanted = [places[place] for place in order]
         sizes = unbacked_in(wanted) if alive[0] else []
         key = (*order, *[place_of(size) for size in sizes])
-        plan: Plan | None = trace.state.programs.get(key)
-        if plan is None:
-            if self.plans.is_full:
-                self.forget()
-            plan = Plan(trace, wanted, found=sizes)
-            trace.state.programs[key] = self.plans.shared(plan)
+        plan = self.plan(key, wanted, sizes)
         numbers = plan.numbers(trace)
         cells: list[Any] = [trace.inputs[turn].cell for turn in plan.inputs]
         spare = _earlier_values(plan, trace, wanted, holders)
@@ -202,6 +202,20 @@ class LazyDevice:
                 done.set()
             raise
         self._submit(Job(program, cells, numbers, outputs, sizes))
+
+    def plan(
+        self, key: Any, wanted: list[Deferred], sizes: Sequence[UnbackedSize], failing: Collection[int] = ()
+    ) -> Plan:
+        """What is wanted of the trace in its state, with the programs of whatever computes the same."""
+        plan: Plan | None = self.trace.state.programs.get(key)
+        if plan is None:
+            plan = Plan(self.trace, wanted, failing, sizes)
+            computes = plan.key()
+            if not self.programs.has_room(computes):
+                self.forget()
+            plan.variants, plan.lines = self.programs.variants(computes), self.lines
+            self.trace.state.programs[key] = plan
+        return plan
 
     def _submit(self, job: Job) -> None:
         """Run a program; one that finds sizes, to its end: what waits goes by their numbers."""

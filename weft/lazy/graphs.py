@@ -122,7 +122,7 @@ class GraphOfPlan:
             self._symbols.pop(self.plan.role(i + self.plan.sizes), None)
             self.env.examples.pop(self.names[i + self.plan.sizes] or "", None)
             self.names[i + self.plan.sizes] = None
-            self.plan.constant.add(i + self.plan.sizes)
+            self.plan.variants.lifting.constant.add(i + self.plan.sizes)
         self.given = {i: self._given(i, False) for i in turns}
         return self._call(call)
 
@@ -144,8 +144,8 @@ class GraphOfPlan:
                 at = self._number(at) if type(at) is NumberOf else at
                 if type(at) is int and -len(dims) <= at < len(dims):
                     found[a.turn] = size_from(self._number(a), dims[at], self.env)
-        first, free = self.plan.sizes, self.plan.free
-        return {i: d for i, d in found.items() if d is not None and i in lifted and i + first not in free}
+        first, unexpected = self.plan.sizes, self.plan.variants.lifting.unexpected
+        return {i: d for i, d in found.items() if d is not None and i in lifted and i + first not in unexpected}
 
     def _number(self, place: NumberOf) -> int:
         return int(self.numbers[place.turn + self.plan.sizes])
@@ -162,7 +162,7 @@ class GraphOfPlan:
             self.names[i] = ""
             return self.builder.handle(self.builder.param(FLOAT, f"n{turn}"))
         role = self.plan.role(i)
-        if role in self._symbols and i not in self.plan.free:
+        if role in self._symbols and i not in self.plan.variants.lifting.unexpected:
             self.derived[i] = self._symbols[role]
             return self._symbols[role]
         symbol = self.env.fresh("i", int(number))

@@ -20,13 +20,14 @@ from weft.ir.graph import Graph, Value
 from weft.lazy.calls import SIMPLE, Drawn, decides, needed_for
 from weft.lazy.graphs import Call, GraphOfPlan, InputOf, NumberOf, Numbers, Place, UnbackedNumber
 from weft.lazy.recorded import Opened, ResultOf, joined
-from weft.lazy.tiers import CallByCall, Line, Lines, Visits, naming
+from weft.lazy.tiers import CallByCall, Line, Lines, naming
 from weft.lazy.trace import Trace
 from weft.lazy.values import Array, Deferred, Node, SizeOf
 from weft.ops.op import Op
 from weft.programs.executable import Compiled, Interpreted, make_executable
 from weft.programs.shape_check import shape_check
-from weft.support.errors import WeftError
+from weft.programs.store import UNFIT, Miss, Variants, is_same_number
+from weft.support import limits
 from weft.support.garbage import collection_held
 from weft.support.generated import expression_function
 from weft.support.knobs import knobs
@@ -36,8 +37,6 @@ from weft.types.dtype import DType, get_default
 from weft.types.tensor_type import TensorType
 from weft.types.unbacked import SIZES, UnbackedSize, bare_size, unknown_in
 
-MOST_PLANS = 1024  # then all are forgotten, and what was traced with them
-MOST_PROGRAMS = 64  # of one plan; the one that was used longest ago goes
 _MOST_DIMS = 8  # a larger integer is hardly a dim: it is a size, or a place
 _ITSELF = symbol("v0")
 Writes = tuple[tuple[int, int], ...]
@@ -74,24 +73,21 @@ class Specialized:
         """A run took so long: the shorter of two counts, since other work on the machine may hold one of them up."""
         self.seconds, self._latest = min(seconds, self._latest), seconds
 
-    def knows_otherwise(self, i: int, number: Any) -> bool:
-        """Whether the program knows a number that is another one now."""
-        return i in self._known and not _is_same(self._known[i], number)
-
     def taken_otherwise(self, numbers: Numbers) -> set[int]:
         """The numbers that are something else than what the program knows, or derives them as."""
         expected = self._derive(*self._pick_given(numbers))
         derived = {i for i, value in zip(self.derived, expected, strict=True) if numbers[i] != value}
-        return derived | {i for i, value in self._known.items() if not _is_same(value, numbers[i])}
+        return derived | {i for i, value in self._known.items() if not is_same_number(value, numbers[i])}
 
-    def fits(self, numbers: Numbers, writes: Writes) -> bool:
-        """Whether it may be run with these numbers."""
-        return (
+    def match(self, writes: Writes, numbers: Numbers) -> Numbers | Miss:
+        """The numbers, if it may be run with them."""
+        is_fit = (
             writes == self.writes and self._pick_known(numbers) == self._values
             and all([str(numbers[i]) == zero for i, zero in self._zeros])  # with its sign
             and self._pick_derived(numbers) == self._derive(*self._pick_given(numbers))
             and self.check(*self._pick_asked(numbers))
         )
+        return numbers if is_fit else UNFIT
 
     def run(self, arrays: list[Array], numbers: Numbers) -> list[Array]:
         """The results: arrays that nobody else has, or the inputs that they are written to."""
@@ -172,10 +168,8 @@ class Plan:
         self._sizes: list[Any] = []
         self.sizes = sum(rank for _, rank in self.kinds)  # how many of a call's numbers are sizes of inputs
         self.is_exact = False  # whether sizes of inputs are constants too
-        self.programs: list[Specialized] = []  # shared by plans that are equal
-        self.visits, self.lines = Visits(), Lines()
-        self.constant: set[int] = set()  # numbers that some rule takes as they are alone
-        self.free: set[int] = set()  # numbers that turned out to be something else than what a program took them for
+        self.variants: Variants[Specialized] = Variants(limits.PROGRAMS_OF_A_STEP)  # shared by plans that are equal
+        self.lines = Lines()
 
     def numbers(self, trace: Trace) -> list[Any]:
         """Sizes of inputs, and numbers of calls, as they are in a trace."""
@@ -247,73 +241,70 @@ class Plan:
         writes: pairs of a result and an input whose memory it takes, since nobody reads that any more. lasting: says
         which inputs' sizes will hardly change.
         """
-        for i, program in enumerate(self.programs):
-            if program.fits(numbers, writes):
-                if i:
-                    self.programs.insert(0, self.programs.pop(i))
-                if program.first_at is not None:
-                    program.first_at.came_again(program)
-                metrics.count("CachedCompile")
-                return program
+        variants = self.variants
+        match = variants.find(writes, numbers)
+        if match is not None:
+            program = match[0]
+            if program.first_at is not None:
+                program.first_at.came_again(program)
+            metrics.count("CachedCompile")
+            return program
         line = self.lines.at(self.calls[0].where if self.calls else None)
-        self.visits.note(numbers)
-        may_wait = not self.programs and metrics.may_wait() and knobs.backend == "llvm" and not knobs.nan
-        if may_wait and line.may_wait(self.visits):
+        variants.missed(numbers)
+        may_wait = not len(variants) and metrics.may_wait() and knobs.backend == "llvm" and not knobs.nan
+        if may_wait and line.may_wait(variants):
             metrics.count("RunCallByCall")
             return CallByCall(self, writes)
         metrics.compiling(why)
-        made = self._made(numbers, writes, self._sizes_of(lasting()))
-        line.note(made, len(self.calls))
-        self.programs.insert(0, made)
-        del self.programs[MOST_PROGRAMS:]
-        return made
+        program = variants.add(self._captured(numbers, writes, self._sizes_of(lasting())))
+        line.note(program, len(self.calls))
+        return program
 
     def interpreted(self, numbers: Numbers, writes: Writes) -> Specialized:
         """What computes the same for these numbers, node by node, where no program may or can be made."""
         with knobs(backend="interpret"):
-            return self._made(numbers, writes, frozenset())
+            return self._captured(numbers, writes, frozenset())
 
-    def _made(self, numbers: Numbers, writes: Writes, lasting: frozenset[int]) -> Specialized:
-        for program in self.programs:
-            self.free |= program.taken_otherwise(numbers)
-        self.constant -= self.free  # what changes is tried again as an input
-        while True:
+    def _captured(self, numbers: Numbers, writes: Writes, lasting: frozenset[int]) -> Specialized:
+        lifting = self.variants.lifting
+        for program in self.variants:
+            lifting.unexpected |= program.taken_otherwise(numbers)
+        likely, counting = self._changing(), self._counting(numbers)
+        graph = GraphOfPlan(self, numbers, set())
+
+        def choose() -> set[int]:
             sizes = frozenset([n for i, n in enumerate(numbers[: self.sizes]) if i not in lasting])
-            likely, counting = self._changing(numbers), self._counting(numbers)
-            lifted = {
+            return {
                 i for i, n in enumerate(numbers)
-                if i not in self.constant and (not self.is_exact or type(n) is Drawn)
+                if i not in lifting.constant and (not self.is_exact or type(n) is Drawn)
                 and (self._is_input(i, n, sizes, i in lasting, counting) or self.role(i) in likely)
             }
-            made = GraphOfPlan(self, numbers, lifted)
-            try:
-                with collection_held():
-                    return Specialized(made.built(writes), made.names, made.derived, numbers)
-            except (TypeError, WeftError):  # a rule or kernel takes one of them as it is alone
-                numbered = {i for i in lifted if i >= self.sizes} - self.constant
-                if not numbered and self.is_exact:
-                    raise
-                self.is_exact = not numbered  # a rule that cannot do with symbols has done with these sizes
-                self.constant |= self._doubtful(numbered, numbers, made.derived) or numbered
 
-    def _doubtful(self, lifted: set[int], numbers: Numbers, derived: Collection[int]) -> set[int]:
-        """Those among the inputs of a program that could not be made that are inputs for no better reason than that
-        some size is equal; or else all integers but a generator's."""
-        integers = {i for i in lifted if type(numbers[i]) is int}
-        likely = self._changing(numbers)
-        return {i for i in integers - self.free if i not in derived and self.role(i) not in likely} or integers
+        def make(lifted: set[int]) -> Specialized:
+            nonlocal graph
+            graph = GraphOfPlan(self, numbers, lifted)
+            with collection_held():
+                return Specialized(graph.built(writes), graph.names, graph.derived, numbers)
+
+        def suspects(lifted: set[int]) -> set[int] | None:
+            numbered = {i for i in lifted if i >= self.sizes} - lifting.constant
+            if not numbered and self.is_exact:
+                return None
+            self.is_exact = not numbered  # a rule that cannot do with symbols has done with these sizes
+            # those first that are inputs for no better reason than that some size is equal; or else all integers but a
+            # generator's
+            integers = {i for i in numbered if type(numbers[i]) is int}
+            doubtful = {i for i in integers - lifting.unexpected - graph.derived.keys() if self.role(i) not in likely}
+            return doubtful or integers or numbered
+
+        return lifting.capture(make, choose, suspects)
 
     def role(self, i: int) -> Any:
         return self._roles[i - self.sizes] if i >= self.sizes else None
 
-    def _changing(self, numbers: Numbers) -> set[Any]:
+    def _changing(self) -> set[Any]:
         """The arguments of operators that were other numbers before, in one call or another."""
-        known = self.programs
-        return {
-            self.role(i) for i, n in enumerate(numbers)
-            if i >= self.sizes
-            and (i in self.visits.changed or any(program.knows_otherwise(i, n) for program in known))
-        }
+        return {self.role(i) for i in self.variants.lifting.varying if i >= self.sizes}
 
     def _sizes_of(self, turns: Collection[int]) -> frozenset[int]:
         """The places among numbers of these inputs' sizes."""
@@ -350,9 +341,7 @@ class Plan:
         turn = i - self.sizes
         if (turn < 0 and not is_lasting) or type(number) is Drawn:
             return True
-        if i in self.visits.changed:
-            return True
-        if any(program.names[i] is not None or program.knows_otherwise(i, number) for program in self.programs):
+        if i in self.variants.lifting.varying or i in self.variants.lifting.inputs:
             return True
         if turn < 0 or self._roles[turn] in counting:
             return False
@@ -360,11 +349,6 @@ class Plan:
         if turn in self.scalars:
             return math.isfinite(number) and (is_size or number not in SIMPLE)
         return is_size or number > (1 if turn in self.listed else _MOST_DIMS)
-
-
-def _is_same(a: Any, b: Any) -> bool:
-    """Whether two numbers are the same, zeros with their signs."""
-    return bool(a == b) and (bool(a) or str(a) == str(b))
 
 
 def _literal(a: Any) -> Any:
@@ -387,31 +371,6 @@ def _shown(size: UnbackedSize, trace: Trace, nodes: Iterable[Node]) -> tuple[Def
 def unbacked_in(values: Sequence[Deferred]) -> list[UnbackedSize]:
     """The sizes of these values that a run finds."""
     return list(unknown_in(tuple([v.type_.shape for v in values if v.type_.is_symbolic])))
-
-
-class Plans:
-    """Plans that are alive, by what they compute: another trace that asks for the same finds their programs."""
-
-    def __init__(self) -> None:
-        self._found: dict[Any, Plan] = {}
-        self._lines = Lines()
-
-    @property
-    def is_full(self) -> bool:
-        """Whether there are as many as are kept."""
-        return len(self._found) >= MOST_PLANS
-
-    def forget(self) -> None:
-        """Keep none of them, nor what came in vain."""
-        self._found.clear()
-        self._lines = Lines()
-
-    def shared(self, plan: Plan) -> Plan:
-        """The plan, with the programs of an equal one."""
-        known = self._found.setdefault(plan.key(), plan)
-        plan.programs, plan.constant, plan.free = known.programs, known.constant, known.free
-        plan.visits, plan.lines = known.visits, self._lines
-        return plan
 
 
 def _evaluator(sizes: Sequence[Expr]) -> tuple[Callable[..., tuple[int, ...]], list[str]]:

@@ -15,6 +15,7 @@ from weft.lazy.graphs import Call, InputOf, NumberOf, Numbers, UnbackedNumber
 from weft.lazy.recorded import ResultOf
 from weft.lazy.values import Array
 from weft.programs.executable import own_memory
+from weft.programs.store import Variants
 from weft.support.errors import WeftError
 from weft.types.dims import evaluate
 
@@ -136,23 +137,6 @@ def naming(op: Any, error: Exception) -> Exception:
     return type(error)(f"{text} (in {op.base})") if isinstance(error, WeftError) and op.base not in text else error
 
 
-class Visits:
-    """How often steps of one plan came without a program, and which of their numbers were not always the same."""
-
-    __slots__ = ("changed", "count", "numbers")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.numbers: Numbers = ()
-        self.changed: set[int] = set()
-
-    def note(self, numbers: Numbers) -> None:
-        """One more with these numbers."""
-        self.count += 1
-        self.changed.update([i for i, (a, b) in enumerate(zip(self.numbers, numbers, strict=False)) if a != b])
-        self.numbers = numbers
-
-
 class Line:
     """A line of the user's where steps begin. calls: how many its programs have; kinds: how many plans came without a
     program since one came again that has one; latest: the last of them.
@@ -160,16 +144,16 @@ class Line:
 
     def __init__(self) -> None:
         self.calls = self.kinds = 0
-        self.latest: Visits | None = None
+        self.latest: Variants[Specialized] | None = None
 
-    def may_wait(self, visits: Visits) -> bool:
-        """Whether a step for which there is no program is run call by call: one of a plan that was noted just now."""
+    def may_wait(self, variants: Variants[Specialized]) -> bool:
+        """Whether a step is run call by call that has just missed: these are the programs of its plan."""
         if self.calls < AT_ONCE:
             return False
-        self.kinds += visits.count == 1
-        comes_again = self.latest is visits and self.kinds <= FEW
-        self.latest = visits
-        return not comes_again and visits.count < OFTEN
+        self.kinds += variants.misses == 1
+        comes_again = self.latest is variants and self.kinds <= FEW
+        self.latest = variants
+        return not comes_again and variants.misses < OFTEN
 
     def note(self, program: Specialized, calls: int) -> None:
         """A program was compiled."""

@@ -57,16 +57,18 @@ class Lifting:
 
     A number is a constant until a call without a program brings another one; from then on it is an input. latest: the
     numbers of the latest such call. varying: places whose numbers were not always the same; inputs: those that were
-    inputs of some program; constant: those that no program can take as an input, each value of which makes another one.
+    inputs of some program; constant: those that no program can take as an input, each value of which makes another one;
+    unexpected: those that were something else than a program takes them for, in terms of other numbers, say.
     """
 
-    __slots__ = ("constant", "inputs", "latest", "varying")
+    __slots__ = ("constant", "inputs", "latest", "unexpected", "varying")
 
     def __init__(self) -> None:
         self.latest: Sequence[Any] = ()
         self.varying: set[int] = set()
         self.inputs: set[int] = set()
         self.constant: set[int] = set()
+        self.unexpected: set[int] = set()
 
     def note(self, numbers: Sequence[Any]) -> None:
         """The numbers of a call that no program fits. What changes for the first time may be an input after all."""
@@ -92,7 +94,7 @@ class Lifting:
             try:
                 program = make(places)
             except (TypeError, WeftError):
-                refused = (places if suspects is None else suspects(places)) or None
+                refused = (places or None) if suspects is None else suspects(places)
                 if refused is None:
                     raise
                 self.constant |= refused

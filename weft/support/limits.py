@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 # ---- programs, each of which has cost a compilation
+PROGRAMS_OF_A_STEP: Final = 64  # lazy and split: calls of one structure, with other numbers and writes
+STEPS: Final = 1024  # lazy and split: structures of calls of one device; traces name them, and are forgotten with them
 PROGRAMS_OF_A_PART: Final = 16  # compiled autograd: beyond, a part runs node by node
 KINDS_OF_A_PART: Final = 64  # dtypes, ranks and memory formats of the inputs of a part: the same
 FRAMES_OF_A_PROGRAM: Final = 4  # concurrent calls whose memory is kept

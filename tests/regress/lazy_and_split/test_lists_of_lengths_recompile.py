@@ -222,8 +222,8 @@ def test_sizes_that_equal_each_other_and_counters_are_no_inputs_of_a_program() -
 
     forward(weft.randn(30, 4, 6))
     (backend,) = forward._idle
-    (plan,) = backend.where.plans._found.values()
-    (program,) = plan.programs
+    (variants,) = backend.where.programs
+    (program,) = variants
     assert len([name for name in program.names if name]) <= 8
     assert len(program.graph.env.guards) < 100
 

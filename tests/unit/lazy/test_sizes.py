@@ -48,8 +48,7 @@ def test_a_dim_is_taken_apart_as_it_was_put_together() -> None:
 
 
 def _program() -> Any:
-    plan = list(lazy_at(0).where.plans._found.values())[-1]
-    return plan.programs[0]
+    return lazy_at(0).where.programs.latest
 
 
 def test_numbers_of_a_step_are_known_from_the_sizes_of_its_batch() -> None:

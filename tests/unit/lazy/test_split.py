@@ -70,7 +70,7 @@ def test_parameters_are_updated_in_their_own_memory(rng):
         step(rate)
     assert w.data_ptr() == address and row._base is w
     np.testing.assert_allclose(row.tolist(), np.array(before)[1] * 0.56, rtol=1e-6)
-    (program,) = [p for backend in step._idle for plan in backend.where.plans._found.values() for p in plan.programs]
+    (program,) = [p for backend in step._idle for variants in backend.where.programs for p in variants]
     assert program.writes == ((0, 0),)  # the result is put where the input lies
 
 

@@ -236,11 +236,7 @@ class SplitDevice(LazyDevice):
             trace.bring(value)
         wanted.sort(key=position)
         key = (tuple(map(position, wanted)), tuple(self.failing), tuple(map(place_of, sizes)))
-        plan: Plan | None = trace.state.programs.get(key)
-        if plan is None:
-            if self.plans.is_full:
-                self.forget()
-            plan = trace.state.programs[key] = self.plans.shared(Plan(trace, wanted, self.failing, sizes))
+        plan = self.plan(key, wanted, sizes, self.failing)
         numbers = plan.numbers(trace)
         arrays = [trace.inputs[turn].read() for turn in plan.inputs]
         writes = self._overwritten(plan, wanted, homes)
