@@ -134,7 +134,7 @@ class Table:
     def lookup(self, wrap: Wrap) -> Callable[..., Any]:
         """A function of arguments that finds the plan and runs it."""
         defaults = {f"default{i}": v for i, v in enumerate(self.defaults)}
-        names = {"plans": self.plans, "missing": self.missing, **defaults, **dict(wrap.names)}
+        names = {"planned": self.plans.get, "missing": self.missing, **defaults, **dict(wrap.names)}
         text = (wrap.lines, wrap.built, wrap.gate, wrap.start)
         make = _lookup(self.uses, self.rule is None, *text, tuple(names))
         return make(*names.values())  # type: ignore[no-any-return]
@@ -277,7 +277,7 @@ def _lookup(
         if is_pointwise:
             given.append(f"x{i}")
     find = [
-        f"key = ({''.join(k + ', ' for k in key)})", "plan = plans.get(key)", "if plan is None:",
+        f"key = ({''.join(k + ', ' for k in key)})", "plan = planned(key)", "if plan is None:",
         f"    found = missing(key, ({''.join(b + ', ' for b in bares)}))",
         f"    if found is NOT_PLANNED: {otherwise}", "    plan, out = found",
         f"else: out = plan.run({', '.join(given)})",

@@ -91,6 +91,7 @@ class TensorType(Type):
 
 _Facts = tuple[DType | None, Dims | None, str]
 _RECENT: Memo[_Facts, TensorType] = Memo(limits.TENSOR_TYPES)  # found at once
+_recent = _RECENT.get
 # every type that anything holds: there is one of each
 _ALIVE: WeakValueDictionary[_Facts, TensorType] = WeakValueDictionary()
 
@@ -98,7 +99,7 @@ _ALIVE: WeakValueDictionary[_Facts, TensorType] = WeakValueDictionary()
 def tensor_type(dtype: DType | None, dims: Dims | None = None, device: str = "cpu") -> TensorType:
     """The interned TensorType of these facts."""
     key = (dtype, dims, device)
-    found = _RECENT.get(key)
+    found = _recent(key)
     return found if found is not None else _made_or_alive(key)
 
 
