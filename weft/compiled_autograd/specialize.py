@@ -208,7 +208,7 @@ class NativePart:
         except RecursionError:
             return None
         except CaptureError as error:
-            programs.refused[kind] = error
+            programs.refuse(kind, error)
             return None
         variants.add(program)
         return variants.find(inputs, numbers)

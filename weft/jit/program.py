@@ -16,6 +16,8 @@ from weft.catalogue.language.numbers import fits
 from weft.ir.graph import Graph
 from weft.jit.errors import made
 from weft.jit.script.annotations import CLASSES, ENUMERATIONS, INTERFACES
+from weft.support import limits
+from weft.support.memo import Memo
 from weft.tensor.device import Device
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
@@ -66,7 +68,8 @@ class Program:
     text: str = ""  # the source, for people
     code: Any = None  # what runs it, made when it is first run
     recording_code: Any = None  # the same, where it is captured
-    plans: dict[Any, Any] = field(default_factory=dict)  # by the kinds of arguments (executor/plans.py)
+    # by the kinds of arguments (executor/plans.py)
+    plans: Memo[Any, Any] = field(default_factory=lambda: Memo(limits.PLANS_OF_A_SCRIPT))
     last_plan: Any = None
     has_plans: bool | None = None
     outside: list[Any] | None = None  # what it took as constants; None where nobody could compile it again

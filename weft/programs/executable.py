@@ -15,7 +15,7 @@ from weft.passes.partition import Halves
 from weft.passes.pipeline import optimize
 from weft.passes.recompute import recompute
 from weft.passes.run import Run
-from weft.programs.live_programs import LiveProgram, code_name, is_sharable, keep_alive, live_program
+from weft.programs.live_programs import LiveProgram, is_sharable, living_programs
 from weft.programs.nan_watch import NanWatch
 from weft.programs.program_cache import added_since, find_program, program_key, store_guards, with_answers
 from weft.runtime.cache import Cache, user_cache
@@ -85,12 +85,9 @@ class Compiled:
 
     def _living(self, text: str) -> LiveProgram:
         """The code that a program of the same graph has; where there is none, this one's."""
-        name = code_name(text)
-        live = live_program(name, self.captured.env)
-        if live is None:
-            live = self._compile(text, user_cache())
-            keep_alive(name, live)
-        return live
+        self._living_programs = living_programs(text)  # (as long as this one lives)
+        match = self._living_programs.find(self.captured.env)
+        return self._living_programs.add(self._compile(text, user_cache())) if match is None else match[0]
 
     def _compile(self, text: str, cache: Cache) -> LiveProgram:
         """The graph's code, from the disk cache or new."""

@@ -17,15 +17,14 @@ from weakref import WeakValueDictionary
 from weft.ir.graph import Graph
 from weft.passes.run import is_watched
 from weft.programs.program_cache import is_stampable
+from weft.programs.store import UNFIT, Miss, Variants
+from weft.support import limits
 from weft.support.knobs import knobs
 from weft.types.relation import ShapeGuard
 from weft.types.shape_env import ShapeEnv
 
 if TYPE_CHECKING:
     from weft.codegen.program.compile import Code
-
-VARIANTS = 8  # of one graph: its passes may ask what the graph leaves open, and each answer makes another program
-RECENT = 32  # kept though nobody runs them: whoever makes trainers one after the other compiles once
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +34,18 @@ class LiveProgram:
     code: Code
     guards: tuple[ShapeGuard, ...]
 
+    def match(self, env: ShapeEnv, numbers: None) -> ShapeEnv | Miss:
+        """The guards' environment, with those of the code, if the code fits its example."""
+        if not all(guard.holds(env.examples) for guard in self.guards):
+            return UNFIT
+        for guard in self.guards:
+            env.guards.setdefault(guard.relation, guard)
+        return env
 
-_alive: WeakValueDictionary[tuple[str, int], LiveProgram] = WeakValueDictionary()
-_recent: deque[LiveProgram] = deque(maxlen=RECENT)
+
+Living = Variants[LiveProgram]
+_alive: WeakValueDictionary[str, Living] = WeakValueDictionary()  # as long as somebody has one of them
+_recent: deque[Living] = deque(maxlen=limits.RECENT_CODE)
 
 
 def is_sharable(graph: Graph) -> bool:
@@ -46,27 +54,12 @@ def is_sharable(graph: Graph) -> bool:
     return is_stampable(graph) and not is_watched()
 
 
-def code_name(text: str) -> str:
-    """What the code of a captured graph goes by, made of its text (program_key)."""
-    return hashlib.sha256(f"{knobs.cpu}\0{knobs.pool}\0{text}".encode()).hexdigest()
-
-
-def live_program(name: str, env: ShapeEnv) -> LiveProgram | None:
-    """Living code of that name that fits the example's sizes, whose guards are added; None if there is none."""
-    for variant in range(VARIANTS):
-        live = _alive.get((name, variant))
-        if live is not None and all(guard.holds(env.examples) for guard in live.guards):
-            for guard in live.guards:
-                env.guards.setdefault(guard.relation, guard)
-            return live
-    return None
-
-
-def keep_alive(name: str, live: LiveProgram) -> None:
-    """Let later captures find this code."""
-    free = next((n for n in range(VARIANTS) if (name, n) not in _alive), VARIANTS - 1)
-    _alive[name, free] = live
-    _recent.append(live)
+def living_programs(text: str) -> Living:
+    """The living code of a captured graph, by its text (program_key)."""
+    name = hashlib.sha256(f"{knobs.cpu}\0{knobs.pool}\0{text}".encode()).hexdigest()
+    living = _alive.setdefault(name, Living(limits.VARIANTS_OF_CODE))
+    _recent.append(living)
+    return living
 
 
 def forget() -> None:

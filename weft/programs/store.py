@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, final
 
+from weft.support import limits
 from weft.support.errors import WeftError
 from weft.support.memo import Memo
 
@@ -112,7 +113,7 @@ class Variants(Generic[P]):
     """The programs under one key, the one that was used last first; one that is general, but slower where another fits,
     comes after all others. The one that was not used for the longest time goes when there are too many."""
 
-    __slots__ = ("_general", "_lock", "_programs", "lifting", "limit", "misses")
+    __slots__ = ("__weakref__", "_general", "_lock", "_programs", "lifting", "limit", "misses")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -190,12 +191,24 @@ class ProgramStore(Generic[K, P]):
     def __init__(self, keys: int, variants: int) -> None:
         self._limit = variants
         self._variants: Memo[K, Variants[P]] = Memo(keys)
-        self.refused: Memo[K, BaseException | str] = Memo(keys)
+        self.refused: Memo[K, BaseException | str] = Memo(limits.REFUSED_KEYS)
+
+    def find(self, key: K, inputs: Any, numbers: Any = None) -> tuple[P, Any] | None:
+        """The first program under a key that fits a call, and what it makes of it."""
+        variants = self._variants.get(key)
+        return None if variants is None else variants.find(inputs, numbers)
 
     def variants(self, key: K) -> Variants[P]:
         """Those under a key."""
         variants = self._variants.get(key)
         return self._variants.setdefault(key, Variants(self._limit)) if variants is None else variants
+
+    def refuse(self, key: K, error: BaseException) -> None:
+        """No program can be made for a key."""
+        error.__traceback__ = error.__context__ = None  # whose frames hold a caller's tensors
+        self.refused[key] = error
+        if not len(self._variants.get(key, ())):
+            self._variants.pop(key, None)
 
     def has_room(self, key: K) -> bool:
         """Whether the key is there, or may join without others being forgotten."""

@@ -31,7 +31,9 @@ from weft.programs.inlining import Body, Inlined, Whole, body_of
 from weft.programs.kept import array_of, has_bytes, is_hooked, packed_of, save, without_aliases
 from weft.programs.on_tensors import run_on_tensors
 from weft.programs.shape_check import shape_check
+from weft.programs.store import UNFIT, Miss, ProgramStore
 from weft.record.differentiate import Joint, is_differentiable, number_key, with_gradients
+from weft.support import limits
 from weft.support.errors import StateError, UnknownSize, VersionError
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -346,24 +348,26 @@ class TensorProgram:
     def __init__(self, graph: Graph, backend: str | None = None) -> None:
         self.graph, self.backend = graph, backend
         self.differentiable = [i for i, p in enumerate(graph.params) if is_differentiable(p)]
-        # by the parameters that want a gradient; sizes that none of its programs serves make another
-        self.found: dict[tuple[int, ...], list[_Plain]] = {}
+        # by the parameters that want a gradient
+        self.programs: ProgramStore[tuple[int, ...], _Plain] = ProgramStore(
+            limits.GRADIENTS_OF_A_GRAPH, limits.PROGRAMS_OF_A_GRAPH
+        )
 
     def __call__(self, inputs: list[Any], symbols: Symbols) -> list[Any]:
         """The results. They have a history where grad mode is on and an input wants a gradient."""
         if modes.special is not None or not all([has_bytes(x) for x in inputs]):
             return run_on_tensors(self.graph, inputs, symbols)
         wrt = tuple([i for i in self.differentiable if inputs[i].requires_grad]) if modes.grad else ()
-        known = self.found.setdefault(wrt, [])
-        for program in known:
-            if program.check(*[symbols[name] for name in program.names]) and program.fits(inputs, symbols):
-                return program(inputs, symbols)
-        known.insert(0, self._make(wrt, inputs, symbols))
-        return known[0](inputs, symbols)
+        variants = self.programs.variants(wrt)
+        match = variants.find(inputs, symbols)
+        program = variants.add(self._make(wrt, inputs, symbols)) if match is None else match[0]
+        return program(inputs, symbols)
 
     def stages(self) -> dict[str, Any]:
         """The latest program at each stage of the compiler."""
-        return next(reversed(self.found.values()))[0].stages()
+        latest = self.programs.latest
+        assert latest is not None
+        return latest.stages()
 
     def _make(self, wrt: tuple[int, ...], inputs: list[Any], symbols: Symbols) -> _Plain:
         graph = Graph(self.graph.name, self.graph.block, self.graph.env.at(symbols))
@@ -392,9 +396,9 @@ class _Plain:
     check: Callable[..., bool]
     names: tuple[str, ...]
 
-    def fits(self, inputs: list[Any], symbols: Symbols) -> bool:
-        """Whether it serves the numbers among the inputs."""
-        return True
+    def match(self, inputs: list[Any], symbols: Symbols) -> Symbols | Miss:
+        """The symbols, if it serves them and the numbers among the inputs."""
+        return symbols if self.check(*[symbols[name] for name in self.names]) else UNFIT
 
     def __call__(self, inputs: list[Any], symbols: Symbols) -> list[Any]:
         raise NotImplementedError
@@ -434,12 +438,13 @@ class _Recorded(_Native):
     gradients: Gradients
     found: tuple[str, ...]  # sizes that the backward goes by and the forward finds: the last of its results
 
-    def fits(self, inputs: list[Any], symbols: Symbols) -> bool:
-        """Whether it serves the numbers among the inputs."""
-        if not self.joint.guards:
-            return True
+    def match(self, inputs: list[Any], symbols: Symbols) -> Symbols | Miss:
+        """The symbols, if it serves them and the numbers among the inputs."""
+        match = super().match(inputs, symbols)
+        if type(match) is Miss or not self.joint.guards:
+            return match
         values = {**symbols, **{number_key(i): x for i, x in enumerate(inputs) if type(x) is float}}
-        return all([guard.holds(values) for guard in self.joint.guards])
+        return symbols if all([guard.holds(values) for guard in self.joint.guards]) else UNFIT
 
     def __call__(self, inputs: list[Any], symbols: Symbols) -> list[Any]:
         arrays = [array_of(x) for x in inputs]

@@ -10,10 +10,17 @@ from __future__ import annotations
 from typing import Final
 
 # ---- programs, each of which has cost a compilation
+PLANS_OF_A_SCRIPT: Final = 256  # kinds of arguments: dtypes, ranks, and which want gradients
 PROGRAMS_OF_A_STEP: Final = 64  # lazy and split: calls of one structure, with other numbers and writes
 STEPS: Final = 1024  # lazy and split: structures of calls of one device; traces name them, and are forgotten with them
 PROGRAMS_OF_A_PART: Final = 16  # compiled autograd: beyond, a part runs node by node
 KINDS_OF_A_PART: Final = 64  # dtypes, ranks and memory formats of the inputs of a part: the same
+PROGRAMS_OF_A_GRAPH: Final = 64  # programs.TensorProgram: by its guards
+GRADIENTS_OF_A_GRAPH: Final = 64  # the same, by the inputs that want gradients
+PROGRAMS_OF_AN_OPERATOR: Final = 8  # eager mode's native code for large arrays, by kind: beyond, NumPy runs
+REFUSED_KEYS: Final = 4096  # that no program can be made for: a mark each, which spares an attempt
+VARIANTS_OF_CODE: Final = 8  # of one graph: its passes may ask what the graph leaves open
+RECENT_CODE: Final = 32  # kept though nobody runs it: whoever makes trainers one after the other compiles once
 FRAMES_OF_A_PROGRAM: Final = 4  # concurrent calls whose memory is kept
 DISK_CACHE: Final = 512 << 20  # bytes
 GENERATED_TEXTS: Final = 8192  # whose code and lines are kept, for tracebacks; the oldest goes first

@@ -162,7 +162,7 @@ def test_keys_are_apart_and_refused_keys_are_remembered() -> None:
     assert store.variants("b").find(None, (1,)) is None and store.latest is first
     assert store.has_room("a") and not store.has_room("c")
     assert [len(variants) for variants in store] == [1, 0]
-    store.refused["c"] = CaptureError("no")
+    store.refuse("c", CaptureError("no"))
     assert "c" in store.refused and len(store.variants("c")) == 0
     assert store.latest is None, "where there are too many keys all are forgotten"
     store.forget()

@@ -17,9 +17,11 @@ from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Graph, Value
 from weft.ops.op import Op
 from weft.programs.executable import Compiled
+from weft.programs.store import UNFIT, Miss, ProgramStore
 from weft.runtime.heap import keep_freed_memory
 from weft.runtime.program import Program
 from weft.runtime.segments import HostSegment
+from weft.support import limits
 from weft.support.counters import counters
 from weft.support.errors import WeftError
 from weft.types import dtype as dt
@@ -28,7 +30,6 @@ from weft.types.tensor_type import tensor_type
 
 Array = np.ndarray[Any, Any]
 Rule = Callable[..., Any]
-VARIANTS = 8  # programs of one rule: what its other arguments say, and the questions that its sizes answer
 
 
 class StandaloneKernel:
@@ -118,9 +119,10 @@ class _Captured:
         if any(_root(v) in self.builder.params for v in self.results):
             raise _Refused("a result shows an argument's memory")
 
-    def fits(self, values: dict[str, int]) -> bool:
-        """Whether the program holds for these sizes."""
-        return all(guard.holds(values) for guard in self.guards)
+    def match(self, arrays: Sequence[Array], distinct: tuple[int, ...]) -> tuple[int, ...] | Miss:
+        """The sizes in the program's order, if it holds for them."""
+        values = dict(zip(self.names, distinct, strict=True))
+        return tuple([distinct[i] for i in self.order]) if all(g.holds(values) for g in self.guards) else UNFIT
 
 
 def _root(value: Value) -> Value:
@@ -149,7 +151,8 @@ class _Sizes:
         self.distinct = tuple(places)
 
 
-_CAPTURED: dict[Any, dict[Any, list[_Captured] | None]] = {}  # None: what NumPy must do
+# by rule, for what its other arguments say and the pattern of its sizes
+_stores: dict[Any, ProgramStore[Any, _Captured]] = {}
 _lock = threading.RLock()
 
 
@@ -159,23 +162,22 @@ def standalone(
     """The kernel of `rule(*args)` for arrays of these sizes; None where NumPy must do it.
     key: all that the rule depends on but sizes."""
     sizes = _Sizes(arrays)
+    kinds = (tuple(key), sizes.pattern, tuple([a.flags.c_contiguous for a in arrays]))
     with _lock:
-        variants = _CAPTURED.setdefault(owner, {})
-        kinds = (tuple(key), sizes.pattern, tuple([a.flags.c_contiguous for a in arrays]))
-        same = variants.setdefault(kinds, [])
-        if same is None:
-            return None
-        for captured in same:
-            if captured.fits(dict(zip(captured.names, sizes.distinct, strict=True))):
-                break
-        else:
-            if sum([len(v) for v in variants.values() if v]) >= VARIANTS:
+        store = _stores.get(owner)
+        if store is None:
+            store = _stores[owner] = ProgramStore(limits.PROGRAMS_OF_AN_OPERATOR, limits.PROGRAMS_OF_AN_OPERATOR)
+        match = store.find(kinds, arrays, sizes.distinct)
+        if match is None:
+            if kinds in store.refused or not store.has_room(kinds) or store.variants(kinds).is_full:
                 return None
             keep_freed_memory()
             try:
-                captured = _Captured(owner, rule, args, arrays)
-            except (_Refused, WeftError, ImportError):  # (without LLVM there is no native code)
-                variants[kinds] = None
+                store.variants(kinds).add(_Captured(owner, rule, args, arrays))
+            except (_Refused, WeftError, ImportError) as error:  # (without LLVM there is no native code)
+                store.refuse(kinds, error)
                 return None
-            same.append(captured)
-    return StandaloneKernel(captured.program, tuple([sizes.distinct[i] for i in captured.order]), captured.outputs)
+            match = store.find(kinds, arrays, sizes.distinct)
+            assert match is not None
+    captured, numbers = match
+    return StandaloneKernel(captured.program, numbers, captured.outputs)

@@ -12,7 +12,7 @@ import pytest
 
 import weft
 from weft.ops import planned
-from weft.programs.eager import rules
+from weft.support import limits
 from weft.support.counters import counters
 
 F = weft.nn.functional
@@ -108,13 +108,13 @@ def test_a_program_that_refuses_says_what_eager_mode_says() -> None:
 def test_numbers_that_keep_changing_make_no_program_each() -> None:
     x = drawn(SIDE, SIDE).detach()
     before = counters.eager_programs
-    for i in range(3 * rules.VARIANTS):
+    for i in range(3 * limits.PROGRAMS_OF_AN_OPERATOR):
         np.testing.assert_allclose(
             F.leaky_relu(x, 0.001 * i).numpy(),
             np.where(x.numpy() > 0, x.numpy(), x.numpy() * np.float32(0.001 * i)),
             rtol=1e-6,
         )
-    assert counters.eager_programs - before <= rules.VARIANTS
+    assert counters.eager_programs - before <= limits.PROGRAMS_OF_AN_OPERATOR
 
 
 def test_what_stays_with_numpy() -> None:
