@@ -110,7 +110,7 @@ class BatchedFunction:
         program = self._programs.get(parameters)
         if program is None:
             graph = batched(self._graph, parameters, self.batch_size)
-            program = dataclasses.replace(self._whole, graph=graph, code=None, recording_code=None, plans={})
+            program = dataclasses.replace(self._whole, graph=graph, code=None, recording_code=None)
             self._programs[parameters] = program
         if modes.capture is None:
             program.code = program.code or BatchingCode(program)

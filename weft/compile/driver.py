@@ -6,6 +6,7 @@ import copy
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,17 +15,17 @@ from weft.autograd.forward_facts import ForwardFacts
 from weft.compile.assumptions import Assumptions, Recording
 from weft.compile.methods import is_method, method_of
 from weft.compile.program.entry import Entry
-from weft.compile.program.miss import Miss
 from weft.compile.stepwise import Stepwise, hook_behind, run_stepwise, runs_as_written
 from weft.compile.tracing import trace
 from weft.guards import Switch
 from weft.guards.values import number_kind
 from weft.ops.overrides import current_modes, override_classes
+from weft.programs.store import Miss, Variants
 from weft.record.miss_text import miss_text, takes_keywords
 from weft.record.restart import Restart
 from weft.record.user_code import is_called
 from weft.record.wrappers import desugar, resugar
-from weft.support import pytree
+from weft.support import limits, pytree
 from weft.support.counters import counters
 from weft.support.errors import CaptureError, ValuesThatWait
 from weft.support.function_wrapper import FunctionWrapper
@@ -37,9 +38,6 @@ from weft.tensor.modes import Floor, modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import wrapper_classes
 
-MAX_ENTRIES = 64
-MAX_MISSES = 256  # texts that are kept
-
 
 class CompiledFunction(FunctionWrapper):
     """A function that runs as captured programs. Attributes of the original function are available on it.
@@ -50,11 +48,11 @@ class CompiledFunction(FunctionWrapper):
 
     def __init__(self, function: Callable[..., Any], name: str | None = None, backend: str | None = None) -> None:
         super().__init__(function, name, backend)
-        self.entries: list[Entry] = []
+        self.entries: Variants[Entry] = Variants(limits.PROGRAMS_OF_A_FUNCTION)
         self.assumptions = Assumptions()  # of the next recording
         # the lengths that containers had which the function adds to, by their place
         self.lengths: dict[Any, dict[int, Any]] = {}
-        self.misses: list[str] = []
+        self.misses: deque[str] = deque(maxlen=limits.TEXTS_OF_MISSES)
         self.stepwise: list[Stepwise] = []  # structures of arguments for which it is no program
         self.recording: Recording | None = None  # the latest one
         self.is_order_free = not takes_keywords(function)
@@ -73,31 +71,27 @@ class CompiledFunction(FunctionWrapper):
         if len(named) > 1 and self.is_order_free:
             named = dict(sorted(named.items()))
         leaves, spec = _flatten(taken, named)
-        misses: list[Miss] = []
-        for entry in self.entries:
-            call = entry.match(leaves, spec)
-            if type(call) is not Miss:
-                return resugar(entry.run(leaves, call)) if special else entry.run(leaves, call)
-            misses.append(call)
-        return self._capture_and_run(args, kwargs, leaves, spec, misses)
+        match = self.entries.find(leaves, spec)
+        if match is None:
+            return self._capture_and_run(args, kwargs, leaves, spec)
+        entry, call = match
+        return resugar(entry.run(leaves, call)) if special else entry.run(leaves, call)
 
-    def _capture_and_run(
-        self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, misses: list[Miss]
-    ) -> Any:
+    def _capture_and_run(self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec) -> Any:
         """args, kwargs: as they were given; leaves: with wrappers taken apart."""
         if any([isinstance(leaf, Tensor) and not is_dense(leaf) for leaf in leaves]):
             # types alone, or values that wait: another back end takes the operators as they come
             return self.function(*args, **kwargs)
         with self.lock:
-            fitting = self._made_meanwhile(leaves, spec, len(misses))
-            if fitting is not None:
-                return resugar(fitting[0].run(leaves, fitting[1]))
-            known = next((s for s in self.stepwise if s.spec == spec), None)
-            is_program = known is None or known.is_due()
-            entry = self._captured(leaves, spec, misses) if is_program else None
+            match = self.entries.find(leaves, spec)  # another thread may have captured it meanwhile
+            if match is not None:
+                return resugar(match[0].run(leaves, match[1]))
+            stepwise = next((s for s in self.stepwise if s.spec == spec), None)
+            is_program = stepwise is None or stepwise.is_due()
+            entry = self._captured(leaves, spec) if is_program else None
             if entry is not None and type(entry.match(leaves, spec)) is Miss:
                 # the capture was the first to meet something that weft then settles (a class whose rule came late)
-                entry = self._captured(leaves, spec, misses)
+                entry = self._captured(leaves, spec)
             if entry is not None:
                 return resugar(self._run_first(entry, leaves, spec))
         if any(s.waits for s in self.stepwise if s.spec == spec):
@@ -137,11 +131,9 @@ class CompiledFunction(FunctionWrapper):
         self.assumptions = self.assumptions.lifting({key: None for key in keys if key not in lifted})
 
     def keep(self, entry: Entry) -> None:
-        """Let calls that follow run a program: the newest first, but for one that has loops for the sake of other
-        sizes. Where an older one fits, that is faster.
-        """
-        del self.entries[MAX_ENTRIES - 1 :]
-        self.entries.insert(len(self.entries) if entry.capture.has_loops_for_sizes else 0, entry)
+        """Let calls that follow run a program. Where another one fits, that is faster than one that has loops for the
+        sake of other sizes."""
+        self.entries.add(entry, is_general=entry.capture.has_loops_for_sizes)
 
     def capture_within(self, entry: Entry, leaves: list[Any], switches: Sequence[Switch]) -> Entry | None:
         """A program for a call that is on its way in another one, which does not hold any more; None if there is none.
@@ -157,13 +149,12 @@ class CompiledFunction(FunctionWrapper):
     def give_up(self, entry: Entry, why: str) -> None:
         """Run calls like those of a program as they are written from now on."""
         spec = entry.guards.spec
-        self.entries = [e for e in self.entries if e.guards.spec != spec]
+        self.entries.remove(lambda entry: entry.guards.spec == spec)
         self.stepwise.append(Stepwise(spec, why))
 
-    def _captured(self, leaves: list[Any], spec: pytree.TreeSpec, misses: list[Miss]) -> Entry | None:
+    def _captured(self, leaves: list[Any], spec: pytree.TreeSpec) -> Entry | None:
         """A new program; None where a custom Function or a hook does what no program can repeat, now and later."""
-        if misses:
-            self._note(misses, spec)
+        self._note_misses(leaves, spec)
         try:
             return self.capture(leaves, spec)
         except Exception as error:
@@ -190,33 +181,28 @@ class CompiledFunction(FunctionWrapper):
         """Let go of the hooks and rules that the latest capture called: what was wrong with it has been said."""
         self.recording = None
 
-    def _made_meanwhile(self, leaves: list[Any], spec: pytree.TreeSpec, tried: int) -> tuple[Entry, Any] | None:
-        """The program for a call that another thread captured while this one waited, and its symbols."""
-        for entry in self.entries[: len(self.entries) - tried]:  # (the newest come first)
-            call = entry.match(leaves, spec)
-            if type(call) is not Miss:
-                return entry, call
-        return None
-
     def _nearness(self, miss: Miss) -> tuple[bool, int, int, bool]:
         """How far a check came; a number that a newer program takes as an input is the last thing to name."""
         is_news = not miss.lift or any(key not in self.assumptions.lifted for key, _ in miss.lift)
         return is_news, miss.depth, miss.leaf or 0, bool(miss.lift)
 
-    def _note(self, misses: list[Miss], spec: pytree.TreeSpec) -> None:
+    def _note_misses(self, leaves: list[Any], spec: pytree.TreeSpec) -> None:
+        """Learn from why none of the programs fits a call."""
+        reasons = self.entries.reasons(leaves, spec)
+        if not reasons:
+            return
         counters.guard_misses += 1
-        nearest = max(misses, key=self._nearness)
+        entry, nearest = max(reasons, key=lambda reason: self._nearness(reason[1]))
         self._say(miss_text(nearest, self.function, spec))
         lift = nearest.lift
         if lift and nearest.leaf is not None:  # of an argument: what else changed is an input too
-            lift += self.entries[misses.index(nearest)].guards.numbers_of_python()
+            lift += entry.guards.numbers_of_python()
         known = self.assumptions.lifting_changed(dict(lift))
         self.assumptions = replace(known, changing_sizes=known.changing_sizes.union(nearest.sizes))
 
     def _say(self, why: str) -> None:
         """Keep why a call had no program."""
         self.misses.append(why)
-        del self.misses[:-MAX_MISSES]
         if "guards" in knobs.debug:
             print(f"{self.name}: guard missed: {why}", file=sys.stderr)
 
@@ -311,10 +297,9 @@ class CompiledFunction(FunctionWrapper):
     def entry_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Entry, Any]:
         """The program that fits a call, captured if there is none, and what its `match` makes of the arguments."""
         leaves, spec = pytree.flatten(desugar((args, kwargs)))
-        for entry in self.entries:
-            call = entry.match(leaves, spec)
-            if type(call) is not Miss:
-                return entry, call
+        match = self.entries.find(leaves, spec)
+        if match is not None:
+            return match
         entry = self.capture(leaves, spec)
         return entry, entry.match(leaves, spec)
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from weft.compile.driver import CompiledFunction
 from weft.compile.program.entry import Entry
-from weft.compile.program.miss import Miss
 from weft.ir.graph import Graph
 from weft.ir.opaque import plan_of_opaque
 from weft.programs.executable import Compiled
+from weft.programs.store import Miss
 from weft.support import registry
 from weft.support.errors import ArgumentError
 

@@ -69,7 +69,7 @@ class Program:
     code: Any = None  # what runs it, made when it is first run
     recording_code: Any = None  # the same, where it is captured
     # by the kinds of arguments (executor/plans.py)
-    plans: Memo[Any, Any] = field(default_factory=lambda: Memo(limits.PLANS_OF_A_SCRIPT))
+    plans: Memo[Any, Any] = field(default_factory=lambda: Memo(limits.PLANS_OF_A_SCRIPT), init=False)
     last_plan: Any = None
     has_plans: bool | None = None
     outside: list[Any] | None = None  # what it took as constants; None where nobody could compile it again

@@ -14,7 +14,7 @@ from weft.support.locations import Location, is_internal
 from weft.support.pytree import TreeSpec
 
 if TYPE_CHECKING:
-    from weft.compile.program.miss import Miss
+    from weft.programs.store import Miss
 
 LOCATED = re.compile(r"(<[^>]*>|[^\s:]+):\d+\b")  # a text that begins with a line
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 # ---- programs, each of which has cost a compilation
+PROGRAMS_OF_A_FUNCTION: Final = 64  # weft.compile: what keeps changing would be captured at every call
+PROGRAMS_OF_A_GROUP: Final = 8  # of a script: what has more patterns of sizes is interpreted
 PLANS_OF_A_SCRIPT: Final = 256  # kinds of arguments: dtypes, ranks, and which want gradients
 PROGRAMS_OF_A_STEP: Final = 64  # lazy and split: calls of one structure, with other numbers and writes
 STEPS: Final = 1024  # lazy and split: structures of calls of one device; traces name them, and are forgotten with them
@@ -55,3 +57,4 @@ SIZES: Final = 1 << 16  # products and quotients of symbols: a capture asks for 
 RESULTS: Final = 4096  # of most functions: more than the operators and formulas of a large model
 FEW_RESULTS: Final = 64  # where one is large, or few are asked for
 HANDLERS: Final = 256  # functions whose handlers of exceptions were looked at (Python 3.10)
+TEXTS_OF_MISSES: Final = 256  # why calls of a function had no program

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from weft.autograd.hooks import hooks_on
 from weft.autograd.saved import captured_hooks, default_hooks
 from weft.compile.program.bound_state import BoundState
 from weft.compile.program.call_plan import Symbols
-from weft.compile.program.miss import Miss
 from weft.compile.program.quick_match import quick_match
 from weft.compile.program.state_guards import StateGuards
 from weft.guards.values import MISSING, same
@@ -26,6 +27,7 @@ from weft.programs.program_io import (
     ArgumentSource,
 )
 from weft.programs.shape_check import shape_check
+from weft.programs.store import Miss
 from weft.record.capture import Capture
 from weft.record.numbers.random_state import RandomState
 from weft.support import pytree
@@ -35,6 +37,7 @@ from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.dims import Expr
+from weft.types.relation import ShapeGuard
 
 
 class CallGuards:
@@ -70,7 +73,7 @@ class CallGuards:
     def match(self, leaves: list[Any], spec: pytree.TreeSpec) -> Symbols | Miss:
         """The values of the program's symbols for this call, or why it does not fit."""
         if spec is not self.spec and spec != self.spec:
-            return Miss(f"the structure of the arguments was {self.spec!r}, is now {spec!r}", 0)
+            return Miss(lambda: f"the structure of the arguments was {self.spec!r}, is now {spec!r}", 0)
         if (modes.grad or False) is not self.grad_mode:
             return Miss(f"grad mode was {self.grad_mode}, is now {bool(modes.grad)}", 1)
         if dt.get_default() is not self.default_dtype:
@@ -108,20 +111,19 @@ class CallGuards:
     def _named(self, miss: Miss) -> Miss:
         """A miss about a leaf that is no argument, by the name of its place."""
         name = None if miss.leaf is None else self.bound.name_of(miss.leaf)
-        return miss if name is None else Miss(f"{name} {miss.text}", 4, miss.lift)
+        return miss if name is None else Miss(lambda: f"{name} {miss.text}", 4, miss.lift)
 
     def _match_leaves(self, leaves: list[Any]) -> Miss | None:
         for i, (leaf, fact) in enumerate(zip(leaves, self.facts, strict=True)):
             if type(fact) is TensorFacts:
-                if not isinstance(leaf, Tensor):
-                    return Miss(f"was a {fact.describe()}, is now {type(leaf).__name__}", 2, leaf=i)
-                if not fits(leaf, fact):
-                    return Miss(f"was a {fact.describe()}, is now a {_described(leaf, fact)}", 2, leaf=i)
+                if not isinstance(leaf, Tensor) or not fits(leaf, fact):
+                    return Miss(partial(_other_tensor, leaf, fact), 2, leaf=i)
             elif fact is not None:
                 if type(leaf) is not fact:
                     return Miss(f"was {fact.__name__}, is now {type(leaf).__name__}", 2, leaf=i)
             elif not same_constant(leaf, self.constants[i]):
-                return Miss(f"was {self.constants[i]!r}, is now {leaf!r}", 3, self._changed_numbers(leaves), i)
+                text = partial("was {!r}, is now {!r}".format, self.constants[i], leaf)
+                return Miss(text, 3, self._changed_numbers(leaves), i)
         return self.state.match_sharing(leaves)
 
     def python_miss(self) -> Miss:
@@ -178,17 +180,20 @@ class CallGuards:
     def _shape_miss(self, symbols: Symbols) -> Miss:
         for guard in self.env.guards.values():
             if not guard.holds(symbols):
-                where = f"{guard.where}: " if guard.where else ""
-                names = {n.key: f"{n.name} ({n.key})" for n in self.numbers}
-                used = sorted(guard.relation.expr.symbols())
-                old, new = (", ".join(str(values[s]) for s in used) for values in (self.env.examples, symbols))
-                be = ("was", "is") if len(used) == 1 else ("were", "are")
-                text = (
-                    f"{where}{', '.join(names.get(s, f'size {s}') for s in used)} {be[0]} {old}, {be[1]} now {new}; "
-                    f"the program needs {guard}"
-                )
-                return Miss(text, 6, sizes=tuple(used))
+                used = tuple(sorted(guard.relation.expr.symbols()))
+                return Miss(partial(self._other_sizes, guard, used, symbols), 6, sizes=used)
         return Miss("sizes changed", 6)
+
+    def _other_sizes(self, guard: ShapeGuard, used: Sequence[str], symbols: Symbols) -> str:
+        """What is wrong with the sizes of a call. used: the symbols that a guard is about."""
+        where = f"{guard.where}: " if guard.where else ""
+        names = {n.key: f"{n.name} ({n.key})" for n in self.numbers}
+        old, new = (", ".join(str(values[s]) for s in used) for values in (self.env.examples, symbols))
+        be = ("was", "is") if len(used) == 1 else ("were", "are")
+        return (
+            f"{where}{', '.join(names.get(s, f'size {s}') for s in used)} {be[0]} {old}, {be[1]} now {new}; "
+            f"the program needs {guard}"
+        )
 
 
 def fits(leaf: Tensor, fact: TensorFacts) -> bool:
@@ -215,6 +220,12 @@ def fits(leaf: Tensor, fact: TensorFacts) -> bool:
     if order is not None:
         data = data.transpose(sorted(range(len(order)), key=order.__getitem__))
     return bool(data.flags.c_contiguous)
+
+
+def _other_tensor(leaf: Any, fact: TensorFacts) -> str:
+    """What is wrong with an argument that does not have the facts."""
+    now = f"a {_described(leaf, fact)}" if isinstance(leaf, Tensor) else type(leaf).__name__
+    return f"was a {fact.describe()}, is now {now}"
 
 
 def _described(leaf: Tensor, fact: TensorFacts) -> str:

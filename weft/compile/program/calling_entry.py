@@ -20,7 +20,6 @@ from weft.autograd.node import InputMetadata
 from weft.autograd.validate import validate
 from weft.compile.program.call_plan import Symbols, is_like, target_of
 from weft.compile.program.entry import Entry
-from weft.compile.program.miss import Miss
 from weft.compile.program.owner import Owner
 from weft.compile.program.parts import Part, Place, read_before
 from weft.compile.program.step import Running, Step, called, zero
@@ -29,6 +28,7 @@ from weft.guards.switches import has_moved, switches_in
 from weft.ir.graph import Graph
 from weft.programs.argument_histories import Before
 from weft.programs.executable import Compiled, Interpreted
+from weft.programs.store import Miss
 from weft.record.gradients import present_grad
 from weft.record.numbers.lifted import NumberInput
 from weft.record.python_call import Context, Given, NotCallable, Size

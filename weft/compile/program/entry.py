@@ -10,13 +10,13 @@ from typing import Any
 
 from weft.compile.program.call_guards import CallGuards
 from weft.compile.program.call_plan import Effects, Grads, Inputs, Symbols
-from weft.compile.program.miss import Miss
 from weft.compile.program.outputs import Outputs
 from weft.guards import ObjectWrite
 from weft.ir.graph import Graph
 from weft.programs.argument_histories import Before
 from weft.programs.executable import Compiled, Interpreted
 from weft.programs.joint import JointProgram
+from weft.programs.store import Miss
 from weft.record.capture import Capture
 from weft.runtime.program import Interrupted
 from weft.support import pytree

@@ -8,13 +8,14 @@ from typing import Any, Protocol
 
 from weft.compile.assumptions import Assumptions
 from weft.guards import Switch
+from weft.programs.store import Variants
 
 
 class Owner(Protocol):
     """A compiled function, as its programs know it. entries: its programs; lock: held while they or what it assumes
     change."""
 
-    entries: list[Any]
+    entries: Variants[Any]
     assumptions: Assumptions
     lock: RLock
 

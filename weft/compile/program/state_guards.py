@@ -11,7 +11,6 @@ from typing import Any
 from weft.autograd.hooks import hooks_on
 from weft.autograd.node import RemovableHandle
 from weft.compile.program.call_plan import Inputs
-from weft.compile.program.miss import Miss
 from weft.compile.program.outputs import Outputs
 from weft.compile.program.owner import Owner
 from weft.programs.arguments import (
@@ -22,6 +21,7 @@ from weft.programs.memory import Memory, Place, shows_a_gradient
 from weft.programs.program_io import (
     GradBuffer,
 )
+from weft.programs.store import Miss
 from weft.record.capture import Capture
 from weft.record.gradients import present_grad
 from weft.record.numbers.lifted import StateGuard

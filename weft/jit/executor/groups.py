@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.compile.driver import CompiledFunction
-from weft.compile.program.miss import Miss
 from weft.ir.graph import Node, Value
 from weft.jit.executor.grouping import body_of, has_loop, work
 from weft.jit.interpreter.hot import Execution
 from weft.jit.program import Parameter, Program
+from weft.programs.store import Miss
 from weft.runtime.storage import root_of
-from weft.support import pytree
+from weft.support import limits, pytree
 from weft.support.counters import counters
 from weft.tensor.dense import is_dense
 from weft.tensor.modes import modes
@@ -23,7 +23,6 @@ from weft.tensor.tensor import Tensor
 from weft.types.tensor_type import NONE, TupleType, tuple_of
 
 LEAST_WORK = 6  # operators on tensors that are worth a program of their own
-MOST_PROGRAMS = 8
 _MOST_FAILURES = 2
 
 
@@ -74,30 +73,23 @@ class NativeGroup:
         return _share_memory_with_gradients(leaves)
 
     def _fitting(self, leaves: list[Any], spec: pytree.TreeSpec, args: Sequence[Any]) -> Any:
-        known = self.compiled.entries
-        found = self._matching(leaves, spec)
-        if found is None:
-            if known:
+        programs = self.compiled.entries
+        match = programs.find(leaves, spec)
+        if match is None:
+            if len(programs):
                 counters.fusion_fallbacks += 1
                 self.fallbacks += 1
-                if self.fallbacks % 2 or len(known) >= MOST_PROGRAMS:
+                if self.fallbacks % 2 or len(programs) >= limits.PROGRAMS_OF_A_GROUP:
                     return None
             with self._lock:
-                found = self._matching(leaves, spec) or self._captured(leaves, spec)
-        if found is None:
+                match = programs.find(leaves, spec) or self._captured(leaves, spec)
+        if match is None:
             return None
-        entry, call = found
+        entry, call = match
         try:
             return entry.run(leaves, call)
         except (ArithmeticError, LookupError, ValueError, TypeError, RuntimeError):
             return None  # nothing has happened: the interpreter raises it with the lines of the program
-
-    def _matching(self, leaves: list[Any], spec: pytree.TreeSpec) -> tuple[Any, Any] | None:
-        for entry in self.compiled.entries:
-            call = entry.match(leaves, spec)
-            if type(call) is not Miss:
-                return entry, call
-        return None
 
     def _captured(self, leaves: list[Any], spec: pytree.TreeSpec) -> tuple[Any, Any] | None:
         """A new program, and what it makes of the arguments; None where there can be none."""
@@ -111,8 +103,7 @@ class NativeGroup:
         if type(call) is Miss:
             self.failures += 1
             return None
-        self.compiled.entries.insert(0, entry)
-        return entry, call
+        return self.compiled.entries.add(entry), call
 
 
 def _share_memory_with_gradients(leaves: Sequence[Any]) -> bool:

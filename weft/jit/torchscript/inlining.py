@@ -25,7 +25,7 @@ def inlined(program: Program) -> tuple[Graph, Program]:
     """The graph without calls of other programs, and the program that it belongs to, which has what they refer to."""
     assert program.graph is not None
     whole = dataclasses.replace(
-        program, functions={}, captured={}, python={}, code=None, recording_code=None, plans={}, last_plan=None
+        program, functions={}, captured={}, python={}, code=None, recording_code=None, last_plan=None
     )
     block = _Inlining(whole, program, {}).block(program.graph.block)
     whole.graph = Graph(program.graph.name, block, program.graph.env)
