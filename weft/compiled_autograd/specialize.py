@@ -194,12 +194,10 @@ class NativePart:
         integers that are no symbols each value makes one), it is very long, Python's stack is too deep for a compiler,
         or a formula asks about a size that is only known while the program runs."""
         programs = self.programs
-        if kind in programs.refused or len(self.part.nodes) > LONGEST or not programs.has_room(kind):
-            return None
-        variants = programs.variants(kind)
-        match = variants.find(inputs, numbers)
-        if match is not None or variants.is_full:
+        match = programs.find(kind, inputs, numbers)
+        if match is not None or len(self.part.nodes) > LONGEST or not programs.may_add(kind):
             return match
+        variants = programs.variants(kind)
         first = len(numbers) - len(self.integers)
         integers = zip(self.integers, numbers[first:], strict=True)
         variants.missed([None if v.name.startswith(("s", "n")) else n for v, n in integers])  # (those are symbols)

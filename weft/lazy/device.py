@@ -17,7 +17,7 @@ from weft.lazy.executor import Executor, Job
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh
 from weft.lazy.programs import Plan, Specialized, unbacked_in
 from weft.lazy.recorded import Recorded
-from weft.lazy.tiers import Lines
+from weft.lazy.tiers import Line, Lines
 from weft.lazy.trace import INDEX_BITS, Trace
 from weft.lazy.values import Array, Cell, Deferred, Latch
 from weft.ops.op import Op
@@ -47,7 +47,7 @@ class LazyDevice:
         self.trace = Trace(name)
         self.trace.compute, self.trace.bytes_of = self.compute, self.bytes_of
         self.programs: ProgramStore[Any, Specialized] = ProgramStore(limits.STEPS, limits.PROGRAMS_OF_A_STEP)
-        self.lines = Lines()
+        self.lines = Lines(Line)
         self.executor = Executor()
         self.closures = StepClosures()
         self.addressed: WeakValueDictionary[int, LazyStorage] = WeakValueDictionary()  # by the identity of their values
@@ -117,7 +117,7 @@ class LazyDevice:
         """Forget all programs: what comes is traced as if for the first time."""
         with self.trace.lock:
             self.programs.forget()
-            self.lines = Lines()
+            self.lines = Lines(Line)
             self.trace.forget()
             if self.rules is not None:
                 self.rules.forget()

@@ -169,7 +169,7 @@ class Plan:
         self.sizes = sum(rank for _, rank in self.kinds)  # how many of a call's numbers are sizes of inputs
         self.is_exact = False  # whether sizes of inputs are constants too
         self.variants: Variants[Specialized] = Variants(limits.PROGRAMS_OF_A_STEP)  # shared by plans that are equal
-        self.lines = Lines()
+        self.lines = Lines(Line)
 
     def numbers(self, trace: Trace) -> list[Any]:
         """Sizes of inputs, and numbers of calls, as they are in a trace."""
@@ -249,7 +249,7 @@ class Plan:
                 program.first_at.came_again(program)
             metrics.count("CachedCompile")
             return program
-        line = self.lines.at(self.calls[0].where if self.calls else None)
+        line = self.lines[self.calls[0].where if self.calls else None]
         variants.missed(numbers)
         may_wait = not len(variants) and metrics.may_wait() and knobs.backend == "llvm" and not knobs.nan
         if may_wait and line.may_wait(variants):

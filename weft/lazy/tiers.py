@@ -5,6 +5,7 @@ time.)
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -166,12 +167,4 @@ class Line:
         self.kinds = 0
 
 
-class Lines:
-    """The lines of a device."""
-
-    def __init__(self) -> None:
-        self._lines: dict[Any, Line] = {}
-
-    def at(self, where: Any) -> Line:
-        """The line of this place."""
-        return self._lines.setdefault(where, Line())
+Lines = defaultdict[Any, Line]  # of a device, by where they are

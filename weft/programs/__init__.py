@@ -1,6 +1,7 @@
 """Floor 10: programs. What was recorded, made executable, found again by what it computes, and called with arrays or
 tensors.
 
+store.py           key -> programs, for every front end: which fits, which numbers are inputs, what goes
 executable.py      one interface over the back ends             nan_watch.py   WEFT_NAN: node by node
 program_cache.py   on disk, by the graph's text                 live_programs.py  in this process
 program_io.py      inputs, results and effects of a program     arguments.py   what a program depends on in a tensor

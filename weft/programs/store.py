@@ -214,6 +214,11 @@ class ProgramStore(Generic[K, P]):
         """Whether the key is there, or may join without others being forgotten."""
         return key in self._variants or len(self._variants) < self._variants.limit
 
+    def may_add(self, key: K) -> bool:
+        """Whether a program can be made for a key, as far as is known, and may join it without others going."""
+        variants = self._variants.get(key)
+        return key not in self.refused and (self.has_room(key) if variants is None else not variants.is_full)
+
     def forget(self) -> None:
         """Keep nothing."""
         self._variants.clear()

@@ -163,8 +163,13 @@ def test_keys_are_apart_and_refused_keys_are_remembered() -> None:
     assert store.has_room("a") and not store.has_room("c")
     assert [len(variants) for variants in store] == [1, 0]
     store.refuse("c", CaptureError("no"))
+    assert store.may_add("a") and not store.may_add("c")
     assert "c" in store.refused and len(store.variants("c")) == 0
     assert store.latest is None, "where there are too many keys all are forgotten"
+    for n in range(4):
+        assert store.may_add("b")
+        store.variants("b").add(Program((n,)))
+    assert not store.may_add("b")
     store.forget()
     assert store.latest is None and not store.refused
 

@@ -169,7 +169,7 @@ def standalone(
             store = _stores[owner] = ProgramStore(limits.PROGRAMS_OF_AN_OPERATOR, limits.PROGRAMS_OF_AN_OPERATOR)
         match = store.find(kinds, arrays, sizes.distinct)
         if match is None:
-            if kinds in store.refused or not store.has_room(kinds) or store.variants(kinds).is_full:
+            if not store.may_add(kinds):
                 return None
             keep_freed_memory()
             try:
