@@ -20,7 +20,7 @@ from weft.compile.tracing import trace
 from weft.guards import Switch
 from weft.guards.values import number_kind
 from weft.ops.overrides import current_modes, override_classes
-from weft.programs.store import Miss, Variants
+from weft.programs.store import Miss, Variants, narrowed
 from weft.record.miss_text import miss_text, takes_keywords
 from weft.record.restart import Restart
 from weft.record.user_code import is_called
@@ -230,36 +230,27 @@ class CompiledFunction(FunctionWrapper):
         try:
             return self._capture_settled(leaves, spec, backend)
         except Exception:
-            lifted = {
-                key: slot for key, slot in self.assumptions.lifted.items()
-                if slot is None or number_kind(slot.get()) is not None
-            }
-            entry = self._without(lifted, leaves, spec, backend) if lifted else None
-            if entry is None:  # no number is at fault
-                raise
-        if 1 < len(lifted) <= _MOST_TRIED:  # perhaps one of them alone
-            known = self.assumptions
-            for key, slot in lifted.items():
-                self.assumptions = replace(known, fixed=known.fixed - lifted.keys()).lifting(lifted)
-                found = self._without({key: slot}, leaves, spec, backend)
-                if found is not None:
-                    return found
-            self.assumptions = known
-        return entry
+            start = self.assumptions
+            slots = start.lifted.items()
+            lifted = {key: slot for key, slot in slots if slot is None or number_kind(slot.get()) is not None}
 
-    def _without(
-        self, numbers: dict[Any, Any], leaves: list[Any], spec: pytree.TreeSpec, backend: str | None
-    ) -> Entry | None:
-        """The program with these numbers as they are; None if the function fails all the same."""
-        before, keys = self.assumptions, frozenset(numbers)
-        self.assumptions = before.without_lifting(keys)
-        try:
-            entry = self._capture_settled(leaves, spec, backend)
-        except Exception:  # not their fault
-            self.assumptions = self.assumptions.lifting(numbers)
-            return None
-        self.assumptions = self.assumptions.fixing(keys)
-        return entry
+            def without(keys: frozenset[Any]) -> tuple[Entry, Assumptions] | None:
+                nonlocal start
+                self.assumptions = start.without_lifting(keys)
+                try:
+                    entry = self._capture_settled(leaves, spec, backend)
+                except Exception:  # not their fault
+                    return None
+                finally:
+                    learned, self.assumptions = self.assumptions, self.assumptions.lifting(lifted)
+                start = self.assumptions
+                return entry, learned.fixing(keys)
+
+            match = narrowed(lifted, without)
+            if match is None:  # no number is at fault
+                raise
+            entry, self.assumptions = match
+            return entry
 
     def _capture_settled(self, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None) -> Entry:
         tries, first = 0, None
@@ -327,8 +318,6 @@ class CompiledFunction(FunctionWrapper):
     def __repr__(self) -> str:
         return f"<compiled {self.name}: {len(self.entries)} program(s)>"
 
-
-_MOST_TRIED = 8
 
 
 def _is_watched() -> bool:

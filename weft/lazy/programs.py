@@ -28,6 +28,7 @@ from weft.programs.executable import Compiled, Interpreted, make_executable
 from weft.programs.shape_check import shape_check
 from weft.programs.store import UNFIT, Miss, Variants, is_same_number
 from weft.support import limits
+from weft.support.errors import WeftError
 from weft.support.garbage import collection_held
 from weft.support.generated import expression_function
 from weft.support.knobs import knobs
@@ -270,34 +271,30 @@ class Plan:
         for program in self.variants:
             lifting.unexpected |= program.taken_otherwise(numbers)
         likely, counting = self._changing(), self._counting(numbers)
-        graph = GraphOfPlan(self, numbers, set())
-
-        def choose() -> set[int]:
-            sizes = frozenset([n for i, n in enumerate(numbers[: self.sizes]) if i not in lasting])
-            return {
+        sizes = frozenset([n for i, n in enumerate(numbers[: self.sizes]) if i not in lasting])
+        while True:
+            lifted = {
                 i for i, n in enumerate(numbers)
                 if i not in lifting.constant and (not self.is_exact or type(n) is Drawn)
                 and (self._is_input(i, n, sizes, i in lasting, counting) or self.role(i) in likely)
             }
-
-        def make(lifted: set[int]) -> Specialized:
-            nonlocal graph
             graph = GraphOfPlan(self, numbers, lifted)
-            with collection_held():
-                return Specialized(graph.built(writes), graph.names, graph.derived, numbers)
-
-        def suspects(lifted: set[int]) -> set[int] | None:
-            numbered = {i for i in lifted if i >= self.sizes} - lifting.constant
-            if not numbered and self.is_exact:
-                return None
-            self.is_exact = not numbered  # a rule that cannot do with symbols has done with these sizes
-            # those first that are inputs for no better reason than that some size is equal; or else all integers but a
-            # generator's
-            integers = {i for i in numbered if type(numbers[i]) is int}
-            doubtful = {i for i in integers - lifting.unexpected - graph.derived.keys() if self.role(i) not in likely}
-            return doubtful or integers or numbered
-
-        return lifting.capture(make, choose, suspects)
+            try:
+                with collection_held():
+                    program = Specialized(graph.built(writes), graph.names, graph.derived, numbers)
+            except (TypeError, WeftError):  # a rule or kernel takes one of them as it is alone
+                numbered = {i for i in lifted if i >= self.sizes} - lifting.constant
+                if not numbered and self.is_exact:
+                    raise
+                self.is_exact = not numbered  # a rule that cannot do with symbols has done with these sizes
+                # those first that are inputs for no better reason than that some size is equal; or else all integers
+                # but a generator's
+                integers = {i for i in numbered if type(numbers[i]) is int}
+                doubtful = integers - lifting.unexpected - graph.derived.keys()
+                lifting.constant |= {i for i in doubtful if self.role(i) not in likely} or integers or numbered
+            else:
+                lifting.inputs |= lifted - lifting.constant
+                return program
 
     def role(self, i: int) -> Any:
         return self._roles[i - self.sizes] if i >= self.sizes else None

@@ -8,7 +8,7 @@ what is dropped when there are too many, is here. The limits stand in support/li
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, final
 
@@ -51,6 +51,7 @@ class Variant(Protocol):
 
 K = TypeVar("K")
 P = TypeVar("P", bound=Variant)
+R = TypeVar("R")
 
 
 class Lifting:
@@ -79,29 +80,40 @@ class Lifting:
         self.varying |= changed
         self.constant -= changed
 
-    def chosen(self) -> set[int]:
-        """The places whose numbers are inputs of the next program."""
-        return self.varying - self.constant
+    def capture(self, make: Callable[[set[int]], P]) -> P:
+        """A program. make: captures one with the numbers in these places as inputs: those that have changed, but for
+        what a rule or a kernel takes as it is alone."""
+        places = self.varying - self.constant
+        constants: frozenset[int] = frozenset()
+        try:
+            program = make(places)
+        except (TypeError, WeftError):
+            narrower = narrowed(places, lambda constants: _attempt(make, places, constants))
+            if narrower is None:
+                raise
+            program, constants = narrower
+        self.constant |= constants
+        self.inputs |= places - constants
+        return program
 
-    def capture(
-        self, make: Callable[[set[int]], P], choose: Callable[[], set[int]] | None = None,
-        suspects: Callable[[set[int]], set[int] | None] | None = None,
-    ) -> P:
-        """A program. make: captures one with the numbers in these places as inputs. Where a rule or a kernel takes one
-        of them as it is alone, they are constants. choose: the places to try; suspects: those that may be at fault,
-        None if the error is the caller's."""
-        while True:
-            places = self.chosen() if choose is None else choose()
-            try:
-                program = make(places)
-            except (TypeError, WeftError):
-                refused = (places or None) if suspects is None else suspects(places)
-                if refused is None:
-                    raise
-                self.constant |= refused
-            else:
-                self.inputs |= places - self.constant
-                return program
+
+def _attempt(make: Callable[[set[int]], P], places: set[int], constants: frozenset[int]) -> Any:
+    try:
+        return make(places - constants), constants
+    except (TypeError, WeftError):
+        return None
+
+
+def narrowed(numbers: Collection[K], capture: Callable[[frozenset[K]], R | None]) -> R | None:
+    """A program where none could be captured with all of these numbers as inputs: with all but the one at fault, or
+    with none of them. capture: one with these as constants; None where that fails, too. None where no number is at
+    fault."""
+    constants = frozenset(numbers)
+    program = capture(constants) if constants else None
+    if program is None or not 1 < len(constants) <= limits.SUSPECTS:
+        return program
+    singly = (capture(frozenset((number,))) for number in numbers)
+    return next((narrower for narrower in singly if narrower is not None), program)
 
 
 def is_same_number(a: Any, b: Any) -> bool:

@@ -21,6 +21,7 @@ PROGRAMS_OF_A_GRAPH: Final = 64  # programs.TensorProgram: by its guards
 GRADIENTS_OF_A_GRAPH: Final = 64  # the same, by the inputs that want gradients
 PROGRAMS_OF_AN_OPERATOR: Final = 8  # eager mode's native code for large arrays, by kind: beyond, NumPy runs
 REFUSED_KEYS: Final = 4096  # that no program can be made for: a mark each, which spares an attempt
+SUSPECTS: Final = 8  # numbers each of which is tried as the one that no program takes as an input
 VARIANTS_OF_CODE: Final = 8  # of one graph: its passes may ask what the graph leaves open
 RECENT_CODE: Final = 32  # kept though nobody runs it: whoever makes trainers one after the other compiles once
 FRAMES_OF_A_PROGRAM: Final = 4  # concurrent calls whose memory is kept

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from weft.programs.store import UNFIT, Lifting, Miss, ProgramStore, Variants
+from weft.programs.store import UNFIT, Lifting, Miss, ProgramStore, Variants, narrowed
 from weft.support.errors import CaptureError
 
 
@@ -140,18 +140,26 @@ def test_an_error_that_no_input_explains_is_raised() -> None:
     assert tried == [{0}, set()] and not len(variants)
 
 
-def test_a_front_end_chooses_inputs_and_suspects() -> None:
-    lifting = Lifting()
+def test_the_number_at_fault_alone_becomes_a_constant() -> None:
+    variants: Variants[Program] = Variants(8)
+    refused = frozenset({1})
+    called(variants, 1, 2, 3, refused=refused)
+    assert called(variants, 5, 6, 7, refused=refused).inputs == {0, 2}
+    assert (variants.lifting.constant, variants.lifting.inputs) == ({1}, {0, 2})
+    both = frozenset({0, 2})
+    assert called(variants, 5, 8, 7, refused=both).inputs == set(), "two are at fault, and all are constants"
 
-    def make(lifted: set[int]) -> Program:
-        if 2 in lifted:
-            raise CaptureError("a number is needed")
-        return Program((0, 0, 0), set(lifted))
 
-    program: Program = lifting.capture(make, lambda: {0, 1, 2} - lifting.constant, lambda lifted: {max(lifted)})
-    assert program.inputs == lifting.inputs == {0, 1}
-    with pytest.raises(CaptureError):
-        lifting.capture(make, lambda: {2}, lambda lifted: None)
+def test_numbers_are_narrowed_down() -> None:
+    def capture(constants: frozenset[str]) -> frozenset[str] | None:
+        tried.append("".join(sorted(constants)))
+        return constants if constants & set("c") else None
+
+    tried: list[str] = []
+    assert narrowed("abcd", capture) == frozenset("c") and tried == ["abcd", "a", "b", "c"]
+    assert narrowed("ab", capture) is None and narrowed("", capture) is None
+    tried.clear()
+    assert narrowed("abcdefghi", capture) == frozenset("abcdefghi") and len(tried) == 1, "too many to try each"
 
 
 def test_keys_are_apart_and_refused_keys_are_remembered() -> None:
