@@ -20,7 +20,9 @@ from weft.jit.script.entry import script
 from weft.jit.torchscript.graph import Graph
 from weft.jit.torchscript.inlining import inlined
 from weft.nn.modules.module import Module
+from weft.support import limits
 from weft.support.errors import ArgumentError
+from weft.support.memo import Memo
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types.tensor_type import TensorType
@@ -59,7 +61,7 @@ class BatchedFunction:
         self.batch_size = batch_size
         self._owner, program = _program_of(function)
         self._graph, self._whole = inlined(program)
-        self._programs: dict[frozenset[int], Program] = {}
+        self._programs: Memo[frozenset[int], Program] = Memo(limits.PLANS_OF_A_SCRIPT)
         self.__name__ = self.__qualname__ = program.name.rpartition(".")[2]
         self.__doc__ = program.document
         self._code(self._tensors())  # what cannot be done is refused here, not when it is called

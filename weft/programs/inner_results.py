@@ -25,6 +25,8 @@ from weft.passes.rebuild import with_values
 from weft.passes.stop_gradients import Notes
 from weft.programs.freed import Graphs, saving_down_to
 from weft.programs.tensor_program import Gradients
+from weft.support import limits
+from weft.support.memo import Memo
 from weft.tensor.tensor import Tensor
 
 
@@ -84,15 +86,16 @@ class CutPrograms:
     without: Notes
 
     def __post_init__(self) -> None:
-        self._found: dict[tuple[tuple[int, ...], int | None], Gradients] = {}
+        self._parts: Memo[tuple[tuple[int, ...], int | None], Gradients] = Memo(limits.GRADIENTS_OF_A_GRAPH)
 
     def part(self, before: tuple[int, ...], upto: int | None) -> Gradients:
         """What makes all of the gradient of one inner result (by number), or those of the leaves, from what comes in
         behind others."""
         key = (before, upto)
-        if key not in self._found:
-            self._found[key] = self._make(before, upto)
-        return self._found[key]
+        part = self._parts.get(key)
+        if part is None:
+            part = self._parts[key] = self._make(before, upto)
+        return part
 
     def _make(self, before: tuple[int, ...], upto: int | None) -> Gradients:
         if not self.inner:

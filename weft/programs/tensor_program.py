@@ -35,6 +35,7 @@ from weft.programs.store import UNFIT, Miss, ProgramStore
 from weft.record.differentiate import Joint, is_differentiable, number_key, with_gradients
 from weft.support import limits
 from weft.support.errors import StateError, UnknownSize, VersionError
+from weft.support.memo import Memo
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types.tensor_type import FLOAT
@@ -66,7 +67,7 @@ class Gradients:
     def __post_init__(self) -> None:
         self.executable = make_executable(self.halves.backward, self.backend)
         self._bodies: dict[tuple[int, ...], Body | None] = {}
-        self._functions: dict[tuple[int, ...], GradientFunction] = {}
+        self._functions: Memo[tuple[int, ...], GradientFunction] = Memo(limits.GRADIENTS_OF_A_GRAPH)
         self._whole = self._ended(dce(self._gradients()), ())
         # gradients may flow into what the values are no function of
         seen = self._seen_again(()) if any(map(leads_elsewhere, self.without.values())) else self._whole
@@ -102,11 +103,11 @@ class Gradients:
 
     def function(self, inner: tuple[int, ...] = ()) -> GradientFunction:
         """The gradients as they are differentiated again, as a function of these inner values too."""
-        found = self._functions.get(inner)
-        if found is None:
+        function = self._functions.get(inner)
+        if function is None:
             graph = self._seen_again(inner) if self.without or inner else self._whole
-            found = self._functions[inner] = GradientFunction(graph, self.tangents, self.backend)
-        return found
+            function = self._functions[inner] = GradientFunction(graph, self.tangents, self.backend)
+        return function
 
     @cached_property
     def reach(self) -> tuple[frozenset[int], ...]:

@@ -12,13 +12,13 @@ from typing import Final
 # ---- programs, each of which has cost a compilation
 PROGRAMS_OF_A_FUNCTION: Final = 64  # weft.compile: what keeps changing would be captured at every call
 PROGRAMS_OF_A_GROUP: Final = 8  # of a script: what has more patterns of sizes is interpreted
-PLANS_OF_A_SCRIPT: Final = 256  # kinds of arguments: dtypes, ranks, and which want gradients
+PLANS_OF_A_SCRIPT: Final = 256  # kinds of arguments: dtypes, ranks, which want gradients, or which are batched
 PROGRAMS_OF_A_STEP: Final = 64  # lazy and split: calls of one structure, with other numbers and writes
 STEPS: Final = 1024  # lazy and split: structures of calls of one device; traces name them, and are forgotten with them
 PROGRAMS_OF_A_PART: Final = 16  # compiled autograd: beyond, a part runs node by node
 KINDS_OF_A_PART: Final = 64  # dtypes, ranks and memory formats of the inputs of a part: the same
 PROGRAMS_OF_A_GRAPH: Final = 64  # programs.TensorProgram: by its guards
-GRADIENTS_OF_A_GRAPH: Final = 64  # the same, by the inputs that want gradients
+GRADIENTS_OF_A_GRAPH: Final = 64  # the same, by the inputs that want gradients, and by the gradients that are wanted
 PROGRAMS_OF_AN_OPERATOR: Final = 8  # eager mode's native code for large arrays, by kind: beyond, NumPy runs
 REFUSED_KEYS: Final = 4096  # that no program can be made for: a mark each, which spares an attempt
 SUSPECTS: Final = 8  # numbers each of which is tried as the one that no program takes as an input

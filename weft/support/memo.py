@@ -19,12 +19,12 @@ class Memo(dict[K, V]):
         self.limit = limit
 
     def __setitem__(self, key: K, value: V) -> None:
-        if len(self) >= self.limit:
+        if len(self) >= self.limit and key not in self:
             self.clear()
         super().__setitem__(key, value)
 
     def setdefault(self, key: K, value: V) -> V:
         """The result that is there, or else this one, which is kept."""
-        if key not in self and len(self) >= self.limit:
+        if len(self) >= self.limit and key not in self:
             self.clear()
         return super().setdefault(key, value)

@@ -15,6 +15,7 @@ ROOT = Path(weft.__file__).parent
 def test_a_full_memo_starts_anew() -> None:
     memo: Memo[int, str] = Memo(2)
     memo[1], memo[2] = "one", "two"
+    memo[2] = "two again"
     assert memo.setdefault(1, "other") == "one" and len(memo) == 2
     memo[3] = "three"
     assert dict(memo) == {3: "three"}
