@@ -63,10 +63,11 @@ class Control:
             return _Branch(leaves, spec, [v.type for v in values], self._ended(inner, [v.operand for v in values]))
 
     def while_loop(
-        self, cond_fn: Callable[..., Any], body: Callable[..., Sequence[Tensor]], start: Rows, run: Callable[[], Any]
+        self, cond_fn: Callable[..., Any], body: Callable[..., Sequence[Tensor]], start: Rows,
+        run: Callable[[Rows], Any],
     ) -> tuple[Any, ...]:
         """weft.while_loop. run: the same in Python, for what the example gives."""
-        final = self._in_python(run)
+        final = self._in_python(run, start)
         first = self._truth(cond_fn(*start))
 
         def step(index: Any, carried: Rows) -> tuple[Operand, Sequence[Tensor]]:
@@ -77,13 +78,13 @@ class Control:
 
     def scan(
         self, step: Callable[[Rows, Rows], tuple[Rows, Rows]], carried: Rows, xs: Rows, length: Any, reverse: bool,
-        run: Callable[[], Any],
+        run: Callable[[Rows, Rows, Any], Any],
     ) -> tuple[Rows, Rows]:
         """weft.scan: a loop over the numbers of rows that puts each y at the end of a list. Raises ArgumentError for an
         example without rows."""
         if unwrapped(length) == 0:
             raise ArgumentError("scan: in a trace the example needs at least one row")
-        final, ys = self._in_python(run)
+        final, ys = self._in_python(run, carried, xs, length)
         lists: list[Simple] = []
         outer = self.ctx.builder
 
@@ -153,9 +154,11 @@ class Control:
         found: Operand = self.ctx.prim("bool", PLACE, value).operand
         return found
 
-    def _in_python(self, run: Callable[[], Any]) -> Any:
+    def _in_python(self, run: Callable[..., Any], *args: Any) -> Any:
+        """What Python gives on the example: on the tensors themselves, for a transform within `run` takes those that it
+        is given as they are, and a traced one has no history."""
         with self.ctx.pause():
-            return unwrapped(run())
+            return unwrapped(run(*unwrapped(args)))
 
     def _bound(self, value: Operand, example: Any) -> Any:
         """What the traced function sees of a result: a tensor of its own, also where a branch gives what it was given.

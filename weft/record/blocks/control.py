@@ -147,7 +147,7 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
     def body(*values: Any) -> list[Tensor]:
         return [as_tensor(None, f) for f in _several(body_fn(*values))]
 
-    return trace.while_loop(cond_fn, body, start, lambda: _repeated(cond_fn, body, start))  # type: ignore[no-any-return]
+    return trace.while_loop(cond_fn, body, start, lambda begin: _repeated(cond_fn, body, begin))  # type: ignore[no-any-return]
 
 
 def _repeated(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], start: Sequence[Any]) -> tuple[Any, ...]:

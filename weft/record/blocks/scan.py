@@ -62,7 +62,8 @@ def scan(fn: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, reverse:
     trace = trace_of([*leaves, *carried]) if capture is None else None
     if trace is not None:
         final, ys = trace.scan(
-            step, carried, leaves, length, reverse, lambda: _in_python(step, carried, leaves, length, reverse)
+            step, carried, leaves, length, reverse,
+            lambda begin, xs, count: _in_python(step, begin, xs, count, reverse),
         )
     elif capture is None:
         final, ys = _in_python(step, carried, leaves, length, reverse)
