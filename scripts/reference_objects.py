@@ -190,7 +190,8 @@ def tensor_members() -> dict[str, str]:
             continue
         member = inspect.getattr_static(weft.Tensor, name)
         signature = "" if isinstance(member, property) else f"    {name}{signature_of(getattr(weft.Tensor, name))}\n\n"
-        found[f"Tensor.{name}"] = f"`weft.Tensor.{name}`\n\n{signature}{doc_of(member)}"
+        doc = f"{member} for every tensor." if isinstance(member, bool) else doc_of(member)
+        found[f"Tensor.{name}"] = f"`weft.Tensor.{name}`\n\n{signature}{doc}"
     return found
 
 

@@ -46,10 +46,12 @@ class Device(str):
 
     @property
     def type(self) -> str:
+        """The kind of device: its text up to the colon."""
         return str(self).partition(":")[0]
 
     @property
     def index(self) -> int | None:  # type: ignore[override]  # PyTorch's name; str has a method of that name
+        """Which of several devices of the kind; None where that is left open."""
         number = str(self).partition(":")[2]
         return int(number) if number else None
 

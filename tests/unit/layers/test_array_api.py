@@ -134,7 +134,7 @@ def test_every_operator_has_a_signature_and_takes_what_it_shows() -> None:
     x = weft.tensor([[1.0, 2.0], [3.0, 4.0]])
     bound = inspect.signature(x.sum).bind(0, keepdims=True)
     assert weft.equal(x.sum(*bound.args, **bound.kwargs), weft.tensor([[4.0, 6.0]]))
-    assert inspect.unwrap(weft.sum).__name__ == "sum" and "sum(input, dim=None" in _help("weft.sum")
+    assert inspect.unwrap(weft.sum).__name__ == "sum" and "sum(input,dim=None" in "".join(_help("weft.sum").split())
 
 
 def _help(what: str) -> str:
