@@ -21,7 +21,7 @@ import numpy as np
 
 from weft.guards.asked import IN_MEMORY, is_buffer, is_fixed
 from weft.guards.origin import Origins
-from weft.guards.values import SCALARS, has_attributes, number_kind
+from weft.guards.values import SCALARS, are_numbers, has_attributes, number_kind
 from weft.support import pytree
 
 
@@ -174,11 +174,13 @@ class Kinds:
         return Kind.INSTANCE if may_have_any else Kind.OTHER if is_fixed(cls) else Kind.OPAQUE
 
     def can_lift(self, old: object, new: object) -> bool:
-        """Whether a place that held one value and holds another now can be an input: both are numbers,
-        or both hold tensors."""
+        """Whether a place that held one value and holds another now can be an input: both are numbers, or lists of as
+        many, or both hold tensors."""
         if number_kind(old) and number_kind(new):
             return True
-        return bool(self.inputs) and self.holds_input(old) and self.holds_input(new)
+        if not self.inputs:
+            return False
+        return (are_numbers(old) and are_numbers(new)) or (self.holds_input(old) and self.holds_input(new))
 
     def holds_input(self, value: object) -> bool:
         """Whether a value is, or holds in containers, what a program can take anew at every call."""

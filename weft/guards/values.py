@@ -43,6 +43,11 @@ def number_kind(value: object) -> str | None:
     return "float" if issubclass(kind, (float, np.floating)) else None
 
 
+def are_numbers(value: Any) -> bool:
+    """Whether a value is a list or tuple of numbers alone, as lengths are."""
+    return type(value) in (list, tuple) and len(value) > 0 and all(map(number_kind, value))
+
+
 def has_attributes(cls: type) -> bool:
     """Whether objects of the class have attributes of their own besides their value, as those of a subclass of int,
     tuple or an enum may."""

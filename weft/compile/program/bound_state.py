@@ -1,5 +1,5 @@
-"""Bound state: places in Python state (an attribute, an item, a global) whose tensors a program takes anew at every
-call, like arguments.
+"""Bound state: places in Python state (an attribute, an item, a global) whose tensors, or lists of numbers, a program
+takes anew at every call, like arguments.
 
 A call's leaves are those of its arguments and, behind them, those of what the bound places hold then.
 So whatever holds for arguments (sizes as symbols, guards on dtype and layout, sharing of memory, writes in place,
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.guards.slots import Slot
+from weft.guards.values import are_numbers
 from weft.ops.overrides import override_classes
 from weft.record.wrappers import desugar
 from weft.support import pytree
@@ -35,13 +36,13 @@ class BoundState:
     """The bound places of a program. given: how many leaves the arguments have."""
 
     def __init__(self, slots: Iterable[Slot], leaves: list[Any]) -> None:
-        """The places among `slots` that hold tensors now; what they hold is added to `leaves`,
+        """The places among `slots` that hold tensors, or lists of numbers, now; what they hold is added to `leaves`,
         those of the arguments."""
         self.given = len(leaves)
         self.places: list[BoundPlace] = []
         for slot in slots:
             found, spec = pytree.flatten(_value(slot))
-            if any(isinstance(leaf, Tensor) for leaf in found):
+            if any(isinstance(leaf, Tensor) for leaf in found) or are_numbers(slot.get()):
                 self.places.append(BoundPlace(slot, spec, len(leaves), len(leaves) + len(found)))
                 leaves += found
 

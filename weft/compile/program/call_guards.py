@@ -12,7 +12,7 @@ from weft.compile.program.bound_state import BoundState
 from weft.compile.program.call_plan import Symbols
 from weft.compile.program.quick_match import quick_match
 from weft.compile.program.state_guards import StateGuards
-from weft.guards.values import MISSING, same
+from weft.guards.values import MISSING, are_numbers, same
 from weft.programs.arguments import (
     TensorFacts,
     expanded_dims,
@@ -134,9 +134,14 @@ class CallGuards:
         return Miss(str(found), 4, self.numbers_of_python() if found.lift_target is not None else ())
 
     def numbers_of_python(self) -> tuple[tuple[Any, Any], ...]:
-        """The numbers of Python's state that changed, by the keys of their places."""
-        targets = [m.lift_target for m in self.python.misses()]
-        return tuple([(target.key, target) for target in targets if target is not None])
+        """The numbers of Python's state that changed, by the keys of their places; with a list of numbers, all in it.
+        """
+        found: list[tuple[Any, Any]] = []
+        for target in [m.lift_target for m in self.python.misses() if m.lift_target is not None]:
+            value = target.get()
+            found.append((target.key, target))
+            found += [(("leaf", (*target.key, i)), None) for i in range(len(value) if are_numbers(value) else 0)]
+        return tuple(found)
 
     def _changed_numbers(self, leaves: list[Any]) -> tuple[tuple[Any, Any], ...]:
         """The arguments that are other numbers of the same type than in the capture; () if anything else about the
