@@ -91,28 +91,47 @@ def is_in_between(ends: Collection[int]) -> bool:
 
 
 @contextmanager
-def users_aside(step_aside: StepAside) -> Iterator[None]:
+def users_aside(step_aside: StepAside) -> Iterator[_Handlers]:
     """Within the block signal handlers and the trace function step aside that the user has set."""
-    handlers: list[tuple[int, Any, Any]] = []
-    if threading.current_thread() is threading.main_thread():
+    with _Handlers(step_aside) as handlers:
+        tracer = sys.gettrace()
+        traced = _traced(tracer, step_aside) if isinstance(tracer, (FunctionType, MethodType)) else None
+        try:
+            handlers.put_aside()
+            if traced is not None:
+                sys.settrace(traced)
+            yield handlers
+        finally:
+            if traced is not None and sys.gettrace() is traced:
+                sys.settrace(tracer)
+
+
+class _Handlers:
+    """A block within which the user's signal handlers step aside."""
+
+    def __init__(self, step_aside: StepAside) -> None:
+        self._step_aside = step_aside
+        self._places: list[tuple[int, Any, Any]] = []  # the signal, its handler, and what stands there instead
+
+    def __enter__(self) -> _Handlers:
+        return self
+
+    def put_aside(self) -> None:
+        """Those that are set now step aside."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        known = [instead for _, _, instead in self._places]
         for number in range(1, _signal.NSIG):
             handler = _signal.getsignal(number)
-            if type(handler) in _NO_HANDLERS:
+            if type(handler) in _NO_HANDLERS or any(handler is instead for instead in known):
                 continue
             if isinstance(handler, (FunctionType, MethodType)) or _is_object(handler):
-                handlers.append((number, handler, _aside(handler, step_aside)))
-    tracer = sys.gettrace()
-    traced = _traced(tracer, step_aside) if isinstance(tracer, (FunctionType, MethodType)) else None
-    try:
-        for number, _, instead in handlers:
-            _signal.signal(number, instead)
-        if traced is not None:
-            sys.settrace(traced)
-        yield
-    finally:
-        if traced is not None and sys.gettrace() is traced:
-            sys.settrace(tracer)
-        for number, handler, instead in handlers:
+                instead = _aside(handler, self._step_aside)
+                self._places.append((number, handler, instead))
+                _signal.signal(number, instead)
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler, instead in self._places:
             if _signal.getsignal(number) is instead:  # what someone else put there stays
                 _signal.signal(number, handler)
 
@@ -135,9 +154,11 @@ def stepping_aside() -> Iterator[None]:
             open_block.append((frame, block))
         elif event == "return" and open_block and frame is open_block[0][0]:
             open_block.pop()[1].close()
+        elif event == "c_return" and arg is _signal.signal:  # a handler that runs while this does is in no event
+            handlers.put_aside()
 
     hook.beneath = beneath  # type: ignore[attr-defined]
-    with users_aside(aside):
+    with users_aside(aside) as handlers:
         sys.setprofile(hook)
         try:
             yield
