@@ -18,141 +18,15 @@ from typing import Any
 import numpy as np
 
 import weft
+from tests.agree.bodies import LEAVES, Model
 from tests.agree.layers import LAYERS, gradient_of
 from tests.symbols_left import symbols_left
 from weft.lazy.metrics import counter_value
-from weft.ops.overrides import disabled_weft_function
 from weft.support.counters import counters
 from weft.utils.checkpoint import checkpoint
 
 Body = Callable[[weft.Tensor], weft.Tensor]
-PRODUCTS = ("mul", "__mul__")
 
-
-class Model(weft.nn.Module):
-    """What the bodies read and write: a parameter, a buffer, Python numbers, flags and containers, a generator.
-
-    device: where its tensors lie. is_reference: constructs that only say how a body runs are left out.
-    """
-
-    def __init__(self, device: str = "cpu", is_reference: bool = False) -> None:
-        super().__init__()
-        self.w = weft.nn.Parameter(weft.tensor(0.7, dtype=weft.float64, device=device))
-        self.mean = weft.zeros((), dtype=weft.float64, device=device)
-        self.register_buffer("kept", weft.ones((), dtype=weft.float64, device=device))
-        self.generator = weft.Generator(device).manual_seed(3) if device == "lazy" else weft.Generator().manual_seed(3)
-        self.device, self.is_reference = device, is_reference
-        self.scale, self.flag, self.count = 0.5, True, 0
-        self.seen: list[Any] = []
-        self.named: dict[str, Any] = {}
-        self.kind = type("Ruled", (weft.Tensor,), {"__weft_function__": disabled_weft_function})
-
-    def lengths(self, n: int) -> list[int]:
-        """Two lengths that make n, as Python computes them."""
-        first = max(n - 2, 1)
-        return [first, n - first]
-
-    def change_rule(self) -> None:
-        """The class of tensors that `ruled` makes has a rule of its own from now on, which goes by the number of now.
-        """
-        scale = self.scale
-
-        def rule(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            around = super(self.kind, cls)
-            out = getattr(around, "__weft_function__")(func, types, args, kwargs)  # noqa: B009
-            return (out.as_subclass(weft.Tensor) * scale).as_subclass(cls) if func.__name__ in PRODUCTS else out
-
-        self.kind.__weft_function__ = classmethod(rule)
-
-    def latest(self) -> Any:
-        """What a body kept last."""
-        return self.seen[-1] + self.named.get("last", 0.0)
-
-    def example(self) -> weft.Tensor:
-        """A vector to trace a body with; it has a gradient as the arguments have, for a body may ask."""
-        return weft.linspace(-0.8, 0.9, 4, dtype=weft.float64, device=self.device).requires_grad_()
-
-
-# ---------------------------------------------------------------- bodies
-
-
-def plain(x: weft.Tensor, m: Model) -> weft.Tensor:
-    return (x * m.w).sin() + x * m.scale
-
-
-def branching(x: weft.Tensor, m: Model) -> weft.Tensor:
-    return (x * m.w).exp() * 0.3 if m.flag else x * m.w - 1
-
-
-def draws(x: weft.Tensor, m: Model) -> weft.Tensor:
-    kept = weft.bernoulli(weft.full_like(x, 0.6))
-    return x * m.w * kept + weft.rand_like(x) * 0.1 + weft.nn.functional.dropout(x, 0.3) * 0.2
-
-
-def own_draws(x: weft.Tensor, m: Model) -> weft.Tensor:
-    noise = weft.rand(x.shape, generator=m.generator, dtype=x.dtype, device=x.device)
-    return x * m.w + noise * x + weft.bernoulli(weft.full_like(x, 0.5), generator=m.generator)
-
-
-def sizes(x: weft.Tensor, m: Model) -> weft.Tensor:
-    positive = weft.nonzero(x.detach() > 0).shape[0]
-    return x * m.w * (positive * 0.5) + 2.0 / (x.shape[0] + 1)
-
-
-def selecting(x: weft.Tensor, m: Model) -> weft.Tensor:
-    part = x[x.detach() > 0]
-    return x * m.w + part.sum() / max(part.shape[0], 1)
-
-
-def writing(x: weft.Tensor, m: Model) -> weft.Tensor:
-    y = x.clone()
-    y[1:] = x[1:] * m.w
-    y.mul_(1.5)
-    y.view(-1)[:1].add_(m.scale)
-    return y
-
-
-def statistic(x: weft.Tensor, m: Model) -> weft.Tensor:
-    m.mean.mul_(0.9).add_(x.detach().mean() * 0.1)
-    m.kept = m.kept * 0.5 + x.detach().sum()
-    return x * m.w - m.mean + m.kept * 0.1
-
-
-def keeping(x: weft.Tensor, m: Model) -> weft.Tensor:
-    m.seen.append(x.detach().sum())
-    del m.seen[:-2]
-    m.named["last"] = m.seen[0] * 0.5
-    m.count += 1
-    return x * m.w + m.latest() * 0.1 + m.count * 0.01
-
-
-def indefinite(x: weft.Tensor, m: Model) -> weft.Tensor:
-    return weft.where(x > 0.2, (x.abs() + 1e-300).log() * m.w, x / (x.abs() + m.scale))
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """A body, and what it does besides computing: "numbers" (draws), "state" (writes what is older than the call),
-    "sizes" (sizes that only the run knows), "asks" (Python chooses by such a size), "python" (reads Python values that
-    change), "guards" (each size is a program of its own), "misfit" (has a branch that does not fit its operand)."""
-
-    body: Callable[[weft.Tensor, Model], weft.Tensor]
-    does: frozenset[str] = frozenset()
-
-
-def _leaf(body: Callable[[weft.Tensor, Model], weft.Tensor], does: str = "") -> Leaf:
-    return Leaf(body, frozenset(does.split()))
-
-
-LEAVES = {
-    leaf.body.__name__: leaf
-    for leaf in (
-        _leaf(plain, "python"), _leaf(branching, "python"), _leaf(draws, "numbers"), _leaf(own_draws, "numbers state"),
-        _leaf(sizes, "sizes"), _leaf(selecting, "sizes asks"), _leaf(writing, "python"), _leaf(statistic, "state"),
-        _leaf(keeping, "state"), _leaf(indefinite, "python"),
-        *(_leaf(layer.body, layer.does) for layer in LAYERS.values()),
-    )
-}
 
 # ---------------------------------------------------------------- constructs
 
@@ -337,22 +211,23 @@ def ruled(f: Body, m: Model) -> Body:
 
 
 class Doubling(weft.overrides.WeftFunctionMode):
-    """Hyperbolic sines count double."""
+    """Hyperbolic sines count double, and so does what is rolled."""
 
     def __weft_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        return out * 2 if func.__name__ == "sinh" else out
+        return out * 2 if func.__name__ in ("sinh", "roll") else out
 
 
 def moded(f: Body, m: Model) -> Body:
-    """A function mode around calls of the same kinds of arguments."""
+    """A function mode around calls of the same kinds of arguments as calls before it: of a function, of a method, of a
+    function that converts an argument."""
 
     def run(x: weft.Tensor) -> weft.Tensor:
-        y = weft.sinh(f(x) * 0.1)
+        y = weft.roll(weft.sinh(f(x) * 0.1).sinh(), [1])
         if m.is_reference:
-            return weft.sinh(weft.sinh(y) * 2) * 2
+            return weft.roll((weft.sinh(y) * 2).sinh() * 2, [1]) * 2
         with Doubling():
-            return weft.sinh(weft.sinh(y))
+            return weft.roll(weft.sinh(y).sinh(), [1])
 
     return run
 
@@ -455,6 +330,8 @@ def run(program: Program, mode: str) -> Outcome:
         m.generator.manual_seed(3)
         for index, (size, scale, flag) in enumerate(program.calls):
             m.scale, m.flag = (m.scale, m.flag) if program.is_traced else (scale, flag)
+            if not program.is_traced:
+                m.change(index, size)
             m.change_rule()
             x = weft.linspace(-0.9, 1.1, size, dtype=weft.float64, device=device) * (1 + 0.1 * index)
             if program.feeds_back and previous is not None and previous.shape == x.shape:

@@ -93,6 +93,11 @@ WRITES = (
     "self.flag = not self.flag", "self.n += 1", "self.cur = {v}", "self.cur = self.items[0] if self.items else {v}",
     "setattr(self, 'cur', {v})", "self.__dict__['cur'] = {v}",
     "self.items.sort(key=id) if len(self.items) < 2 else None",
+    # one new container in two places
+    "self.items = self.alias = [{v}]", "self.record.parts = self.items = [{v}]",
+    "self.nested = {{'rows': [[{v}]] * 2}}",
+    "self.stores[0].rows = self.stores[1].rows = [{v}]", "self.groups['g'] = self.groups['h'] = [{v}]",
+    "self.record = self.other = Record({v}, self.n, [])",
 )
 READS = (
     "(self.items[-1] if self.items else {v})", "sum(self.items, {v})", "self.table.get('a', {v})",

@@ -157,6 +157,11 @@ def _pieces(x: Array, w: float) -> Array:
     return x * w * np.where(np.arange(len(x)) < first, 1, 2)
 
 
+# ---- each element is made of others
+def turned(x: Any, m: Any) -> Any:
+    return x.flip(0) * m.w + x.roll(1)
+
+
 LAYERS = {
     layer.body.__name__: layer
     for layer in (
@@ -165,6 +170,7 @@ LAYERS = {
         Layer(weighted, _weighted), Layer(channels, lambda x, w: x * w, does="numbers"),
         Layer(halves, _halves, lambda x, w, g: g * w), Layer(far, _far), Layer(shared, _shared),
         Layer(untaken, lambda x, w: x * w, does="misfit"), Layer(picked, _picked, does="sizes"), Layer(pieces, _pieces),
+        Layer(turned, lambda x, w: x[::-1] * w + np.roll(x, 1)),
     )
 }
 
