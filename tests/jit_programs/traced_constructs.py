@@ -210,16 +210,33 @@ def of_optional_values(m: Any, x: Tensor) -> Tensor:
     return _perhaps(x, m.w)  # type: ignore[no-any-return]
 
 
+def handed_on(m: Any, x: Tensor) -> Tensor:
+    y = x * m.w
+    z = y.contiguous().to(y.dtype)
+    y = y * 2
+    return func.vjp(lambda u: u + y.contiguous(), z)[1](y)[0] + y.float() + z
+
+
+def written_within(m: Any, x: Tensor) -> Tensor:
+    y, z = x * m.w, x + 1
+
+    def write(u: Tensor) -> Tensor:
+        y.add_(u.contiguous())
+        return z.float() * u
+
+    return weft.cond(x.sum() > 0, write, lambda u: u.contiguous(), (x,)) + y * z + x
+
+
 LINKS: list[Link] = [
     transformed, nested, by_example, directional, pulled, jacobians, linear, functional, force, walked,
     product_with_hessian, straight_through, custom, two_outputs, inner_custom, hooked, checkpointed, reentrant,
     without_gradient, other_parameters, counting, normed, normed_by_its_values, orthogonal,
-    reshaped, of_two_shapes, of_optional_values,
+    reshaped, of_two_shapes, of_optional_values, handed_on, written_within,
 ]  # fmt: skip
 BEYOND_ONNX = frozenset(
     (
         transformed, nested, by_example, directional, pulled, jacobians, linear, functional, force, walked,
-        product_with_hessian, inner_custom, orthogonal, of_optional_values,
+        product_with_hessian, inner_custom, orthogonal, of_optional_values, handed_on,
     )
 )  # what ONNX has no words for: gradients, the exponential of a matrix, a choice between a tensor and None
 
@@ -289,6 +306,7 @@ AROUND: list[Callable[[Link], Link]] = [
     in_gradient, in_checkpoint, in_reentrant, in_map, in_vjp, in_jvp, in_autograd, in_no_grad, in_branch, in_loop,
     in_hook,
 ]  # fmt: skip
+ASKING = ("in_branch", "written_within")  # what asks for a tensor's truth
 WITH_STATE = frozenset((counting, normed_by_its_values))
 
 

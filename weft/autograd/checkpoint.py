@@ -79,6 +79,8 @@ def checkpoint(
         return trace.transform("weft.utils.checkpoint.checkpoint", function, options, args, kwargs)
     if trace is not None:  # its program is differentiated as it stands: it keeps what it needs
         return function(*args, **kwargs)
+    if modes.trace is not None:  # it is paused: what runs meanwhile runs on the tensors of the example
+        args, kwargs = modes.trace.as_they_are((args, kwargs))
     if use_reentrant:
         if context_fn is not None or debug:
             raise ValueProblem("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")

@@ -161,11 +161,4 @@ class Control:
             return unwrapped(run(*unwrapped(args)))
 
     def _bound(self, value: Operand, example: Any) -> Any:
-        """What the traced function sees of a result: a tensor of its own, also where a branch gives what it was given.
-        """
-        held = unwrapped(example)
-        if not isinstance(held, Tensor):
-            return self.recorder.bound(Simple(value, value.type), held)
-        with self.ctx.pause():
-            alias = held.view_as(held)
-        return self.recorder.tensor(alias, Simple(value, tt.TENSOR))
+        return self.recorder.bound(Simple(value, value.type), unwrapped(example))

@@ -212,7 +212,7 @@ class Later:
         made = self.ctx.append(self.ctx.op(op), args, (tt.TENSOR,) * len(found), PLACE, (block,))
         form, _ = taken_apart(result, is_tensor)
         pairs = zip(found, made.outputs, strict=True)
-        return put_together(form, [self.recorder.tensor(t, Simple(o, tt.TENSOR)) for t, o in pairs])
+        return put_together(form, [self.recorder.bound(Simple(o, tt.TENSOR), t) for t, o in pairs])
 
 
 def _has_generator(node: Node) -> bool:

@@ -64,6 +64,7 @@ class Recorder(WeftFunctionMode):
         linker = ModuleLinker(self.program, names_in({}), compile_python)
         self.ctx = Context(name.rpartition(".")[2], _Lines("<trace>", ""), lambda n, node: None, linker)
         self.values: dict[int, tuple[Tensor, Simple]] = {}
+        self.outside: dict[int, Tensor] = {}  # tensors that are constants of the program
         self.shown: dict[int, TracedTensor] = {}
         self.members: dict[int, tuple[str, ...]] = {}
         self.modules: dict[int, tuple[str, ...]] = {}
@@ -82,6 +83,10 @@ class Recorder(WeftFunctionMode):
     def is_paused(self) -> bool:
         """Whether what is done now is no part of the program."""
         return bool(self.ctx.paused)
+
+    def as_they_are(self, held: Any) -> Any:
+        """Arguments with the tensors and numbers of the trace as those of the example."""
+        return unwrapped(held)
 
     def refuse(self, problem: str) -> NoReturn:
         """Raises CompileError at the user's line."""
@@ -149,6 +154,7 @@ class Recorder(WeftFunctionMode):
             return found[1]
         path = self.members.get(id(held))
         if path is None or self.self_value is None:
+            self.outside[id(held)] = held
             return self.ctx.program._tensor(self.ctx, held, "constant")  # type: ignore[no-any-return]
         return self._as_tensor(self._at(path))
 
@@ -242,6 +248,8 @@ class Recorder(WeftFunctionMode):
             emitted = call_builtin(ctx, _NOWHERE, path, func, given, named, tt.tuple_of(*kinds))
         else:
             emitted = self._operators(path, func).call(ctx, _NOWHERE, given, named, 1)
+        if _is_in_place(name) and any(result is a for a in unwrapped(tuple(args))):
+            return self.shown_as(result)
         return self.bound(emitted, result)
 
     def follow_grad_mode(self, mode: bool, result: Any = None) -> None:
@@ -264,6 +272,8 @@ class Recorder(WeftFunctionMode):
         given = [self.value_of(a) for declared, a in named if not declared.keyword_only]
         keywords = {d.name: self.value_of(a) for d, a in named if d.keyword_only and a is not None}
         emitted = Operators(op.name, [op]).call(self.ctx, _NOWHERE, given, keywords, 1)
+        if _is_in_place(op.base) and any(result is a for a in plain(args)):
+            return self.shown_as(result)
         return self.bound(emitted, result)
 
     def _operators(self, path: str, func: Any) -> Operators:
@@ -292,10 +302,13 @@ class Recorder(WeftFunctionMode):
         return tuple(_operand(self.ctx, p) for p in parts)
 
     def bound(self, emitted: SugaredValue, result: Any) -> Any:
-        """The result of a call, its tensors tied to the values of the graph."""
+        """The result of a call, its tensors tied to the values of the graph. One that a call handed on as it was (which
+        for another input may be a copy) is a tensor of its own: what it was handed keeps its value.
+        """
         ctx = self.ctx
         if isinstance(result, Tensor):
-            return self.tensor(result, self._as_tensor(emitted.as_value(ctx, _NOWHERE)))
+            value = self._as_tensor(emitted.as_value(ctx, _NOWHERE))
+            return self.tensor(self._alias(result) if self._is_value(result) else result, value)
         if isinstance(result, list) and not holds_tensor(result):
             return result  # as long as it is in this run: nothing of it is in the trace
         if isinstance(result, (tuple, list)):
@@ -306,6 +319,13 @@ class Recorder(WeftFunctionMode):
             held = emitted.as_value(ctx, _NOWHERE)
             return {k: self.bound(self._value_at(held, k), v) for k, v in result.items()}
         return self.number(result, emitted) if type(result) in NUMBERS else result
+
+    def _is_value(self, tensor: Tensor) -> bool:
+        return any(id(tensor) in known for known in (self.values, self.members, self.outside))
+
+    def _alias(self, tensor: Tensor) -> Tensor:
+        with DisableWeftFunction(), self.ctx.pause():
+            return tensor.view_as(tensor)
 
     def _value_at(self, held: Simple, key: Any) -> Simple:
         """What a dict has for a key."""
@@ -356,10 +376,7 @@ class Recorder(WeftFunctionMode):
         """An input as the traced function sees it."""
         ctx, kind = self.ctx, value.type
         if isinstance(held, Tensor):
-            if id(held) in self.values or id(held) in self.members:  # given twice, or the Module's own: another value
-                with DisableWeftFunction(), self.ctx.pause():
-                    held = held.view_as(held)
-            return self.tensor(held, value)
+            return self.tensor(self._alias(held) if self._is_value(held) else held, value)
         if isinstance(held, (tuple, list)):
             parts = value.elements(ctx, _NOWHERE, len(held))
             made = [self.entered(h, p.as_value(ctx, _NOWHERE)) for h, p in zip(held, parts, strict=True)]
@@ -389,6 +406,11 @@ class Recorder(WeftFunctionMode):
 
 def _operand(ctx: Context, value: SugaredValue) -> Operand:
     return value.as_value(ctx, _NOWHERE).operand
+
+
+def _is_in_place(name: str) -> bool:
+    """Whether a function of this name writes into its first argument, and gives that back."""
+    return name.startswith("__i") if name.endswith("__") else name.endswith("_")
 
 
 def _reflected(name: str) -> Callable[[Context, SugaredValue, SugaredValue], SugaredValue]:
