@@ -292,6 +292,15 @@ def in_loop(link: Link) -> Link:
     return lambda m, x: weft.while_loop(lambda i, z: i < 2, lambda i, z: (i + 1, link(m, z)), (weft.tensor(0), x))[1]
 
 
+def in_loop_around(link: Link) -> Link:
+    """Of a tensor from outside of the loop."""
+    def outer(m: Any, x: Tensor) -> Tensor:
+        y = x * 1
+        return weft.while_loop(lambda i, z: i < 2, lambda i, z: (i + 1, z * 0.5 + link(m, y)), (weft.tensor(0), x))[1]
+
+    return outer
+
+
 def in_hook(link: Link) -> Link:
     def outer(m: Any, x: Tensor) -> Tensor:
         y = x * m.w
@@ -304,7 +313,7 @@ def in_hook(link: Link) -> Link:
 
 AROUND: list[Callable[[Link], Link]] = [
     in_gradient, in_checkpoint, in_reentrant, in_map, in_vjp, in_jvp, in_autograd, in_no_grad, in_branch, in_loop,
-    in_hook,
+    in_loop_around, in_hook,
 ]  # fmt: skip
 ASKING = ("in_branch", "written_within")  # what asks for a tensor's truth
 WITH_STATE = frozenset((counting, normed_by_its_values))

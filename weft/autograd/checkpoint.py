@@ -19,7 +19,7 @@ from weft.ops.overrides import at_level, current_level
 from weft.runtime.generator import Place, default_generator, fork_rng
 from weft.support.errors import StateError, ValueProblem
 from weft.support.warn import warn
-from weft.tensor.modes import active_trace, enable_grad, modes
+from weft.tensor.modes import active_trace, as_they_are, enable_grad, modes
 from weft.tensor.tensor import Tensor
 
 Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
@@ -79,8 +79,7 @@ def checkpoint(
         return trace.transform("weft.utils.checkpoint.checkpoint", function, options, args, kwargs)
     if trace is not None:  # its program is differentiated as it stands: it keeps what it needs
         return function(*args, **kwargs)
-    if modes.trace is not None:  # it is paused: what runs meanwhile runs on the tensors of the example
-        args, kwargs = modes.trace.as_they_are((args, kwargs))
+    args, kwargs = as_they_are((args, kwargs))
     if use_reentrant:
         if context_fn is not None or debug:
             raise ValueProblem("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")

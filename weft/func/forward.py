@@ -11,7 +11,7 @@ from weft.layers.transforms.dual import DualLevel
 from weft.ops.packet import aten
 from weft.support import pytree
 from weft.support.errors import StateError
-from weft.tensor.modes import active_trace
+from weft.tensor.modes import active_trace, as_they_are
 from weft.tensor.tensor import Tensor
 
 Function = Callable[..., Any]
@@ -63,6 +63,7 @@ def push_forward(
     func: Function, primals: tuple[Tensor, ...], tangents: tuple[Any, ...], has_aux: bool, strict: bool = False
 ) -> tuple[Any, Any, Any]:
     """(output, tangent of the output, aux)."""
+    primals, tangents = as_they_are((primals, tangents))
     for primal, tangent in zip(primals, tangents, strict=True):
         check_tangent(primal, tangent)
     with DualLevel() as level:

@@ -16,7 +16,7 @@ from weft.layers.transforms.functional_storage import whole_memory
 from weft.runtime.storage import root_of
 from weft.support.errors import StateError
 from weft.tensor.dense import has_memory, is_dense
-from weft.tensor.modes import active_trace, modes, set_grad_enabled
+from weft.tensor.modes import active_trace, as_they_are, modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 from weft.types.dims import product
 
@@ -42,6 +42,7 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
         trace = active_trace()
         if trace is not None:
             return trace.transform("weft.func.functionalize", func, {"remove": remove}, args, kwargs)
+        args, kwargs = as_they_are((args, kwargs))
         with FunctionalLevel(remove == "mutations_and_views") as level:
             inside = _enter(level, (args, kwargs))
             payloads: dict[int, Any] = {key: t._data for key, (_, t) in inside.items()}

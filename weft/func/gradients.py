@@ -20,7 +20,7 @@ from weft.func.arguments import (
 from weft.layers.transforms.grad_level import GradLevel
 from weft.support import pytree
 from weft.support.errors import StateError
-from weft.tensor.modes import active_trace, enable_grad
+from weft.tensor.modes import active_trace, as_they_are, enable_grad
 from weft.tensor.tensor import Tensor
 
 Function = Callable[..., Any]
@@ -53,6 +53,7 @@ def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
             return trace.transform(
                 "weft.func.grad_and_value", func, {"argnums": argnums, "has_aux": has_aux}, args, kwargs
             )
+        args, kwargs = as_they_are((args, kwargs))
         chosen = checked_argnums(argnums, len(args))
         with GradLevel() as level, enable_grad():
             outer, kwargs = level_arguments(level, args), map_tensors(level.wrap, kwargs)
@@ -112,7 +113,7 @@ def pull_back(func: Function, primals: tuple[Any, ...], has_aux: bool) -> tuple[
     """(output, vjp_fn, aux)."""
     level = GradLevel()
     with level, enable_grad():
-        leaves, spec = differentiable_inputs(primals)
+        leaves, spec = differentiable_inputs(as_they_are(primals))
         inputs = [level.leaf(t) for t in leaves]
         result = func(*pytree.unflatten(inputs, spec))
         result, aux = split_aux(result, has_aux, "vjp(f, *primals)")

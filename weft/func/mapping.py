@@ -12,7 +12,7 @@ from weft.ops.packet import aten
 from weft.runtime.generator import default_generator
 from weft.support import pytree
 from weft.support.errors import IndexBoundsError, StateError, ValueProblem
-from weft.tensor.modes import active_trace
+from weft.tensor.modes import active_trace, as_they_are
 from weft.tensor.tensor import Tensor
 from weft.types import shape_env
 
@@ -43,6 +43,7 @@ def vmap(
         if trace is not None:
             options = {"in_dims": in_dims, "out_dims": out_dims, "randomness": randomness, "chunk_size": chunk_size}
             return trace.transform("weft.func.vmap", func, options, args, kwargs)
+        args, kwargs = as_they_are((args, kwargs))
         leaves, spec, dims = _flat_inputs(func, in_dims, args)
         size = _batch_size(leaves, dims)
         if chunk_size is not None and isinstance(size, int) and size > chunk_size:

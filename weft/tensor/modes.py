@@ -49,6 +49,14 @@ def active_trace() -> Any:
     return None if trace is None or trace.is_paused else trace
 
 
+def as_they_are(held: Any) -> Any:
+    """Arguments of a function that calls functions: what runs while a trace is paused sees the example's tensors, which
+    have its history.
+    """
+    trace = modes.trace
+    return held if trace is None else trace.as_they_are(held)
+
+
 def refuse_in_trace(problem: str) -> None:
     """Raise the error of a trace, with the user's line, where one is being recorded."""
     trace = active_trace()
