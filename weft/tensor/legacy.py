@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, ShapeError, too_large
 from weft.tensor.creation import tensor
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.dtype import DType
+from weft.types.sym import SymInt
 
 TYPE_NAMES = {
     "Bool": dt.bool_, "Byte": dt.uint8, "Char": dt.int8, "Short": dt.int16, "Int": dt.int32, "Long": dt.int64,
@@ -32,7 +34,7 @@ def construct(dtype: DType, args: tuple[Any, ...]) -> Tensor:
         (isinstance(first, Tensor) and first.ndim == 0 and len(args) > 1)
         or (isinstance(first, int) and not isinstance(first, bool))
     ):
-        return _empty(dtype, tuple(int(a) for a in args))
+        return _empty(dtype, tuple(a if _is_of_program(a) else int(a) for a in args))
     if len(args) > 1:
         raise ArgumentError(
             f"new() received an invalid combination of arguments - got ({', '.join(type(a).__name__ for a in args)})"
@@ -50,7 +52,13 @@ def construct(dtype: DType, args: tuple[Any, ...]) -> Tensor:
     raise ArgumentError(f"new(): data must be a sequence (got {type(first).__name__})")
 
 
-def _empty(dtype: DType, dims: tuple[int, ...]) -> Tensor:
+def _is_of_program(number: Any) -> bool:
+    return type(number) is SymInt or hasattr(type(number), "__weft_integer__")
+
+
+def _empty(dtype: DType, dims: tuple[Any, ...]) -> Tensor:
+    if any(map(_is_of_program, dims)):
+        return aten.empty(dims, dtype=dtype)  # type: ignore[no-any-return]
     try:
         return Tensor(np.empty(dims, dtype.numpy))
     except (MemoryError, ValueError) as problem:

@@ -40,7 +40,10 @@ class Tensor(Questions, Conversions):
         """A tensor around an array or a payload. As older programs write it: of sizes (2, 3), uninitialised,
         or of the numbers in a sequence."""
         if type(data) is not ndarray and (sizes or isinstance(data, _OLDER)):
-            data = Tensor._construct(get_default(), (data, *sizes))._data
+            made = Tensor._construct(get_default(), (data, *sizes))
+            if type(made) is not Tensor:
+                made.__weft_become__(self)  # type: ignore[attr-defined]
+            data = made._data
         self._data = data
         self._storage: Any = None
         self._autograd: AutogradState | None = None

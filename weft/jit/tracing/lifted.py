@@ -12,7 +12,7 @@ from types import CodeType, FrameType
 from typing import Any, Final, TypeVar
 
 from weft.guards.rewrite import Substitutes
-from weft.record.numbers.lifted_math import FUNCTIONS, LENGTHS, QUESTIONS, code_that_loads, lifted_in
+from weft.record.numbers.lifted_math import CODES, FUNCTIONS, LENGTHS, QUESTIONS, code_that_loads, lifted_in
 
 R = TypeVar("R")
 _MOST_CODES: Final = 64
@@ -38,6 +38,13 @@ def note_conversion(frame: FrameType) -> None:
 def note_length(frame: FrameType) -> None:
     """The length of a tensor is asked for on this frame, perhaps by `len`."""
     _note(frame, LENGTHS)
+
+
+def asking_frame(frame: FrameType) -> FrameType:
+    """The frame of the code that loads what stands for Python's functions, where it is these that ask."""
+    while frame.f_code in CODES and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
 
 
 def note_question(frame: FrameType) -> None:

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
+import numpy as np
+
 from weft.ir.graph import Operand
 from weft.jit.errors import CompileError
 from weft.jit.interpreter.running import run
@@ -21,7 +23,7 @@ from weft.jit.program import Parameter, Program
 from weft.jit.script.frontend.compile import compile_python, names_in
 from weft.jit.script.frontend.context import Context
 from weft.jit.script.frontend.functions import Operators, Scripted, call_builtin, overloads
-from weft.jit.script.frontend.members import READABLE
+from weft.jit.script.frontend.members import READABLE, SYNONYMS
 from weft.jit.script.frontend.objects import ModuleLinker, promised_type
 from weft.jit.script.frontend.outside import path_of
 from weft.jit.script.frontend.python.foreign import ConstantDict
@@ -35,6 +37,7 @@ from weft.nn.modules.module import Module
 from weft.ops.op import Op
 from weft.ops.route import call, run_as_usual
 from weft.overrides import DisableWeftFunction, WeftFunctionMode, resolve_name
+from weft.runtime.storage import Storage, UntypedStorage
 from weft.support.locations import Location, is_internal, user_location
 from weft.support.warn import warn
 from weft.tensor.modes import is_grad_enabled, modes
@@ -192,7 +195,7 @@ class Recorder(WeftFunctionMode):
         with DisableWeftFunction(), self.ctx.pause():
             result = func(*plain[0], **plain[1])
         if path is None or not holds_tensor(result) or path.startswith("weft.Tensor.grad_fn."):
-            return self._number(path, args, result)
+            return self._number(path, args, kwargs, result)
         return self.record(path, func, args, kwargs, result)
 
     def _called_as_it_is(self, module: Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -211,8 +214,18 @@ class Recorder(WeftFunctionMode):
         made = self.ctx.emit(call_method, (self._at(path).operand, "__call__", operands, str(kind)), _NOWHERE)
         return self.bound(made, result)
 
-    def _number(self, path: str | None, args: Any, result: Any) -> Any:
-        if path in _ANSWERS or (isinstance(result, bool) and path in _QUESTIONS and _is_asked_by_users()):
+    def _number(self, path: str | None, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
+        """What a call gives that is no tensor. Numbers are the program's where a scripted function has them; that
+        others stay what they are for the example, a warning says."""
+        name = "" if path is None else path.removesuffix(".__get__").rpartition(".")[2]
+        is_lasting = not name or name in _OF_TYPE or (name.startswith("__") and name not in _OF_VALUES)
+        if is_lasting or not _is_of_elements(result) or not any(isinstance(a, TracedTensor) for a in args):
+            return result
+        if _is_counted(result) and any(op.host for op in overloads(f"aten::{SYNONYMS.get(name, name)}")):
+            given, named = [self.value_of(a) for a in args], {k: self.value_of(v) for k, v in kwargs.items()}
+            asked = given[0].attribute(self.ctx, _NOWHERE, name)
+            return self.bound(asked.call(self.ctx, _NOWHERE, given[1:], named, 1), result)
+        if _is_asked_by_users():
             _warn(f"{path} gives Python a {type(result).__name__}, which the trace keeps as a constant")
         return result
 
@@ -441,10 +454,25 @@ def _is_asked_by_users() -> bool:
 
 
 _ASKING = ("recorder.py", "overrides.py", "subclass.py", "variants.py", "methods.py")
-_ANSWERS = frozenset(f"weft.Tensor.{n}" for n in ("numpy", "__array__", "data_ptr"))
-_QUESTIONS = frozenset(
-    (
-        *(f"weft.{owner}{n}" for owner in ("", "Tensor.") for n in ("equal", "allclose", "is_nonzero")),
-        "weft.Tensor.requires_grad.__get__",
+# what hangs on the dtype, the number of dims, or how the tensor came to be, which are the example's
+_OF_TYPE = frozenset((
+    "dim", "ndim", "ndimension", "element_size", "itemsize", "get_device", "output_nr", "is_complex",
+    "is_floating_point", "is_signed", "is_conj", "is_neg", "is_inference", "is_leaf", "retains_grad", "is_tensor",
+    "is_storage", "is_pinned", "is_shared", "can_cast",
+    *(n for n in dir(Tensor) if n.startswith("is_") and isinstance(getattr(Tensor, n, None), bool)),
+))  # fmt: skip
+_OF_VALUES = ("__array__", "__array_interface__", "__dlpack__", "__contains__")
+
+
+def _is_counted(result: Any) -> bool:
+    """Whether it is a number that a program computes, or several."""
+    return all(map(_is_counted, result)) if type(result) is tuple else type(result) in NUMBERS
+
+
+def _is_of_elements(result: Any) -> bool:
+    """Whether it may be another one for other values or sizes: a number, or what shows memory."""
+    if type(result) in (tuple, list):
+        return any(map(_is_of_elements, result))
+    return type(result).__name__ == "PyCapsule" or isinstance(
+        result, (bool, int, float, complex, np.ndarray, Storage, UntypedStorage)
     )
-)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import sys
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from weft.jit.errors import CompileError
 from weft.jit.script.frontend.attributes import type_of_object
 from weft.jit.script.frontend.values import Simple, constant
-from weft.jit.tracing.lifted import note_conversion, note_length, note_question
+from weft.jit.tracing.lifted import asking_frame, note_conversion, note_length, note_question
 from weft.ops.op import OPS, Op
 from weft.ops.route import call
 from weft.support.locations import is_internal, user_location
@@ -68,6 +69,13 @@ class TracedTensor(Tensor):
                 "tensors there, or use weft.compile"
             )
 
+    def __weft_become__(self, made: Tensor) -> None:
+        """Let a new object, which `weft.Tensor(x)` is to be, be this tensor. Raises CompileError for other classes."""
+        if type(made) is not Tensor:
+            self.__weft_refuse_class__(type(made))
+        made.__class__ = TracedTensor
+        made.plain = self.plain  # type: ignore[attr-defined]
+
     def as_subclass(self, cls: type[Tensor]) -> Any:
         """As a plain tensor it is another view. Raises CompileError for other classes."""
         return Tensor.view_as(self, self) if cls is Tensor else super().as_subclass(cls)
@@ -95,6 +103,21 @@ class TracedTensor(Tensor):
             return self.plain.numel()
         made = recorder.ctx.emit(recorder.ctx.op("aten::numel"), (recorder.value_of(self).operand,), PLACE)
         return TracedNumber.of(recorder, self.plain.numel(), made)
+
+    @property
+    def nbytes(self) -> Any:
+        """Bytes of all elements, as a number of the program."""
+        return self.numel() * self.plain.itemsize
+
+    def storage(self) -> Any:
+        """The memory of the example's tensor."""
+        _warned_of_memory(sys._getframe(1))
+        return self.plain.storage()
+
+    def untyped_storage(self) -> Any:
+        """The memory of the example's tensor, as bytes."""
+        _warned_of_memory(sys._getframe(1))
+        return self.plain.untyped_storage()
 
     def __len__(self) -> int:
         if active_trace() is not None:
@@ -151,6 +174,11 @@ def _warned(text: str) -> None:
         warn(f"{user_location()}: {text}", TracerWarning)
 
 
+def _warned_of_memory(asker: FrameType) -> None:
+    if not is_internal(asker.f_code.co_filename):
+        _warned("The memory of a tensor is asked for: what the trace is told of it is that of the example")
+
+
 def _active() -> Any:
     """What records the operations of numbers; None where nothing does."""
     recorder = active_trace()
@@ -202,7 +230,7 @@ class TracedNumber(NumberMethods):
             return found
         entry = operation.entry
         if operation.result == "bool":
-            asker = sys._getframe(2)
+            asker = asking_frame(sys._getframe(2))
             note_question(asker)
             if not is_internal(asker.f_code.co_filename):
                 _warned("A question about a number that the program computes: the trace keeps the answer as a constant")

@@ -47,7 +47,10 @@ def _extreme(operation: NumberOperation) -> Function:
 
     @functools.wraps(python)
     def function(*values: Any, **options: Any) -> Any:
-        numbers = values if len(values) != 1 or type(values[0]) not in (list, tuple) else values[0]
+        numbers = values
+        if len(values) == 1 and not isinstance(values[0], Tensor):
+            numbers = tuple(values[0])  # what is gone over once is kept
+            values = (numbers,)
         if options or _lifted_among(numbers) is None:
             return python(*values, **options)
         return functools.reduce(_least, numbers)

@@ -41,7 +41,7 @@ _VIEWS = {
     "imag": "aten::imag",
 }
 READABLE = frozenset((*_FACTS, *_VIEWS))
-_SYNONYMS = {"ndimension": "dim", "nelement": "numel", "__len__": "len"}
+SYNONYMS = {"ndimension": "dim", "nelement": "numel", "__len__": "len"}
 
 
 def _tensor_member(ctx: Context, node: ast.AST, value: Simple, name: str) -> SugaredValue:
@@ -53,7 +53,7 @@ def _tensor_member(ctx: Context, node: ast.AST, value: Simple, name: str) -> Sug
         return constant(getattr(Tensor, name), tt.BOOL)  # the same for every tensor of weft's: is_cuda, is_sparse
     if name == "tolist":
         return Bound(Builtin(name, _to_list), value)
-    name = _SYNONYMS.get(name, name)
+    name = SYNONYMS.get(name, name)
     candidates = [op for op in overloads(f"aten::{name}") if op.host or "Tensor" in op.public]
     python = getattr(Tensor, name, None) if not name.startswith("__") else None
     if candidates:
