@@ -28,9 +28,11 @@ def written_in_a_branch(x: Tensor) -> Tensor:
 
 
 def pulled_back(x: Tensor) -> Tensor:
-    return weft.cond(
-        x.sum() > 0, lambda z: func.vjp(lambda u: u + 1, z)[1](z)[0] * 2, lambda z: func.vjp(lambda u: u, z)[1](z)[0], (x,)
-    ) + x  # fmt: skip
+    first = weft.cond(
+        x.sum() > 0, lambda z: func.vjp(lambda u: u + 1, z)[1](z)[0] * 2,
+        lambda z: func.vjp(lambda u: u, z)[1](z)[0], (x,),
+    )  # fmt: skip
+    return first + x
 
 
 CONSTANT = weft.ones(3, 3)
