@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Container, Coroutine, Iterator
+from collections.abc import AsyncIterator, Container, Coroutine, Iterator, Sequence
 from typing import Any
 
 from weft.autograd.accumulate import AccumulateGrad
@@ -55,7 +55,7 @@ def returns_of(
     Also, for each, the tensor that carries its history (None for views whose history follows from their base).
     """
     leaves, spec = pytree.flatten(result)
-    leaves = [come_out(leaf) for leaf in leaves]  # (kept within a transform that has ended)
+    leaves = [_as_one_of(come_out(leaf), stand_ins) for leaf in leaves]  # (kept within a transform that has ended)
     positions: dict[int, int] = {}
     groups: dict[int, int] = {}
     returns: list[tuple[Return, int]] = []
@@ -73,6 +73,7 @@ def returns_of(
         base, path = _view_path(outcome, leaf, stand_ins)
         if path is None:
             continue
+        base = _as_one_of(base, leaves)
         root = groups.setdefault(id(base), len(returns))
         if root == len(returns):
             returns.append((_return(outcome, base, stand_ins, positions), root))
@@ -84,6 +85,15 @@ def returns_of(
             is_recorded = creation not in ("no_grad", "inference")
             returns[i], carriers[i] = (ReturnView(root, path, is_recorded), returns[i][1]), None
     return returns, carriers, spec
+
+
+def _as_one_of(leaf: Any, others: Sequence[Any]) -> Any:
+    """A tensor among others that is the same one seen as of another class (they share their history); else itself."""
+    if isinstance(leaf, Tensor) and leaf._autograd is not None:
+        for other in others:
+            if isinstance(other, Tensor) and other._autograd is leaf._autograd:
+                return other
+    return leaf
 
 
 def _has_more_than_views(view: Tensor, inner: Container[Node]) -> bool:
@@ -108,7 +118,7 @@ def _view_path(outcome: Outcome, leaf: Any, stand_ins: list[Any]) -> tuple[Any, 
         or wants_own_grad(leaf)
     ):
         return None, None
-    base, path = leaf._view.base, leaf._view.path
+    base, path = _as_one_of(leaf._view.base, stand_ins), leaf._view.path
     data, is_reshaped = base._data, id(base) in outcome.capture.outside.inplace_views
     if is_reshaped and leaf._view.array is not data:
         return None, None  # the base does not lie any more as it did
