@@ -77,23 +77,26 @@ def draw(seed: int) -> Program:
     returned = [made[-1], *rng.choice(made, count).tolist()]
     body = "".join(f"    {line}\n" for line in lines)
     text = f"def function(x, h, w):\n{body}    return {', '.join(returned)},\n"
-    calls = tuple([tuple([_action(rng, len(returned)) for _ in range(int(rng.integers(2, 7)))]) for _ in range(CALLS)])
+    keeping = float(rng.choice([0.8, 0.4]))  # how often a backward call keeps the graph
+    calls = tuple([
+        tuple([_action(rng, len(returned), keeping) for _ in range(int(rng.integers(2, 7)))]) for _ in range(CALLS)
+    ])
     sizes = tuple([4, 4, *rng.integers(2, 6, CALLS - 2).tolist()])
     return Program(seed, text, len(returned), calls, sizes)
 
 
-def _action(rng: np.random.Generator, results: int) -> Action:
+def _action(rng: np.random.Generator, results: int, keeping: float) -> Action:
     i, j = rng.integers(0, results, 2).tolist()
-    keeps, creates = bool(rng.random() < 0.8), bool(rng.random() < 0.3)
+    keeps, creates = bool(rng.random() < keeping), bool(rng.random() < 0.3)
     kinds = (
         "hook", "hook", "scaled", "retain", "grad", "grad", "grad", "grad by", "backward", "backward", "write", "use",
-        "feed", "feed", "drop", "together", "inputs", "second", "edge",
+        "feed", "feed", "drop", "together", "inputs", "inputs by", "second", "edge",
     )
     kind = str(rng.choice(kinds))
     if kind in ("grad", "inputs"):
         return kind, i, j, keeps, creates and kind == "grad"
-    if kind == "grad by":
-        return kind, i, str(rng.choice(["x", "w", "h"])), keeps, creates
+    if kind in ("grad by", "inputs by"):
+        return kind, i, str(rng.choice(["x", "w", "h"])), keeps, creates and kind == "grad by"
     if kind in ("use", "together"):
         return kind, i, j
     if kind == "write":
@@ -157,6 +160,8 @@ class Run:
                     self.notes[before:] = [(str(action), "error")]
                     self.regions = regions
                     self._forget_gradients()
+                    if _frees(action):
+                        return self.notes
                 if action[0] == "feed" and self.results[action[1]] is not None:
                     fed = self.results[action[1]]
             self._note_all()
@@ -208,8 +213,9 @@ class Run:
             self._grad(r, by, *how[1:])
         elif kind == "backward":
             r.sum().backward(retain_graph=how[0])
-        elif kind == "inputs":
-            r.sum().backward(inputs=[self.results[how[0]]], retain_graph=True)
+        elif kind in ("inputs", "inputs by"):
+            by = self.results[how[0]] if kind == "inputs" else getattr(self, how[0])
+            r.sum().backward(inputs=[by], retain_graph=how[1])
         elif kind == "write":
             if how[0]:
                 with weft.no_grad():
@@ -241,6 +247,13 @@ class Run:
             self.note(what, gradient)
         if creates and gradient is not None and gradient.requires_grad:
             self.extra.append(gradient)
+
+
+def _frees(action: Action) -> bool:
+    """Whether a backward call lets go of what it went through: one that fails, of a part of it that modes choose."""
+    if action[0] in ("grad", "grad by", "inputs", "inputs by"):
+        return not (action[3] or action[4])
+    return action[0] == "backward" and not action[2]
 
 
 def _rules() -> dict[str, Any]:

@@ -27,7 +27,7 @@ from weft.passes.stop_gradients import Notes
 from weft.programs.argument_histories import Before, end_at_what_is_given
 from weft.programs.arguments import leaf_of
 from weft.programs.executable import Compiled, Interpreted, chosen
-from weft.programs.freed import Saving, bits_of, sum_of_bits
+from weft.programs.freed import Freed, Saving, bits_of, sum_of_bits
 from weft.programs.higher_order import input_of, version_of
 from weft.programs.inlining import Inlined, Whole
 from weft.programs.inner_results import CutPrograms, InnerResult, inner_result, places_of_inner
@@ -234,7 +234,7 @@ class JointProgram:
         self.gradients = self.programs.part((), None)
         self.inner = {one.output: number for number, one in enumerate(self.record.inner)}
         # whether there are runs through some results that eager mode never refuses
-        self.keeps = 0 in self.record.saving.behind or any([
+        self.keeps = any(map(self.record.saving.is_open, range(len(self.outputs)), self.record.leads)) or any([
             one.is_heard or 0 in [one.saving[i] for i in one.above] for one in self.record.inner
         ])
 
@@ -383,10 +383,8 @@ class CompiledFunctionBackward(ProgramBackward):
     cut into (inner_results.py)."""
 
     # (of the class, where most nodes have no other)
-    freed = 0  # what eager mode would have freed, as bits
-    # of the latest run: the outputs whose gradients came in, and which gradients were asked for
-    last: Sequence[int] = ()
-    needs: tuple[bool, ...] = ()
+    freed: Freed | None = None  # what eager mode would have freed
+    latest: tuple[ref[engine.Walk] | None, int] = (None, 0)  # a backward call, and what it frees here, as bits
     tensors: Sequence[tuple[ref[Tensor], int]] = ()  # the inner results and their versions
     upto: int | None = None  # where it is cut: the inner result, by number, behind which the next part begins
     rest: tuple[CompiledFunctionBackward, ...] = ()  # the parts behind the first one
@@ -417,6 +415,7 @@ class CompiledFunctionBackward(ProgramBackward):
 
     def _cut(self, part: CompiledFunctionBackward, number: int) -> CompiledFunctionBackward:
         """Let a part end where all of the gradient of an inner result is together. Returns the one that goes on."""
+        part.freed = part.freed or Freed()
         rest = copy(part)
         rest.first, rest.rest, rest.hook_tables, rest.sequence = ref(self), (), None, self.sequence - 1 - number
         part.upto, part.hands_all_on = number, True
@@ -450,30 +449,34 @@ class CompiledFunctionBackward(ProgramBackward):
 
     def hands_on(self, grads: Sequence[Any], needs: Sequence[bool]) -> bool:
         inner = self.inner
-        if True not in needs:
-            self.last = ()
+        if inner is None or True not in needs:
             return inner is not None
-        if inner is None:
-            return False
         heard = {*inner.above, *([inner.output] if inner.is_heard else [])}
-        if needs[inner.output] and any([grads[i] is not None for i in heard]):
-            return False
-        self.last = ()
-        return True
+        return not (needs[inner.output] and any([grads[i] is not None for i in heard]))
 
     # ---- its run
     def begin(self, grads: Sequence[Any], needs: tuple[bool, ...]) -> None:
         inner = self.inner
         outputs = range(len(grads)) if inner is None else sorted(inner.above)
-        self.last = [i for i in outputs if grads[i] is not None]
-        self.needs = needs
-        if self.saved is None or (self.freed and any([self._frees(i) & self.freed for i in self.last])):
+        self._pass([self._frees(i, needs) for i in outputs if grads[i] is not None], grads)
+        if self.saved is None:
             raise StateError(FREED)
 
-    def _frees(self, output: int) -> int:
+    def _pass(self, frees: list[int], grads: Sequence[Any]) -> None:
+        """A run begins that frees some nodes, and, where backward() asks for a gradient that comes in, the node behind
+        it, which computes nothing then. Raises StateError if an earlier backward call has freed one of the others."""
+        walk, bits = engine.current_walk(), sum_of_bits(frees)
+        if self.freed is not None and bits & self.freed.before(walk):
+            raise StateError(FREED)
+        if walk is not None and walk.accumulate:
+            own = self.program.record.saving.own
+            bits |= sum_of_bits([own[i] for _, i in walk.asked.get(self, ()) if grads[i] is not None])
+        self.latest = (None if walk is None else ref(walk), bits)
+
+    def _frees(self, output: int, needs: tuple[bool, ...]) -> int:
         """What eager mode frees on the way from an output that this part goes."""
         inner = self.inner
-        return inner.saving[output] if inner is not None else self.program.record.saving.frees(output, self.needs)
+        return inner.saving[output] if inner is not None else self.program.record.saving.frees(output, needs)
 
     def reached(self, grads: Sequence[Any]) -> frozenset[int]:
         if self.upto is not None or self.first is not None:
@@ -484,8 +487,8 @@ class CompiledFunctionBackward(ProgramBackward):
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         if self.upto is not None:
             return self._handed_on(grads, needs)
-        if True not in needs:
-            self.last = ()
+        if True not in needs or not any([needs[i] for i in self.reached(grads)]):
+            self._pass([], grads)
             return (None,) * len(needs)
         if not self.program.has_wrappers:
             return self._with_unfed(super().apply(grads, needs))
@@ -500,6 +503,7 @@ class CompiledFunctionBackward(ProgramBackward):
     def _handed_on(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         """What comes in, with all of the gradient of the inner result."""
         if self.hands_on(grads, needs):
+            self._pass([], grads)
             return grads
         (total,) = super().apply(grads, needs)
         inner = self.inner
@@ -554,15 +558,16 @@ class CompiledFunctionBackward(ProgramBackward):
     def _is_all_freed(self) -> bool:
         """Whether nobody can go anywhere from here without being refused."""
         inner = self.inner
-        if inner is None:
-            return self.freed == self.program.record.saving.all
-        return self.freed == sum_of_bits([inner.saving[i] for i in inner.above])
+        mine = self.program.record.saving.all if inner is None else sum_of_bits([inner.saving[i] for i in inner.above])
+        return not mine & ~(0 if self.freed is None else self.freed.bits)
 
     def release(self) -> None:
         """Free what was saved, unless outputs are left whose graph no run has freed."""
-        for i in self.last:
-            self.freed |= self._frees(i)
-        self.last = ()
+        (begun, bits), walk = self.latest, engine.current_walk()
+        if bits and (begun is None or walk is None or begun() is walk):  # else it has not run in this call
+            self.freed = self.freed or Freed()
+            self.freed.add(bits, walk)
+        self.latest = (None, 0)
         if not self.program.keeps and self._is_all_freed():
             super().release()
             self.leaves, self.read = [], {}
