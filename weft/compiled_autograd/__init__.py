@@ -1,5 +1,5 @@
 """Top floor: compiled autograd. A backward call of an eager graph is known by its structure (structure.py); the engine
-records it as a graph of opaque calls (recording.py), which becomes a program (program.py, specialize.py) for every size.
+records it as a graph of opaque calls (recording.py), a program (program.py, specialize.py) for every size.
 
 Start reading at api.py, then cache.py, where a call is run.
 """

@@ -126,7 +126,7 @@ class Recording:
                 return False
             self.epoch = epoch()
         structure.restart_programs()
-        return all([structure.program(place, arriving, needs) == form for place, arriving, needs, form in self.programs])
+        return all([structure.program(place, given, needs) == form for place, given, needs, form in self.programs])
 
     def inputs(self, structure: Structure) -> tuple[list[Any], list[Saved | None]]:
         """The graph's inputs, which the structure gives away; and where its tensors were saved."""
