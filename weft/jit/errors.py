@@ -44,9 +44,9 @@ class Quoted(Location):
     @classmethod
     def at(cls, where: Location, text: str) -> Quoted:
         """The line `where`, which reads `text`."""
-        made = cls(*where)
-        made.text = text
-        return made
+        quoted = cls(*where)
+        quoted.text = text
+        return quoted
 
 
 class Inlined(Quoted):
@@ -57,10 +57,10 @@ class Inlined(Quoted):
     @classmethod
     def called(cls, where: Location, call: Location) -> Inlined:
         """The line `where`, called from the line `call`."""
-        made = cls(*where)
-        made.text = getattr(where, "text", "")
-        made.calls = (*getattr(where, "calls", ()), call)
-        return made
+        inlined = cls(*where)
+        inlined.text = getattr(where, "text", "")
+        inlined.calls = (*getattr(where, "calls", ()), call)
+        return inlined
 
 
 def located(error: Exception, where: Location | None, operator: str = "") -> Exception:
@@ -88,8 +88,8 @@ def _located(error: Exception, where: Location | None, operator: str) -> Excepti
 def made(kind: type[Exception], text: str, cause: Exception | None) -> Error:
     """An Error that also is a `kind`, with this text."""
     try:
-        found: Any = _error_class(kind)(text)  # type: ignore[arg-type]  # (classes are hashable)
+        error: Any = _error_class(kind)(text)  # type: ignore[arg-type]  # (classes are hashable)
     except TypeError:  # it wants other arguments
-        found = Error(text)
-    found.__cause__ = cause
-    return found  # type: ignore[no-any-return]
+        error = Error(text)
+    error.__cause__ = cause
+    return error  # type: ignore[no-any-return]

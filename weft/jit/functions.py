@@ -170,14 +170,14 @@ class CompilationUnit:
     def define(self, source: str) -> None:
         """Compile the functions of a text. They can call those defined before, and each other. Raises CompileError."""
         definitions, text = text_source(source)
-        made: dict[str, ScriptFunction] = {}
+        compiled: dict[str, ScriptFunction] = {}
         for definition in by_use(definitions):
             program = Program(definition.name)
-            functions = {**self._functions, **made}
+            functions = {**self._functions, **compiled}
             names = names_in({n: f.__weft_program__ for n, f in functions.items()}, *self._names, text_names())
             compile_definition(definition, text, Linker(program, names, compile_python))
-            made[definition.name] = ScriptFunction(program)
-        self._functions.update({d.name: made[d.name] for d in definitions})
+            compiled[definition.name] = ScriptFunction(program)
+        self._functions.update({d.name: compiled[d.name] for d in definitions})
 
     def __getattr__(self, name: str) -> ScriptFunction:
         try:

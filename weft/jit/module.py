@@ -49,9 +49,9 @@ class _Compiling(type(Module)):  # type: ignore[misc]
     """Compiles the marked methods when the constructor is done."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        made = super().__call__(*args, **kwargs)
-        made._compile_stubs()
-        return made
+        module = super().__call__(*args, **kwargs)
+        module._compile_stubs()
+        return module
 
 
 class ScriptModule(Module, metaclass=_Compiling):
@@ -73,8 +73,8 @@ class ScriptModule(Module, metaclass=_Compiling):
         if "_programs" not in self.__dict__:
             raise CompileError(f"{type(self).__name__}.__init__ must call super().__init__()")
         self._take_attributes()
-        made: dict[int, ScriptModule] = {}
-        inner = {n: m if m is None else wrapped(m, made) for n, m in self._modules.items()}
+        scripted: dict[int, ScriptModule] = {}
+        inner = {n: m if m is None else wrapped(m, scripted) for n, m in self._modules.items()}
         self._modules.update(inner)
         stubs = {n: s for c in reversed(type(self).__mro__) for n, s in vars(c).items() if isinstance(s, _Stub)}
         for name in stubs:
@@ -83,22 +83,22 @@ class ScriptModule(Module, metaclass=_Compiling):
     def _take_attributes(self) -> None:
         """Each `Attribute` becomes its value; the type that it gave stays."""
         fields = self.__dict__
-        given = {n: v for n, v in fields.items() if isinstance(v, Attribute)}
-        fields["_given_types"] = {**fields.get("_given_types", {}), **{n: v.type for n, v in given.items()}}
-        fields.update({n: _held_by(n, v) for n, v in given.items()})
+        attributes = {n: v for n, v in fields.items() if isinstance(v, Attribute)}
+        fields["_given_types"] = {**fields.get("_given_types", {}), **{n: v.type for n, v in attributes.items()}}
+        fields.update({n: _held_by(n, v) for n, v in attributes.items()})
 
     def _compiled(self, name: str) -> Program:
         """The program of a method, compiled if it is not yet. Raises CompileError."""
-        found = self._programs.get(name)
-        if name == "__call__" and found is None:
-            found = compile_method(self, name, None)
-        if found is None:
+        program = self._programs.get(name)
+        if name == "__call__" and program is None:
+            program = compile_method(self, name, None)
+        if program is None:
             raw = self._raw(name.removesuffix(SETTER))
             function: Any = raw.function if isinstance(raw, _Stub) else raw
             if isinstance(raw, property):
                 function = raw.fset if name.endswith(SETTER) else raw.fget
-            found = compile_method(self, name, function)
-        return found
+            program = compile_method(self, name, function)
+        return program
 
     def _raw(self, name: str) -> Any:
         """What the class of the Module has under a name, or the method that was put in its place; None if neither."""
@@ -143,13 +143,13 @@ class ScriptModule(Module, metaclass=_Compiling):
             run(self._compiled(f"{name}{SETTER}"), (self, value), {})
             return None
         kind = type_of_attribute(self, name) if name in self.__dict__ and not isinstance(value, Module) else None
-        found = value if kind is None else accepted(value, kind)
-        if found is MISSING:
+        converted = value if kind is None else accepted(value, kind)
+        if converted is MISSING:
             raise ArgumentError(
                 f"attribute '{name}' of {self.original_name} is of type {written(kind)}, "  # type: ignore[arg-type]
                 f"{type(value).__name__} was given"
             )
-        return super().__setattr__(name, found)
+        return super().__setattr__(name, converted)
 
     def _refuse_what_is_compiled(self, name: str, value: Any) -> None:
         """Raises StateError for what the programs that there are would not see."""
@@ -207,9 +207,9 @@ class ScriptModule(Module, metaclass=_Compiling):
         return self._of_container("__getitem__")(self, index)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        made = memo[id(self)] = type(self).__new__(type(self))
-        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
-        return made
+        duplicate = memo[id(self)] = type(self).__new__(type(self))
+        duplicate.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return duplicate
 
     def define(self, source: str) -> None:
         """Compile methods from text: functions whose first parameter is the Module. They can call each other."""
@@ -243,10 +243,10 @@ class ScriptModule(Module, metaclass=_Compiling):
         return self._method("forward").code_with_constants
 
     def _method(self, name: str) -> ScriptMethod:
-        found = self.__dict__.get(name)
-        if not isinstance(found, ScriptMethod):
+        method = self.__dict__.get(name)
+        if not isinstance(method, ScriptMethod):
             raise AttributeError(f"{type(self).__name__} has no compiled method {name!r}")
-        return found
+        return method
 
     @property
     def original_name(self) -> str:
@@ -272,10 +272,10 @@ def _held_by(name: str, attribute: Attribute) -> Any:
         kind = type_of_annotation(attribute.type)
     except UnknownType:
         return attribute.value
-    found = accepted(attribute.value, kind)
-    if found is MISSING:
+    converted = accepted(attribute.value, kind)
+    if converted is MISSING:
         raise ArgumentError(f"attribute '{name}' is of type {written(kind)}, {attribute.value!r} was given")
-    return found
+    return converted
 
 
 class RecursiveScriptModule(ScriptModule):
@@ -365,18 +365,18 @@ def _prepared(module: Module) -> Module:
 
 
 def wrapped(
-    module: Module, made: dict[int, ScriptModule], cls: type[RecursiveScriptModule] = RecursiveScriptModule
+    module: Module, scripted: dict[int, ScriptModule], cls: type[RecursiveScriptModule] = RecursiveScriptModule
 ) -> ScriptModule:
     """A Module and its submodules as scripted ones, without any method compiled; each once."""
     if isinstance(module, ScriptModule):
         return module
-    found = made.get(id(module))
-    if found is None:
+    wrapper = scripted.get(id(module))
+    if wrapper is None:
         key, module = id(module), _prepared(module)
-        found = made[key] = cls(module)
-        inner = {n: None if m is None else wrapped(m, made) for n, m in module._modules.items()}
-        found.__dict__["_modules"] = inner
-    return found
+        wrapper = scripted[key] = cls(module)
+        inner = {n: None if m is None else wrapped(m, scripted) for n, m in module._modules.items()}
+        wrapper.__dict__["_modules"] = inner
+    return wrapper
 
 
 __all__ = ["RecursiveScriptModule", "ScriptMethod", "ScriptModule", "names_of", "script_method", "wrapped"]

@@ -101,14 +101,14 @@ class Program:
             raise self._refused(
                 TypeError, f"expected at most {len(positional)} argument(s) but received {len(args)} argument(s)"
             )
-        given: dict[str, Any] = {p.name: a for p, a in zip(positional, args, strict=False)}
+        arguments: dict[str, Any] = {p.name: a for p, a in zip(positional, args, strict=False)}
         for name, value in kwargs.items():
-            if name in given:
+            if name in arguments:
                 raise self._refused(TypeError, f"got multiple values for argument {name!r}")
             if all(p.name != name for p in self.parameters):
                 raise self._refused(TypeError, f"Unknown keyword argument {name!r}")
-            given[name] = value
-        return [self._argument(p, given.get(p.name, MISSING)) for p in self.parameters]
+            arguments[name] = value
+        return [self._argument(p, arguments.get(p.name, MISSING)) for p in self.parameters]
 
     def _argument(self, parameter: Parameter, value: Any) -> Any:
         if value is MISSING:
@@ -117,14 +117,14 @@ class Program:
             return parameter.default
         if parameter.repeats and not isinstance(value, (list, tuple)):
             value = [value] * parameter.repeats
-        found = accepted(value, parameter.type)
-        if found is MISSING:
+        converted = accepted(value, parameter.type)
+        if converted is MISSING:
             raise self._refused(
                 TypeError,
                 f"expected a value of type {parameter.type} for argument {parameter.name!r} but instead found type "
                 f"{_kind(value)}",
             )
-        return found
+        return converted
 
     def _refused(self, kind: type[Exception], problem: str) -> Exception:
         return made(kind, f"{self.name.rpartition('.')[2]}() {problem}. Declaration: {self.schema()}", None)
@@ -234,28 +234,29 @@ def _all_accepted(values: Any, kind: Type) -> Any:
         if kind is tt.INT and values and not (fits(min(values)) and fits(max(values))):
             return MISSING
         return values
-    found = [bool(v) if kind is tt.BOOL and type(v) is int else accepted(v, kind) for v in values]
-    if any(f is MISSING for f in found):
+    converted = [bool(v) if kind is tt.BOOL and type(v) is int else accepted(v, kind) for v in values]
+    if any(f is MISSING for f in converted):
         return MISSING
-    same = type(values) is list and all(f is v for f, v in zip(found, values, strict=True))
-    return values if same else found  # a list stays itself, so that the program's writes to it are seen
+    same = type(values) is list and all(f is v for f, v in zip(converted, values, strict=True))
+    return values if same else converted  # a list stays itself, so that the program's writes to it are seen
 
 
 def _tuple_accepted(value: Any, kind: TupleType) -> Any:
     if not isinstance(value, (tuple, list)) or len(value) != len(kind.elements):
         return MISSING
-    found = [accepted(v, k) for v, k in zip(value, kind.elements, strict=True)]
-    if any(f is MISSING for f in found):
+    converted = [accepted(v, k) for v, k in zip(value, kind.elements, strict=True)]
+    if any(f is MISSING for f in converted):
         return MISSING
     return (
-        value if isinstance(value, tuple) and all(f is v for f, v in zip(found, value, strict=True)) else tuple(found)
+        value if isinstance(value, tuple) and all(f is v for f, v in zip(converted, value, strict=True))
+        else tuple(converted)
     )
 
 
 def _dict_accepted(value: Any, kind: DictType) -> Any:
     if not isinstance(value, dict):
         return MISSING
-    found = {accepted(k, kind.key): accepted(v, kind.value) for k, v in value.items()}
-    if MISSING in found or any(v is MISSING for v in found.values()):
+    converted = {accepted(k, kind.key): accepted(v, kind.value) for k, v in value.items()}
+    if MISSING in converted or any(v is MISSING for v in converted.values()):
         return MISSING
-    return value if all(found.get(k) is v for k, v in value.items()) else found
+    return value if all(converted.get(k) is v for k, v in value.items()) else converted
