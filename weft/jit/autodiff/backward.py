@@ -152,24 +152,25 @@ class Reverse:
 
     def add(self, grads: Grads, value: Value, gradient: Operand) -> None:
         """One more part of a value's gradient."""
-        known = grads.get(value)
+        partial = grads.get(value)
         if gradient is not None:
             kind = gradient_type(value.type)
-            grads[value] = gradient if known is None else self.emitter.emit(_ADD, (known, gradient), kind).output
+            grads[value] = gradient if partial is None else self.emitter.emit(_ADD, (partial, gradient), kind).output
 
     # ---- operators
     def _node(self, node: Node, grads: Grads) -> None:
-        given: tuple[Operand, ...] = tuple(grads.get(v) for v in node.outputs)
-        if len(given) > 1:
+        output_grads: tuple[Operand, ...] = tuple(grads.get(v) for v in node.outputs)
+        if len(output_grads) > 1:
             results = tuple(self.saved(v) for v in node.outputs)
-            given = self.emitter.emit(_FILL, (given, results), *(GRAD,) * len(given)).outputs
-        targets, made = self._formulas(node, given) if node.op.is_differentiable and not _is_listed(node) else (
-            self._generic(node, given)
+            output_grads = self.emitter.emit(_FILL, (output_grads, results), *(GRAD,) * len(output_grads)).outputs
+        targets, input_grads = (
+            self._formulas(node, output_grads) if node.op.is_differentiable and not _is_listed(node)
+            else self._generic(node, output_grads)
         )
-        for target, gradient in zip(targets, made, strict=True):
+        for target, gradient in zip(targets, input_grads, strict=True):
             self.add(grads, target, self._fitted(node, target, gradient))
 
-    def _formulas(self, node: Node, given: tuple[Operand, ...]) -> tuple[list[Value], tuple[Value, ...]]:
+    def _formulas(self, node: Node, output_grads: tuple[Operand, ...]) -> tuple[list[Value], tuple[Value, ...]]:
         """A call of the operator's formulas, with what they read."""
         plan = plan_of(node.op)
         needs = tuple(any(v in self.active for v in values_in(node.args[i])) for i in plan.differentiable)
@@ -180,8 +181,8 @@ class Reverse:
         ]
         if not targets:
             return [], ()
-        made = self.emitter.emit(opaque_op(plan), (given, needs, packed), *(GRAD,) * len(targets))
-        return targets, made.outputs
+        call = self.emitter.emit(opaque_op(plan), (output_grads, needs, packed), *(GRAD,) * len(targets))
+        return targets, call.outputs
 
     def _slot(self, node: Node, source: Source) -> Operand:
         if source.kind == ARG:
@@ -201,7 +202,7 @@ class Reverse:
     def _saved(self, operand: Operand) -> Operand:
         return map_operand(operand, {v: self.saved(v) for v in values_in(operand)})
 
-    def _generic(self, node: Node, given: tuple[Operand, ...]) -> tuple[list[Value], tuple[Value, ...]]:
+    def _generic(self, node: Node, output_grads: tuple[Operand, ...]) -> tuple[list[Value], tuple[Value, ...]]:
         """For an operator without formulas of its own: its gradients by the engine, when the program runs."""
         if node.op.effect in ("io", "python") and not node.op.observes:
             raise StateError(f"differentiate: {node.op.name} has no derivative as a part of a graph{_line(node)}")
@@ -213,9 +214,9 @@ class Reverse:
                 "unpack it"
             )
         needs = tuple(isinstance(v, Value) and v in self.active for v in leaves)
-        args = (str(node.op.name), given, needs, tuple(self._saved(a) for a in node.args))
-        made = self.emitter.emit(_GENERIC, args, *(GRAD,) * len(targets))
-        return targets, made.outputs
+        args = (str(node.op.name), output_grads, needs, tuple(self._saved(a) for a in node.args))
+        call = self.emitter.emit(_GENERIC, args, *(GRAD,) * len(targets))
+        return targets, call.outputs
 
     def _fitted(self, node: Node, target: Value, gradient: Operand) -> Operand:
         """A gradient with the sizes and dtype of what it belongs to: broadcasting and promotion are taken back."""
@@ -234,8 +235,8 @@ class Reverse:
             tuple(grads.get(v) for v in node.outputs), tuple(self.saved(v) for v in inputs),
             tuple(v in self.active for v in inputs),
         )
-        made = self.emitter.emit(GRADIENTS_OF, args, *(gradient_type(v.type) for v in targets), blocks=(again,))
-        for target, gradient in zip(targets, made.outputs, strict=True):
+        region = self.emitter.emit(GRADIENTS_OF, args, *(gradient_type(v.type) for v in targets), blocks=(again,))
+        for target, gradient in zip(targets, region.outputs, strict=True):
             self.add(grads, target, gradient)
 
     # ---- control flow
@@ -279,11 +280,11 @@ class Reverse:
             inside.run(block.nodes, inner)
             blocks.append(Block((), tuple(into.nodes), tuple(inner.get(t) for t in targets)))
         if targets:
-            made = self.emitter.emit(
+            conditional = self.emitter.emit(
                 IF, (self.saved(node.args[0]) if isinstance(node.args[0], Value) else node.args[0],),
                 *(GRAD,) * len(targets), blocks=tuple(blocks),
             )
-            for target, gradient in zip(targets, made.outputs, strict=True):
+            for target, gradient in zip(targets, conditional.outputs, strict=True):
                 self.add(grads, target, gradient)
 
     def _loop(self, node: Node, grads: Grads) -> None:
@@ -317,14 +318,14 @@ class Reverse:
         inside.run(block.nodes, inner)
         left = tuple(inner.get(block.params[1 + i]) for i in flows) + tuple(inner.get(t) for t in targets)
         start = tuple(grads.get(node.outputs[i]) for i in flows) + (None,) * len(targets)
-        made = self.emitter.emit(
+        loop = self.emitter.emit(
             LOOP, (steps, True, start, (), False), *(GRAD,) * len(params),
             blocks=(Block((index, *params), tuple(into.nodes), (True, *left)),),
         )
-        for i, gradient in zip(flows, made.outputs, strict=False):
+        for i, gradient in zip(flows, loop.outputs, strict=False):
             if isinstance(carried[i], Value) and carried[i] in self.active:
                 self.add(grads, carried[i], gradient)
-        for target, gradient in zip(targets, made.outputs[len(flows) :], strict=True):
+        for target, gradient in zip(targets, loop.outputs[len(flows) :], strict=True):
             self.add(grads, target, gradient)
 
     def _kept(self, node: Node) -> tuple[list[Value], Value]:
@@ -349,17 +350,17 @@ class Reverse:
         following = into.emit(_COUNT, (count, 1), tt.INT).output
         again, *left = (map_operand(r, values) for r in block.results)
         again, left = self._resolved(again, values), [self._resolved(r, values) for r in left]
-        made = self.emitter.emit(
+        loop = self.emitter.emit(
             LOOP, (self._saved(trip), self._saved(condition), (*(self._saved(c) for c in carried), 0), (), False),
             *(p.type for p in params), tt.INT,
             blocks=(Block((index, *params, count), tuple(into.nodes), (again, *left, following)),),
         )
-        return lists, made.outputs[-1]
+        return lists, loop.outputs[-1]
 
     def _resolved(self, operand: Operand, values: dict[Value, Operand]) -> Operand:
         """An operand that may be a value of the forward program, outside of the loop."""
-        known = {v for v in values.values() if isinstance(v, Value)}
-        return map_operand(operand, {v: self.saved(v) for v in values_in(operand) if v not in known})
+        emitted = {v for v in values.values() if isinstance(v, Value)}
+        return map_operand(operand, {v: self.saved(v) for v in values_in(operand) if v not in emitted})
 
 
 _METADATA_TYPE = OPS["prim::metadata_if_not_equal"].type(TENSOR, TENSOR)  # type: ignore[misc]

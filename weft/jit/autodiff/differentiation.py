@@ -59,8 +59,8 @@ def differentiate(graph: Graph) -> Gradient:
     backward: writes that others may see, calls of Python. What is run again draws the random numbers that it drew.
     """
     whole = graph.inlined()
-    made = _Making(_prepared(functionalize(whole.ir)))
-    return made.gradient(whole.program)
+    derivation = _Making(_prepared(functionalize(whole.ir)))
+    return derivation.gradient(whole.program)
 
 
 def _prepared(graph: core.Graph) -> core.Graph:
@@ -89,13 +89,13 @@ def _with_states(graph: core.Graph) -> core.Graph:
 
 
 def _states_of(block: core.Block) -> dict[Node, Value]:
-    found: dict[Node, Value] = {}
+    states: dict[Node, Value] = {}
     for before, node in zip((None, *block.nodes), block.nodes, strict=False):
         if before is not None and before.op is RANDOM_STATE:
-            found[node] = before.output
+            states[node] = before.output
         for inner in node.blocks:
-            found.update(_states_of(inner))
-    return found
+            states.update(_states_of(inner))
+    return states
 
 
 def _is_tuple(value: Value) -> bool:
@@ -108,10 +108,13 @@ def _unpacked(graph: core.Graph) -> core.Graph:
 
     def spread(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
         source = node.args[0] if node.op is LIST_UNPACK else None
-        made = source.node if isinstance(source, Value) else None
-        if made is None or made.op.host or not made.op.schema.returns_list or len(read_by[made.output]) != 1:
+        producer = source.node if isinstance(source, Value) else None
+        if (
+            producer is None or producer.op.host or not producer.op.schema.returns_list
+            or len(read_by[producer.output]) != 1
+        ):
             return None
-        return emitter.emit(made.op, made.args, *(v.type for v in node.outputs)).outputs
+        return emitter.emit(producer.op, producer.args, *(v.type for v in node.outputs)).outputs
 
     return rewrite(graph, spread)
 
@@ -133,22 +136,22 @@ class _Making:
         seeded = [i for i, r in enumerate(real) if isinstance(r, Value) and r in self.active]
         temporaries: list[Value] = []
         while True:  # what the backward reads of the program has a gradient too, which may lead to further reads
-            made = _Backward(self, [real[i] for i in seeded], [t for t in temporaries if t in self.active])
-            found = [v for v in self._in_order(made.captured) if v not in self.graph.params and v not in real]
-            if found == temporaries:
+            backward = _Backward(self, [real[i] for i in seeded], [t for t in temporaries if t in self.active])
+            needed = [v for v in self._in_order(backward.captured) if v not in self.graph.params and v not in real]
+            if needed == temporaries:
                 break
-            temporaries = found
+            temporaries = needed
         outputs = [*real, *temporaries]
-        inputs = [i for i, p in enumerate(self.graph.params) if p in made.captured]
-        captured = [i for i, v in enumerate(outputs) if isinstance(v, Value) and v in made.captured and not (
+        inputs = [i for i, p in enumerate(self.graph.params) if p in backward.captured]
+        captured = [i for i, v in enumerate(outputs) if isinstance(v, Value) and v in backward.captured and not (
             v in self.graph.params or v in outputs[:i])]
-        targets = [i for i, p in enumerate(self.graph.params) if made.grads.get(p) is not None]
+        targets = [i for i, p in enumerate(self.graph.params) if backward.grads.get(p) is not None]
         nodes = (*self.graph.nodes, *self.more.values())
         f = core.Graph(self.graph.name, core.Block(self.graph.params, nodes, tuple(outputs)), self.graph.env)
-        params = [*made.vjps, *(made.captured[self.graph.params[i]] for i in inputs),
-                  *(made.captured[outputs[i]] for i in captured)]
-        results = tuple(made.grads[self.graph.params[i]] for i in targets)
-        body = core.Block(tuple(params), (*made.casts, *made.emitter.nodes), results)
+        params = [*backward.vjps, *(backward.captured[self.graph.params[i]] for i in inputs),
+                  *(backward.captured[outputs[i]] for i in captured)]
+        results = tuple(backward.grads[self.graph.params[i]] for i in targets)
+        body = core.Block(tuple(params), (*backward.casts, *backward.emitter.nodes), results)
         df = dce(eliminate_common_subexpressions(core.Graph(f"{self.graph.name}_backward", body)))
         return Gradient(
             Graph(without_regions(f), program), Graph(df, program), len(real),

@@ -22,8 +22,8 @@ def formulas_of(plan: Plan, node: Node) -> Callable[..., Any]:
         if all(g is None for g in grads):
             return None if count == 1 else (None,) * count
         values = tuple(_sizes(p) if s.kind == DIMS else p for s, p in zip(plan.slots, packed, strict=True))
-        found = flat_gradients(plan, tuple(grads), needs, values)
-        return found[0] if count == 1 else found
+        gradients = flat_gradients(plan, tuple(grads), needs, values)
+        return gradients[0] if count == 1 else gradients
 
     return run
 
@@ -44,18 +44,18 @@ def backward_of(name: str, grads: tuple[Any, ...], needs: tuple[bool, ...], args
     recorded = _is_recorded((grads, args))
     with enable_grad():
         aliases = [_alias(t, recorded) for t in wanted]
-        given = iter(aliases)
+        replacements = iter(aliases)
         flags = iter(needs)
-        out = _called(name, tuple(_replaced(a, flags, given) for a in args))
+        out = _called(name, tuple(_replaced(a, flags, replacements) for a in args))
         results = out if isinstance(out, (tuple, list)) else (out,)
         pairs = [p for r, g in zip(results, grads, strict=True) for p in _pairs(r, g)]
         targets = [a for a in aliases if isinstance(a, Tensor) and a.requires_grad]
         if not pairs or not targets:
             return (None,) * len(wanted)
-        found = iter(grad(
+        gradients = iter(grad(
             [r for r, _ in pairs], targets, [g for _, g in pairs], create_graph=recorded, allow_unused=True
         ))
-    return tuple(next(found) if isinstance(a, Tensor) and a.requires_grad else None for a in aliases)
+    return tuple(next(gradients) if isinstance(a, Tensor) and a.requires_grad else None for a in aliases)
 
 
 def gradients_of(
@@ -74,11 +74,13 @@ def gradients_of(
         pairs = [p for r, g in zip(run(aliases), grads, strict=True) for p in _pairs(r, g)]
         wanted = [a for a, need in zip(aliases, needs, strict=True) if need]
         targets = [t for a in wanted for t in _parts(a) if isinstance(t, Tensor) and t.requires_grad]
-        found: dict[int, Any] = {}
+        gradient_of: dict[int, Any] = {}
         if pairs and targets:
-            made = grad([r for r, _ in pairs], targets, [g for _, g in pairs], create_graph=recorded, allow_unused=True)
-            found = {id(t): g for t, g in zip(targets, made, strict=True)}
-    return [_mapped(a, lambda t: found.get(id(t))) for a in wanted]
+            gradients = grad(
+                [r for r, _ in pairs], targets, [g for _, g in pairs], create_graph=recorded, allow_unused=True
+            )
+            gradient_of = {id(t): g for t, g in zip(targets, gradients, strict=True)}
+    return [_mapped(a, lambda t: gradient_of.get(id(t))) for a in wanted]
 
 
 def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
@@ -140,7 +142,7 @@ def _leaves(values: tuple[Any, ...]) -> Iterator[Any]:
             yield value
 
 
-def _replaced(value: Any, needs: Iterator[bool], given: Iterator[Any]) -> Any:
+def _replaced(value: Any, needs: Iterator[bool], replacements: Iterator[Any]) -> Any:
     if type(value) is tuple:
-        return tuple(_replaced(v, needs, given) for v in value)
-    return next(given) if next(needs) else value
+        return tuple(_replaced(v, needs, replacements) for v in value)
+    return next(replacements) if next(needs) else value

@@ -47,15 +47,15 @@ def with_region(graph: Graph) -> Graph:
     ]
     first, last, apart = marked[0], marked[-1], unrecorded(graph)
     inside = {i for i in range(first, last + 1) if i in marked or nodes[i] in apart or not _is_free(nodes[i])}
-    behind = _behind(nodes, first, last, inside)  # what hangs on the region
-    inside |= behind & _before(nodes, first, last, inside)
+    following = _behind(nodes, first, last, inside)  # what hangs on the region
+    inside |= following & _before(nodes, first, last, inside)
     outer = [i for i in range(first, last + 1) if i not in inside]
     body = [nodes[i] for i in sorted(inside)]
-    before = [*nodes[:first], *(nodes[i] for i in outer if i not in behind)]
-    after = [*(nodes[i] for i in outer if i in behind), *nodes[last + 1 :]]
-    made = {v for node in body for v in node.outputs}
+    before = [*nodes[:first], *(nodes[i] for i in outer if i not in following)]
+    after = [*(nodes[i] for i in outer if i in following), *nodes[last + 1 :]]
+    produced = {v for node in body for v in node.outputs}
     read = dict.fromkeys((*(v for node in after for v in node.needs()), *values_in(graph.results)))
-    results = [v for v in read if v in made]
+    results = [v for v in read if v in produced]
     region = Node(REGION, (), tuple(v.type for v in results), (Block((), tuple(body), tuple(results)),), body[0].where)
     moved = Copy()
     stand_for(results, region.outputs, moved.values)
@@ -95,33 +95,33 @@ def _is_free(node: Node) -> bool:
 
 
 def _behind(nodes: list[Node], first: int, last: int, inside: set[int]) -> set[int]:
-    found: set[int] = set()
-    made: set[Value] = set()
+    following: set[int] = set()
+    produced: set[Value] = set()
     for i in range(first, last + 1):
-        if i in inside or any(v in made for v in nodes[i].needs()):
-            found.add(i)
-            made.update(nodes[i].outputs)
-    return found
+        if i in inside or any(v in produced for v in nodes[i].needs()):
+            following.add(i)
+            produced.update(nodes[i].outputs)
+    return following
 
 
 def _before(nodes: list[Node], first: int, last: int, inside: set[int]) -> set[int]:
-    found: set[int] = set()
+    preceding: set[int] = set()
     wanted: set[Value] = set()
     for i in range(last, first - 1, -1):
         if i in inside or any(v in wanted for v in nodes[i].outputs):
-            found.add(i)
+            preceding.add(i)
             wanted.update(nodes[i].needs())
-    return found
+    return preceding
 
 
 def _refuse_writes_outside(graph: Graph, memory: Memory) -> None:
-    given = [p for p in graph.params if isinstance(p.type, (ListType, DictType)) and memory.is_written(p)]
+    written_params = [p for p in graph.params if isinstance(p.type, (ListType, DictType)) and memory.is_written(p)]
     for node in graph.walk():
         line = "" if node.where is None else f" (line {node.where.line})"
-        if given and _writes_container(node):
+        if written_params and _writes_container(node):
             raise StateError(
-                f"differentiate: {node.op.name} may write %{given[0].name}, which was given to the program{line}; copy "
-                "it first"
+                f"differentiate: {node.op.name} may write %{written_params[0].name}, which was given to the "
+                f"program{line}; copy it first"
             )
         if node.op.effect == "python":
             raise StateError(f"differentiate: {node.op.name} has no derivative as a part of a graph{line}")
