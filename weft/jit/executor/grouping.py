@@ -34,18 +34,18 @@ OPEN = 12  # groups that a node may still join
 
 @dataclass(eq=False)
 class _Group:
-    """A group as it grows. outside: the nodes behind its place that are not in it, each once. made: what its nodes
+    """A group as it grows. outside: the nodes after its place that are not in it, each once. produced: what its nodes
     give.
     """
 
     nodes: list[Node] = field(default_factory=list)
     outside: dict[Node, None] = field(default_factory=dict)
-    made: set[Value] = field(default_factory=set)
+    produced: set[Value] = field(default_factory=set)
 
     def add(self, node: Node) -> None:
         """One more node, the last."""
         self.nodes.append(node)
-        self.made.update(node.outputs)
+        self.produced.update(node.outputs)
 
 
 # ---- what a node does
@@ -90,8 +90,8 @@ def _is_known(kind: Type) -> bool:
 
 def _is_slice(value: Value) -> bool:
     """Whether a value is a slice of numbers: a group that reads it makes one of its own."""
-    made = value.node
-    return made is not None and made.op is _SLICE and all(_is_known(v.type) for v in made.inputs())
+    producer = value.node
+    return producer is not None and producer.op is _SLICE and all(_is_known(v.type) for v in producer.inputs())
 
 
 def may_be_grouped(node: Node) -> bool:
@@ -161,7 +161,7 @@ def _home(
 ) -> _Group | None:
     """The group that a node joins. Those that it reads from become one where they can."""
     needs = _reads(node)
-    sources = [g for g in groups if any(v in g.made for v in needs)]
+    sources = [g for g in groups if any(v in g.produced for v in needs)]
     if len(sources) > 1 and node.op is _TUPLE and not _read_alike(sources):
         return None  # what a program gives together need not be computed together
     if len(sources) > 1:
@@ -172,7 +172,7 @@ def _home(
     for group in reversed(sources):
         if _can_rise(node, needs, group):
             return group
-        if _can_sink(group.nodes, group.made, group.outside):
+        if _can_sink(group.nodes, group.produced, group.outside):
             _put_last(group, [group], groups, order)
             return group
     return None
@@ -180,15 +180,15 @@ def _home(
 
 def _reads(node: Node) -> tuple[Value, ...]:
     """What a node reads; of slices, their numbers."""
-    found = node.needs()
-    if not any(map(_is_slice, found)):
-        return found
-    return tuple([v for one in found for v in (one.node.inputs() if _is_slice(one) and one.node else (one,))])
+    values = node.needs()
+    if not any(map(_is_slice, values)):
+        return values
+    return tuple([v for one in values for v in (one.node.inputs() if _is_slice(one) and one.node else (one,))])
 
 
 def _read_alike(groups: Sequence[_Group]) -> bool:
     """Whether groups read something in common."""
-    reads = [{v for n in g.nodes for v in _reads(n)} - g.made for g in groups]
+    reads = [{v for n in g.nodes for v in _reads(n)} - g.produced for g in groups]
     return all(any(mine & other for other in reads if other is not mine) for mine in reads)
 
 
@@ -197,12 +197,12 @@ def _joined(
 ) -> _Group | None:
     """Several groups as one, at the end; None if one of them cannot move there."""
     mine = {n for g in sources for n in g.nodes}
-    made = {v for g in sources for v in g.made}
-    if not all(_can_sink(g.nodes, made, [n for n in g.outside if n not in mine]) for g in sources):
+    produced = {v for g in sources for v in g.produced}
+    if not all(_can_sink(g.nodes, produced, [n for n in g.outside if n not in mine]) for g in sources):
         return None
-    found = _Group(sorted(mine, key=position.__getitem__), {}, made)
-    _put_last(found, sources, groups, order)
-    return found
+    joined = _Group(sorted(mine, key=position.__getitem__), {}, produced)
+    _put_last(joined, sources, groups, order)
+    return joined
 
 
 def _joined_above(
@@ -218,10 +218,10 @@ def _joined_above(
     if any(map(is_seen, rising)) and any(map(is_seen, outside)):
         return None
     nodes = sorted({n for g in sources for n in g.nodes}, key=position.__getitem__)
-    found = _Group(nodes, outside, {v for g in sources for v in g.made})
-    order[order.index(first)] = found
+    joined = _Group(nodes, outside, {v for g in sources for v in g.produced})
+    order[order.index(first)] = joined
     order[:] = [item for item in order if item not in others]
-    return found
+    return joined
 
 
 def _put_last(
@@ -243,8 +243,8 @@ def _can_rise(node: Node, needs: Sequence[Value], group: _Group) -> bool:
     return not (is_seen(node) and any(map(is_seen, group.outside)))
 
 
-def _can_sink(nodes: Sequence[Node], made: set[Value], outside: Collection[Node]) -> bool:
-    if any(v in made for n in outside for v in n.needs()) or any(map(writes, outside)):
+def _can_sink(nodes: Sequence[Node], produced: set[Value], outside: Collection[Node]) -> bool:
+    if any(v in produced for n in outside for v in n.needs()) or any(map(writes, outside)):
         return False
     return not (any(map(is_seen, nodes)) and any(map(is_seen, outside)))
 
@@ -254,14 +254,14 @@ def written_behind(graph: Graph) -> set[Node]:
     they read, can be asked for no more, where those of single operators can.
     """
     memory = Memory(graph)
-    found: set[Node] = set()
+    groups: set[Node] = set()
 
     def look(block: Block, written: set[Value]) -> None:
         for node in reversed(block.nodes):
             mine = memory.tensors_written(node)
             if node.op in GROUPS:
                 if any(memory.is_one_of(v, written) for v in node.blocks[0].free_values()):
-                    found.add(node)
+                    groups.add(node)
             else:
                 for inner in node.blocks:
                     look(inner, written | mine if node.op is LOOP else written)
@@ -269,7 +269,7 @@ def written_behind(graph: Graph) -> set[Node]:
 
     if any(n.op in GROUPS for n in graph.walk()) and any(memory.tensors_written(n) for n in graph.block.nodes):
         look(graph.block, set())
-    return found
+    return groups
 
 
 class _Grouping(Copy):
@@ -289,7 +289,7 @@ class _Grouping(Copy):
         read: set[Value] = set()
         for item in sequence:
             if isinstance(item, _Group):
-                read.update(v for n in item.nodes for v in _reads(n) if v not in item.made)
+                read.update(v for n in item.nodes for v in _reads(n) if v not in item.produced)
             else:
                 read.update(item.needs())
         read.update(Block((), (), block.results).free_values())
@@ -307,9 +307,9 @@ class _Grouping(Copy):
         """A copy of a node. What others call later stays as it is: it may run under transforms."""
         if node.op not in LATER:
             return super().node(node)
-        made = Copy(dict(self.values)).node(node)
-        stand_for(node.outputs, made.outputs, self.values)
-        return made
+        copied = Copy(dict(self.values)).node(node)
+        stand_for(node.outputs, copied.outputs, self.values)
+        return copied
 
     def _group(self, group: _Group, read: set[Value]) -> Node:
         """The node of a group."""
@@ -320,18 +320,18 @@ class _Grouping(Copy):
         is_constant = self.op is DIFFERENTIABLE and not any(isinstance(v.type, TensorType) or _is_list(v.type)
                                                             for v in block.free_values())
         op = COMPILED if is_constant else self.op  # what reads no tensor has no gradient
-        made = Node(op, (), tuple([v.type for v in results]), (block,), group.nodes[0].where)
-        stand_for(results, made.outputs, self.values)
-        return made
+        node = Node(op, (), tuple([v.type for v in results]), (block,), group.nodes[0].where)
+        stand_for(results, node.outputs, self.values)
+        return node
 
 
 def _with_slices(nodes: Sequence[Node]) -> list[Node]:
     """Nodes with the slices that they read in front of them."""
-    found: dict[Node, None] = {}
+    ordered: dict[Node, None] = {}
     for node in nodes:
-        found.update((v.node, None) for v in node.needs() if _is_slice(v) and v.node is not None)
-        found[node] = None
-    return list(found)
+        ordered.update((v.node, None) for v in node.needs() if _is_slice(v) and v.node is not None)
+        ordered[node] = None
+    return list(ordered)
 
 
 def fused_within(graph: Graph) -> Graph:

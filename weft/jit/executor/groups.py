@@ -61,10 +61,10 @@ class NativeGroup:
         leaves, spec = pytree.flatten((tuple(args), {}))
         if any(v is None for v in leaves) or (modes.grad and self._needs_steps(leaves)):
             return None
-        found = self._fitting(leaves, spec, args)
-        if found is None:
+        results = self._fitting(leaves, spec, args)
+        if results is None:
             return None
-        return tuple(found) if self._many else (found,)
+        return tuple(results) if self._many else (results,)
 
     def _needs_steps(self, leaves: list[Any]) -> bool:
         """Whether gradients are those of single operators."""
@@ -120,6 +120,6 @@ def _returns(results: Sequence[Any]) -> Any:
     kinds = [r.type for r in results if isinstance(r, Value)]
     if not kinds:
         return NONE
-    found = tuple_of(*kinds)
-    assert isinstance(found, TupleType)
-    return kinds[0] if len(kinds) == 1 else found
+    tuple_type = tuple_of(*kinds)
+    assert isinstance(tuple_type, TupleType)
+    return kinds[0] if len(kinds) == 1 else tuple_type

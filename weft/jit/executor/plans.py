@@ -53,11 +53,11 @@ class PlanCode(Code):
         outputs = [self.place(v) for v in node.outputs]
 
         def run(registers: Registers) -> None:
-            found = group.run([registers[p] for p in places])
-            if found is None:
+            results = group.run([registers[p] for p in places])
+            if results is None:
                 step(registers)
                 return
-            for out, value in zip(outputs, found, strict=True):
+            for out, value in zip(outputs, results, strict=True):
                 registers[out] = value
 
         return run
@@ -102,8 +102,8 @@ class Plan:
         return self._bodies(FUSED)
 
     def _bodies(self, op: Any) -> list[Graph]:
-        found = [n for n in self._shown.walk() if n.op is op]
-        return [Graph(body_of(n, f"{self._shown.name}_{i}")[0], self._whole) for i, n in enumerate(found)]
+        nodes = [n for n in self._shown.walk() if n.op is op]
+        return [Graph(body_of(n, f"{self._shown.name}_{i}")[0], self._whole) for i, n in enumerate(nodes)]
 
     def __repr__(self) -> str:
         return f"<plan of {self._program.name} for {self.spec}>"

@@ -18,13 +18,13 @@ def spec_of(args: Sequence[Any]) -> Spec | None:
     """The key of a plan for these arguments; None where no plan serves them: tensors without bytes, and those of
     subclasses."""
     grad = bool(modes.grad)
-    found: list[Any] = [grad]
+    parts: list[Any] = [grad]
     for value in args:
         key = _key(value, grad)
         if key is _NONE:
             return None
-        found.append(key)
-    return tuple(found)
+        parts.append(key)
+    return tuple(parts)
 
 
 _NONE = object()
