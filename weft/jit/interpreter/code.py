@@ -59,8 +59,8 @@ class Code:
         except BaseException:
             leave_entered(self, registers)
             raise
-        found = self.block.results(registers)
-        return found[0] if len(found) == 1 else tuple(found) or None
+        results = self.block.results(registers)
+        return results[0] if len(results) == 1 else tuple(results) or None
 
     def from_python(self, args: Sequence[Any]) -> Any:
         """The result of a call that Python makes."""
@@ -72,11 +72,11 @@ class Code:
 
     # ---- places
     def place(self, value: Value) -> int:
-        found = self.places.get(value)
-        if found is None:
-            found = self.places[value] = len(self.template)
+        slot = self.places.get(value)
+        if slot is None:
+            slot = self.places[value] = len(self.template)
             self.template.append(None)
-        return found
+        return slot
 
     def constant(self, value: Any) -> int:
         self.template.append(value)
@@ -96,14 +96,14 @@ class Code:
 
     # ---- blocks
     def steps_of(self, block: Block) -> Steps:
-        made = self.blocks[block] = Steps(params=[self.place(p) for p in block.params])
+        body = self.blocks[block] = Steps(params=[self.place(p) for p in block.params])
         for node, finished in zip(block.nodes, last_uses(block), strict=True):
             step = self.step_of(node)
             places = [self.place(v) for v in finished]
-            made.steps.append(_emptying(step, places) if places else step)
-            made.nodes.append(node)
-        made.results = _reader([self.read(r) for r in block.results])
-        return made
+            body.steps.append(_emptying(step, places) if places else step)
+            body.nodes.append(node)
+        body.results = _reader([self.read(r) for r in block.results])
+        return body
 
     def step_of(self, node: Node) -> Step:
         special = _SPECIAL.get(node.op)
@@ -128,8 +128,8 @@ class Code:
             return one
 
         def several(registers: Registers) -> None:
-            found = function(*read(registers))
-            for out, value in zip(outputs, found or (), strict=True):
+            results = function(*read(registers))
+            for out, value in zip(outputs, results or (), strict=True):
                 registers[out] = value
 
         return several
@@ -284,15 +284,15 @@ def _call_python(code: Code, node: Node) -> Step:
 
     def run(args: list[Any]) -> Any:
         split = len(args) - len(names)
-        given = function(*args[:split], **dict(zip(names, args[split:], strict=True)))
-        found = accepted(given, kind)
-        if found is MISSING and given is None and not is_read:  # a function without annotation that is a statement
+        returned = function(*args[:split], **dict(zip(names, args[split:], strict=True)))
+        converted = accepted(returned, kind)
+        if converted is MISSING and returned is None and not is_read:  # without annotation, called as a statement
             return None
-        if found is MISSING:
+        if converted is MISSING:
             raise TypeError(
                 f"{node.args[0]} was annotated to return a value of type {kind}, and returned something else"
             )
-        return found
+        return converted
 
     return _with_args(code, node, run)
 
@@ -311,13 +311,13 @@ def _call_builtin(code: Code, node: Node) -> Step:
 def found_at(path: str) -> Any:
     """The function of weft's with this path (`weft.nn.functional.pad`, `weft.Tensor.to`)."""
     parts = path.split(".")
-    found: Any = importlib.import_module(parts[0])
+    member: Any = importlib.import_module(parts[0])
     for i, part in enumerate(parts[1:], 1):
         try:
-            found = getattr(found, part)
+            member = getattr(member, part)
         except AttributeError:
-            found = importlib.import_module(".".join(parts[: i + 1]))
-    return found
+            member = importlib.import_module(".".join(parts[: i + 1]))
+    return member
 
 
 def _with_args(code: Code, node: Node, run: Callable[[list[Any]], Any]) -> Step:

@@ -59,11 +59,11 @@ def _bound(positions: tuple[int, ...], args: tuple[Any, ...]) -> tuple[Any, ...]
     """Lists of the program as the tuples that operators take."""
     if not positions:
         return args
-    found = list(args)
+    operands = list(args)
     for i in positions:
-        if found[i] is not None:
-            found[i] = tuple(found[i])
-    return tuple(found)
+        if operands[i] is not None:
+            operands[i] = tuple(operands[i])
+    return tuple(operands)
 
 
 def _run(op: Op, positions: tuple[int, ...], *args: Any) -> Any:

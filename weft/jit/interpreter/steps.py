@@ -36,10 +36,10 @@ class Steps:
             node = self.nodes[at]
             if (node.blocks and isinstance(error, Error)) or isinstance(error, (Restart, CaptureError)):
                 raise  # it has the line of the node within, or is no business of the program
-            found = located(error, node.where, spoken_name(node))
-            if found is error:
+            located_error = located(error, node.where, spoken_name(node))
+            if located_error is error:
                 raise
-            raise found from error
+            raise located_error from error
 
 
 class StepMaker(Protocol):

@@ -63,8 +63,8 @@ def _put_together(form: Form, rest: Iterator[Any]) -> Any:
     if kind == "dict":
         return {k: _put_together(p, rest) for k, p in parts}
     if kind in ("tuple", "list"):
-        made = [_put_together(p, rest) for p in parts]
-        return tuple(made) if kind == "tuple" else made
+        elements = [_put_together(p, rest) for p in parts]
+        return tuple(elements) if kind == "tuple" else elements
     if kind == "dtype":
         return by_name(parts)
     return parts

@@ -18,10 +18,10 @@ from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 _CALLED: dict[str, Callable[[Any], Any]] = {  # of what a transform gives, what a node calls
-    "weft.func.vjp": lambda made: lambda *primals: _without_second(made(*primals)),
-    "weft.func.vjp()": lambda made: lambda primals, cotangents: made(*primals)[1](cotangents),
-    "weft.func.linearize": lambda made: lambda *primals: made(*primals)[0],
-    "weft.func.linearize()": lambda made: lambda primals, tangents: made(*primals)[1](*tangents),
+    "weft.func.vjp": lambda applied: lambda *primals: _without_second(applied(*primals)),
+    "weft.func.vjp()": lambda applied: lambda primals, cotangents: applied(*primals)[1](cotangents),
+    "weft.func.linearize": lambda applied: lambda *primals: applied(*primals)[0],
+    "weft.func.linearize()": lambda applied: lambda primals, tangents: applied(*primals)[1](*tangents),
 }
 CHECKPOINT = "weft.utils.checkpoint.checkpoint"
 _OF_ARGUMENTS = (
@@ -44,14 +44,14 @@ def transformed(name: str, function: Callable[..., Any], options: dict[str, Any]
     space, _, own = name.removesuffix("()").rpartition(".")
     transform = getattr(importlib.import_module(space), own)
     if name.startswith(_OF_ARGUMENTS):
-        made = functools.partial(transform, function, **options)
+        applied = functools.partial(transform, function, **options)
     else:
-        made = transform(function, **options)
-    return _CALLED[name](made) if name in _CALLED else made
+        applied = transform(function, **options)
+    return _CALLED[name](applied) if name in _CALLED else applied
 
 
-def _without_second(found: tuple[Any, ...]) -> Any:
-    return (found[0], *found[2:])
+def _without_second(results: tuple[Any, ...]) -> Any:
+    return (results[0], *results[2:])
 
 
 def is_tensor(value: Any) -> bool:
@@ -110,8 +110,8 @@ class _Backward:
         for place, value in zip((*self.places, *self.body.params), (*kept, *grads), strict=True):
             inside[place] = value
         self.body.run(inside)
-        found = iter(self.body.results(inside))
-        return [next(found) if gives else None for gives in self.gives]
+        gradients = iter(self.body.results(inside))
+        return [next(gradients) if gives else None for gives in self.gives]
 
 
 class _Call:
@@ -146,9 +146,9 @@ class _Traced(Function):
     def backward(ctx: Any, *grads: Any) -> Any:
         call, saved = ctx.call, iter(ctx.saved_tensors)
         kept = [next(saved) if o is _TENSOR else o for o in call.others]
-        given = [g for g, carries in zip(grads, call.backward.carries, strict=True) if carries]
-        found = call.backward(kept, given)
-        return (None, *found, *(None,) * (ctx.count - call.inputs))
+        carried = [g for g, carries in zip(grads, call.backward.carries, strict=True) if carries]
+        gradients = call.backward(kept, carried)
+        return (None, *gradients, *(None,) * (ctx.count - call.inputs))
 
 
 class _OnceTraced(_Traced):
@@ -172,8 +172,8 @@ def with_backward(code: StepMaker, node: Node) -> Step:
         others = [_TENSOR if isinstance(k, Tensor) else k for k in kept]
         tensors = [k for k in kept if isinstance(k, Tensor)]
         call = _Call(backward, count, others)
-        found = backward.function.apply(call, *read(registers), *tensors)
-        for out, value in zip(outputs, found, strict=True):
+        results = backward.function.apply(call, *read(registers), *tensors)
+        for out, value in zip(outputs, results, strict=True):
             registers[out] = value
 
     return step
@@ -197,8 +197,8 @@ def hook(code: StepMaker, node: Node) -> Step:
             for at, value in zip((*places, *body.params), (*kept, grad), strict=True):
                 inside[at] = value
             body.run(inside)
-            found = body.results(inside)
-            return found[0] if found else None
+            results = body.results(inside)
+            return results[0] if results else None
 
         tensor.register_hook(called)
 

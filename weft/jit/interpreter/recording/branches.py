@@ -39,17 +39,17 @@ def choose_when_run(test: RunTime, arms: Arms, where: Location | None) -> list[A
     """The results of a branch whose condition is only known when the program runs; what its blocks write to lists and
     dicts around them is written. Raises NotRecorded.
     """
-    made = [_Arm(run) for run in arms]
+    recorders = [_Arm(run) for run in arms]
     try:
-        found = blocks.record_branches([arm.record for arm in made])
+        recorded = blocks.record_branches([arm.record for arm in recorders])
     except WeftError as error:
         raise refusal("a branch", error) from error
-    joint = _Joint(made, found)
-    values = [joint.of(a, b) for a, b in zip(made[0].values, made[1].values, strict=True)]
-    written = _written(made)
+    joint = _Joint(recorders, recorded)
+    values = [joint.of(a, b) for a, b in zip(recorders[0].values, recorders[1].values, strict=True)]
+    written = _written(recorders)
     contents = [(c, [joint.of(a, b) for a, b in zip(*both, strict=True)], model) for c, both, model in written]
     picks = [p for p in joint.picks if p.operands is not None]
-    branches = tuple([_with_results(found[i], [p.part(i) for p in picks]) for i in (0, 1)])
+    branches = tuple([_with_results(recorded[i], [p.part(i) for p in picks]) for i in (0, 1)])
     chosen = blocks.choose(number_tensor(test), branches, [p.order for p in picks], where)  # type: ignore[arg-type]
     for pick, tensor in zip(picks, chosen, strict=True):
         for outer in pick.outer:
@@ -107,7 +107,7 @@ class _Arm:
 
 def _written(arms: Sequence[_Arm]) -> list[tuple[Container, tuple[tuple[_Part, ...], ...], Container]]:
     """The containers that one of the branches writes, what they hold behind either, and what that is like."""
-    found = []
+    written = []
     for key, container in {k: c for arm in arms for k, (c, _, _) in arm.left.items()}.items():
         models = [arm.left[key][1] if key in arm.left else container.copy() for arm in arms]
         if not _keeps_its_form(*models):
@@ -116,8 +116,8 @@ def _written(arms: Sequence[_Arm]) -> list[tuple[Container, tuple[tuple[_Part, .
             arm.left[key][2] if key in arm.left else tuple([_outer(v) for v in parts_of(model) or ()])
             for arm, model in zip(arms, models, strict=True)
         ])
-        found.append((container, both, models[0]))
-    return found
+        written.append((container, both, models[0]))
+    return written
 
 
 def _keeps_its_form(a: Any, b: Any) -> bool:
@@ -160,9 +160,9 @@ class _Joint:
         return lambda: self._remade(a, b, [make() for make in elements])
 
     def _remade(self, a: _Part, b: _Part, elements: list[Any]) -> Any:
-        made = remade(b.model if a.value is UNSET else a.model, elements)
-        if not isinstance(made, (list, dict)):
-            return made
+        joined = remade(b.model if a.value is UNSET else a.model, elements)
+        if not isinstance(joined, (list, dict)):
+            return joined
         key = id(a.value), id(b.value)
         if key not in self.made:
             others = [
@@ -170,8 +170,8 @@ class _Joint:
                 if p.value is not UNSET and not arm.block.has_made(p.value)
             ]
             others += [c for pair, c in self.made.items() if pair[0] == key[0] or pair[1] == key[1]]
-            containers().stands_for(made, others)
-            self.made[key] = made
+            containers().stands_for(joined, others)
+            self.made[key] = joined
         return self.made[key]
 
 
@@ -201,29 +201,29 @@ class _Pick:
 
 
 def _pick(a: _Part, b: _Part, arms: Sequence[Recorded]) -> _Pick:
-    known = [part for part in (a, b) if part.value is not UNSET]
-    kinds = [kind_of(part.value) for part in known]
+    present = [part for part in (a, b) if part.value is not UNSET]
+    kinds = [kind_of(part.value) for part in present]
     if any(k is not kinds[0] for k in kinds):
         raise NotRecorded("the branches give different types")
-    for part in known:
+    for part in present:
         if not isinstance(part.value, Tensor) and not is_number(part.value):
             raise NotRecorded(f"a value of type {type(part.value).__name__} hangs on a branch")
-    parts = [_operand(part, known[0], block) for part, block in zip((a, b), arms, strict=True)]
+    parts = [_operand(part, present[0], block) for part, block in zip((a, b), arms, strict=True)]
     types = [p[0].type for p in parts]
     if not same_type(*types):
         raise NotRecorded(f"the branches give {types[0]} and {types[1]}")
     orders = [blocks.order_of(part.value) for part in (a, b)]
     order = orders[0] if orders[0] == orders[1] else None
-    pick = _Pick(operands=(parts[0], parts[1]), order=order, kind=kinds[0], options=_either([p.value for p in known]))
-    pick.outer = [p.value for p in known if isinstance(p.value, Tensor) and blocks.is_from_outside(p.value)]
+    pick = _Pick(operands=(parts[0], parts[1]), order=order, kind=kinds[0], options=_either([p.value for p in present]))
+    pick.outer = [p.value for p in present if isinstance(p.value, Tensor) and blocks.is_from_outside(p.value)]
     return pick
 
 
 def _either(values: Sequence[Any]) -> tuple[Any, ...] | None:
-    found = [options_of(v) for v in values]
-    if any(options is None for options in found):
+    alternatives = [options_of(v) for v in values]
+    if any(options is None for options in alternatives):
         return None
-    joined = tuple(dict.fromkeys(v for options in found for v in options or ()))
+    joined = tuple(dict.fromkeys(v for options in alternatives for v in options or ()))
     return joined if len(joined) <= MOST_OPTIONS else None
 
 
@@ -234,16 +234,16 @@ def _are_same(a: Any, b: Any) -> bool:
     return type(a) is type(b) and type(a) in plain and a == b and repr(a) == repr(b)
 
 
-def _operand(part: _Part, known: _Part, block: Recorded) -> tuple[Any, Any]:
+def _operand(part: _Part, model: _Part, block: Recorded) -> tuple[Any, Any]:
     """The operand, and where its gradient flows."""
     if part.at >= 0:
         return block.results[part.at], block.ends[part.at]
     if part.value is UNSET:
-        return blocks.operand(nothing_like(known.value)), None
+        return blocks.operand(nothing_like(model.value)), None
     tensor = part.value if isinstance(part.value, Tensor) else number_tensor(part.value)
     return blocks.operand(tensor), end_of(tensor)
 
 
 def _with_results(block: Recorded, parts: Sequence[tuple[Any, Any]]) -> Recorded:
-    made = Block(block.block.params, block.block.nodes, tuple([operand for operand, _ in parts]))
-    return replace(block, block=made, ends=tuple([edge for _, edge in parts]))
+    body = Block(block.block.params, block.block.nodes, tuple([operand for operand, _ in parts]))
+    return replace(block, block=body, ends=tuple([edge for _, edge in parts]))

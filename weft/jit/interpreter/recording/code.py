@@ -53,8 +53,8 @@ class RecordingCode(Code):
         return _once(step, node.op.name) if node.op in _IN_PYTHON else step
 
     def from_python(self, args: Sequence[Any]) -> Any:
-        *_, found = settled((*args, self(args)))
-        return found
+        *_, result = settled((*args, self(args)))
+        return result
 
     def _raise(self, node: Node, step: Step) -> Step:
         """In a block that is recorded, an exception that the run raises where it gets there."""
@@ -130,12 +130,12 @@ class RecordingCode(Code):
                 return goes_on, results
 
             try:
-                found = WhenRun(trip, going, list(values), goes_round, step, fills, node.where).record()
+                final = WhenRun(trip, going, list(values), goes_round, step, fills, node.where).record()
             except NotRecorded:
                 if type(trip) in (RunTime, SymInt) or type(going) in (RunTime, Asked):
                     raise
                 return in_python(registers)
-            for out, value in zip(outputs, found, strict=True):
+            for out, value in zip(outputs, final, strict=True):
                 registers[out] = value
             return None
 

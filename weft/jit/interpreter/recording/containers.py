@@ -89,12 +89,12 @@ class Containers:
         if self.blocks and not self.blocks[-1].has_made(container):
             self.blocks[-1].before.setdefault(id(container), (container, container.copy()))
 
-    def stands_for(self, made: Container, others: Sequence[Container]) -> None:
+    def stands_for(self, container: Container, others: Sequence[Container]) -> None:
         """A new one came to be that may be one of others, as the program has it: none of them is written from here on.
         """
-        self.makes(made)
+        self.makes(container)
         if others:
-            self.either.update((id(c), c) for c in (made, *others))
+            self.either.update((id(c), c) for c in (container, *others))
 
     def replace(self, container: Container, contents: Container) -> None:
         """It has other elements from here on."""
@@ -106,18 +106,18 @@ class Containers:
         """What an operator gives; what it does to the lists and dicts among its operands is noted. at_end: it only
         puts elements behind the last one.
         """
-        given = [a for a in args if type(a) in (list, dict)]
-        for container in given[1:] if at_end else given:
+        operands = [a for a in args if type(a) in (list, dict)]
+        for container in operands[1:] if at_end else operands:
             self.reads(container)
-        if writes and given and given[0] is args[0]:
-            self.writes(given[0])
-        found = function(*args)
-        if writes and given and id(given[0]) in self.written:
-            self.written[id(given[0])][1]()
-        for result in found if type(found) is tuple else (found,):
+        if writes and operands and operands[0] is args[0]:
+            self.writes(operands[0])
+        returned = function(*args)
+        if writes and operands and id(operands[0]) in self.written:
+            self.written[id(operands[0])][1]()
+        for result in returned if type(returned) is tuple else (returned,):
             if type(result) in (list, dict) and not any(_holds(a, result) for a in args):
                 self.makes(result)
-        return found
+        return returned
 
 
 _OF: WeakKeyDictionary[Any, Containers] = WeakKeyDictionary()
@@ -126,10 +126,10 @@ _OF: WeakKeyDictionary[Any, Containers] = WeakKeyDictionary()
 def containers() -> Containers:
     """Those of the capture that is active."""
     capture = modes.capture
-    found = _OF.get(capture)
-    if found is None:
-        found = _OF[capture] = Containers()
-    return found
+    state = _OF.get(capture)
+    if state is None:
+        state = _OF[capture] = Containers()
+    return state
 
 
 def fill(container: Container, contents: Container) -> None:

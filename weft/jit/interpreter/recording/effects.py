@@ -52,14 +52,14 @@ def hold_when_run(holds: Any, text: str, kind: str) -> None:
 
 def _show(goes: Any, values: Sequence[Any], are_numbers: Sequence[bool], text: str) -> Any:
     shown = [str(v.item()) if is_one else str(from_numpy(v)) for v, is_one in zip(values, are_numbers, strict=True)]
-    print(re.sub(_PLACE.format(r"(\d+)"), lambda found: shown[int(found[1])], text), end="")
+    print(re.sub(_PLACE.format(r"(\d+)"), lambda match: shown[int(match[1])], text), end="")
     return goes.copy()
 
 
 _SHOW = define(
     "prim::show(Tensor goes, Tensor[] values, bool[] are_numbers, str text) -> Tensor",
     "The first operand, once a text is written to the standard output, with values in their places.",
-    type=lambda *given: tensor_type(dt.bool_, ()),
+    type=lambda *args: tensor_type(dt.bool_, ()),
     kernel=_show,
     vjp=NOT_DIFFERENTIABLE,
     effect="io",
@@ -79,15 +79,15 @@ class _Shown:
 
 def show_when_run(values: Sequence[Any], sep: str, end: str) -> None:
     """Record a print."""
-    given: list[Any] = []
+    printed: list[Any] = []
 
     def shown(leaf: Any) -> Any:
         if not isinstance(leaf, (Tensor, SymInt)) and (kind_of(leaf) is None or type(leaf) in (bool, int, float)):
             return leaf
-        given.append(leaf)
-        return _Shown(len(given) - 1)
+        printed.append(leaf)
+        return _Shown(len(printed) - 1)
 
     texts = [str(rebuilt(value, iter([shown(leaf) for leaf in leaves(value)]))) for value in values]
-    tensors = tuple([leaf.detach() if isinstance(leaf, Tensor) else number_tensor(leaf) for leaf in given])
-    are_numbers = tuple([not isinstance(leaf, Tensor) for leaf in given])
+    tensors = tuple([leaf.detach() if isinstance(leaf, Tensor) else number_tensor(leaf) for leaf in printed])
+    are_numbers = tuple([not isinstance(leaf, Tensor) for leaf in printed])
     call(_SHOW, (number_tensor(True), tensors, are_numbers, sep.join(texts) + end))

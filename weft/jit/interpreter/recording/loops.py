@@ -68,11 +68,11 @@ class WhenRun:
 
 
 class _Loop:
-    def __init__(self, given: WhenRun, tried: _Tried) -> None:
-        self.given, self.values = given, tried.values
+    def __init__(self, loop: WhenRun, tried: _Tried) -> None:
+        self.loop, self.values = loop, tried.values
         self.written, self.grown, self.follows = tried.written, tried.grown, tried.follows
-        self.known = {id(c) for c in (*self.written, *(g.container for g in self.grown))}
-        self.moving = _moving(given)
+        self.expected_writes = {id(c) for c in (*self.written, *(g.container for g in self.grown))}
+        self.moving = _moving(loop)
         self.begin = [_tensor(leaf) for leaf in leaves(self._state(self.values))]
         self.kinds = [kind_of(leaf) for leaf in leaves(self._state(self.values))]
 
@@ -81,7 +81,7 @@ class _Loop:
         return [*(values[i] for i in self.moving), *(c.copy() for c in self.written)]
 
     def record(self) -> list[Any]:
-        trip, going = self.given.trip, self.given.going
+        trip, going = self.loop.trip, self.loop.going
         if self.grown and type(trip) is int and trip <= LONGEST:
             raise NotRecorded("a loop of a known number of steps puts elements at the end of a list")
         if self._may_be_counted() and (self.follows or not self.grown):
@@ -94,7 +94,7 @@ class _Loop:
 
     def _may_be_counted(self) -> bool:
         """Whether there is a number of steps at most, so that there can be a row of each."""
-        trip = self.given.trip
+        trip = self.loop.trip
         return isinstance(trip, int) and (type(trip) is not int or trip <= LONGEST)
 
     # ---- a step
@@ -102,63 +102,63 @@ class _Loop:
         """One step: whether to go on, what it carries on, and what it puts at the end of lists."""
         state = containers()
         with state.block([g.container for g in self.grown]) as block:
-            following, results = self.given.body(RunTime(index, INT), self._enter(parts))
+            following, results = self.loop.body(RunTime(index, INT), self._enter(parts))
             after = self._state(results)
             for begin, end in zip(self._state(self.values), after, strict=True):
                 if end is not UNSET and not are_alike(begin, end):
                     raise NotRecorded("a loop carries values of changing structure")
             end = [_or_nothing(a, b) for a, b in zip(self._state(self.values), after, strict=True)]
-            if not block.before.keys() <= self.known:
+            if not block.before.keys() <= self.expected_writes:
                 raise NotRecorded("which lists and dicts a loop writes hangs on values")
             rows = [_tensor(leaf) for g in self.grown for leaf in leaves(g.added(block))]
             return following, [_tensor(leaf) for leaf in leaves(end)], rows
 
     def _enter(self, parts: Sequence[Tensor]) -> list[Any]:
         """The carried values, and containers filled, with these tensors."""
-        made = iter([t if k is None else RunTime(t, k) for t, k in zip(parts, self.kinds, strict=True)])
+        replacements = iter([t if k is None else RunTime(t, k) for t, k in zip(parts, self.kinds, strict=True)])
         inside, state = list(self.values), containers()
         for i in self.moving:
-            inside[i] = rebuilt(self.values[i], made)
+            inside[i] = rebuilt(self.values[i], replacements)
             _note(self.values[i], inside[i])
         for container in self.written:
-            state.replace(container, rebuilt(container.copy(), made))
+            state.replace(container, rebuilt(container.copy(), replacements))
         return inside
 
     # ---- the whole
     def _counted(self, trip: Any, going: Any) -> tuple[Sequence[Tensor], Sequence[Tensor], Any]:
         types = [blocks.operand(t).type for t in self.begin]
-        is_found = isinstance(trip, Tensor)
+        is_computed = isinstance(trip, Tensor)
 
         def body(inner: Builder, index: Value, carried: list[Tensor], slices: list[Tensor]) -> Any:
-            following, found, rows = self.step(blocks.step_number(inner, index), carried)
-            for kind, tensor in zip(types, found, strict=True):
+            following, results, rows = self.step(blocks.step_number(inner, index), carried)
+            for kind, tensor in zip(types, results, strict=True):
                 _check(kind, blocks.operand(tensor).type)
-            if self.grown and not is_found and following is not True:
+            if self.grown and not is_computed and following is not True:
                 raise NotRecorded("a loop that may end early puts elements at the end of a list")
-            return True if following is True or is_found else _tensor(following), found, rows
+            return True if following is True or is_computed else _tensor(following), results, rows
 
         first = going if going is True else _tensor(going)
         steps = _not_negative(trip)
-        found = blocks.repeat(steps, first, list(self.begin), body, self.given.where)
-        return found[: len(self.begin)], found[len(self.begin) :], steps
+        final = blocks.repeat(steps, first, list(self.begin), body, self.loop.where)
+        return final[: len(self.begin)], final[len(self.begin) :], steps
 
     def _while(self) -> tuple[Sequence[Tensor], Tensor]:
         """The carried values of a loop that its condition ends, and how many steps it made."""
-        limit = number_tensor(self.given.trip)
+        limit = number_tensor(self.loop.trip)
 
         def again(goes_on: Tensor, index: Tensor, *parts: Tensor) -> Tensor:
             return aten.logical_and(goes_on, aten.lt(index, limit))  # type: ignore[no-any-return]
 
         def body(goes_on: Tensor, index: Tensor, *parts: Tensor) -> tuple[Any, ...]:
-            following, found, _ = self.step(index, parts)
-            return _tensor(following), index + 1, *found
+            following, results, _ = self.step(index, parts)
+            return _tensor(following), index + 1, *results
 
-        _, steps, *found = weft.while_loop(again, body, (_tensor(self.given.going), number_tensor(0), *self.begin))
-        return found, steps
+        _, steps, *final = weft.while_loop(again, body, (_tensor(self.loop.going), number_tensor(0), *self.begin))
+        return final, steps
 
-    def _left(self, found: Sequence[Tensor], rows: Sequence[Tensor], steps: Any) -> list[Any]:
+    def _left(self, carried: Sequence[Tensor], rows: Sequence[Tensor], steps: Any) -> list[Any]:
         """The values at the end; containers have what they hold then."""
-        values, stacked = self._enter(found), iter(rows)
+        values, stacked = self._enter(carried), iter(rows)
         state = containers()
         for grown in self.grown:
             parts = [next(stacked) for _ in leaves(grown.elements)]
@@ -166,16 +166,16 @@ class _Loop:
         return values
 
 
-def _note(model: Any, made: Any) -> None:
+def _note(model: Any, stand_in: Any) -> None:
     """Lists and dicts in a carried value stand for those that it began with."""
     parts = parts_of(model)
     if parts is None:
         return
-    if isinstance(made, (list, dict)):
+    if isinstance(stand_in, (list, dict)):
         state = containers()
         is_own = bool(state.blocks) and state.blocks[-1].has_made(model)
-        state.stands_for(made, [] if is_own else [model])
-    for one, other in zip(parts, parts_of(made) or (), strict=True):
+        state.stands_for(stand_in, [] if is_own else [model])
+    for one, other in zip(parts, parts_of(stand_in) or (), strict=True):
         _note(one, other)
 
 
@@ -192,9 +192,9 @@ def _not_negative(trip: Any) -> Any:
     return wrap(dims.maximum(trip.expr, 0), trip.env) if isinstance(trip, SymInt) else trip
 
 
-def _check(expected: Any, found: Any) -> None:
-    if not same_type(expected, found):
-        raise NotRecorded(f"a loop carries {found} where {expected} goes in")
+def _check(expected: Any, actual: Any) -> None:
+    if not same_type(expected, actual):
+        raise NotRecorded(f"a loop carries {actual} where {expected} goes in")
 
 
 def _tensor(leaf: Any) -> Tensor:
@@ -216,10 +216,10 @@ class _Grown:
     def added(self, block: OpenBlock) -> list[Any]:
         """What a step has put there. Raises NotRecorded."""
         before = block.before[id(self.container)][1] if id(self.container) in block.before else self.container
-        found = self.container[len(before) :]
-        if not are_alike(found, self.elements):
+        added = self.container[len(before) :]
+        if not are_alike(added, self.elements):
             raise NotRecorded("a loop puts other elements at the end of a list with each step")
-        return list(found)
+        return list(added)
 
 
 @dataclass(eq=False)
@@ -235,34 +235,34 @@ class _Tried:
     follows: bool
 
 
-def _tried(given: WhenRun) -> _Tried:
-    values = list(given.carried)
-    missing = [i for i, moves in enumerate(given.goes_round) if moves and values[i] is UNSET]
-    if not missing and not given.fills:
+def _tried(loop: WhenRun) -> _Tried:
+    values = list(loop.carried)
+    missing = [i for i, moves in enumerate(loop.goes_round) if moves and values[i] is UNSET]
+    if not missing and not loop.fills:
         return _Tried(values, [], [], True)
-    found = _Tried(values, [], [], True)
-    is_settled = False
-    while not is_settled:  # a container that is written holds numbers that only the run knows
-        known = len(found.written)
+    tried = _Tried(values, [], [], True)
+    is_stable = False
+    while not is_stable:  # a container that is written holds numbers that only the run knows
+        written_before = len(tried.written)
         with blocks.trial(), containers().block() as block:
-            inside = [_opened(v) if moves else v for v, moves in zip(values, given.goes_round, strict=True)]
-            for container in found.written:
+            inside = [_opened(v) if moves else v for v, moves in zip(values, loop.goes_round, strict=True)]
+            for container in tried.written:
                 containers().replace(container, _opened(container.copy()))
-            following, results = given.body(RunTime(number_tensor(0), INT), inside)
+            following, results = loop.body(RunTime(number_tensor(0), INT), inside)
             makers = {i: [_shape(leaf) for leaf in leaves(results[i])] for i in missing}
             models = {i: results[i] for i in missing}
-            found = _Tried(values, *_changes(block), following is True)
-        widened = [i for i in _moving(given) if i not in missing and _is_wider(results[i], values[i])]
+            tried = _Tried(values, *_changes(block), following is True)
+        widened = [i for i in _moving(loop) if i not in missing and _is_wider(results[i], values[i])]
         for i in widened:
             values[i] = results[i].__weft_from__(values[i])
-        is_settled = known == len(found.written) and not widened
+        is_stable = written_before == len(tried.written) and not widened
     for i in missing:
         values[i] = UNSET if models[i] is UNSET else rebuilt(models[i], iter([make() for make in makers[i]]))
-    return found
+    return tried
 
 
-def _moving(given: WhenRun) -> list[int]:
-    return [i for i, moves in enumerate(given.goes_round) if moves]
+def _moving(loop: WhenRun) -> list[int]:
+    return [i for i, moves in enumerate(loop.goes_round) if moves]
 
 
 def _is_wider(after: Any, before: Any) -> bool:
@@ -290,9 +290,9 @@ def _begins_with(longer: list[Any], shorter: list[Any]) -> bool:
 
 def _opened(value: Any) -> Any:
     """A carried value as a step finds it: its numbers are only known when the program runs."""
-    made = rebuilt(value, iter([run_time(leaf) if is_number(leaf) else leaf for leaf in leaves(value)]))
-    _note(value, made)
-    return made
+    opened = rebuilt(value, iter([run_time(leaf) if is_number(leaf) else leaf for leaf in leaves(value)]))
+    _note(value, opened)
+    return opened
 
 
 def _shape(leaf: Any) -> Callable[[], Any]:

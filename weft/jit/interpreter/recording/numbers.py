@@ -40,12 +40,12 @@ class RecordedNumbers:
         return number_tensor(x)
 
     def _wide(self, x: Any) -> Tensor:
-        found = self._tensor(x)
-        return found.to(dt.int64) if found.dtype is dt.bool_ else found
+        tensor = self._tensor(x)
+        return tensor.to(dt.int64) if tensor.dtype is dt.bool_ else tensor
 
     def _float(self, x: Any) -> Tensor:
-        found = self._tensor(x)
-        return found if found.dtype is dt.float64 else found.to(dt.float64)
+        tensor = self._tensor(x)
+        return tensor if tensor.dtype is dt.float64 else tensor.to(dt.float64)
 
     def _alike(self, a: Any, b: Any) -> tuple[Tensor, Tensor]:
         x, y = self._wide(a), self._wide(b)
@@ -98,11 +98,11 @@ class RecordedNumbers:
         raise _refused("powers")
 
     def int_power(self, a: Any, exponent: Any) -> RunTime:
-        base, found = self._wide(a), self._wide(1)
+        base, power = self._wide(a), self._wide(1)
         for bit in bin(int(exponent))[2:]:
-            found = aten.mul(found, found)
-            found = aten.mul(found, base) if bit == "1" else found
-        return _made(found)
+            power = aten.mul(power, power)
+            power = aten.mul(power, base) if bit == "1" else power
+        return _made(power)
 
     def compare(self, predicate: str, a: Any, b: Any) -> RunTime:
         return _made(getattr(aten, predicate)(*self._alike(a, b)))

@@ -110,18 +110,18 @@ def _recorded(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
         looks = compares and type(args[0]) in (list, tuple)
         if looks and type(args[0]) is list and any(type(part) is Asked for part in args[0]):
             args[0][:] = map(_answered, args[0])
-        known = args if writes and not looks else tuple(map(_answered, args))
-        if looks and of_elements is not None and any(map(_is_run_time, known)):
-            found = of_elements(NUMBERS, *known)
-            if found is not None:
-                return found
+        answered = args if writes and not looks else tuple(map(_answered, args))
+        if looks and of_elements is not None and any(map(_is_run_time, answered)):
+            compared = of_elements(NUMBERS, *answered)
+            if compared is not None:
+                return compared
         if not looks and _holds_only(op, args):
             return function(*args)
-        if not any(map(_is_run_time, known)):
-            return function(*known)
+        if not any(map(_is_run_time, answered)):
+            return function(*answered)
         if body is None:
             raise NotRecorded(f"{op.name} of a number that is only known when the program runs")
-        return body(NUMBERS, *known)
+        return body(NUMBERS, *answered)
 
     return on_values
 
@@ -146,9 +146,9 @@ def _holds_only(op: Op, args: Sequence[Any]) -> bool:
 
 def _taken(signatures: Sequence[Signature], at: int, value: Any) -> list[Type]:
     """What signatures take at a place; in place of a list, those that take none are left out."""
-    found = [s.takes[at] for s in signatures if at < len(s.takes)]
-    lists: list[Type] = [kind for kind in found if isinstance(kind, ListType)] if type(value) is list else []
-    return lists or found
+    taken = [s.takes[at] for s in signatures if at < len(s.takes)]
+    lists: list[Type] = [kind for kind in taken if isinstance(kind, ListType)] if type(value) is list else []
+    return lists or taken
 
 
 def refuse_in_block(name: str) -> None:
@@ -265,11 +265,11 @@ def _take_tensors(op: Op, places: Sequence[int]) -> bool:
 
 def _other_overload(op: Op, args: Sequence[Any]) -> Any:
     """The overload that takes a tensor where this one takes a number."""
-    given = list(args)
+    operands = list(args)
     names = [a.name for a in op.schema.arguments]
-    keywords = {n: v for a, n, v in zip(op.schema.arguments, names, given, strict=True) if a.keyword_only}
+    keywords = {n: v for a, n, v in zip(op.schema.arguments, names, operands, strict=True) if a.keyword_only}
     try:
-        return getattr(aten, op.schema.base)(*given[: len(given) - len(keywords)], **keywords)
+        return getattr(aten, op.schema.base)(*operands[: len(operands) - len(keywords)], **keywords)
     except TypeError as problem:
         raise NotRecorded(
             f"{op.name} takes a number that is only known when the program runs; pass a tensor"

@@ -48,10 +48,10 @@ class Rows:
     def step(self, at: Any) -> list[Any]:
         """What one step put there. at: a number, from the end if it is negative."""
         place = number_tensor(at)
-        found = [aten.select_at(part, 0, place) for part in self.parts]
+        selected = [aten.select_at(part, 0, place) for part in self.parts]
         kinds = [kind_of(leaf) for leaf in leaves(self.elements)]
-        made = iter([t if k is None else RunTime(t, k) for t, k in zip(found, kinds, strict=True)])
-        return [rebuilt(element, made) for element in self.elements]
+        replacements = iter([t if k is None else RunTime(t, k) for t, k in zip(selected, kinds, strict=True)])
+        return [rebuilt(element, replacements) for element in self.elements]
 
     def stacked(self) -> Tensor:
         """All elements as one tensor. Raises NotRecorded where they are no tensors of one shape."""
@@ -132,14 +132,14 @@ def stacked(self: list[Any]) -> Tensor:
 def element(self: list[Any], index: Any) -> Any:
     """An element: one that surely stands there, or one of all."""
     if type(index) is int:
-        ahead = next(at for at, part in enumerate(self) if type(part) is Rows)
-        behind = next(at for at, part in enumerate(reversed(self)) if type(part) is Rows)
-        if 0 <= index < ahead or -behind <= index < 0:
+        leading = next(at for at, part in enumerate(self) if type(part) is Rows)
+        trailing = next(at for at, part in enumerate(reversed(self)) if type(part) is Rows)
+        if 0 <= index < leading or -trailing <= index < 0:
             return self[index]
         if index < 0:
-            rows, back = self[-1 - behind], -index - behind - 1
+            rows, back = self[-1 - trailing], -index - trailing - 1
             return rows.step(-1 - back // len(rows.elements))[-1 - back % len(rows.elements)]
-        rows, on = self[ahead], index - ahead
+        rows, on = self[leading], index - leading
         return rows.step(on // len(rows.elements))[on % len(rows.elements)]
     (rows, *rest) = self
     if not rest and type(rows) is Rows and len(rows.elements) == 1:
@@ -155,8 +155,8 @@ def one_of(self: list[Any], index: Any) -> Any:
     (kind,) = kinds
     if kind is None and not all(isinstance(v, (OperatorMethods, Rows)) for v in self):
         raise NotRecorded("an element of a list is read at a place that is only known when the program runs")
-    found = aten.select_at(stacked(self), 0, number_tensor(index))
-    return found if kind is None else RunTime(found, kind)
+    selected = aten.select_at(stacked(self), 0, number_tensor(index))
+    return selected if kind is None else RunTime(selected, kind)
 
 
 def put_at(self: list[Any], index: Any, value: Any, choose: Callable[[Tensor, Any, Any], Any] | None = None) -> None:
@@ -188,10 +188,10 @@ def turned(self: list[Any]) -> list[Any]:
 
 
 def _turned_parts(rows: Rows) -> list[Tensor]:
-    found, parts = [], iter(rows.parts)
+    grouped, parts = [], iter(rows.parts)
     for one in rows.elements:
-        found.append([next(parts) for _ in leaves(one)])
-    return [part for parts_of_one in reversed(found) for part in parts_of_one]
+        grouped.append([next(parts) for _ in leaves(one)])
+    return [part for parts_of_one in reversed(grouped) for part in parts_of_one]
 
 
 def _joined(self: list[Any], dim: int) -> Tensor:

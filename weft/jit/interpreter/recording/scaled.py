@@ -39,8 +39,8 @@ class _Tensors:
         """Refused where gradients flow: of what is not chosen they may be nan, which the entry's own formula knows."""
         if x.requires_grad or y.requires_grad:
             raise NotRecorded("the gradient of an operator with a number that is only known when the program runs")
-        found: Tensor = aten.where(condition, x, y)
-        return found
+        chosen: Tensor = aten.where(condition, x, y)
+        return chosen
 
     def __getattr__(self, name: str) -> Callable[..., Tensor]:
         try:
@@ -56,13 +56,13 @@ def with_tensors(op: Op, function: Callable[..., Any], args: Sequence[Any]) -> A
         at = next(i for i, v in enumerate(args) if type(v) is RunTime)
         number = args[at]
         nothing = False if number.kind is BOOL else 0 if number.kind is INT else 0.0
-        made = function(*args[:at], nothing, *args[at + 1 :])
-        return aten.fill(made, number_tensor(number, made.dtype))
+        filled = function(*args[:at], nothing, *args[at + 1 :])
+        return aten.fill(filled, number_tensor(number, filled.dtype))
     pure = op.writes or op
     if pure.scalar is None or not isinstance(pure.type, Pointwise):
         raise NotRecorded(f"{op.name} takes a number that is only known when the program runs; pass a tensor")
-    found = _body(pure, pure.type, args)
-    return found if op.writes is None else args[0].copy_(found)
+    computed = _body(pure, pure.type, args)
+    return computed if op.writes is None else args[0].copy_(computed)
 
 
 def _body(op: Op, rule: Pointwise, args: Sequence[Any]) -> Tensor:
