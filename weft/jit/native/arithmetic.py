@@ -37,8 +37,8 @@ class PythonNumbers:
 
     def _wide(self, x: Any) -> Value:
         """A bool as an int."""
-        found = self._number(x)
-        return self.f.zext(found, I64) if found.type is I1 else found
+        number = self._number(x)
+        return self.f.zext(number, I64) if number.type is I1 else number
 
     def _alike(self, a: Any, b: Any) -> tuple[Value, Value]:
         x, y = self._wide(a), self._wide(b)
@@ -182,23 +182,23 @@ class PythonNumbers:
     # ---- powers
     def power(self, a: Any, b: Any) -> Value:
         x, y = self.to_float(a), self.to_float(b)
-        found = self._call("pow", x, y)
-        self._refuse_infinity(found, x, y)
-        return found
+        power = self._call("pow", x, y)
+        self._refuse_infinity(power, x, y)
+        return power
 
     def int_power(self, a: Any, exponent: Any) -> Value:
         x, written = self._wide(a), self._wide(exponent).const
         if written is None:
             raise Unfit("an exponent that is not written in the program")
         n = int(written)
-        found: Value = const(I64, 1)
+        power: Value = const(I64, 1)
         while n:
             if n & 1:
-                found = self.f.mul(found, x)
+                power = self.f.mul(power, x)
             n >>= 1
             if n:
                 x = self.f.mul(x, x)
-        return found
+        return power
 
     # ---- comparison
     def compare(self, predicate: str, a: Any, b: Any) -> Value:
@@ -224,9 +224,9 @@ class PythonNumbers:
         first, last = f.select(up, low, high), f.select(up, high, low)
         stride = f.select(up, by, f.sub(0, by))
         steps = f.add(f.udiv(f.sub(f.sub(last, first), 1), self._not_zero(stride)), 1)
-        found = f.select(f.icmp("slt", first, last), steps, const(I64, 0))
-        self.leave_if(f.icmp("slt", found, 0))
-        return found
+        length = f.select(f.icmp("slt", first, last), steps, const(I64, 0))
+        self.leave_if(f.icmp("slt", length, 0))
+        return length
 
     def _not_zero(self, x: Value) -> Value:
         return x if x.const is not None else self.f.select(self.f.icmp("eq", x, 0), const(I64, 1), x)
@@ -237,15 +237,15 @@ class PythonNumbers:
 
     def library(self, name: str, *args: Any) -> Value:
         f, numbers = self.f, [self.to_float(a) for a in args]
-        found = self.intrinsic("sqrt", *numbers) if name == "sqrt" else self._call(name, *numbers)
-        self._refuse_infinity(found, *numbers)
-        is_nan, was_nan = f.fcmp("uno", found, 0.0), f.fcmp("uno", numbers[0], numbers[-1])
+        result = self.intrinsic("sqrt", *numbers) if name == "sqrt" else self._call(name, *numbers)
+        self._refuse_infinity(result, *numbers)
+        is_nan, was_nan = f.fcmp("uno", result, 0.0), f.fcmp("uno", numbers[0], numbers[-1])
         self.leave_if(f.and_(is_nan, f.not_(was_nan)))
-        return found
+        return result
 
-    def _refuse_infinity(self, found: Value, *args: Value) -> None:
+    def _refuse_infinity(self, result: Value, *args: Value) -> None:
         """No finite numbers have an infinite result: it is an error of Python's."""
-        failed = self._is_infinite(found)
+        failed = self._is_infinite(result)
         for x in args:
             failed = self.f.and_(failed, self.is_kind_of_float("finite", x))
         self.leave_if(failed)

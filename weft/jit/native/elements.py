@@ -64,17 +64,17 @@ class ListOperations(PythonNumbers):
 
     def element(self, items: Any, index: Any) -> Any:
         """An element, counted from the end where the index is negative."""
-        found = list_in(items)
-        return self._loaded(found, self._address(found, index, self.length(found)))
+        native = list_in(items)
+        return self._loaded(native, self._address(native, index, self.length(native)))
 
     def _loaded(self, items: NativeList, place: Number) -> Any:
         return self.built(iter(load_words(self.f, scalars(items.element), place)), items.element)
 
     def set_element(self, items: Any, index: Any, item: Any) -> None:
         """Put an element in place."""
-        found = list_in(items)
-        numbers = list(self.flat(item, found.element))
-        self._put(found, self._address(found, index, self.length(found)), numbers)
+        native = list_in(items)
+        numbers = list(self.flat(item, native.element))
+        self._put(native, self._address(native, index, self.length(native)), numbers)
 
     def _put(self, items: NativeList, place: Number, numbers: list[Number]) -> None:
         store_words(self.f, numbers, place)
@@ -82,29 +82,29 @@ class ListOperations(PythonNumbers):
 
     def append(self, items: Any, item: Any) -> None:
         """Put an element at the end. It leaves where there is no memory."""
-        f, found = self.f, list_in(items)
-        numbers, length = list(self.flat(item, found.element)), self.length(found)
-        is_full = f.icmp("uge", length, self._read(found, ROOM, "room"))
+        f, native = self.f, list_in(items)
+        numbers, length = list(self.flat(item, native.element)), self.length(native)
+        is_full = f.icmp("uge", length, self._read(native, ROOM, "room"))
         with f.if_else(is_full) as branches:
             with branches.then:
-                branches.give(f.call(grow(f.module), [found.record, const(I64, 8 * len(numbers))], "failed"))
+                branches.give(f.call(grow(f.module), [native.record, const(I64, 8 * len(numbers))], "failed"))
             with branches.otherwise:
                 branches.give(const(I64, 0))
         self.leave_if(f.icmp("ne", branches.results[0], 0))
-        self._put(found, self._place(found, length), numbers)
-        f.store(f.add(length, 1), self._word(found, LENGTH))
+        self._put(native, self._place(native, length), numbers)
+        f.store(f.add(length, 1), self._word(native, LENGTH))
 
     def take_last(self, items: Any, at: Any) -> Any:
         """The last element, which goes. Raises Unfit for another."""
         if at is not None and getattr(at, "const", at) != -1:
             raise Unfit("an element in the middle that goes")
-        found = list_in(items)
-        length = self.length(found)
+        native = list_in(items)
+        length = self.length(native)
         self.leave_if(self.f.icmp("eq", length, 0))
         last = self.f.sub(length, 1)
-        taken = self._loaded(found, self._place(found, last))
-        self.f.store(last, self._word(found, LENGTH))
-        self.f.store(const(I64, 1), self._word(found, WRITTEN))
+        taken = self._loaded(native, self._place(native, last))
+        self.f.store(last, self._word(native, LENGTH))
+        self.f.store(const(I64, 1), self._word(native, WRITTEN))
         return taken
 
 
@@ -117,12 +117,12 @@ def list_in(items: Any) -> NativeList:
 
 def load_words(f: Function, kinds: Sequence[Type], base: Number, first: int = 0) -> list[Number]:
     """Numbers of these types from consecutive words."""
-    found = []
+    numbers = []
     for i, kind in enumerate(kinds, first):
         at, wanted = f.gep(I64, base, i), llvm_type(kind)
         number = f.load(I64 if wanted is I1 else wanted, at)
-        found.append(f.icmp("ne", number, 0) if wanted is I1 else number)
-    return found
+        numbers.append(f.icmp("ne", number, 0) if wanted is I1 else number)
+    return numbers
 
 
 def store_words(f: Function, numbers: Sequence[Number], base: Number, first: int = 0) -> None:
@@ -142,20 +142,20 @@ def emit_free(module: Module) -> str:
 
 def grow(module: Module) -> Signature:
     """A function of a record and the bytes of an element: room for twice as many. It gives 1 where there is none."""
-    known = module.functions.get(GROW)
-    if known is not None:
-        return known.signature
+    existing = module.functions.get(GROW)
+    if existing is not None:
+        return existing.signature
     f = module.function(GROW, I64, [(PTR, "record"), (I64, "bytes")], internal=True)
     words = [f.gep(I64, f.params[0], i) for i in (DATA, LENGTH, ROOM, OWNED)]
     room = f.add(f.mul(f.load(I64, words[2]), 2), LEAST)
-    made = f.call(module.declare("malloc", PTR, [I64]), [f.mul(room, f.params[1])], "made")
-    with f.if_(f.icmp("eq", made, NULL), "none"):
+    memory = f.call(module.declare("malloc", PTR, [I64]), [f.mul(room, f.params[1])], "made")
+    with f.if_(f.icmp("eq", memory, NULL), "none"):
         f.ret(const(I64, 1))
     old = f.load(PTR, words[0], align=8, name="old")
-    f.memcpy(made, old, f.mul(f.load(I64, words[1]), f.params[1]))
+    f.memcpy(memory, old, f.mul(f.load(I64, words[1]), f.params[1]))
     with f.if_(f.icmp("ne", f.load(I64, words[3]), 0), "owned"):
         f.call(module.declare("free", VOID, [PTR]), [old])
-    f.store(made, words[0], align=8)
+    f.store(memory, words[0], align=8)
     f.store(room, words[2])
     f.store(const(I64, 1), words[3])
     f.ret(const(I64, 0))

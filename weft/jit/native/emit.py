@@ -156,9 +156,9 @@ class FunctionEmitter(MadeLists):
         if condition.const == 0:
             return
         if (block, index) not in self._leaves:
-            known = tuple([v for v in live if v in self.values])  # the interpreter has the others
-            number = self.unit.site(Site(self.code, block, index, known))
-            self._leaves[block, index] = self.f.block("leave"), number, known
+            available = tuple([v for v in live if v in self.values])  # the interpreter has the others
+            number = self.unit.site(Site(self.code, block, index, available))
+            self._leaves[block, index] = self.f.block("leave"), number, available
         stays = self.f.block("stays")
         self.f.cond_br(
             condition, self._leaves[block, index][0], stays, f"!prof {self.f.module.metadata(_RARELY)}"
@@ -210,17 +210,17 @@ class FunctionEmitter(MadeLists):
         self.wanted = node.outputs[0].type if node.outputs else None
         if body is None or any(isinstance(a, Value) and not fits(a.type) for a in node.args):
             raise Unfit(node.op.name)
-        found = body(self, *[self.read(a) if isinstance(a, (Value, tuple)) else a for a in node.args])
-        if node.outputs and found is None:
+        results = body(self, *[self.read(a) if isinstance(a, (Value, tuple)) else a for a in node.args])
+        if node.outputs and results is None:
             raise Unfit(node.op.name)
-        self._give(node, found)
+        self._give(node, results)
 
     def note_made(self) -> None:
         """Remember that the code makes lists."""
         self.unit.makes_lists = True
 
-    def _give(self, node: Node, found: Any) -> None:
-        parts = (found,) if len(node.outputs) == 1 else found or ()
+    def _give(self, node: Node, results: Any) -> None:
+        parts = (results,) if len(node.outputs) == 1 else results or ()
         numbers = [n for part, v in zip(parts, node.outputs, strict=True) for n in self.flat(part, v.type)]
         self.bind(node.outputs, numbers)
 
@@ -307,9 +307,9 @@ def _raises(block: Block) -> bool:
 def _function(unit: Unit, code: Interpreted) -> tuple[Signature, int]:
     """A program of the unit: it takes the frame, where the results go, and numbers; it gives a site's number or 0."""
     program = code.program
-    found = unit.functions.get(id(program))
-    if found is not None:
-        return found
+    emitted = unit.functions.get(id(program))
+    if emitted is not None:
+        return emitted
     assert program.graph is not None
     block = program.graph.block
     if id(program) in unit.open or not all(has_form(p.type) for p in block.params):
@@ -364,8 +364,8 @@ def emit_loop(unit: Unit, code: Interpreted, node: Node) -> str:
         raise Unfit("values that are no numbers")
     carried = emitter.load(kinds, emitter.frame, TRACE_WORDS + 3)
     emitter.bind(outer, emitter.load([v.type for v in outer], emitter.frame, TRACE_WORDS + 3 + len(carried)))
-    found = emitter.loop(node, head[0], head[1], going, carried, _may_make_lists(code.program, node.blocks[0], set()))
-    emitter.store(found, emitter.frame, TRACE_WORDS)
+    results = emitter.loop(node, head[0], head[1], going, carried, _may_make_lists(code.program, node.blocks[0], set()))
+    emitter.store(results, emitter.frame, TRACE_WORDS)
     f.ret(const(I64, 0))
     emitter.finish()
     return f.name

@@ -103,8 +103,8 @@ class Lists:
         data = ctypes.string_at(held.record[DATA], 8 * len(scalars(element)) * count)
         plain = _PLAIN.get(element)
         if plain is not None:
-            found = array(plain[0], data).tolist()
-            return list(map(bool, found)) if element is BOOL else found
+            numbers = array(plain[0], data).tolist()
+            return list(map(bool, numbers)) if element is BOOL else numbers
         words = itertools.chain.from_iterable(struct.iter_unpack(struct_format([element]), data)) if data else iter(())
         return [built(words, element, self) for _ in range(count)]
 

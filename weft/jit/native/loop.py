@@ -64,10 +64,10 @@ class NativeLoop:
         self.kinds = [v.type for v in node.outputs]
         outer = outer_values(node)
         self.outer = [(code.places[v], v.type) for v in outer]
-        given = [INT, INT, BOOL, *self.kinds, *(kind for _, kind in self.outer)]
-        self._given = struct.Struct(struct_format(given))
+        inputs = [INT, INT, BOOL, *self.kinds, *(kind for _, kind in self.outer)]
+        self._given = struct.Struct(struct_format(inputs))
         self._results = struct.Struct(struct_format([INT, BOOL, *self.kinds]))
-        words = max(sum(len(scalars(k)) for k in given), unit.words)
+        words = max(sum(len(scalars(k)) for k in inputs), unit.words)
         self._frame = ctypes.c_int64 * (TRACE_WORDS + words)
         self._free: list[Any] = []
         self.vain = 0  # how often the interpreter was called in for nothing
@@ -89,11 +89,11 @@ class NativeLoop:
             outer = [n for place, kind in self.outer for n in flat(registers[place], kind, lists)]
             while going and step < trip and self.is_worthwhile:
                 inner = [n for value, kind in zip(values, self.kinds, strict=True) for n in flat(value, kind, lists)]
-                found = self._chunk(registers, (step, min(trip, step + CHUNK), going, *inner, *outer), lists)
-                if found is None:
+                results = self._chunk(registers, (step, min(trip, step + CHUNK), going, *inner, *outer), lists)
+                if results is None:
                     break
-                step, going = found[0], bool(found[1])
-                rest = iter(found[2:])
+                step, going = results[0], bool(results[1])
+                rest = iter(results[2:])
                 values = [built(rest, kind, lists) for kind in self.kinds]
                 lists.bring_back()
                 if self._makes_lists:

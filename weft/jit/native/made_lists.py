@@ -33,48 +33,48 @@ class MadeLists(ListOperations):
             raise Unfit("a list of what has no form")
         kind = self.wanted.element
         words = [n for e in elements for n in self.flat(e, kind)]
-        made = self._made(const(I64, len(elements)), kind)
-        store_words(self.f, words, self._start(made))
-        return made
+        new = self._made(const(I64, len(elements)), kind)
+        store_words(self.f, words, self._start(new))
+        return new
 
     def repeated(self, items: Any, times: Any) -> NativeList:
         """The elements so many times."""
-        f, found = self.f, list_in(items)
-        count, length = self._wide(times), self.length(found)
+        f, native = self.f, list_in(items)
+        count, length = self._wide(times), self.length(native)
         count = f.select(f.icmp("slt", count, 0), const(I64, 0), count)
-        made = self._made(f.mul(count, length), found.element)
-        target, source = self._start(made), self._start(found)
-        words = f.mul(length, len(scalars(found.element)))
+        repeated = self._made(f.mul(count, length), native.element)
+        target, source = self._start(repeated), self._start(native)
+        words = f.mul(length, len(scalars(native.element)))
         with f.while_loop([(const(I64, 0), "i")]) as loop:
             (i,) = loop.carried
             loop.test(f.icmp("slt", i, count))
             f.memcpy(f.gep(I64, target, f.mul(i, words)), source, f.mul(words, 8))
             loop.next(f.add(i, 1))
-        return made
+        return repeated
 
     def joined(self, first: Any, second: Any) -> NativeList:
         """The elements of the one, then of the other."""
         a, b = list_in(first), list_in(second)
         if a.element is not b.element:
             raise Unfit("lists of two types")
-        before, behind = self.length(a), self.length(b)
-        made = self._made(self.f.add(before, behind), a.element)
-        self._copy(made, const(I64, 0), a, const(I64, 0), before)
-        self._copy(made, before, b, const(I64, 0), behind)
-        return made
+        before, after = self.length(a), self.length(b)
+        joined = self._made(self.f.add(before, after), a.element)
+        self._copy(joined, const(I64, 0), a, const(I64, 0), before)
+        self._copy(joined, before, b, const(I64, 0), after)
+        return joined
 
     def part(self, items: Any, start: Any, stop: Any, step: Any) -> NativeList:
         """The elements from one place to another. Raises Unfit for steps."""
         if step is not None and getattr(step, "const", step) != 1:
             raise Unfit("a slice with steps")
-        found = list_in(items)
-        length = self.length(found)
+        native = list_in(items)
+        length = self.length(native)
         first = self._bound(start, const(I64, 0), length)
         count = self.f.sub(self._bound(stop, length, length), first)
         count = self.f.select(self.f.icmp("slt", count, 0), const(I64, 0), count)
-        made = self._made(count, found.element)
-        self._copy(made, const(I64, 0), found, first, count)
-        return made
+        part = self._made(count, native.element)
+        self._copy(part, const(I64, 0), native, first, count)
+        return part
 
     def _bound(self, place: Any, default: Number, length: Number) -> Number:
         """A bound of a slice, within the list."""
@@ -88,17 +88,17 @@ class MadeLists(ListOperations):
     # ---- looking for elements
     def has_element(self, items: Any, item: Any) -> Number:
         """Whether there is such an element."""
-        found = list_in(items)
-        length = self.length(found)
-        return self.f.icmp("slt", self._place_of(found, item, length), length)
+        native = list_in(items)
+        length = self.length(native)
+        return self.f.icmp("slt", self._place_of(native, item, length), length)
 
     def place_of(self, items: Any, item: Any, start: Any, stop: Any) -> Number:
         """Where the first such element is. It leaves where there is none."""
         if start is not None or stop is not None:
             raise Unfit("a part of a list that is looked through")
-        found = list_in(items)
-        length = self.length(found)
-        at = self._place_of(found, item, length)
+        native = list_in(items)
+        length = self.length(native)
+        at = self._place_of(native, item, length)
         self.leave_if(self.f.icmp("eq", at, length))
         return at
 
@@ -119,22 +119,22 @@ class MadeLists(ListOperations):
     # ---- writing
     def extend(self, items: Any, others: Any) -> None:
         """Put elements at the end. It leaves where there is no memory."""
-        f, found, source = self.f, list_in(items), list_in(others)
-        if found.element is not source.element:
+        f, target, source = self.f, list_in(items), list_in(others)
+        if target.element is not source.element:
             raise Unfit("lists of two types")
-        length, count = self.length(found), self.length(source)
+        length, count = self.length(target), self.length(source)
         total = f.add(length, count)
-        size = const(I64, 8 * len(scalars(found.element)))
-        self.leave_if(f.icmp("ne", f.call(_reserve(f.module), [found.record, size, total], "failed"), 0))
-        self._copy(found, length, source, const(I64, 0), count)
-        f.store(total, self._word(found, LENGTH))
-        f.store(const(I64, 1), self._word(found, WRITTEN))
+        size = const(I64, 8 * len(scalars(target.element)))
+        self.leave_if(f.icmp("ne", f.call(_reserve(f.module), [target.record, size, total], "failed"), 0))
+        self._copy(target, length, source, const(I64, 0), count)
+        f.store(total, self._word(target, LENGTH))
+        f.store(const(I64, 1), self._word(target, WRITTEN))
 
     def clear(self, items: Any) -> None:
         """No element is left."""
-        found = list_in(items)
-        self.f.store(const(I64, 0), self._word(found, LENGTH))
-        self.f.store(const(I64, 1), self._word(found, WRITTEN))
+        native = list_in(items)
+        self.f.store(const(I64, 0), self._word(native, LENGTH))
+        self.f.store(const(I64, 1), self._word(native, WRITTEN))
 
     # ---- memory
     def _start(self, items: NativeList) -> Number:
@@ -154,9 +154,9 @@ class MadeLists(ListOperations):
 
 def _new(module: Module) -> Signature:
     """A function of the frame, a number of elements and their bytes: a new record, or NULL."""
-    known = module.functions.get(NEW)
-    if known is not None:
-        return known.signature
+    existing = module.functions.get(NEW)
+    if existing is not None:
+        return existing.signature
     f = module.function(NEW, PTR, [(PTR, "frame"), (I64, "count"), (I64, "bytes")], internal=True)
     frame, count, size = f.params
     counted, last = f.gep(I64, frame, COUNT), f.gep(I64, frame, MADE)
@@ -185,9 +185,9 @@ def _reserve(module: Module) -> Signature:
     """A function of a record, the bytes of an element and a number of elements: room for them. It gives 1 where there
     is none.
     """
-    known = module.functions.get(RESERVE)
-    if known is not None:
-        return known.signature
+    existing = module.functions.get(RESERVE)
+    if existing is not None:
+        return existing.signature
     f = module.function(RESERVE, I64, [(PTR, "record"), (I64, "bytes"), (I64, "count")], internal=True)
     record, size, count = f.params
     with f.while_loop() as loop:
