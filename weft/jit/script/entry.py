@@ -67,8 +67,8 @@ def script_class(cls: type) -> type:
 
 def script_module(module: Module) -> ScriptModule:
     """The scripted form of a Module and its submodules: `forward`, what it calls, and what is marked @export."""
-    made: dict[int, ScriptModule] = {}
-    root = wrapped(module, made)
+    scripted: dict[int, ScriptModule] = {}
+    root = wrapped(module, scripted)
     module = root.__dict__["_original"] or module
     if type(module).forward is not Module.forward or "forward" in vars(module):
         compile_forward(root, module)

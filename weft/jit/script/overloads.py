@@ -29,8 +29,8 @@ def overload(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def overloads_of(function: Any) -> list[Callable[..., Any]]:
     """The signatures that were declared for a function; none for most."""
-    found = _DECLARED.get(_key(function), []) if hasattr(function, "__qualname__") else []
-    return [] if function in found else found
+    declared = _DECLARED.get(_key(function), []) if hasattr(function, "__qualname__") else []
+    return [] if function in declared else declared
 
 
 def first_that_takes(
@@ -51,8 +51,8 @@ def first_that_takes(
 
 def _takes_as_they_are(program: Program, args: Sequence[SugaredValue], kwargs: Mapping[str, SugaredValue]) -> bool:
     """Whether no argument would have to be converted."""
-    known = {p.name: p.type for p in program.parameters}
-    pairs = [*zip(known.values(), args, strict=False), *((known.get(n), v) for n, v in kwargs.items())]
+    kinds = {p.name: p.type for p in program.parameters}
+    pairs = [*zip(kinds.values(), args, strict=False), *((kinds.get(n), v) for n, v in kwargs.items())]
     return all(
         kind is not None and (not isinstance(v, Simple) or v.type.is_subtype_of(kind)) for kind, v in pairs
     )

@@ -78,13 +78,13 @@ def function_source(function: Callable[..., Any]) -> tuple[ast.FunctionDef, Sour
         ) from None
     source = Source(file, "".join(lines), first or 1, _indent(lines))
     own = getattr(getattr(function, "__code__", None), "co_name", None)
-    found = next((n for n in _parsed(source) if isinstance(n, ast.FunctionDef) and n.name == own), None)
-    if found is None:
+    definition = next((n for n in _parsed(source) if isinstance(n, ast.FunctionDef) and n.name == own), None)
+    if definition is None:
         raise CompileError(
             f"weft.jit.script: {name} is no function with a `def`; lambdas, generators and async functions cannot "
             f"be compiled"
         )
-    return found, source
+    return definition, source
 
 
 def text_source(text: str, file: str = "<string>") -> tuple[list[ast.FunctionDef], Source]:
@@ -101,7 +101,7 @@ def text_source(text: str, file: str = "<string>") -> tuple[list[ast.FunctionDef
 
 def by_use(definitions: Sequence[ast.FunctionDef]) -> list[ast.FunctionDef]:
     """The functions of a text, those that another one names in front of it."""
-    known = {d.name: d for d in definitions}
+    by_name = {d.name: d for d in definitions}
     order: dict[int, ast.FunctionDef] = {}
     seen: set[int] = set()
 
@@ -111,8 +111,8 @@ def by_use(definitions: Sequence[ast.FunctionDef]) -> list[ast.FunctionDef]:
         seen.add(id(definition))
         for node in ast.walk(definition):
             name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-            if name in known:
-                put(known[name])
+            if name in by_name:
+                put(by_name[name])
         order[id(definition)] = definition
 
     for definition in definitions:

@@ -40,9 +40,9 @@ def instead_of(node: ast.AST) -> str:
     return f"{spoken} cannot be compiled; {instead}"
 
 
-def undefined(name: str, known: Iterable[str]) -> str:
+def undefined(name: str, names: Iterable[str]) -> str:
     """The text of a refusal: a name that nothing has defined."""
-    return f"undefined value {name}{nearest(name, known)}; give it a value first, or take it as an argument"
+    return f"undefined value {name}{nearest(name, names)}; give it a value first, or take it as an argument"
 
 
 def asking(kind: Type) -> str:
@@ -52,12 +52,12 @@ def asking(kind: Type) -> str:
     return ""
 
 
-def converting(given: Type, wanted: Type) -> str:
+def converting(actual: Type, wanted: Type) -> str:
     """How a value of one type becomes one of another."""
-    if isinstance(given, tt.OptionalType) and given.inner.is_subtype_of(wanted):
+    if isinstance(actual, tt.OptionalType) and actual.inner.is_subtype_of(wanted):
         return "; check first that it is not None: `assert x is not None`"
-    if wanted in (tt.INT, tt.FLOAT, tt.BOOL, tt.STR) and given in (tt.INT, tt.FLOAT, tt.BOOL, tt.STR):
+    if wanted in (tt.INT, tt.FLOAT, tt.BOOL, tt.STR) and actual in (tt.INT, tt.FLOAT, tt.BOOL, tt.STR):
         return f"; convert it: `{wanted}(...)`"
-    if wanted is tt.TENSOR and given in (tt.INT, tt.FLOAT, tt.BOOL):
+    if wanted is tt.TENSOR and actual in (tt.INT, tt.FLOAT, tt.BOOL):
         return "; make a tensor of it (`weft.tensor(...)`), or annotate the type"
     return "; make it one, or change the annotation"

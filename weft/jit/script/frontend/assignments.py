@@ -77,12 +77,12 @@ def assign_target(ctx: Context, target: ast.expr, value: SugaredValue) -> None:
 
 def _unpack_list(ctx: Context, target: ast.Tuple | ast.List, value: Simple, star: int) -> None:
     """`a, *b, c = items`, for a list."""
-    behind, kind = len(target.elts) - star - 1, value.type
+    after, kind = len(target.elts) - star - 1, value.type
     assert isinstance(kind, ListType)
-    types = (*(kind.element,) * star, kind, *(kind.element,) * behind)
-    made = ctx.append(ctx.op("prim::ListUnpackAround"), (value.operand, star, behind), types, target)
-    for part, found in zip(target.elts, made.outputs, strict=True):
-        assign_target(ctx, part.value if isinstance(part, ast.Starred) else part, Simple(found, found.type))
+    types = (*(kind.element,) * star, kind, *(kind.element,) * after)
+    unpacked = ctx.append(ctx.op("prim::ListUnpackAround"), (value.operand, star, after), types, target)
+    for part, output in zip(target.elts, unpacked.outputs, strict=True):
+        assign_target(ctx, part.value if isinstance(part, ast.Starred) else part, Simple(output, output.type))
 
 
 def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: SugaredValue) -> None:
@@ -99,14 +99,14 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: SugaredValue) -> 
     if not starred:
         pairs = list(zip(target.elts, items, strict=True))
     else:
-        at, behind = starred[0], count - starred[0] - 1
-        middle = TupleValue(items[at : len(items) - behind])
+        at, after = starred[0], count - starred[0] - 1
+        middle = TupleValue(items[at : len(items) - after])
         star = target.elts[at]
         assert isinstance(star, ast.Starred)
         pairs = [
             *zip(target.elts[:at], items[:at], strict=True),
             (star.value, middle),
-            *zip(target.elts[at + 1 :], items[len(items) - behind :], strict=True),
+            *zip(target.elts[at + 1 :], items[len(items) - after :], strict=True),
         ]
     for part, item in pairs:
         assign_target(ctx, part, item)
@@ -175,9 +175,9 @@ def _updated(ctx: Context, node: ast.AugAssign, old: SugaredValue) -> SugaredVal
         ctx.prim("extend", node, old, right.as_value(ctx, node, old.type))
         return None
     if isinstance(old, Simple) and isinstance(old.type, ListType) and operation is ast.Mult:
-        found = compute(ctx, node, operation, old, right).as_value(ctx, node)
+        repeated = compute(ctx, node, operation, old, right).as_value(ctx, node)
         ctx.prim("clear", node, old)
-        ctx.prim("extend", node, old, found)
+        ctx.prim("extend", node, old, repeated)
         return None
     assert operation in BINARY
     return compute(ctx, node, operation, old, right)

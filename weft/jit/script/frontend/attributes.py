@@ -55,15 +55,15 @@ def _hints(cls: type) -> dict[str, Any]:
     """The annotations of attributes: in the bodies of a class and of those that it is derived from, and in their
     `__init__`, each as the names mean where it is written.
     """
-    found: dict[str, Any] = {}
+    hints: dict[str, Any] = {}
     for one in reversed(cls.__mro__):
         if one is not object and one.__module__.partition(".")[0] != "weft":
-            found.update(_hints_of_init(one))
+            hints.update(_hints_of_init(one))
     try:
-        found.update(typing.get_type_hints(cls))
+        hints.update(typing.get_type_hints(cls))
     except Exception:  # annotations of other tools, that mean nothing here
-        return found
-    return found
+        return hints
+    return hints
 
 
 def _hints_of_init(cls: type) -> dict[str, Any]:
@@ -76,13 +76,13 @@ def _hints_of_init(cls: type) -> dict[str, Any]:
         return {}
     linker = Linker(Program("__init__"), names_of(init), compile_python)
     ctx = Context("__init__", source, lambda name, node: None, linker)
-    found = {}
+    hints = {}
     for node in ast.walk(definition):
         target = node.target if isinstance(node, ast.AnnAssign) else None
         if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
             with contextlib.suppress(CompileError):
-                found[target.attr] = annotated_type(ctx, node.annotation)  # type: ignore[attr-defined]
-    return found
+                hints[target.attr] = annotated_type(ctx, node.annotation)  # type: ignore[attr-defined]
+    return hints
 
 
 def is_weft_own(cls: type) -> bool:
@@ -127,9 +127,9 @@ def describe_classes(value: Any) -> None:
 
 
 def _common(types: Sequence[Type | None]) -> Type | None:
-    found: Type | None = None if types else tt.TENSOR
+    common: Type | None = None if types else tt.TENSOR
     for kind in types:
         if kind is None:
             return None
-        found = kind if found is None else unify(found, kind)
-    return None if found is tt.ANY else found
+        common = kind if common is None else unify(common, kind)
+    return None if common is tt.ANY else common

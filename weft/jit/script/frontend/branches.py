@@ -22,8 +22,8 @@ STAYS, CONTINUES, BREAKS, RETURNS = range(4)
 
 def exit_of(scope: Scope) -> Operand:
     """How the statements so far leave a block: one of the four numbers, or a value of the graph that is one."""
-    found = scope.find(EXIT)
-    return found.operand if isinstance(found, Simple) else STAYS
+    exit_value = scope.find(EXIT)
+    return exit_value.operand if isinstance(exit_value, Simple) else STAYS
 
 
 @dataclass
@@ -37,8 +37,8 @@ class Branch:
     @property
     def leaves(self) -> int:
         """How it surely leaves, or STAYS."""
-        found = exit_of(self.scope)
-        return self.left_before or (STAYS if isinstance(found, Value) else int(found))
+        exit_value = exit_of(self.scope)
+        return self.left_before or (STAYS if isinstance(exit_value, Value) else int(exit_value))
 
 
 def choose(
@@ -72,9 +72,9 @@ def choose(
             f"the two values of a choice must be of one type, are {written(values[0].type)} and "
             f"{written(values[1].type)}",
         )
-    made = _append(ctx, node, asked.value.operand, branches, [(kind, values[0].operand, values[1].operand)])
+    conditional = _append(ctx, node, asked.value.operand, branches, [(kind, values[0].operand, values[1].operand)])
     assert ctx.scope is outer
-    return Simple(made.output, kind)
+    return Simple(conditional.output, kind)
 
 
 def raise_if(ctx: Context, node: ast.AST, asked: Simple, text: str, error: str) -> None:
@@ -103,13 +103,13 @@ def joined(a: Type, b: Type) -> Type | None:
     """
     if a is b:
         return a
-    found = unify(a, b)
-    if found is ANY and ANY not in (a, b):
+    unified = unify(a, b)
+    if unified is ANY and ANY not in (a, b):
         return None
     return (
         None
-        if str(found).startswith("Number") and "Number" not in (str(a), str(b), str(a) + "?", str(b) + "?")
-        else found
+        if str(unified).startswith("Number") and "Number" not in (str(a), str(b), str(a) + "?", str(b) + "?")
+        else unified
     )
 
 
@@ -134,13 +134,13 @@ def join(ctx: Context, node: ast.AST, asked: Operand, branches: list[Branch]) ->
         else:
             places[name] = len(results)
             results.append(one)
-    made = _append(ctx, node, asked, branches, results)
+    conditional = _append(ctx, node, asked, branches, results)
     for name, place in places.items():
         kind = results[place][0]
-        made.outputs[place].name = name if not name.startswith("$") else ""
-        kept[name] = Simple(made.outputs[place], kind)
+        conditional.outputs[place].name = name if not name.startswith("$") else ""
+        kept[name] = Simple(conditional.outputs[place], kind)
         if name == RESULT:
-            ctx.pending.append(made.outputs[place])
+            ctx.pending.append(conditional.outputs[place])
     for name, value in kept.items():
         ctx.scope.assign(name, value)
     for name, place in places.items():
@@ -153,9 +153,9 @@ def _type_where_it_stays(name: str, branches: list[Branch]) -> Type | None:
     """The type of a name where no branch has been left by `break`, `continue` or `return`."""
     kind: Type | None = None
     for b in branches:
-        found = b.scope.find(name)
-        if b.leaves == STAYS and isinstance(found, Simple):
-            own = b.scope.stays.get(name, found.type)
+        meaning = b.scope.find(name)
+        if b.leaves == STAYS and isinstance(meaning, Simple):
+            own = b.scope.stays.get(name, meaning.type)
             kind = own if kind is None else joined(kind, own)
         elif b.leaves == STAYS:
             return None
@@ -181,43 +181,43 @@ def _joined_name(
             return constant(RETURNS, INT)
         first, second = (exit_of(b.scope) for b in branches)
         return constant(first, INT) if not isinstance(first, Value) and first is second else (INT, first, second)
-    found = [b.scope.find(name) for b in branches]
+    meanings = [b.scope.find(name) for b in branches]
     for i, b in enumerate(branches):
         if b.leaves == RETURNS or (
-            b.leaves != STAYS and found[i] is None
+            b.leaves != STAYS and meanings[i] is None
         ):  # nobody behind asks what that branch leaves
             return (
                 _only(ctx, node, name, branches, 1 - i)
                 if branches[1 - i].leaves != RETURNS
                 else Undefined(f"{name} is not defined here")
             )
-    return _both(ctx, node, name, branches, found)
+    return _both(ctx, node, name, branches, meanings)
 
 
 def _result_operand(ctx: Context, b: Branch) -> Operand:
-    found = b.scope.find(RESULT)
-    return found.operand if isinstance(found, Simple) else blank(ctx)
+    result = b.scope.find(RESULT)
+    return result.operand if isinstance(result, Simple) else blank(ctx)
 
 
 def blank(ctx: Context) -> Value:
     """A value that stands for the function's result where there is none yet. Its type is known at the end."""
     if ctx.blank is None:
-        made = Node(ctx.op("prim::Uninitialized"), ("Any",), (ANY,))
-        ctx.top.nodes.insert(0, made)
-        ctx.blank = made
-        ctx.pending.append(made.output)
+        node = Node(ctx.op("prim::Uninitialized"), ("Any",), (ANY,))
+        ctx.top.nodes.insert(0, node)
+        ctx.blank = node
+        ctx.pending.append(node.output)
     return ctx.blank.output
 
 
 def _only(
     ctx: Context, node: ast.AST, name: str, branches: list[Branch], side: int
 ) -> SugaredValue | tuple[Type, Operand, Operand]:
-    found = branches[side].scope.find(name)
-    if found is None:
+    meaning = branches[side].scope.find(name)
+    if meaning is None:
         return Undefined(f"{name} is not defined here")
-    if not isinstance(found, (Simple, TupleValue)):
-        return found
-    value = _within(ctx, branches[side], node, found)
+    if not isinstance(meaning, (Simple, TupleValue)):
+        return meaning
+    value = _within(ctx, branches[side], node, meaning)
     if not isinstance(value.operand, (Value, tuple)):
         return value
     other = branches[1 - side]
@@ -236,21 +236,21 @@ def _within(ctx: Context, b: Branch, node: ast.AST, value: SugaredValue) -> Simp
 
 
 def _both(
-    ctx: Context, node: ast.AST, name: str, branches: list[Branch], found: list[SugaredValue | None]
+    ctx: Context, node: ast.AST, name: str, branches: list[Branch], meanings: list[SugaredValue | None]
 ) -> SugaredValue | tuple[Type, Operand, Operand]:
-    first, second = found
+    first, second = meanings
     if first is second and first is not None:
         return first
-    for side, value in enumerate(found):
+    for side, value in enumerate(meanings):
         if value is None or isinstance(value, Undefined):
             return value or Undefined(
                 f"{name} is not defined in the {('first', 'second')[side]} branch of this `if`, and is used behind it; "
                 "give it a value there, or before the `if`"
             )
-    if not all(isinstance(v, (Simple, TupleValue)) for v in found):
+    if not all(isinstance(v, (Simple, TupleValue)) for v in meanings):
         return Undefined(f"{name} stands for different objects in the two branches, and is used behind them; use it "
                          "within the branches")
-    values = [_within(ctx, b, node, v) for b, v in zip(branches, found, strict=True) if v is not None]
+    values = [_within(ctx, b, node, v) for b, v in zip(branches, meanings, strict=True) if v is not None]
     kinds = [v.type for v in values]
     declared = ctx.widest(name)
     kind = joined(*kinds)

@@ -102,23 +102,23 @@ class Linker:
         """What a name that is no variable stands for. Raises CompileError for an object that programs cannot use."""
         if name == "super":
             return TypedBuiltin(super_of)
-        known = self.around.find(name) if self.around is not None else None
-        if isinstance(known, Simple) and not known.is_constant:
+        outer = self.around.find(name) if self.around is not None else None
+        if isinstance(outer, Simple) and not outer.is_constant:
             ctx.fail(node, f"{name} is a variable of the function around {ctx.name}; pass it as an argument")
-        if known is not None:
-            return known
-        found = self.python_object(name)
-        if found is None:
+        if outer is not None:
+            return outer
+        boxed = self.python_object(name)
+        if boxed is None:
             return None
-        wrapped = self.wrap(ctx, found[0], name)
+        wrapped = self.wrap(ctx, boxed[0], name)
         if wrapped is None:
             ctx.fail(
                 node,
-                f"{name} is a {type(found[0]).__name__}: a scripted program can use numbers, texts, tensors, "
+                f"{name} is a {type(boxed[0]).__name__}: a scripted program can use numbers, texts, tensors, "
                 "functions, modules, dtypes, and tuples of them from outside; pass other objects' parts as arguments, "
                 "or use it in a function marked @weft.jit.ignore",
             )
-        note(self.program, self.python_object, name, found[0])
+        note(self.program, self.python_object, name, boxed[0])
         return wrapped
 
     def wrap(self, ctx: Context, value: Any, name: str) -> SugaredValue | None:
@@ -128,10 +128,10 @@ class Linker:
             return plain
         if isinstance(value, (tuple, list)) and not is_named_tuple(type(value)):
             parts = [self.wrap(ctx, v, f"{name}[{i}]") for i, v in enumerate(value)]
-            known = [p for p in parts if p is not None]
-            if len(known) < len(parts):
+            usable = [p for p in parts if p is not None]
+            if len(usable) < len(parts):
                 return None
-            return ListValue(known) if isinstance(value, list) and _is_of_one_type(known) else TupleValue(known)
+            return ListValue(usable) if isinstance(value, list) and _is_of_one_type(usable) else TupleValue(usable)
         if isinstance(value, Tensor):
             return self._tensor(ctx, value, name)
         if isinstance(value, Generator):  # the default one is what programs draw from that name none
@@ -179,8 +179,10 @@ class Linker:
         if path is not None:
             space = path.partition(".")[2].rpartition(".")[0]
             packet = getattr(value, "packet", None)
-            found = packet.overloads if isinstance(packet, Packet) else (overloads(f"aten::{own}") if not space else [])
-            return Operators(path, [op for op in found if not op.host], value)
+            candidates = (
+                packet.overloads if isinstance(packet, Packet) else (overloads(f"aten::{own}") if not space else [])
+            )
+            return Operators(path, [op for op in candidates if not op.host], value)
         if isinstance(value, (types.FunctionType, types.MethodType)) or getattr(value, "__weft_script__", None):
             return PythonFunction(value, name)
         return None
@@ -191,8 +193,8 @@ class Linker:
     def _held(self, ctx: Context, value: Any, name: str, kind: Type) -> Simple:
         """A tensor or generator from outside: the program keeps it."""
         key = self.keep(value, name)
-        made = ctx.builder.emit_raw(ctx.op("prim::GetAttr"), (None, key, str(kind)), (kind,))
-        return Simple(made.output, kind)
+        node = ctx.builder.emit_raw(ctx.op("prim::GetAttr"), (None, key, str(kind)), (kind,))
+        return Simple(node.output, kind)
 
     def keep(self, value: Any, name: str) -> str:
         """The name under which the program keeps an object from outside."""
@@ -223,13 +225,13 @@ class Linker:
     def compiled_as(self, ctx: Context, node: ast.AST, function: Any, signature: Any) -> Program:
         """The program of a function with the types that another definition of it declares. Raises CompileError."""
         key = (function, signature)
-        found = _AS_DECLARED.get(key)
-        if found is None:
+        program = _AS_DECLARED.get(key)
+        if program is None:
             definition, source = function_source(function)
             inner = Linker(Program(f"{function.__module__}.{function.__qualname__}"), names_of(function), self._compile)
             parameters = parameters_of_function(inner, signature)
-            found = _AS_DECLARED[key] = compile_definition(definition, source, inner, function, types=parameters)
-        return found
+            program = _AS_DECLARED[key] = compile_definition(definition, source, inner, function, types=parameters)
+        return program
 
     def method_of_class(self, ctx: Context, node: ast.AST, owner: Description, name: str) -> Program:
         """The program of a method of a class. Raises CompileError that also shows the call."""
@@ -283,9 +285,9 @@ class Linker:
         owner = description_of_value(value)
         if owner is not None:
             return object_member(ctx, node, value, owner, name)
-        known = ENUMERATIONS.get(value.type.name) if isinstance(value.type, tt.ClassType) else None
-        if known is not None and name in ("name", "value"):
-            kinds = {python_constant(m.value if name == "value" else m.name) for m in known}
+        members = ENUMERATIONS.get(value.type.name) if isinstance(value.type, tt.ClassType) else None
+        if members is not None and name in ("name", "value"):
+            kinds = {python_constant(m.value if name == "value" else m.name) for m in members}
             types_of = {k.type for k in kinds if k is not None}
             if len(types_of) == 1 and None not in kinds:
                 return ctx.emit(ctx.op("prim::GetAttr"), (value.operand, name, str(types_of.pop())), node)
@@ -329,11 +331,11 @@ class Linker:
         """What an object is unpacked into: only containers of Modules are."""
         ctx.fail(node, f"a value of type {value.type} cannot be used as a tuple")
 
-    def set_member(self, ctx: Context, node: ast.AST, value: Simple, name: str, given: SugaredValue) -> None:
+    def set_member(self, ctx: Context, node: ast.AST, value: Simple, name: str, new_value: SugaredValue) -> None:
         """Write an attribute of an object."""
         owner = description_of_value(value)
         if owner is not None:
-            return set_object_member(ctx, node, value, owner, name, given)
+            return set_object_member(ctx, node, value, owner, name, new_value)
         ctx.fail(node, f"a value of type {value.type} has no attribute {name!r}")
 
 
@@ -344,14 +346,14 @@ def _is_of_one_type(items: Sequence[SugaredValue]) -> bool:
 
 
 def _unique(table: dict[str, Any], name: str, value: Any) -> str:
-    found = next((k for k, v in table.items() if v is value), None)
-    if found is None:
-        count, found = 0, name
-        while found in table:
+    key = next((k for k, v in table.items() if v is value), None)
+    if key is None:
+        count, key = 0, name
+        while key in table:
             count += 1
-            found = f"{name}_{count}"
-        table[found] = value
-    return found
+            key = f"{name}_{count}"
+        table[key] = value
+    return key
 
 
 def parameters_of_function(linker: Linker, function: Any, self_type: Type | None = None) -> tuple[Parameter, ...]:
@@ -365,8 +367,8 @@ def parameters_of_function(linker: Linker, function: Any, self_type: Type | None
 def compile_python(function: Callable[..., Any]) -> Program:
     """The program of a Python function, compiled when first asked for. Raises CompileError."""
     plain = inspect.unwrap(function)
-    found = _COMPILED.get(plain)
-    if found is None:
+    compiled = _COMPILED.get(plain)
+    if compiled is None:
         definition, source = function_source(plain)
         name = f"{plain.__module__}.{plain.__qualname__}".replace(".<locals>", "").replace("<", "").replace(">", "")
         held = weakref.ref(plain)
@@ -376,14 +378,14 @@ def compile_python(function: Callable[..., Any]) -> Program:
             compile_definition(definition, source, Linker(program, names_of(plain), compile_python), plain)
         finally:
             UNDERWAY.pop()
-        found = _COMPILED[plain] = program
-    return found
+        compiled = _COMPILED[plain] = program
+    return compiled
 
 
 def method_of_class(owner: Description, name: str) -> Program:
     """The program of a method of a class, compiled when first asked for. Raises CompileError."""
-    found = owner.programs.get(name)
-    if found is None:
+    compiled = owner.programs.get(name)
+    if compiled is None:
         definition, source, function, names = owner.definition(name)
         program = Program(f"{owner.name}.{name}", document=getattr(function, "__doc__", "") or "")
         linker = Linker(program, _first_of(names_in(names), names_of(function)), compile_python)
@@ -394,13 +396,13 @@ def method_of_class(owner: Description, name: str) -> Program:
             compile_definition(definition, source, linker, function, self_type)
         finally:
             UNDERWAY.pop()
-        found = owner.programs[name] = program
-    return found
+        compiled = owner.programs[name] = program
+    return compiled
 
 
 def _first_of(first: Names, second: Names) -> Names:
     def find(name: str) -> tuple[Any] | None:
-        found = first(name)
-        return found if found is not None and name not in vars(builtins) else second(name)
+        boxed = first(name)
+        return boxed if boxed is not None and name not in vars(builtins) else second(name)
 
     return find

@@ -73,9 +73,9 @@ def truth(ctx: Context, node: ast.AST, value: Simple) -> Simple:
     if isinstance(value.type, OptionalType):
         ctx.fail(node, f"a value of type {value.type} is no condition; ask whether it is None: `x is not None`")
     for name, kind in (("__bool__", BOOL), ("__len__", INT)):
-        found = magic(ctx, node, value, name)
-        if found is not None:
-            answer = found.as_value(ctx, node)
+        returned = magic(ctx, node, value, name)
+        if returned is not None:
+            answer = returned.as_value(ctx, node)
             if answer.type is not kind:
                 ctx.fail(node, f"{name} of {value.type} must give {kind}, and gives {answer.type}")
             return ctx.prim("bool", node, answer)
@@ -101,8 +101,8 @@ def _several(ctx: Context, node: ast.AST, parts: list[ast.expr], all_of: bool) -
     with ctx.block() as inner:
         stop = inner.block((not all_of,))
     blocks = (later, stop) if all_of else (stop, later)
-    made = ctx.append(ctx.op("prim::If"), (first.value.operand,), (BOOL,), node, blocks)
-    value = Simple(made.output, BOOL)
+    conditional = ctx.append(ctx.op("prim::If"), (first.value.operand,), (BOOL,), node, blocks)
+    value = Simple(conditional.output, BOOL)
     return (
         Condition(value, {**first.holds, **rest.holds}, {})
         if all_of
@@ -130,9 +130,9 @@ def _of_identity(ctx: Context, node: ast.Compare) -> Condition:
     names: tuple[Names, Names] = ({}, {})
     for one, other in ((left, right), (right, left)):
         if isinstance(one, ast.Name) and isinstance(other, ast.Constant) and other.value is None:
-            found = ctx.scope.find(one.id)
-            if isinstance(found, Simple) and isinstance(found.type, OptionalType):
-                names = ({one.id: NONE}, {one.id: found.type.inner})
+            meaning = ctx.scope.find(one.id)
+            if isinstance(meaning, Simple) and isinstance(meaning.type, OptionalType):
+                names = ({one.id: NONE}, {one.id: meaning.type.inner})
     return Condition(value, *(names if positive else names[::-1]))
 
 
@@ -153,9 +153,9 @@ def _of_instance(ctx: Context, node: ast.Call) -> Condition:
     if len(node.args) != 2:
         ctx.fail(node, "isinstance takes a value and a type")
     value = ctx.value(node.args[0])
-    known = ctx.program.is_module_of(ctx, value, node.args[1])
-    if known is not None:
-        return Condition(constant(known, BOOL))
+    answer = ctx.program.is_module_of(ctx, value, node.args[1])
+    if answer is not None:
+        return Condition(constant(answer, BOOL))
     wanted = TYPES_OF[0](ctx, node.args[1])
     name = node.args[0].id if isinstance(node.args[0], ast.Name) else ""
     if value.type is ANY:
@@ -215,9 +215,9 @@ def has_attribute(ctx: Context, node: ast.AST, owner: ast.expr, name: str) -> bo
 def refine(ctx: Context, names: Names) -> None:
     """Within the current block, names are known to be of these types."""
     for name, kind in names.items():
-        found = ctx.scope.find(name)
-        if isinstance(found, Simple) and found.type is not kind:
-            ctx.scope.refine(name, refined(ctx, found, kind))
+        meaning = ctx.scope.find(name)
+        if isinstance(meaning, Simple) and meaning.type is not kind:
+            ctx.scope.refine(name, refined(ctx, meaning, kind))
 
 
 def refined(ctx: Context, value: Simple, kind: Type) -> Simple:
@@ -226,5 +226,5 @@ def refined(ctx: Context, value: Simple, kind: Type) -> Simple:
         return Simple(None, NONE)
     if not isinstance(value.operand, Value):
         return Simple(value.operand, kind)
-    made = ctx.builder.emit_raw(ctx.op("prim::unchecked_cast"), (value.operand, str(kind)), (kind,))
-    return Simple(made.output, kind)
+    cast = ctx.builder.emit_raw(ctx.op("prim::unchecked_cast"), (value.operand, str(kind)), (kind,))
+    return Simple(cast.output, kind)

@@ -43,28 +43,29 @@ def new_list(ctx: Context, node: ast.AST, items: Sequence[SugaredValue], expecte
 
 
 def _made(ctx: Context, node: ast.AST, values: Sequence[Simple], kind: Type | None, text: str) -> Simple:
-    made = ctx.emit(
+    constructed = ctx.emit(
         ctx.op("prim::ListConstruct"),
         (tuple(v.operand for v in values), text if (kind is not None and values == []) or text else ""),
         node,
     )
-    return Simple(made.operand, kind or made.type)
+    return Simple(constructed.operand, kind or constructed.type)
 
 
 def _one_type(ctx: Context, node: ast.AST, types: Sequence[Type], what: str) -> Type | None:
     """The type that values have in common, None for none of them."""
     if not types:
         return None
-    found: Type = types[0]
+    common: Type = types[0]
     for kind in types[1:]:
-        both = joined(found, kind)
-        if both is None and (what not in _MAY_BE_MIXED or _holds_tensors(found) or _holds_tensors(kind)):
+        both = joined(common, kind)
+        if both is None and (what not in _MAY_BE_MIXED or _holds_tensors(common) or _holds_tensors(kind)):
             ctx.fail(
                 node,
-                f"the elements of a {what} must be of one type, are {found} and {kind}; write a tuple, or convert them",
+                f"the elements of a {what} must be of one type, are {common} and {kind}; "
+                "write a tuple, or convert them",
             )
-        found = both or union_of(found, kind)
-    return found
+        common = both or union_of(common, kind)
+    return common
 
 
 _MAY_BE_MIXED = ("list", "dict")  # a dict's keys may not
@@ -104,10 +105,10 @@ def dict_display(ctx: Context, node: ast.Dict) -> SugaredValue:
 def _made_dict(
     ctx: Context, node: ast.AST, keys: Sequence[Simple], values: Sequence[Simple], kind: Type | None, text: str
 ) -> Simple:
-    made = ctx.emit(
+    constructed = ctx.emit(
         ctx.op("prim::DictConstruct"), (tuple(k.operand for k in keys), tuple(v.operand for v in values), text), node
     )
-    return Simple(made.operand, kind or made.type)
+    return Simple(constructed.operand, kind or constructed.type)
 
 
 # ---- comprehensions
@@ -116,23 +117,23 @@ def list_comprehension(ctx: Context, node: ast.ListComp | ast.GeneratorExp) -> S
     """`[f(x) for x in items if c]`: a loop that appends. So is a generator, as an argument that is read whole."""
     wanted = _wanted(ctx.expected, ListType)
     kind: list[Type] = [wanted.element] if wanted else []
-    made = ctx.append(ctx.op("prim::ListConstruct"), ((), ""), (ANY,), node)
+    construct = ctx.append(ctx.op("prim::ListConstruct"), ((), ""), (ANY,), node)
 
     def add() -> None:
         item = ctx.value(node.elt, kind[0] if kind else None)
         item = ctx.stored(item, kind[0] if wanted else None, node.elt, "an element of the list")
         kind.append(item.type)
-        made.output.type = list_of(kind[0])
+        construct.output.type = list_of(kind[0])
         if not item.type.is_subtype_of(kind[0]):
             ctx.fail(node.elt, f"the elements of a list must be of one type, are {kind[0]} and {item.type}")
-        ctx.prim("append", node, Simple(made.output, made.output.type), item)
+        ctx.prim("append", node, Simple(construct.output, construct.output.type), item)
 
     _generate(ctx, node, node.generators, add)
     if not kind:
         kind.append(list_of(ANY))
-    made.output.type = list_of(kind[0])
-    made.args = ((), str(made.output.type))
-    return Simple(made.output, made.output.type)
+    construct.output.type = list_of(kind[0])
+    construct.args = ((), str(construct.output.type))
+    return Simple(construct.output, construct.output.type)
 
 
 @translates(ast.DictComp)
@@ -140,21 +141,21 @@ def dict_comprehension(ctx: Context, node: ast.DictComp) -> SugaredValue:
     """`{k: f(x) for x in items if c}`."""
     wanted = _wanted(ctx.expected, DictType)
     kind = [wanted] if wanted else []
-    made = ctx.append(ctx.op("prim::DictConstruct"), ((), (), ""), (ANY,), node)
+    construct = ctx.append(ctx.op("prim::DictConstruct"), ((), (), ""), (ANY,), node)
 
     def add() -> None:
         key, value = ctx.value(node.key), ctx.value(node.value, kind[0].value if kind else None)
         key = ctx.stored(key, wanted.key if wanted else None, node.key, "a key")
         value = ctx.stored(value, wanted.value if wanted else None, node.value, "a value of the dict")
         kind.append(dict_of(key.type, value.type))
-        made.output.type = kind[0]
-        ctx.prim("setitem", node, Simple(made.output, kind[0]), key, value)
+        construct.output.type = kind[0]
+        ctx.prim("setitem", node, Simple(construct.output, kind[0]), key, value)
 
     _generate(ctx, node, node.generators, add)
     if kind:
-        made.output.type = kind[0]
-    made.args = ((), (), str(made.output.type))
-    return Simple(made.output, made.output.type)
+        construct.output.type = kind[0]
+    construct.args = ((), (), str(construct.output.type))
+    return Simple(construct.output, construct.output.type)
 
 
 def _generate(ctx: Context, node: ast.AST, generators: list[ast.comprehension], add: Callable[[], None]) -> None:

@@ -115,12 +115,12 @@ class Context:
     # ---- names
     def lookup(self, name: str, node: ast.AST) -> SugaredValue:
         """What a name stands for. Raises CompileError for one that is not defined."""
-        found = self.scope.find(name)
-        if found is None:
-            found = self.resolve(name, node)
-        if found is None:
+        meaning = self.scope.find(name)
+        if meaning is None:
+            meaning = self.resolve(name, node)
+        if meaning is None:
             self.fail(node, undefined(name, self.scope.names()))
-        return found
+        return meaning
 
     # ---- nodes
     @staticmethod
@@ -137,11 +137,11 @@ class Context:
                 if isinstance(error, CompileError):
                     raise
                 self.fail(node, str(error))
-        known = self._folded(op, args, types) if self.folds else None
-        if known is not None:
-            return known
-        made = self.append(op, args, types, node)
-        return Simple(made.outputs[0], types[0]) if made.outputs else constant(None, tt.NONE)
+        folded = self._folded(op, args, types) if self.folds else None
+        if folded is not None:
+            return folded
+        emitted = self.append(op, args, types, node)
+        return Simple(emitted.outputs[0], types[0]) if emitted.outputs else constant(None, tt.NONE)
 
     def append(
         self, op: Op, args: tuple[Operand, ...], types: tuple[Type, ...], node: ast.AST, blocks: tuple[Block, ...] = ()
@@ -156,10 +156,10 @@ class Context:
             return None
         try:
             assert op.kernel is not None
-            found = op.kernel(*args)
+            result = op.kernel(*args)
         except Exception:  # it will be raised when the program comes there
             return None
-        return constant(found, types[0]) if type_of_immediate(found) is types[0] else None
+        return constant(result, types[0]) if type_of_immediate(result) is types[0] else None
 
     def prim(self, name: str, node: ast.AST, *args: Simple) -> Simple:
         """Append `prim::name`; a tensor where a number is wanted is converted. Raises CompileError for wrong types."""
@@ -189,17 +189,17 @@ class Context:
 
     # ---- types
     @staticmethod
-    def converts(given: Type, wanted: Type) -> bool:
+    def converts(actual: Type, wanted: Type) -> bool:
         """Whether `coerced` takes a value of this type."""
         inner = wanted.inner if isinstance(wanted, tt.OptionalType) else wanted
         return (
-            given.is_subtype_of(wanted)
+            actual.is_subtype_of(wanted)
             or (
-                isinstance(given, tt.TupleType)
+                isinstance(actual, tt.TupleType)
                 and isinstance(inner, tt.ListType)
-                and all(Context.converts(e, inner.element) for e in given.elements)
+                and all(Context.converts(e, inner.element) for e in actual.elements)
             )
-            or (tt.TENSOR if isinstance(given, tt.TensorType) else given, inner) in _CONVERSIONS
+            or (tt.TENSOR if isinstance(actual, tt.TensorType) else actual, inner) in _CONVERSIONS
         )
 
     def implements(self, value: Simple, wanted: Type, node: ast.AST) -> bool:
@@ -212,8 +212,8 @@ class Context:
         Raises CompileError.
         """
         inner = wanted.inner if isinstance(wanted, tt.OptionalType) else wanted
-        given = tt.TENSOR if isinstance(value.type, tt.TensorType) else value.type
-        if (given, inner) in _CONVERSIONS and given is not tt.NUMBER and not value.type.is_subtype_of(wanted):
+        actual = tt.TENSOR if isinstance(value.type, tt.TensorType) else value.type
+        if (actual, inner) in _CONVERSIONS and actual is not tt.NUMBER and not value.type.is_subtype_of(wanted):
             self.fail(
                 node,
                 f"{what} is of type {written(value.type)}, not of type {written(wanted)}; convert it: `{inner}(...)`, "
@@ -231,8 +231,8 @@ class Context:
             return Simple(value.operand, value.type if isinstance(wanted, tt.TensorType) else wanted)
         inner = wanted.inner if isinstance(wanted, tt.OptionalType) else wanted
         if self.implements(value, wanted, node):
-            made = self.builder.emit_raw(self.op("prim::unchecked_cast"), (value.operand, str(wanted)), (wanted,))
-            return Simple(made.output, wanted)
+            cast = self.builder.emit_raw(self.op("prim::unchecked_cast"), (value.operand, str(wanted)), (wanted,))
+            return Simple(cast.output, wanted)
         if isinstance(value.type, tt.TupleType) and isinstance(inner, tt.ListType) and self.converts(value.type, inner):
             return Simple(self.tables.new_list(self, node, value.elements(self, node), inner).operand, wanted)
         convert = _CONVERSIONS.get((tt.TENSOR if isinstance(value.type, tt.TensorType) else value.type, inner))

@@ -68,8 +68,8 @@ def compile_definition(
     program.text = source.text
     program.parameters = parameters_of(ctx, definition, function, self_type)
     if types:
-        known = {p.name: p.type for p in types}
-        program.parameters = tuple(replace(p, type=known.get(p.name, p.type)) for p in program.parameters)
+        declared = {p.name: p.type for p in types}
+        program.parameters = tuple(replace(p, type=declared.get(p.name, p.type)) for p in program.parameters)
     ctx.return_type = returned_type(ctx, definition, function)
     if not (loose or types):
         _check_defaults(ctx, definition, program.parameters)
@@ -91,10 +91,10 @@ def compile_definition(
 def _check_defaults(ctx: Context, definition: ast.FunctionDef, parameters: Sequence[Parameter]) -> None:
     for p in parameters:
         if p.default is not MISSING and accepted(p.default, p.type) is MISSING:
-            found = "None" if p.default is None else f"a {type(p.default).__name__}"
+            default = "None" if p.default is None else f"a {type(p.default).__name__}"
             spec = definition.args
             place = next(a for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs) if a.arg == p.name)
-            ctx.fail(place, f"Expected a default value of type {written(p.type)} for '{p.name}', not {found}")
+            ctx.fail(place, f"Expected a default value of type {written(p.type)} for '{p.name}', not {default}")
 
 
 def _as_tensor(parameter: Parameter) -> Parameter:
@@ -106,17 +106,17 @@ def _result_type(ctx: Context) -> Type:
         return ctx.return_type
     if not ctx.returned:
         return tt.NONE
-    found, _ = ctx.returned[0]
+    common, _ = ctx.returned[0]
     for kind, node in ctx.returned[1:]:
-        both = joined(found, kind)
+        both = joined(common, kind)
         if both is None:
             ctx.fail(
                 node,
-                f"Previous return statement returned a value of type {written(found)} but this return statement "
+                f"Previous return statement returned a value of type {written(common)} but this return statement "
                 f"returns a value of type {written(kind)}",
             )
-        found = both
-    return found
+        common = both
+    return common
 
 
 def finished_graph(ctx: Context, result: Simple) -> Graph:
@@ -150,17 +150,17 @@ def _type_comment(ctx: Context, definition: ast.FunctionDef) -> ast.FunctionType
         return None
     written = "->" in text
     try:
-        found = ast.parse(text if written else f"{text} -> None", mode="func_type")
+        parsed = ast.parse(text if written else f"{text} -> None", mode="func_type")
     except SyntaxError:
         ctx.fail(definition, f"the types of the arguments and of the result are written `# type: (int) -> int`, not as "
                              f"`# type: {text}`")
-    for part in (*found.argtypes, found.returns):
+    for part in (*parsed.argtypes, parsed.returns):
         for piece in ast.walk(part):
             piece.lineno, piece.col_offset = definition.lineno, definition.col_offset  # type: ignore[attr-defined]
             piece.end_lineno = piece.end_col_offset = None  # type: ignore[attr-defined]
     if not written:
-        found.returns = None  # type: ignore[assignment]
-    return found
+        parsed.returns = None  # type: ignore[assignment]
+    return parsed
 
 
 def parameters_of(
@@ -195,21 +195,21 @@ def parameters_of(
         written[skipped:] = comment.argtypes
     defaults = _defaults(ctx, definition, function)
     evaluated = getattr(function, "__annotations__", {})
-    found: list[Parameter] = []
+    parameters: list[Parameter] = []
     for i, arg in enumerate((*positional, *spec.kwonlyargs)):
         default = defaults.get(arg.arg, MISSING)
         if i == 0 and self_type is not None:
-            found.append(Parameter(arg.arg, self_type))
+            parameters.append(Parameter(arg.arg, self_type))
             continue
         annotation = written[i]
-        known = evaluated.get(arg.arg) if annotation is arg.annotation else None
+        hint = evaluated.get(arg.arg) if annotation is arg.annotation else None
         kind, repeats = (
-            annotated_parameter(ctx, annotation, known) if annotation is not None else (_inferred(default), 0)
+            annotated_parameter(ctx, annotation, hint) if annotation is not None else (_inferred(default), 0)
         )
         if repeats and default is not MISSING and not isinstance(default, (list, tuple)):
             default = [default] * repeats
-        found.append(Parameter(arg.arg, kind, default, i >= len(positional), repeats))
-    return tuple(found)
+        parameters.append(Parameter(arg.arg, kind, default, i >= len(positional), repeats))
+    return tuple(parameters)
 
 
 def _inferred(default: Any) -> Type:
@@ -219,8 +219,8 @@ def _inferred(default: Any) -> Type:
 
 def _defaults(ctx: Context, definition: ast.FunctionDef, function: Any) -> dict[str, Any]:
     if function is not None:
-        found = inspect.signature(function, follow_wrapped=True).parameters.values()
-        return {p.name: p.default for p in found if p.default is not inspect.Parameter.empty}
+        parameters = inspect.signature(function, follow_wrapped=True).parameters.values()
+        return {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
     spec = definition.args
     positional = [*spec.posonlyargs, *spec.args]
     pairs = [

@@ -54,26 +54,26 @@ def _reaching(body: Sequence[ast.stmt], in_loop: bool) -> Iterator[ast.stmt]:
 
 def assigned_names(body: Sequence[ast.AST]) -> list[str]:
     """The names that statements may give another value, in order."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for node in body:
-        _collect(node, found)
-    return list(found)
+        _collect(node, names)
+    return list(names)
 
 
-def _collect(node: ast.AST, found: dict[str, None]) -> None:
+def _collect(node: ast.AST, names: dict[str, None]) -> None:
     if isinstance(node, (ast.FunctionDef, ast.Lambda)):
         if isinstance(node, ast.FunctionDef):
-            found[node.name] = None
+            names[node.name] = None
         return
     if isinstance(node, (ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp)):
         return  # its variables are its own
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-        found[node.id] = None
+        names[node.id] = None
     for child in ast.iter_child_nodes(node):
-        _collect(child, found)
+        _collect(child, names)
 
 
 def last_assignment(node: ast.AST, name: str) -> ast.AST | None:
     """Where a name is assigned for the last time in a statement."""
-    found = [n for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id == name]
-    return max(found, key=lambda n: (n.lineno, n.col_offset), default=None)
+    stores = [n for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id == name]
+    return max(stores, key=lambda n: (n.lineno, n.col_offset), default=None)

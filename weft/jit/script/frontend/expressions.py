@@ -54,13 +54,13 @@ def list_display(ctx: Context, node: ast.List) -> SugaredValue:
 
 
 def _items(ctx: Context, nodes: list[ast.expr]) -> list[SugaredValue]:
-    found: list[SugaredValue] = []
+    items: list[SugaredValue] = []
     for node in nodes:
         if isinstance(node, ast.Starred):
-            found += ctx.expression(node.value).elements(ctx, node)
+            items += ctx.expression(node.value).elements(ctx, node)
         else:
-            found.append(ctx.expression(node))
-    return found
+            items.append(ctx.expression(node))
+    return items
 
 
 @translates(ast.IfExp)

@@ -70,10 +70,9 @@ class Entry(SugaredValue):
         self.op, self.bound = op, bound
 
     def call(self, ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs, binders: int) -> SugaredValue:
-        given = ([] if self.bound is None else [self.bound]) + list(args)
-        operands = bind_entry(ctx, node, self.op, given, kwargs)
-        made = ctx.emit(self.op, tuple(operands), node)
-        return made
+        arguments = ([] if self.bound is None else [self.bound]) + list(args)
+        operands = bind_entry(ctx, node, self.op, arguments, kwargs)
+        return ctx.emit(self.op, tuple(operands), node)
 
 
 def bind_entry(ctx: Context, node: ast.AST, op: Op, args: Args, kwargs: Kwargs) -> list[Operand]:
@@ -81,16 +80,16 @@ def bind_entry(ctx: Context, node: ast.AST, op: Op, args: Args, kwargs: Kwargs) 
     arguments = op.schema.arguments
     if len(args) > len(arguments):
         ctx.fail(node, f"{op.base}() takes {len(arguments)} arguments, {len(args)} were given")
-    given: list[SugaredValue | None] = [*args, *[None] * (len(arguments) - len(args))]
+    values: list[SugaredValue | None] = [*args, *[None] * (len(arguments) - len(args))]
     for name, value in kwargs.items():
         at = next((i for i, a in enumerate(arguments) if a.name == name), None)
-        if at is None or given[at] is not None:
+        if at is None or values[at] is not None:
             ctx.fail(
                 node, f"{op.base}() got {'no' if at is None else 'two values for the'} argument {name!r}: {op.schema}"
             )
-        given[at] = value
+        values[at] = value
     operands: list[Operand] = []
-    for argument, one in zip(arguments, given, strict=True):
+    for argument, one in zip(arguments, values, strict=True):
         if one is None and not argument.has_default:
             ctx.fail(node, f"{op.base}() is missing value for argument {argument.name!r}: {op.schema}")
         operands.append(argument.default if one is None else one.as_value(ctx, node).operand)
@@ -113,13 +112,13 @@ class Operators(SugaredValue):
         self.path, self.candidates, self.python, self.bound, self.in_place = path, candidates, python, bound, in_place
 
     def call(self, ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs, binders: int) -> SugaredValue:
-        given = self._with_object(args)
+        arguments = self._with_object(args)
         flags = self._flags()
         if flags:
-            return self._dispatched(ctx, node, flags, given, kwargs)
-        if self.candidates and (self.python is None or self._fits(ctx, node, given, kwargs)):
-            return call_any(ctx, node, self.path.rpartition(".")[2], self.candidates, given, kwargs, self.in_place)
-        return call_builtin(ctx, node, self.path, self.python, given, kwargs)
+            return self._dispatched(ctx, node, flags, arguments, kwargs)
+        if self.candidates and (self.python is None or self._fits(ctx, node, arguments, kwargs)):
+            return call_any(ctx, node, self.path.rpartition(".")[2], self.candidates, arguments, kwargs, self.in_place)
+        return call_builtin(ctx, node, self.path, self.python, arguments, kwargs)
 
     def _names(self) -> list[str]:
         """The names of the arguments."""
@@ -225,8 +224,8 @@ class Scripted(SugaredValue):
     def call(self, ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs, binders: int) -> SugaredValue:
         operands = bound_operands(ctx, node, self.program, args, kwargs)
         name = ctx.program.link(self.program)
-        made = ctx.emit(ctx.op("prim::CallFunction"), (name, tuple(operands), str(self.program.returns)), node)
-        return spread(ctx, node, made)
+        result = ctx.emit(ctx.op("prim::CallFunction"), (name, tuple(operands), str(self.program.returns)), node)
+        return spread(ctx, node, result)
 
 
 def bound_operands(
@@ -240,14 +239,16 @@ def bound_operands(
         ctx.fail(
             node, f"expected at most {len(positional)} arguments but found {len(args)} positional arguments: {shown}"
         )
-    given: dict[str, SugaredValue] = {p.name: a for p, a in zip(positional, args, strict=False)}
+    values: dict[str, SugaredValue] = {p.name: a for p, a in zip(positional, args, strict=False)}
     for name, value in kwargs.items():
-        if name in given or all(p.name != name for p in parameters):
-            ctx.fail(node, f"{'got two values for' if name in given else 'Unknown keyword'} argument '{name}': {shown}")
-        given[name] = value
+        if name in values or all(p.name != name for p in parameters):
+            ctx.fail(
+                node, f"{'got two values for' if name in values else 'Unknown keyword'} argument '{name}': {shown}"
+            )
+        values[name] = value
     operands: list[Operand] = []
     for p in parameters:
-        one = given.get(p.name)
+        one = values.get(p.name)
         if one is None:
             if p.default is MISSING:
                 ctx.fail(node, f"Argument {p.name} not provided: {shown}")
@@ -315,16 +316,16 @@ class PythonFunction(SugaredValue):
         by_name = [p.name for p in signature.parameters if p.keyword_only]
         count = len(signature.parameters) - len(by_name)
         more = args[count:] if inspect.Parameter.VAR_POSITIONAL in kinds else ()
-        known = {p.name for p in signature.parameters}
-        words = {k: v for k, v in kwargs.items() if inspect.Parameter.VAR_KEYWORD in kinds and k not in known}
+        declared = {p.name for p in signature.parameters}
+        words = {k: v for k, v in kwargs.items() if inspect.Parameter.VAR_KEYWORD in kinds and k not in declared}
         rest = {k: v for k, v in kwargs.items() if k not in words}
         bound = bound_operands(ctx, node, signature, args[: len(args) - len(more)], rest)
         owner = () if self.owner is None else (self.owner.operand,)
         extra, named = ([v.as_value(ctx, node).operand for v in values] for values in (more, words.values()))
         operands = (*owner, *bound[:count], *extra, *bound[count:], *named)
         name = ctx.program.link_python(self.function, self.name)
-        given = (name, operands, (*by_name, *words), str(signature.returns))
-        return spread(ctx, node, ctx.emit(ctx.op("prim::PythonOp"), given, node))
+        node_args = (name, operands, (*by_name, *words), str(signature.returns))
+        return spread(ctx, node, ctx.emit(ctx.op("prim::PythonOp"), node_args, node))
 
 
 def unused_result(ctx: Context, node: ast.AST, name: str, function: Any) -> SugaredValue:

@@ -109,9 +109,9 @@ def zipped(ctx: Context, node: ast.AST, parts: Sequence[Iterable]) -> Iterable:
     """`zip(a, b)`: as long as the shortest, which the run finds out where it is not known of each."""
     if any(p.items is None for p in parts):
         parts = [_listed(ctx, node, p) for p in parts]
-    known = [p for p in parts if p.items is not None]
-    if known:
-        count = min(len(p.items or ()) for p in known)
+    unrolled = [p for p in parts if p.items is not None]
+    if unrolled:
+        count = min(len(p.items or ()) for p in unrolled)
         rows = [
             TupleValue([p.items[i] if p.items is not None else p.element(ctx, node, constant(i, INT)) for p in parts])
             for i in range(count)

@@ -139,13 +139,13 @@ class _Breaks(ast.NodeTransformer):
         return [ast.fix_missing_locations(ast.copy_location(_assigned(self.name, True), node)), node]
 
     def _listed(self, node: ast.stmt) -> list[ast.stmt]:
-        found = self.visit(node)
-        return found if isinstance(found, list) else [found]
+        visited = self.visit(node)
+        return visited if isinstance(visited, list) else [visited]
 
 
 def _carried(ctx: Context, node: ast.AST, body: Sequence[ast.stmt], more: Sequence[str]) -> list[Carried]:
     """The names that the body assigns and that have a value before it."""
-    found: list[Carried] = []
+    carried: list[Carried] = []
     for name in dict.fromkeys([*more, *assigned_names(body)]):
         value = ctx.scope.find(name)
         if not isinstance(value, (Simple, TupleValue)):
@@ -153,8 +153,8 @@ def _carried(ctx: Context, node: ast.AST, body: Sequence[ast.stmt], more: Sequen
         declared = ctx.widest(name)
         simple = value.as_value(ctx, node, declared)
         kind = declared if declared is not None and simple.type.is_subtype_of(declared) else simple.type
-        found.append(Carried(name, kind, simple.operand))
-    return found
+        carried.append(Carried(name, kind, simple.operand))
+    return carried
 
 
 Enter = Callable[[Simple], None]
@@ -193,11 +193,11 @@ def _loop(
         inside = dict(ctx.scope.assigned)
     types = (*(c.type for c in carried), *((ANY, BOOL) if returns else ()))
     before = tuple(c.first for c in carried) + ((_result_before(ctx), False) if returns else ())
-    made = ctx.append(ctx.op("prim::Loop"), (trip.operand, first, before, (), False), types, node, (block,))
-    _leave_names(ctx, carried, inside, made.outputs)
+    loop = ctx.append(ctx.op("prim::Loop"), (trip.operand, first, before, (), False), types, node, (block,))
+    _leave_names(ctx, carried, inside, loop.outputs)
     if returns:
-        ctx.scope.assign(RESULT, Simple(_waiting(ctx, made.outputs[-2]), ANY))
-        _exit_by(ctx, node, Simple(made.outputs[-1], BOOL))
+        ctx.scope.assign(RESULT, Simple(_waiting(ctx, loop.outputs[-2]), ANY))
+        _exit_by(ctx, node, Simple(loop.outputs[-1], BOOL))
 
 
 def _waiting(ctx: Context, value: Value) -> Value:
@@ -206,8 +206,8 @@ def _waiting(ctx: Context, value: Value) -> Value:
 
 
 def _result_before(ctx: Context) -> Operand:
-    found = ctx.scope.find(RESULT)
-    return found.operand if isinstance(found, Simple) else blank(ctx)
+    result = ctx.scope.find(RESULT)
+    return result.operand if isinstance(result, Simple) else blank(ctx)
 
 
 def _next(ctx: Context, node: ast.AST, test: ast.expr | None) -> Operand:
@@ -257,9 +257,9 @@ def _leave_names(
     for c, value in zip(carried, outputs, strict=False):
         value.name = c.name
         ctx.scope.assign(c.name, Simple(value, c.type))
-    known = {c.name for c in carried}
+    carried_names = {c.name for c in carried}
     for name in inside:
-        if name not in known and not name.startswith("$"):
+        if name not in carried_names and not name.startswith("$"):
             ctx.scope.assign(
                 name,
                 Undefined(
@@ -277,8 +277,8 @@ def _exit_by(ctx: Context, node: ast.AST, returned: Simple) -> None:
         yes = inner.block((RETURNS,))
     with ctx.block() as inner:
         no = inner.block((STAYS,))
-    made = ctx.append(ctx.op("prim::If"), (returned.operand,), (INT,), node, (yes, no))
-    ctx.scope.assign(EXIT, Simple(made.output, INT))
+    conditional = ctx.append(ctx.op("prim::If"), (returned.operand,), (INT,), node, (yes, no))
+    ctx.scope.assign(EXIT, Simple(conditional.output, INT))
 
 
 # ---- loops over what is known
@@ -326,5 +326,5 @@ def _forget(ctx: Context, node: ast.AST, how: int) -> None:
     with ctx.block() as inner:
         no = inner.block((left,))
     asked = ctx.prim("eq", node, Simple(left, INT), constant(how, INT))
-    made = ctx.append(ctx.op("prim::If"), (asked.operand,), (INT,), node, (yes, no))
-    ctx.scope.assign(EXIT, Simple(made.output, INT))
+    conditional = ctx.append(ctx.op("prim::If"), (asked.operand,), (INT,), node, (yes, no))
+    ctx.scope.assign(EXIT, Simple(conditional.output, INT))

@@ -67,7 +67,7 @@ def call_any(
     made a number; `in_place`: its form that writes the result into the first argument.
     """
     problems: list[str] = []
-    found: tuple[Op, list[Make]] | None = None
+    fitting: tuple[Op, list[Make]] | None = None
     for op in candidates:
         try:
             makes = match(ctx, node, op, args, kwargs)
@@ -75,12 +75,12 @@ def call_any(
             problems.append(f"\n  {op.schema}\n      {problem}")
             continue
         converts = len(candidates) > 1 and _makes_numbers(op, args, kwargs)
-        found = found or (op, makes)
+        fitting = fitting or (op, makes)
         if not converts:
-            found = op, makes
+            fitting = op, makes
             break
-    if found is not None:
-        op, makes = found
+    if fitting is not None:
+        op, makes = fitting
         return result_of(ctx, node, writing_op(op) if in_place else op, tuple(make() for make in makes))
     if len(problems) == 1:
         ctx.fail(node, f"{name}(): {problems[0].split(chr(10))[-1].strip()}; expected {candidates[0].schema}")
@@ -90,12 +90,12 @@ def call_any(
 def _makes_numbers(op: Op, args: Sequence[SugaredValue], kwargs: Kwargs) -> bool:
     """Whether a tensor is given where the operator takes a number."""
     names = positions_of(op)
-    given = [*zip(op.schema.arguments, args, strict=False)]
-    given += [(op.schema.arguments[names[name]], value) for name, value in kwargs.items()]
+    pairs = [*zip(op.schema.arguments, args, strict=False)]
+    pairs += [(op.schema.arguments[names[name]], value) for name, value in kwargs.items()]
     return any(
         a.kind in ("int", "float", "bool") and not a.is_list and isinstance(value, Simple)
         and isinstance(value.type, TensorType)
-        for a, value in given
+        for a, value in pairs
     )
 
 
@@ -104,12 +104,12 @@ def result_of(ctx: Context, node: ast.AST, op: Op, args: tuple[Operand, ...]) ->
     if op.host:
         return ctx.emit(op, args, node)
     types = declared_types(op, 1)
-    made = ctx.append(op, args, types, node)
+    emitted = ctx.append(op, args, types, node)
     if len(types) == 1:
-        return Simple(made.output, types[0])
+        return Simple(emitted.output, types[0])
     names = [r.name for r in op.schema.returns]
     return TupleValue(
-        [Simple(v, t) for v, t in zip(made.outputs, types, strict=True)],
+        [Simple(v, t) for v, t in zip(emitted.outputs, types, strict=True)],
         op.base if all(names) else "",
         names if all(names) else (),
     )
@@ -119,16 +119,16 @@ def match(ctx: Context, node: ast.AST, op: Op, args: Sequence[SugaredValue], kwa
     """For each argument of the schema what makes its operand. Nothing is emitted before all fit. Raises NoMatch."""
     arguments = op.schema.arguments
     limit = sum(not a.keyword_only for a in arguments)
-    given: list[SugaredValue | None] = [*_gathered(op, args, limit), *[None] * len(arguments)][: len(arguments)]
+    values: list[SugaredValue | None] = [*_gathered(op, args, limit), *[None] * len(arguments)][: len(arguments)]
     names = positions_of(op)
     for name, value in kwargs.items():
         at = names.get(name)
         if at is None:
             raise NoMatch(f"Unknown keyword argument '{name}'")
-        if given[at] is not None:
+        if values[at] is not None:
             raise NoMatch(f"got two values for argument '{name}'")
-        given[at] = value
-    return [_make(ctx, node, op, a, value) for a, value in zip(arguments, given, strict=True)]
+        values[at] = value
+    return [_make(ctx, node, op, a, value) for a, value in zip(arguments, values, strict=True)]
 
 
 def _gathered(op: Op, args: Sequence[SugaredValue], limit: int) -> list[SugaredValue]:
@@ -201,12 +201,12 @@ def _is_none(value: SugaredValue, argument: Argument) -> bool:
     return argument.element_optional and isinstance(value, Simple) and value.type is NONE
 
 
-def _element_fits(found: Type, wanted: Type) -> bool:
+def _element_fits(actual: Type, wanted: Type) -> bool:
     return (
-        found is wanted
-        or (isinstance(found, TensorType) and wanted is TENSOR)
-        or (wanted is FLOAT and found is INT)
-        or (wanted is NUMBER and found in _NUMBERS)
+        actual is wanted
+        or (isinstance(actual, TensorType) and wanted is TENSOR)
+        or (wanted is FLOAT and actual is INT)
+        or (wanted is NUMBER and actual in _NUMBERS)
     )
 
 
@@ -265,7 +265,7 @@ def _fits(kind: Type, wanted: str, numbers: bool) -> bool:
 
 
 def _wrong(argument: Argument, value: SugaredValue) -> NoMatch:
-    found: Any = (
+    actual: Any = (
         written(value.type)
         if isinstance(value, Simple)
         else f"a {value.kind} of {len(value.items)}"
@@ -279,5 +279,5 @@ def _wrong(argument: Argument, value: SugaredValue) -> NoMatch:
     )
     return NoMatch(
         f"Expected a value of type '{argument.type_text}' for argument '{argument.name}' but instead found type "
-        f"'{found}'{hint}"
+        f"'{actual}'{hint}"
     )

@@ -71,13 +71,13 @@ def _to_list(
 ) -> SugaredValue:
     """`x.tolist()`, whose type its surroundings say: `items: List[int] = x.tolist()`."""
     wanted = ctx.expected
-    found = ctx.emit(ctx.op("aten::tolist"), (args[0].as_value(ctx, node).operand,), node)
+    items = ctx.emit(ctx.op("aten::tolist"), (args[0].as_value(ctx, node).operand,), node)
     if wanted is None or wanted is tt.ANY:
-        return found
-    fits = ctx.emit(ctx.op("prim::isinstance"), (found.operand, str(wanted)), node)
+        return items
+    fits = ctx.emit(ctx.op("prim::isinstance"), (items.operand, str(wanted)), node)
     text = f"tolist() was annotated as {written(wanted)}, which is not what a tensor of this dtype and rank gives"
     raise_if(ctx, node, ctx.prim("not_", node, fits), text, "RuntimeError")
-    return ctx.emit(ctx.op("prim::unchecked_cast"), (found.operand, str(wanted)), node, (wanted,))
+    return ctx.emit(ctx.op("prim::unchecked_cast"), (items.operand, str(wanted)), node, (wanted,))
 
 
 # ---- containers and texts
@@ -247,11 +247,11 @@ def _attribute(ctx: Context, node: ast.AST, value: Simple, name: str) -> Sugared
     ctx.fail(node, f"a value of type {kind} has no attribute {name!r}{nearest(name, names)}{asking(kind)}")
 
 
-def _set_attribute(ctx: Context, node: ast.AST, value: Simple, name: str, given: SugaredValue) -> None:
+def _set_attribute(ctx: Context, node: ast.AST, value: Simple, name: str, new_value: SugaredValue) -> None:
     if isinstance(value.type, ClassType):
-        return ctx.program.set_member(ctx, node, value, name, given)  # type: ignore[no-any-return]
+        return ctx.program.set_member(ctx, node, value, name, new_value)  # type: ignore[no-any-return]
     if isinstance(value.type, TensorType) and name in ("data", "grad", "requires_grad"):
-        ctx.emit(ctx.op("prim::SetAttr"), (value.operand, name, given.as_value(ctx, node).operand), node, ())
+        ctx.emit(ctx.op("prim::SetAttr"), (value.operand, name, new_value.as_value(ctx, node).operand), node, ())
         return
     ctx.fail(node, f"a value of type {value.type} has no attribute {name!r} that could be written")
 
@@ -263,8 +263,8 @@ def _elements(ctx: Context, node: ast.AST, value: Simple, count: int | None) -> 
     if isinstance(kind, TupleType):
         if not kind.elements:
             return []
-        made = ctx.append(ctx.op("prim::TupleUnpack"), (value.operand,), kind.elements, node)
-        return [Simple(v, v.type) for v in made.outputs]
+        unpacked = ctx.append(ctx.op("prim::TupleUnpack"), (value.operand,), kind.elements, node)
+        return [Simple(v, v.type) for v in unpacked.outputs]
     if count is None or not isinstance(kind, (ListType, TensorType)):
         ctx.fail(
             node,
@@ -274,8 +274,8 @@ def _elements(ctx: Context, node: ast.AST, value: Simple, count: int | None) -> 
     if isinstance(kind, TensorType):
         value = call_operator(ctx, node, "aten::unbind", [value]).as_value(ctx, node)
     element = kind.element if isinstance(kind, ListType) else tt.TENSOR
-    made = ctx.append(ctx.op("prim::ListUnpack"), (value.operand, count), (element,) * count, node)
-    return [Simple(v, v.type) for v in made.outputs]
+    unpacked = ctx.append(ctx.op("prim::ListUnpack"), (value.operand, count), (element,) * count, node)
+    return [Simple(v, v.type) for v in unpacked.outputs]
 
 
 def _call(

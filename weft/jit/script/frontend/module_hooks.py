@@ -43,17 +43,17 @@ def compile_call(owner: Any, make_linker: MakeLinker) -> Program:
     linker = make_linker(program, names_in({}), compile_python)
     ctx = Context("__call__", Source("<hooks>", ""), lambda name, node: None, linker)
     node = ast.Pass(lineno=1, col_offset=0)
-    module, *given = (Simple(ctx.builder.param(p.type, p.name), p.type) for p in program.parameters)
-    args: Sequence[SugaredValue] = given
+    module, *arguments = (Simple(ctx.builder.param(p.type, p.name), p.type) for p in program.parameters)
+    args: Sequence[SugaredValue] = arguments
     for hook in hooks[0]:
-        found = Scripted(hook).call(ctx, node, [module, TupleValue(args)], {}, 1)
-        if not _is_none(found):
-            is_tuple = isinstance(found, Simple) and isinstance(found.type, TupleType)
-            args = found.elements(ctx, node) if is_tuple else [found]
+        returned = Scripted(hook).call(ctx, node, [module, TupleValue(args)], {}, 1)
+        if not _is_none(returned):
+            is_tuple = isinstance(returned, Simple) and isinstance(returned.type, TupleType)
+            args = returned.elements(ctx, node) if is_tuple else [returned]
     result = Scripted(forward).call(ctx, node, [module, *args], {}, 1)
     for hook in hooks[1]:
-        found = Scripted(hook).call(ctx, node, [module, TupleValue(args), result], {}, 1)
-        result = result if _is_none(found) else found
+        returned = Scripted(hook).call(ctx, node, [module, TupleValue(args), result], {}, 1)
+        result = result if _is_none(returned) else returned
     left = result.as_value(ctx, node)
     program.returns, program.graph = left.type, finished_graph(ctx, left)
     return program

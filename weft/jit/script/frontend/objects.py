@@ -60,9 +60,9 @@ class ModuleLinker(Linker):
         owner = self._object(ctx, node, value)
         if name == "__call__":
             name = "__call__" if has_hooks(owner) else "forward"
-        found = self._stored(ctx, node, value, owner, name)
-        if found is not None:
-            return found
+        stored = self._stored(ctx, node, value, owner, name)
+        if stored is not None:
+            return stored
         cls = owner._original_class()
         raw = owner._raw(name)
         if isinstance(raw, property):
@@ -115,17 +115,17 @@ class ModuleLinker(Linker):
     def is_module_of(self, ctx: Context, value: Simple, kinds: ast.expr) -> bool | None:
         if not _is_module(value):
             return None
-        found = python_value(ctx, kinds)
-        classes = found if isinstance(found, tuple) else (found,)
+        evaluated = python_value(ctx, kinds)
+        classes = evaluated if isinstance(evaluated, tuple) else (evaluated,)
         cls = self._object(ctx, kinds, value)._original_class()
         return any(isinstance(c, type) and issubclass(cls, c) for c in classes)
 
     def _object(self, ctx: Context, node: ast.AST, value: Simple) -> Any:
         assert isinstance(value.type, ClassType)
-        found = OBJECTS.get(value.type.name)
-        if found is None:
+        module = OBJECTS.get(value.type.name)
+        if module is None:
             ctx.fail(node, f"the Module of type {value.type} is gone")
-        return found
+        return module
 
     def _method(self, owner: Any, value: Simple, name: str, raw: Any) -> SugaredValue:
         if getattr(raw, "__weft_script__", None) in ("ignore", "unused"):
@@ -143,8 +143,8 @@ class ModuleLinker(Linker):
             inner = fields["_modules"][name]
             kind = type_of_attribute(owner, name)
             if inner is not None and kind is not None and interface_of(kind) is not None:
-                made = read_member(ctx, node, value, name, class_of(inner._script_name))
-                return ctx.coerced(made, kind, node)
+                submodule = read_member(ctx, node, value, name, class_of(inner._script_name))
+                return ctx.coerced(submodule, kind, node)
             return NOTHING if inner is None else read_member(ctx, node, value, name, class_of(inner._script_name))
         if name == "_modules":
             return Submodules(owner, value)
@@ -181,8 +181,8 @@ class ModuleLinker(Linker):
     def _check_held(self, ctx: Context, node: ast.AST, held: Any, kind: Type) -> None:
         """Raises CompileError where an attribute's object does not do what the interface says that annotates it."""
         describe_classes(held)
-        found = type_of_object(held)
-        if found is None or not ctx.implements(Simple(None, found), kind, node):
+        held_type = type_of_object(held)
+        if held_type is None or not ctx.implements(Simple(None, held_type), kind, node):
             ctx.fail(node, f"an object of type {type(held).__name__} does not do what {kind} asks for")
 
     def _tensor_member(
@@ -193,9 +193,9 @@ class ModuleLinker(Linker):
             return NOTHING
         return read_member(ctx, node, value, name, kind or tt.TENSOR)
 
-    def set_member(self, ctx: Context, node: ast.AST, value: Simple, name: str, given: SugaredValue) -> None:
+    def set_member(self, ctx: Context, node: ast.AST, value: Simple, name: str, new_value: SugaredValue) -> None:
         if not _is_module(value):
-            return super().set_member(ctx, node, value, name, given)
+            return super().set_member(ctx, node, value, name, new_value)
         owner = self._object(ctx, node, value)
         fields = owner.__dict__
         if is_constant(owner, name):
@@ -204,14 +204,14 @@ class ModuleLinker(Linker):
             ctx.fail(node, f"{name} is a parameter or submodule of the Module: a program cannot replace it")
         raw = owner._raw(name)
         if isinstance(raw, property) and raw.fset is not None:
-            Method(owner, value, f"{name}{SETTER}").call(ctx, node, [given], {}, 1)
+            Method(owner, value, f"{name}{SETTER}").call(ctx, node, [new_value], {}, 1)
             return None
         kind = tt.TENSOR if name in fields["_buffers"] else type_of_attribute(owner, name)
         if kind is None or (name not in fields and name not in fields["_buffers"]):
             ctx.fail(
                 node, f"Tried to set nonexistent attribute: {name}. Did you forget to initialize it in __init__()?"
             )
-        simple = ctx.stored(given.as_value(ctx, node, kind), kind, node, f"attribute '{name}'")
+        simple = ctx.stored(new_value.as_value(ctx, node, kind), kind, node, f"attribute '{name}'")
         ctx.emit(ctx.op("prim::SetAttr"), (value.operand, name, simple.operand), node, ())
         return None
 
@@ -271,13 +271,13 @@ class Method(SugaredValue):
             return self._as_it_is(ctx, node, args, kwargs)
         ctx.program.link(program)
         op = ctx.op("prim::CallMethod")
-        made = ctx.emit(op, (self.value.operand, self.name, tuple(operands), str(program.returns)), node)
-        return spread(ctx, node, made)
+        result = ctx.emit(op, (self.value.operand, self.name, tuple(operands), str(program.returns)), node)
+        return spread(ctx, node, result)
 
     def _program(self, ctx: Context, node: ast.AST) -> Program:
-        found = self.owner._programs.get(self.name)
-        if found is not None:
-            return found  # type: ignore[no-any-return]
+        program = self.owner._programs.get(self.name)
+        if program is not None:
+            return program  # type: ignore[no-any-return]
         if (id(self.owner), self.name) in UNDERWAY:
             ctx.fail(
                 node, f"method '{self.name}' is called recursively. Recursive calls are not supported; write a loop"
@@ -292,11 +292,11 @@ class Method(SugaredValue):
         self, ctx: Context, node: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue]
     ) -> SugaredValue:
         """A call of one of weft's own modules whose Python cannot be compiled: it runs as it is."""
-        given = [a.as_value(ctx, node) for a in self._by_position(ctx, node, args, kwargs)]
-        operands = tuple(g.operand for g in given)
-        kind = promised_type(self.owner._original_class(), self.name, [g.type for g in given])
-        made = ctx.emit(ctx.op("prim::CallMethod"), (self.value.operand, self.name, operands, str(kind)), node)
-        return spread(ctx, node, made)
+        arguments = [a.as_value(ctx, node) for a in self._by_position(ctx, node, args, kwargs)]
+        operands = tuple(g.operand for g in arguments)
+        kind = promised_type(self.owner._original_class(), self.name, [g.type for g in arguments])
+        result = ctx.emit(ctx.op("prim::CallMethod"), (self.value.operand, self.name, operands, str(kind)), node)
+        return spread(ctx, node, result)
 
     def _by_position(
         self, ctx: Context, node: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue]
@@ -309,10 +309,10 @@ class Method(SugaredValue):
         except TypeError as problem:
             ctx.fail(node, str(problem))
         bound.apply_defaults()
-        found = [v if isinstance(v, SugaredValue) else ctx.program.wrap(ctx, v, self.name) for v in bound.args[1:]]
-        if None in found or bound.kwargs:
+        arguments = [v if isinstance(v, SugaredValue) else ctx.program.wrap(ctx, v, self.name) for v in bound.args[1:]]
+        if None in arguments or bound.kwargs:
             ctx.fail(node, f"{self.name}() cannot be called in this way; give its arguments by position")
-        return found
+        return arguments
 
 
 class OverloadedMethod(SugaredValue):
@@ -327,23 +327,24 @@ class OverloadedMethod(SugaredValue):
         self, ctx: Context, node: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue], binders: int
     ) -> SugaredValue:
         methods = {self._program(i): Method(self.owner, self.value, self._name(i)) for i in range(len(self.declared))}
-        given = [self.value, *args]
+        arguments = [self.value, *args]
         return first_that_takes(
-            ctx, node, self.name, list(methods), given, kwargs, lambda p: methods[p].call(ctx, node, args, kwargs, 1)
+            ctx, node, self.name, list(methods), arguments, kwargs,
+            lambda p: methods[p].call(ctx, node, args, kwargs, 1),
         )
 
     def _name(self, i: int) -> str:
         return f"{self.name}__{i}"
 
     def _program(self, i: int) -> Program:
-        found = self.owner._programs.get(self._name(i))
-        if found is None:
+        program = self.owner._programs.get(self._name(i))
+        if program is None:
             function = getattr(self.owner._original_class(), self.name)
-            found = compile_method(self.owner, self._name(i), function, self.declared[i])
-        return found  # type: ignore[no-any-return]
+            program = compile_method(self.owner, self._name(i), function, self.declared[i])
+        return program  # type: ignore[no-any-return]
 
 
-def promised_type(cls: type, name: str, given: Sequence[Type] = ()) -> Type | None:
+def promised_type(cls: type, name: str, argument_types: Sequence[Type] = ()) -> Type | None:
     """The type that a method's annotation promises for arguments of these types, a tensor for Any; None where it says
     what programs do not know.
     """
@@ -351,7 +352,9 @@ def promised_type(cls: type, name: str, given: Sequence[Type] = ()) -> Type | No
         hints = typing.get_type_hints(getattr(cls, name))
         promised = hints.pop("return", Tensor)
         for free in getattr(promised, "__parameters__", ()):  # the type of an argument, whatever it is
-            promised = promised[next((g for h, g in zip(hints.values(), given, strict=False) if h is free), Tensor)]
+            promised = promised[
+                next((g for h, g in zip(hints.values(), argument_types, strict=False) if h is free), Tensor)
+            ]
         return _loosened(type_of_annotation(promised))
     except (UnknownType, NameError):
         return None
@@ -416,8 +419,8 @@ def compile_call_of(owner: Any) -> Program:
             parameters.append(Parameter(p.name, given_type, default))
     program = Program(f"{owner._script_name}.forward", tuple(parameters), kind)
     builder = Builder("forward")
-    given = [builder.param(p.type, p.name) for p in program.parameters]
-    args = (given[0], "forward", tuple(given[1:]), str(kind))
-    made = builder.emit_raw(OPS["prim::CallMethod"], args, (kind,))
-    program.graph = builder.graph([made.output])
+    params = [builder.param(p.type, p.name) for p in program.parameters]
+    args = (params[0], "forward", tuple(params[1:]), str(kind))
+    call = builder.emit_raw(OPS["prim::CallMethod"], args, (kind,))
+    program.graph = builder.graph([call.output])
     return program

@@ -67,11 +67,11 @@ def compute(
     if type(left) is TupleValue and operation is ast.Mult and isinstance(right, Simple) and type(right.operand) is int:
         return TupleValue(left.items * right.operand)
     name, tensors = BINARY[operation]
-    found = magic(ctx, node, left, METHODS[operation], [right])
-    if found is None:
-        found = magic(ctx, node, right, f"__r{METHODS[operation][2:]}", [left])
-    if found is not None:
-        return found
+    returned = magic(ctx, node, left, METHODS[operation], [right])
+    if returned is None:
+        returned = magic(ctx, node, right, f"__r{METHODS[operation][2:]}", [left])
+    if returned is not None:
+        return returned
     _refuse_object(ctx, node, left, METHODS[operation])
     a, b = _beside_each_other(ctx, node, left, right)
     if is_tensor(a) or is_tensor(b):
@@ -122,9 +122,9 @@ def unary(ctx: Context, node: ast.UnaryOp) -> SugaredValue:
     if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant) and node.operand.value == 1 << 63:
         return constant(-node.operand.value, INT)  # the least integer, whose digits alone do not fit
     value = ctx.value(node.operand)
-    found = magic(ctx, node, value, METHODS[type(node.op)])
-    if found is not None:
-        return found
+    returned = magic(ctx, node, value, METHODS[type(node.op)])
+    if returned is not None:
+        return returned
     _refuse_object(ctx, node, value, METHODS[type(node.op)])
     if isinstance(node.op, ast.UAdd):
         return value if is_tensor(value) else ctx.prim("pos", node, value)
@@ -159,8 +159,8 @@ def comparison(ctx: Context, node: ast.Compare) -> SugaredValue:
 def _compared(
     ctx: Context, node: ast.Compare, left: SugaredValue, rest: list[tuple[ast.cmpop, ast.expr]]
 ) -> SugaredValue:
-    (operation, behind), *more = rest
-    right = ctx.expression(behind)
+    (operation, operand), *more = rest
+    right = ctx.expression(operand)
     first = compare(ctx, node, operation, left, right)
     if not more:
         return first
@@ -180,9 +180,9 @@ def compare(ctx: Context, node: ast.AST, operation: ast.cmpop, left: SugaredValu
         return identity(ctx, node, left, right, isinstance(operation, ast.Is))
     if isinstance(operation, (ast.In, ast.NotIn)):
         return _contained(ctx, node, left, right, isinstance(operation, ast.In))
-    found = _compared_objects(ctx, node, operation, left, right)
-    if found is not None:
-        return found
+    returned = _compared_objects(ctx, node, operation, left, right)
+    if returned is not None:
+        return returned
     a, b = _beside_each_other(ctx, node, left, right)
     name = COMPARE[type(operation)]
     if is_tensor(a) and _is_operand(b):
@@ -197,14 +197,14 @@ def _compared_objects(
 ) -> SugaredValue | None:
     """A comparison by the methods of a class; `!=` may be what `==` is not. None where there are no objects."""
     name = METHODS[type(operation)]
-    found = magic(ctx, node, left, name, [right])
-    if found is None:
-        found = magic(ctx, node, right, METHODS[_SWAPPED[type(operation)]], [left])
-    if found is not None:
-        return found
+    returned = magic(ctx, node, left, name, [right])
+    if returned is None:
+        returned = magic(ctx, node, right, METHODS[_SWAPPED[type(operation)]], [left])
+    if returned is not None:
+        return returned
     if isinstance(operation, ast.NotEq):
-        found = magic(ctx, node, left, "__eq__", [right])
-        return None if found is None else ctx.prim("not_", node, truth(ctx, node, found.as_value(ctx, node)))
+        returned = magic(ctx, node, left, "__eq__", [right])
+        return None if returned is None else ctx.prim("not_", node, truth(ctx, node, returned.as_value(ctx, node)))
     _refuse_object(ctx, node, left, name)
     return None
 
@@ -244,5 +244,5 @@ def _contained(ctx: Context, node: ast.AST, item: SugaredValue, items: SugaredVa
         item.as_value(ctx, node),
         (ListValue(items.items) if type(items) is TupleValue and items.items else items).as_value(ctx, node),
     )
-    found = ctx.prim("contains", node, container, wanted)
-    return found if positive else ctx.prim("not_", node, found)
+    contained = ctx.prim("contains", node, container, wanted)
+    return contained if positive else ctx.prim("not_", node, contained)

@@ -23,10 +23,10 @@ class Outside:
 
     def has_changed(self) -> bool:
         """Whether the name stands for something else now."""
-        found = self.names(self.name)
-        if found is None or not self.by_value:
-            return found is None or found[0] is not self.value
-        return type(found[0]) is not type(self.value) or not (found[0] is self.value or found[0] == self.value)
+        current = self.names(self.name)
+        if current is None or not self.by_value:
+            return current is None or current[0] is not self.value
+        return type(current[0]) is not type(self.value) or not (current[0] is self.value or current[0] == self.value)
 
 
 def _is_plain(value: Any) -> bool:

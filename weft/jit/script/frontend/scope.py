@@ -24,19 +24,19 @@ class Scope:
         """What a name stands for, or None."""
         scope: Scope | None = self
         while scope is not None:
-            found = scope.refined.get(name) or scope.assigned.get(name)
-            if found is not None:
-                return found
+            meaning = scope.refined.get(name) or scope.assigned.get(name)
+            if meaning is not None:
+                return meaning
             scope = scope.outer
         return None
 
     def names(self) -> list[str]:
         """Every name that stands for something here and is the user's."""
-        found, scope = list[str](), self
+        names, scope = list[str](), self
         while scope is not None:
-            found += [n for n in (*scope.refined, *scope.assigned) if n.isidentifier()]
+            names += [n for n in (*scope.refined, *scope.assigned) if n.isidentifier()]
             scope = scope.outer  # type: ignore[assignment]
-        return found
+        return names
 
     def assign(self, name: str, value: SugaredValue) -> None:
         """Give a name a value."""

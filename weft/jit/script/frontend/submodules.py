@@ -49,22 +49,22 @@ def submodule_at(ctx: Context, node: ast.AST, container: Simple, at: Simple, kin
     """The element of a container of Modules that an index or key finds while the program runs, as of an interface.
     Raises CompileError where an element does not implement it.
     """
-    found = [e.as_value(ctx, node) for e in container.elements(ctx, node)]
-    keyed = bool(found) and found[0].is_constant
+    elements = [e.as_value(ctx, node) for e in container.elements(ctx, node)]
+    keyed = bool(elements) and elements[0].is_constant
     if at.type is not (tt.STR if keyed else tt.INT):
         ctx.fail(node, f"the index of this container is {'a key' if keyed else 'an integer'}, not of type {at.type}")
 
     def element(i: int) -> Simple:
-        held = container.attribute(ctx, node, found[i].operand).as_value(ctx, node) if keyed else found[i]
+        held = container.attribute(ctx, node, elements[i].operand).as_value(ctx, node) if keyed else elements[i]
         return ctx.coerced(held, kind, node, "the element")
 
     def from_here(i: int) -> Simple:
-        if i == len(found):
+        if i == len(elements):
             return _missing(ctx, node, at, kind, "KeyError" if keyed else "IndexError")
-        asked = ctx.prim("eq", node, at, found[i] if keyed else constant(i, tt.INT))
+        asked = ctx.prim("eq", node, at, elements[i] if keyed else constant(i, tt.INT))
         if not keyed:
-            behind = ctx.prim("eq", node, at, constant(i - len(found), tt.INT))
-            asked = ctx.prim("bitwise_or", node, asked, behind)
+            from_end = ctx.prim("eq", node, at, constant(i - len(elements), tt.INT))
+            asked = ctx.prim("bitwise_or", node, asked, from_end)
         return choose(ctx, node, Condition(asked), lambda: element(i), lambda: from_here(i + 1)).as_value(ctx, node)
 
     return from_here(0)
@@ -86,10 +86,10 @@ class PartOfSequential(TupleValue):
     ) -> SugaredValue:
         if len(args) != 1 or kwargs:
             self.refuse(ctx, node, f"takes one argument, {len(args) + len(kwargs)} were given")
-        (found,) = args
+        (value,) = args
         for module in self.items:
-            found = module.call(ctx, node, [found], {}, binders)
-        return found
+            value = module.call(ctx, node, [value], {}, binders)
+        return value
 
     def sliced(self, items: Sequence[SugaredValue]) -> TupleValue:
         return PartOfSequential(items)
@@ -152,20 +152,20 @@ WALKS = (
 
 def walked(ctx: Context, value: Simple, owner: Any, name: str) -> SugaredValue:
     """`self.children()` and the like: what a Module has is known while compiling."""
-    found = getattr(owner, name)()
+    members = getattr(owner, name)()
     if not name.startswith("named_"):
         paths = [path for path, _ in getattr(owner, f"named_{name}")()]
         return TupleValue([_at_path(ctx, value, path) for path in paths])
-    return TupleValue([TupleValue([constant(path, tt.STR), _at_path(ctx, value, path)]) for path, _ in found])
+    return TupleValue([TupleValue([constant(path, tt.STR), _at_path(ctx, value, path)]) for path, _ in members])
 
 
 def _at_path(ctx: Context, value: Simple, path: str) -> SugaredValue:
-    found: SugaredValue = value
+    member: SugaredValue = value
     for name in filter(None, path.split(".")):
-        found = found.attribute(ctx, ast.Pass(lineno=1, col_offset=0), name)
-    return found
+        member = member.attribute(ctx, ast.Pass(lineno=1, col_offset=0), name)
+    return member
 
 
 def read_member(ctx: Context, node: ast.AST, value: Simple, name: str, kind: Type) -> Simple:
-    made = ctx.emit(ctx.op("prim::GetAttr"), (value.operand, name, str(kind)), node)
-    return Simple(made.operand, kind)
+    attribute = ctx.emit(ctx.op("prim::GetAttr"), (value.operand, name, str(kind)), node)
+    return Simple(attribute.operand, kind)

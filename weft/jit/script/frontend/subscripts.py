@@ -56,8 +56,8 @@ def bounds(ctx: Context, node: ast.Slice) -> SugaredValue:
 
 def slice_of(ctx: Context, node: ast.AST, args: Sequence[SugaredValue]) -> SliceValue:
     """`slice(stop)`, `slice(start, stop, step)`."""
-    given = [a.as_value(ctx, node) for a in args]
-    return SliceValue(([NOTHING, *given] if len(given) == 1 else given) + [NOTHING] * (3 - max(len(given), 2)))
+    parts = [a.as_value(ctx, node) for a in args]
+    return SliceValue(([NOTHING, *parts] if len(parts) == 1 else parts) + [NOTHING] * (3 - max(len(parts), 2)))
 
 
 @translates(ast.Subscript)
@@ -83,9 +83,9 @@ def get_item(
 
 
 def _item(ctx: Context, node: ast.AST, owner: Simple, index: SugaredValue) -> SugaredValue:
-    found = magic(ctx, node, owner, "__getitem__", [index])
-    if found is not None:
-        return found
+    returned = magic(ctx, node, owner, "__getitem__", [index])
+    if returned is not None:
+        return returned
     at = index.as_value(ctx, node)
     if isinstance(owner.type, ClassType):
         return _submodule(ctx, node, owner, at)
@@ -134,10 +134,10 @@ def _sliced(ctx: Context, node: ast.AST, owner: SugaredValue, parts: Sequence[Si
         items = owner.elements(ctx, node)
         if not all(p.is_constant for p in parts):
             ctx.fail(node, "the bounds of a tuple's slice must be integers that are written in the program")
-        found = items[slice(*(p.operand for p in parts))]
+        part = items[slice(*(p.operand for p in parts))]
         if isinstance(owner, Simple) and isinstance(owner.type, ClassType):
-            return part_of_container(ctx, node, owner, found)
-        return owner.sliced(found) if isinstance(owner, TupleValue) else TupleValue(found)
+            return part_of_container(ctx, node, owner, part)
+        return owner.sliced(part) if isinstance(owner, TupleValue) else TupleValue(part)
     return ctx.prim("slice", node, owner, *parts)
 
 
@@ -196,9 +196,9 @@ def set_item(ctx: Context, node: ast.AST, owner: SugaredValue, index: SugaredVal
         magic_or_refuse(ctx, node, held, "__setitem__", [index, value])
         return
     if isinstance(held.type, TensorType):
-        given = value.as_value(ctx, node)
+        new_value = value.as_value(ctx, node)
         ctx.emit(
-            ctx.op("prim::tensor_setitem"), (held.operand, _places(ctx, node, index), given.operand), node, ()
+            ctx.op("prim::tensor_setitem"), (held.operand, _places(ctx, node, index), new_value.operand), node, ()
         )
         return
     if isinstance(held.type, (TupleType, OptionalType)):

@@ -18,9 +18,9 @@ class _Names(Mapping[str, Any]):
         self.ctx = ctx
 
     def __getitem__(self, name: str) -> Any:
-        found = self.ctx.program.python_object(name)
-        if found is not None:
-            return found[0]
+        boxed = self.ctx.program.python_object(name)
+        if boxed is not None:
+            return boxed[0]
         if name in NAMES:
             return NAMES[name]
         raise KeyError(name)

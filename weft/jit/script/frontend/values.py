@@ -117,10 +117,10 @@ class TupleValue(SugaredValue):
         kind = (
             named_tuple_of(self.name, dict(zip(self.fields, types, strict=True))) if self.fields else tuple_of(*types)
         )
-        made = ctx.emit(
+        constructed = ctx.emit(
             ctx.op("prim::TupleConstruct"), (tuple(p.operand for p in parts), str(kind) if self.fields else ""), node
         )
-        return Simple(made.operand, kind)
+        return Simple(constructed.operand, kind)
 
     def attribute(self, ctx: Context, node: ast.AST, name: str) -> SugaredValue:
         if name in self.fields:

@@ -37,10 +37,10 @@ class PythonClass(SugaredValue):
             return ClassMethod(description_of(self.cls), name)
         if inspect.isfunction(raw) and (is_plain_class(self.cls) or issubclass(self.cls, Module)):
             return UnboundMethod(self.cls, name)
-        found = None if raw is None or callable(raw) else ctx.program.wrap(ctx, raw, f"{self.cls.__name__}.{name}")
-        if found is None:
+        wrapped = None if raw is None or callable(raw) else ctx.program.wrap(ctx, raw, f"{self.cls.__name__}.{name}")
+        if wrapped is None:
             self.refuse(ctx, node, f"{self.cls.__name__} has no constant or static method {name!r}")
-        return found  # type: ignore[no-any-return]
+        return wrapped  # type: ignore[no-any-return]
 
     def call(
         self, ctx: Context, node: ast.AST, args: Sequence[SugaredValue], kwargs: dict[str, SugaredValue], binders: int
@@ -96,16 +96,16 @@ class Member(SugaredValue):
     def as_value(self, ctx: Context, node: ast.AST, expected: Type | None = None) -> Simple:
         kind = enumeration_type(type(self.member))
         name = ctx.program.keep(self.member, f"{type(self.member).__name__}.{self.member.name}")
-        made = ctx.builder.emit_raw(ctx.op("prim::GetAttr"), (None, name, str(kind)), (kind,))
-        return Simple(made.output, kind)
+        read = ctx.builder.emit_raw(ctx.op("prim::GetAttr"), (None, name, str(kind)), (kind,))
+        return Simple(read.output, kind)
 
     def attribute(self, ctx: Context, node: ast.AST, name: str) -> SugaredValue:
         if name == "name":
             return constant(self.member.name, STR)
-        found = ctx.program.wrap(ctx, self.member.value, "value") if name == "value" else None
-        if found is None:
+        wrapped = ctx.program.wrap(ctx, self.member.value, "value") if name == "value" else None
+        if wrapped is None:
             self.refuse(ctx, node, f"has no attribute {name!r} that a program can use")
-        return found  # type: ignore[no-any-return]
+        return wrapped  # type: ignore[no-any-return]
 
 
 def class_of_python(cls: type) -> SugaredValue:

@@ -17,11 +17,11 @@ class Super(SugaredValue):
 
     kind = "super()"
 
-    def __init__(self, value: Simple, behind: Sequence[type]) -> None:
-        self.value, self.behind = value, behind
+    def __init__(self, value: Simple, classes: Sequence[type]) -> None:
+        self.value, self.classes = value, classes
 
     def attribute(self, ctx: Context, node: ast.AST, name: str) -> SugaredValue:
-        base = next((c for c in self.behind if name in vars(c)), None)
+        base = next((c for c in self.classes if name in vars(c)), None)
         raw = None if base is None else vars(base)[name]
         if base is object and name == "__init__":
             return Builtin("__init__", lambda ctx, node, args, kwargs: NOTHING, (0, 0), ())
@@ -34,13 +34,13 @@ class Super(SugaredValue):
 
 def super_of(ctx: Context, node: ast.Call, expected: Type | None) -> SugaredValue:
     """`super()`, `super(Class, self)` in a method."""
-    found = ctx.program.python_object("__class__")  # Python has it for functions that name super
+    boxed = ctx.program.python_object("__class__")  # Python has it for functions that name super
     me = ctx.top.params[0] if ctx.top.params else None
     value = None if me is None else Simple(me, me.type)
     cls = None if value is None else ctx.program.class_of_value(ctx, node, value)
-    if found is None or value is None or cls is None or found[0] not in cls.__mro__:
+    if boxed is None or value is None or cls is None or boxed[0] not in cls.__mro__:
         ctx.fail(node, "super() is for methods of classes; call the function that is meant by its name")
-    return Super(value, cls.__mro__[cls.__mro__.index(found[0]) + 1 :])
+    return Super(value, cls.__mro__[cls.__mro__.index(boxed[0]) + 1 :])
 
 
 class UnboundMethod(SugaredValue):

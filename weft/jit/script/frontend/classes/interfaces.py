@@ -19,8 +19,8 @@ from weft.types.tensor_type import ClassType, Type
 
 def interface_of(kind: Type | None) -> type | None:
     """The interface that a type is, or None."""
-    found = CLASSES.get(kind.name) if isinstance(kind, ClassType) else None
-    return found if found in INTERFACES else None
+    cls = CLASSES.get(kind.name) if isinstance(kind, ClassType) else None
+    return cls if cls in INTERFACES else None
 
 
 def methods_of(cls: type) -> dict[str, Any]:
@@ -42,8 +42,8 @@ class InterfaceMethod(SugaredValue):
         signature = signature_of(ctx, node, self.function)
         operands = bound_operands(ctx, node, signature, args, kwargs)
         op = ctx.op("prim::CallMethod")
-        made = ctx.emit(op, (self.value.operand, self.name, tuple(operands), str(signature.returns)), node)
-        return spread(ctx, node, made)
+        result = ctx.emit(op, (self.value.operand, self.name, tuple(operands), str(signature.returns)), node)
+        return spread(ctx, node, result)
 
 
 def signature_of(ctx: Context, node: ast.AST, function: Any) -> Program:
@@ -53,21 +53,23 @@ def signature_of(ctx: Context, node: ast.AST, function: Any) -> Program:
 
 def interface_member(ctx: Context, node: ast.AST, value: Simple, cls: type, name: str) -> SugaredValue:
     """`value.name`. Raises CompileError."""
-    known = methods_of(cls)
-    name = "forward" if name == "__call__" and "__call__" not in known else name
-    if name not in known:
-        ctx.fail(node, f"the interface '{cls.__name__}' has no method '{name}'; it has {', '.join(known)}")
-    return InterfaceMethod(value, name, known[name])
+    methods = methods_of(cls)
+    name = "forward" if name == "__call__" and "__call__" not in methods else name
+    if name not in methods:
+        ctx.fail(node, f"the interface '{cls.__name__}' has no method '{name}'; it has {', '.join(methods)}")
+    return InterfaceMethod(value, name, methods[name])
 
 
-def extends(ctx: Context, node: ast.AST, cls: type, given: type) -> bool:
+def extends(ctx: Context, node: ast.AST, cls: type, actual: type) -> bool:
     """Whether an interface has the methods of another one. Raises CompileError for methods of other signatures."""
-    known = methods_of(given)
+    methods = methods_of(actual)
     for name in methods_of(cls):
-        if name not in known:
-            ctx.fail(node, f"the interface '{given.__name__}' has no method '{name}' of the interface '{cls.__name__}'")
-        given_signature = signature_of(ctx, node, known[name])
-        _check_signature(ctx, node, cls, name, given_signature, given_signature.parameters)
+        if name not in methods:
+            ctx.fail(
+                node, f"the interface '{actual.__name__}' has no method '{name}' of the interface '{cls.__name__}'"
+            )
+        signature = signature_of(ctx, node, methods[name])
+        _check_signature(ctx, node, cls, name, signature, signature.parameters)
     return True
 
 
@@ -77,10 +79,10 @@ def check_implements(ctx: Context, node: ast.AST, cls: type, name: str, program:
 
 
 def _check_signature(
-    ctx: Context, node: ast.AST, cls: type, name: str, program: Program, given: Sequence[Parameter]
+    ctx: Context, node: ast.AST, cls: type, name: str, program: Program, parameters: Sequence[Parameter]
 ) -> None:
     wanted = signature_of(ctx, node, methods_of(cls)[name])
-    fits = len(given) == len(wanted.parameters) and all(map(_takes, given, wanted.parameters))
+    fits = len(parameters) == len(wanted.parameters) and all(map(_takes, parameters, wanted.parameters))
     if not fits or not program.returns.is_subtype_of(wanted.returns):
         ctx.fail(
             node,
@@ -88,5 +90,5 @@ def _check_signature(
         )
 
 
-def _takes(given: Parameter, wanted: Parameter) -> bool:
-    return wanted.type.is_subtype_of(given.type)
+def _takes(actual: Parameter, wanted: Parameter) -> bool:
+    return wanted.type.is_subtype_of(actual.type)

@@ -48,8 +48,8 @@ class Description:
         """What the class, or one that it is derived from, has under a name; None for what only `object` has."""
         if name in self.inherited:
             return self.inherited[name]
-        found = inspect.getattr_static(self.cls, name, None)
-        return None if found is inspect.getattr_static(object, name, None) else found
+        attribute = inspect.getattr_static(self.cls, name, None)
+        return None if attribute is inspect.getattr_static(object, name, None) else attribute
 
     def has_method(self, name: str) -> bool:
         """Whether the class defines a method, or a property."""
@@ -86,28 +86,28 @@ class Description:
 
     def methods(self) -> list[str]:
         """Everything that `script` compiles."""
-        found = []
+        names = []
         for name, raw in vars(self.cls).items():
             if self.is_left_out(name):
                 continue
             if isinstance(raw, property):
-                found += [name] if raw.fset is None else [name, f"{name}{SETTER}"]
+                names += [name] if raw.fset is None else [name, f"{name}{SETTER}"]
             elif inspect.isfunction(raw) and (name == "__init__" or not is_generated(self.cls, raw)):
-                found.append(name)
-        return sorted(found, key=lambda n: n != "__init__")
+                names.append(name)
+        return sorted(names, key=lambda n: n != "__init__")
 
 
 def _annotated(cls: type) -> Mapping[str, Type]:
     """The attributes that a class's body annotates."""
-    found: dict[str, Type] = {}
+    attributes: dict[str, Type] = {}
     for name, written in _hints(cls).items():
         if typing.get_origin(written) in (Final, typing.ClassVar) or written is Final:
             continue
         try:
-            found[name] = type_of_annotation(written)
+            attributes[name] = type_of_annotation(written)
         except UnknownType:
             continue
-    return found
+    return attributes
 
 
 def _hints(cls: type) -> Mapping[str, Any]:
@@ -122,17 +122,17 @@ _DESCRIPTIONS: WeakKeyDictionary[type, Description] = WeakKeyDictionary()
 
 def description_of(cls: type) -> Description:
     """What programs know of a class, found out when first asked."""
-    found = _DESCRIPTIONS.get(cls)
-    if found is None:
-        found = _DESCRIPTIONS[cls] = Description(cls)
-    return found
+    description = _DESCRIPTIONS.get(cls)
+    if description is None:
+        description = _DESCRIPTIONS[cls] = Description(cls)
+    return description
 
 
 def describe(cls: type, attributes: Mapping[str, Type]) -> Description:
     """Say what programs know of a class that has no source."""
-    found = _DESCRIPTIONS[cls] = Description(cls)
-    found.attributes.update(attributes)
-    return found
+    description = _DESCRIPTIONS[cls] = Description(cls)
+    description.attributes.update(attributes)
+    return description
 
 
 def is_described(cls: type) -> bool:
@@ -153,13 +153,13 @@ def make_object(
 ) -> Simple:
     """`Class(*args, **kwargs)`."""
     name = ctx.program.keep(owner.cls, owner.cls.__name__)
-    made = ctx.emit(ctx.op("prim::CreateObject"), (name, str(owner.type)), node)
-    made = Simple(made.operand, owner.type)
+    instance = ctx.emit(ctx.op("prim::CreateObject"), (name, str(owner.type)), node)
+    instance = Simple(instance.operand, owner.type)
     if owner.has_method("__init__"):
-        call_method(ctx, node, owner, made, "__init__", args, kwargs)
+        call_method(ctx, node, owner, instance, "__init__", args, kwargs)
     elif args or kwargs:
         ctx.fail(node, f"{owner.cls.__name__}() takes no arguments")
-    return made
+    return instance
 
 
 def call_method(
@@ -237,30 +237,30 @@ def object_member(ctx: Context, node: ast.AST, value: Simple, owner: Description
 
 
 def set_object_member(
-    ctx: Context, node: ast.AST, value: Simple, owner: Description, name: str, given: SugaredValue
+    ctx: Context, node: ast.AST, value: Simple, owner: Description, name: str, new_value: SugaredValue
 ) -> None:
-    """`value.name = given`; in `__init__`, the attribute is defined by that. Raises CompileError."""
+    """`value.name = new_value`; in `__init__`, the attribute is defined by that. Raises CompileError."""
     raw = owner.raw(name)
     if isinstance(raw, property):
         if raw.fset is None:
             ctx.fail(node, f"property '{name}' of '{owner.cls.__name__}' has no setter")
-        call_method(ctx, node, owner, value, f"{name}{SETTER}", [given], {})
+        call_method(ctx, node, owner, value, f"{name}{SETTER}", [new_value], {})
         return
     if name not in owner.attributes:
         _know_attributes(ctx, node, owner)
     kind = owner.attributes.get(name)
     if kind is None:
-        kind = _defined(ctx, node, owner, name, given)
-    simple = ctx.stored(given.as_value(ctx, node, kind), kind, node, f"attribute '{name}'")
+        kind = _defined(ctx, node, owner, name, new_value)
+    simple = ctx.stored(new_value.as_value(ctx, node, kind), kind, node, f"attribute '{name}'")
     ctx.emit(ctx.op("prim::SetAttr"), (value.operand, name, simple.operand), node, ())
 
 
-def _defined(ctx: Context, node: ast.AST, owner: Description, name: str, given: SugaredValue) -> Type:
+def _defined(ctx: Context, node: ast.AST, owner: Description, name: str, new_value: SugaredValue) -> Type:
     if ctx.program.defines is not owner:
         ctx.fail(node, f"Tried to set nonexistent attribute: {name}. Did you forget to initialize it in __init__()?")
     if ctx.scope.outer is not None:
         ctx.fail(node, f"attribute '{name}' must be defined where __init__ always comes: not within if, for or while")
-    kind = owner.attributes[name] = given.as_value(ctx, node).type
+    kind = owner.attributes[name] = new_value.as_value(ctx, node).type
     return kind
 
 
@@ -287,9 +287,9 @@ def magic_or_refuse(
     ctx: Context, node: ast.AST, value: SugaredValue, name: str, args: Sequence[SugaredValue] = ()
 ) -> SugaredValue:
     """`value.__name__(*args)`. Raises CompileError for an object without the method."""
-    found = magic(ctx, node, value, name, args)
-    if found is None:
+    returned = magic(ctx, node, value, name, args)
+    if returned is None:
         owner = description_of_value(value)
         assert owner is not None
         ctx.fail(node, f"'{owner.cls.__name__}' has no method '{name}', which this operation calls")
-    return found
+    return returned

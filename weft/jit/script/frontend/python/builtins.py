@@ -72,9 +72,9 @@ def _zip(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValu
 
 def _length(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
     (value,) = args
-    found = magic(ctx, node, value, "__len__")
-    if found is not None:
-        return found
+    returned = magic(ctx, node, value, "__len__")
+    if returned is not None:
+        return returned
     if isinstance(value, Iterable) and value.length is not None:
         return value.length
     if not isinstance(value, (Simple, TupleValue)):
@@ -104,16 +104,16 @@ def _list(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredVal
 
 def _listed(ctx: Context, node: ast.AST, over: Iterable) -> SugaredValue:
     """`list(range(n))`: a loop that appends."""
-    made = ctx.append(ctx.op("prim::ListConstruct"), ((), ""), (tt.list_of(tt.INT),), node)
+    construct = ctx.append(ctx.op("prim::ListConstruct"), ((), ""), (tt.list_of(tt.INT),), node)
 
     def add(item: SugaredValue) -> None:
         value = item.as_value(ctx, node)
-        made.output.type = tt.list_of(value.type)
-        ctx.prim("append", node, Simple(made.output, made.output.type), value)
+        construct.output.type = tt.list_of(value.type)
+        ctx.prim("append", node, Simple(construct.output, construct.output.type), value)
 
     loop_over(ctx, node, over, add)
-    made.args = ((), str(made.output.type))
-    return Simple(made.output, made.output.type)
+    construct.args = ((), str(construct.output.type))
+    return Simple(construct.output, construct.output.type)
 
 
 def _slice(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
@@ -123,10 +123,10 @@ def _slice(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredVa
 def _dict(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
     """`dict(of, name=value)`: of a dict, or of pairs."""
     if args:
-        made = _dict_of(ctx, node, args[0])
+        combined = _dict_of(ctx, node, args[0])
         for name, value in kwargs.items():
-            _put(ctx, node, made, constant(name, tt.STR), value)
-        return made
+            _put(ctx, node, combined, constant(name, tt.STR), value)
+        return combined
     if not kwargs and isinstance(ctx.expected, DictType):
         return ctx.emit(ctx.op("prim::DictConstruct"), ((), (), str(ctx.expected)), node)
     values = [v.as_value(ctx, node) for v in kwargs.values()]
@@ -144,21 +144,21 @@ def _dict_of(ctx: Context, node: ast.AST, over: SugaredValue) -> Simple:
     if isinstance(over, Simple) and isinstance(over.type, DictType):
         return ctx.prim("copy", node, over)
     kind = ctx.expected if isinstance(ctx.expected, DictType) else dict_of(tt.STR, tt.TENSOR)
-    made = ctx.append(ctx.op("prim::DictConstruct"), ((), (), str(kind)), (kind,), node)
+    construct = ctx.append(ctx.op("prim::DictConstruct"), ((), (), str(kind)), (kind,), node)
 
     def add(pair: SugaredValue) -> None:
         key, value = (v.as_value(ctx, node) for v in pair.elements(ctx, node, 2))
-        made.output.type = dict_of(key.type, value.type)
-        ctx.prim("setitem", node, Simple(made.output, made.output.type), key, value)
+        construct.output.type = dict_of(key.type, value.type)
+        ctx.prim("setitem", node, Simple(construct.output, construct.output.type), key, value)
 
     loop_over(ctx, node, iterated(ctx, node, over), add)
-    made.args = ((), (), str(made.output.type))
-    return Simple(made.output, made.output.type)
+    construct.args = ((), (), str(construct.output.type))
+    return Simple(construct.output, construct.output.type)
 
 
-def _put(ctx: Context, node: ast.AST, made: Simple, key: Simple, value: SugaredValue) -> None:
-    inner = getattr(made.type, "value", None)
-    ctx.prim("setitem", node, made, key, ctx.coerced(value.as_value(ctx, node, inner), inner, node, "the value"))
+def _put(ctx: Context, node: ast.AST, target: Simple, key: Simple, value: SugaredValue) -> None:
+    inner = getattr(target.type, "value", None)
+    ctx.prim("setitem", node, target, key, ctx.coerced(value.as_value(ctx, node, inner), inner, node, "the value"))
 
 
 def _dict_of_pairs(ctx: Context, node: ast.AST, pairs: Sequence[Sequence[SugaredValue]]) -> Simple:
@@ -231,8 +231,8 @@ def _warn(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredVal
 
 def _hash(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
     (value,) = args
-    found = magic(ctx, node, value, "__hash__")
-    return ctx.prim("hash", node, value.as_value(ctx, node)) if found is None else found
+    returned = magic(ctx, node, value, "__hash__")
+    return ctx.prim("hash", node, value.as_value(ctx, node)) if returned is None else returned
 
 
 def _fork(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
@@ -250,8 +250,8 @@ def _wait(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredVal
 def _grad(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
     """`weft.autograd.grad(outputs, inputs)`: a list, None for an input that has no part in the outputs."""
     operands = tuple(v.operand for v in values_of(ctx, node, (*args, *kwargs.values())))
-    given = ("weft.autograd.grad", operands, tuple(kwargs), "List(Tensor?)")
-    return ctx.prim("list", node, ctx.emit(ctx.op("prim::CallBuiltin"), given, node))
+    call_args = ("weft.autograd.grad", operands, tuple(kwargs), "List(Tensor?)")
+    return ctx.prim("list", node, ctx.emit(ctx.op("prim::CallBuiltin"), call_args, node))
 
 
 ANNOTATE = TypedBuiltin(_annotate)

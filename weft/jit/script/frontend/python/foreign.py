@@ -52,16 +52,16 @@ class NamedTupleClass(SugaredValue):
 
     def call(self, ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs, binders: int) -> SugaredValue:
         fields, defaults = self.type.fields, getattr(self.cls, "_field_defaults", {})
-        given: dict[str, SugaredValue] = {**dict(zip(fields, args, strict=False)), **kwargs}
+        by_field: dict[str, SugaredValue] = {**dict(zip(fields, args, strict=False)), **kwargs}
         items: list[SugaredValue] = []
         for field, kind in zip(fields, self.type.elements, strict=True):
-            one = given.pop(field, None) or (
+            one = by_field.pop(field, None) or (
                 default_value(ctx, defaults[field], field) if field in defaults else None
             )
             if one is None:
                 ctx.fail(node, f"{self.type.name}() is missing a value for its field {field!r}")
             items.append(ctx.coerced(one.as_value(ctx, node, kind), kind, node, f"field {field!r}"))
-        if given or len(args) > len(fields):
+        if by_field or len(args) > len(fields):
             ctx.fail(node, f"{self.type.name}() has the fields {', '.join(fields)}")
         return TupleValue(items, self.type.name, fields).as_value(ctx, node)
 
@@ -79,9 +79,9 @@ class CalledModule(PythonFunction):
         program = getattr(forward, "__weft_program__", None)
         if program is not None:
             return Program(program.name, program.parameters[1:], program.returns)
-        found: Program = ctx.program.python_signature(ctx, node, forward)
-        plain = tuple(replace(p, type=TENSOR) if p.type is ANY else p for p in found.parameters)
-        return Program(found.name, plain, TENSOR if found.returns is ANY else found.returns)
+        signature: Program = ctx.program.python_signature(ctx, node, forward)
+        plain = tuple(replace(p, type=TENSOR) if p.type is ANY else p for p in signature.parameters)
+        return Program(signature.name, plain, TENSOR if signature.returns is ANY else signature.returns)
 
 
 class PythonModule(SugaredValue):
@@ -94,14 +94,14 @@ class PythonModule(SugaredValue):
 
     def attribute(self, ctx: Context, node: ast.AST, name: str) -> SugaredValue:
         try:
-            found = getattr(self.module, name)
+            member = getattr(self.module, name)
         except AttributeError as problem:
-            known = "" if "there is no" in str(problem) else nearest(name, dir(self.module))
-            ctx.fail(node, f"{problem}{known}")
-        wrapped = ctx.program.wrap(ctx, found, f"{self.name}.{name}")
+            hint = "" if "there is no" in str(problem) else nearest(name, dir(self.module))
+            ctx.fail(node, f"{problem}{hint}")
+        wrapped = ctx.program.wrap(ctx, member, f"{self.name}.{name}")
         if wrapped is None:
             ctx.fail(
-                node, f"{self.name}.{name} is a {type(found).__name__}, which a scripted program cannot use"
+                node, f"{self.name}.{name} is a {type(member).__name__}, which a scripted program cannot use"
             )
         return wrapped  # type: ignore[no-any-return]
 
@@ -134,8 +134,8 @@ class ConstantDict(SugaredValue):
         values = [
             ctx.coerced(v.as_value(ctx, node, wanted.value), wanted.value, node).operand for v in self.parts.values()
         ]
-        made = ctx.emit(ctx.op("prim::DictConstruct"), (tuple(self.parts), tuple(values), str(wanted)), node)
-        return Simple(made.operand, wanted)
+        constructed = ctx.emit(ctx.op("prim::DictConstruct"), (tuple(self.parts), tuple(values), str(wanted)), node)
+        return Simple(constructed.operand, wanted)
 
     def __init__(self, parts: dict[Any, Any]) -> None:
         self.parts = parts

@@ -24,10 +24,10 @@ def values_of(ctx: Context, node: ast.AST, args: Args) -> list[Simple]:
 def _extremum(name: str) -> Builtin:
     def compile(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
         if len(args) > 1:
-            found = args[0].as_value(ctx, node)
+            extremum = args[0].as_value(ctx, node)
             for other in args[1:]:
-                found = _two(ctx, node, name, found, other.as_value(ctx, node))
-            return found
+                extremum = _two(ctx, node, name, extremum, other.as_value(ctx, node))
+            return extremum
         (value,) = args
         simple = (ListValue(value.items) if isinstance(value, TupleValue) else value).as_value(ctx, node)
         if isinstance(simple.type, TensorType):
@@ -51,9 +51,9 @@ def _two(ctx: Context, node: ast.AST, name: str, a: Simple, b: Simple) -> Simple
 
 
 def _absolute(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
-    found = magic(ctx, node, args[0], "__abs__")
-    if found is not None:
-        return found
+    returned = magic(ctx, node, args[0], "__abs__")
+    if returned is not None:
+        return returned
     (value,) = values_of(ctx, node, args)
     return (
         call_operator(ctx, node, "aten::abs", [value])
@@ -115,9 +115,9 @@ def _conversion(name: str) -> Builtin:
     empty = {"int": (0, tt.INT), "float": (0.0, tt.FLOAT), "str": ("", tt.STR), "complex": (0j, tt.COMPLEX)}[name]
 
     def compile(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
-        found = magic(ctx, node, args[0], f"__{name}__") if len(args) == 1 else None
-        if found is not None:
-            return found
+        returned = magic(ctx, node, args[0], f"__{name}__") if len(args) == 1 else None
+        if returned is not None:
+            return returned
         values = values_of(ctx, node, args)
         if name == "int" and len(values) == 2:
             return ctx.prim("int_of_base", node, *values)

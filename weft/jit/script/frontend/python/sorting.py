@@ -56,9 +56,9 @@ def sort(ctx: Context, node: ast.AST, items: Simple, key: SugaredValue | None, r
     assert isinstance(items.type, ListType)
     if key is None and not isinstance(items.type.element, ClassType):
         return ctx.prim("sort", node, items, reverse)
-    found = sorted_list(ctx, node, items, key, reverse)
+    ordered = sorted_list(ctx, node, items, key, reverse)
     ctx.prim("clear", node, items)
-    ctx.prim("extend", node, items, found)
+    ctx.prim("extend", node, items, ordered)
     return NOTHING
 
 
@@ -71,13 +71,13 @@ def _refuse_without_order(ctx: Context, node: ast.AST, items: Simple) -> None:
 
 def _keys(ctx: Context, node: ast.AST, items: Simple, key: SugaredValue) -> Simple:
     """The key of each element."""
-    made = ctx.append(ctx.op("prim::ListConstruct"), ((), ""), (list_of(INT),), node)
+    construct = ctx.append(ctx.op("prim::ListConstruct"), ((), ""), (list_of(INT),), node)
 
     def add(item: SugaredValue) -> None:
         value = key.call(ctx, node, [item], {}, 1).as_value(ctx, node)
-        made.output.type = list_of(value.type)
-        ctx.prim("append", node, Simple(made.output, made.output.type), value)
+        construct.output.type = list_of(value.type)
+        ctx.prim("append", node, Simple(construct.output, construct.output.type), value)
 
     loop_over(ctx, node, iterated(ctx, node, items), add)
-    made.args = ((), str(made.output.type))
-    return Simple(made.output, made.output.type)
+    construct.args = ((), str(construct.output.type))
+    return Simple(construct.output, construct.output.type)
