@@ -41,18 +41,18 @@ def freeze(module: Any, preserved_attrs: Sequence[str] | None = None, optimize_n
         raise ArgumentError(f"freeze takes a scripted Module, not {type(module).__name__}; call weft.jit.script first")
     if module.training:
         raise StateError("freeze works on Modules in eval mode; call .eval() first")
-    made = loaded_module(unique_name(module._original_class()), module.original_name)
-    made.training = False
+    frozen = loaded_module(unique_name(module._original_class()), module.original_name)
+    frozen.training = False
     kept = tuple(preserved_attrs or ())
     for name in kept if kept and "forward" not in module._programs else ("forward", *kept):
         method = getattr(module, name, None)
         if isinstance(method, ScriptMethod):
-            _add(made, name, _Freezing(module, method.__weft_program__).program(class_of(made._script_name), name))
+            _add(frozen, name, _Freezing(module, method.__weft_program__).program(class_of(frozen._script_name), name))
         elif method is None or name == "forward":
             raise ArgumentError(f"freeze: {module.original_name} has no method or attribute {name!r}")
         else:
-            made.__dict__[name] = copy.deepcopy(method)
-    return made
+            frozen.__dict__[name] = copy.deepcopy(method)
+    return frozen
 
 
 def optimize_for_inference(mod: Any, other_methods: Sequence[str] | None = None) -> ScriptModule:
@@ -74,8 +74,8 @@ def run_frozen_optimizations(
         raise ArgumentError(f"run_frozen_optimizations takes a frozen Module, not {type(mod).__name__}")
 
 
-def _add(made: LoadedModule, name: str, program: Program) -> None:
-    made._add(name, program)
+def _add(frozen: LoadedModule, name: str, program: Program) -> None:
+    frozen._add(name, program)
 
 
 class _Freezing:
@@ -184,10 +184,10 @@ def _is_call(node: Node) -> bool:
 def _source(operand: Operand) -> Any:
     """The value whose memory an operand shows, through views."""
     while isinstance(operand, Value) and operand.node is not None and operand.node.op is not GET_ATTR:
-        made = operand.node
-        if made.op.view is None and made.op.writes is None and not made.op.observes:
+        producer = operand.node
+        if producer.op.view is None and producer.op.writes is None and not producer.op.observes:
             return None
-        operand = made.args[0] if made.args else None
+        operand = producer.args[0] if producer.args else None
     return operand if isinstance(operand, Value) else None
 
 

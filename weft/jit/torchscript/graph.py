@@ -167,13 +167,13 @@ class Graph:
         edits.put(block, at, nodes)
         return node
 
-    def _move(self, node: core.Node, other: core.Node, behind: int) -> None:
+    def _move(self, node: core.Node, other: core.Node, offset: int) -> None:
         self._change()
         edits.place_of(self._ir, other)
         block, at = edits.place_of(self._ir, node)
         block.nodes = (*block.nodes[:at], *block.nodes[at + 1 :])
         block, at = edits.place_of(self._ir, other)
-        edits.put(block, at + behind, [node])
+        edits.put(block, at + offset, [node])
 
     def _block(self, block: core.Block) -> Block:
         return Block(self, block)
@@ -184,11 +184,11 @@ class Graph:
         inside = (n for node in waiting for n in (node, *(m for b in node.blocks for m in b.walk())))
         return next((n for n in (*self._ir.walk(), *inside) if any(b is block for b in n.blocks)), None)
 
-    def _operand(self, given: Any) -> core.Operand:
+    def _operand(self, operand: Any) -> core.Operand:
         """A value, or a constant, as an operand."""
-        if isinstance(given, Value):
-            return given._operand()
-        return tuple(map(self._operand, given)) if isinstance(given, (list, tuple)) else given
+        if isinstance(operand, Value):
+            return operand._operand()
+        return tuple(map(self._operand, operand)) if isinstance(operand, (list, tuple)) else operand
 
     def _border(self, param: Value) -> BorderNode:
         """The prim::Param of the block that has this parameter."""

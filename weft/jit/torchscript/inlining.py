@@ -46,8 +46,8 @@ class _Inlining(Copy):
             return super().put(node, nodes)
         program, args = called
         assert program.graph is not None
-        given = dict(zip(program.graph.params, map(self.operand, args), strict=True))
-        inner, first = _Inlining(self.whole, program, given), len(nodes)
+        bindings = dict(zip(program.graph.params, map(self.operand, args), strict=True))
+        inner, first = _Inlining(self.whole, program, bindings), len(nodes)
         for one in program.graph.nodes:
             inner.put(one, nodes)
         if node.where is not None:
@@ -60,8 +60,8 @@ class _Inlining(Copy):
         if node.op is _CALL:
             return self.program.functions[node.args[0]], node.args[1]
         if node.op is _METHOD:
-            found = self.program.functions.get(f"{_class_of(node.args[0])}.{node.args[1]}")
-            return None if found is None else (found, (node.args[0], *node.args[2]))
+            callee = self.program.functions.get(f"{_class_of(node.args[0])}.{node.args[1]}")
+            return None if callee is None else (callee, (node.args[0], *node.args[2]))
         return None
 
     def args_of(self, node: Node) -> tuple[Operand, ...]:
@@ -90,13 +90,13 @@ def _class_of(operand: Operand) -> str:
 
 
 def _renamed(table: dict[str, Any], name: str, value: Any) -> str:
-    found = next((k for k, v in table.items() if v is value), None)
-    count, found = (0, name) if found is None else (0, found)
-    while found in table and table[found] is not value:
+    key = next((k for k, v in table.items() if v is value), None)
+    count, key = (0, name) if key is None else (0, key)
+    while key in table and table[key] is not value:
         count += 1
-        found = f"{name}_{count}"
-    table[found] = value
-    return found
+        key = f"{name}_{count}"
+    table[key] = value
+    return key
 
 
 def _note_call(nodes: Sequence[Node], where: Location) -> None:

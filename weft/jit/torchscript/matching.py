@@ -20,11 +20,11 @@ def type_of_operand(operand: Operand) -> Type:
     """The type of an operand; that of a list that is written out from its elements."""
     if not isinstance(operand, tuple):
         return type_of_immediate(operand)
-    found: Type | None = None
+    common: Type | None = None
     for part in operand:
         kind = type_of_operand(part)
-        found = kind if found is None else unify(found, kind)
-    return list_of(TENSOR if found is None else found)
+        common = kind if common is None else unify(common, kind)
+    return list_of(TENSOR if common is None else common)
 
 
 def matches(node: Node, text: str, const: Collection[str] = ()) -> bool:
@@ -67,18 +67,18 @@ def _same_name(node: Node, schema: Schema) -> bool:
 def _fits(argument: Argument, operand: Operand, constant: bool) -> bool:
     if constant and next(values_in(operand), None) is not None:
         return False
-    wanted, given = type_of_argument(argument), type_of_operand(operand)
+    wanted, actual = type_of_argument(argument), type_of_operand(operand)
     if argument.is_list and isinstance(operand, tuple) and not operand:
         return True
-    return wanted is ANY or given.is_subtype_of(wanted)
+    return wanted is ANY or actual.is_subtype_of(wanted)
 
 
 def schemas(op: str) -> list[str]:
     """The schemas of an operator's overloads: `schemas("aten::max")`. Raises ArgumentError if there is none."""
-    found = PACKETS.get(op)
-    if not found:
+    overloads = PACKETS.get(op)
+    if not overloads:
         raise ArgumentError(f"schemas: there is no operator {op!r}")
-    return [str(o.schema) for o in found]
+    return [str(o.schema) for o in overloads]
 
 
 class Matching(Protocol):

@@ -17,12 +17,12 @@ class Symbol(str):
     __slots__ = ()
 
     def __new__(cls, text: Any) -> Symbol:
-        found = _KNOWN.get(text)
-        if found is None:
+        symbol = _KNOWN.get(text)
+        if symbol is None:
             if not isinstance(text, str) or _FORM.fullmatch(text) is None:
                 raise ValueProblem(f"Symbol: {text!r} has no namespace; write it as in 'aten::add'")
-            found = _KNOWN[text] = str.__new__(cls, text)
-        return found
+            symbol = _KNOWN[text] = str.__new__(cls, text)
+        return symbol
 
     def ns(self) -> str:
         """The namespace: `aten`."""

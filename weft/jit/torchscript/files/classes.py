@@ -68,12 +68,12 @@ class ClassWriter:
         return ["plain", value]
 
     def _number(self, cls: type) -> int:
-        found = self._seen.get(cls)
-        if found is None:
-            found = self._seen[cls] = len(self.stored)
+        number = self._seen.get(cls)
+        if number is None:
+            number = self._seen[cls] = len(self.stored)
             self.stored.append(None)
-            self.stored[found] = _enumeration(cls) if issubclass(cls, enum.Enum) else self._class(_compiled(cls))
-        return found
+            self.stored[number] = _enumeration(cls) if issubclass(cls, enum.Enum) else self._class(_compiled(cls))
+        return number
 
     def _class(self, owner: Description) -> Any:
         self.note_types(" ".join(map(str, owner.attributes.values())))
@@ -113,7 +113,7 @@ class ClassReader:
 
     def members(self) -> Mapping[str, set[str]]:
         """What the objects of each type have. Raises ParseError for names that are none of a class's own."""
-        found: dict[str, set[str]] = {}
+        members: dict[str, set[str]] = {}
         for one in self.stored:
             names = {"name", "value"} if "members" in one else set(one["attributes"])
             for name in (*names, *one.get("methods", ()), one["name"]):
@@ -121,8 +121,8 @@ class ClassReader:
                     raise ParseError(f"{name!r} is no name of a class or a member")
             if any(n.startswith("__") for n in names):
                 raise ParseError(f"the class {one['name']} has attributes that are Python's")
-            found[one["type"]] = names | set(one.get("interface", ()))
-        return found
+            members[one["type"]] = names | set(one.get("interface", ()))
+        return members
 
     def named(self, stored: Any) -> Any:
         """What a graph refers to."""
@@ -142,21 +142,21 @@ class ClassReader:
         if kind == "member":
             return self.named(stored)
         cls = self._class(content)
-        made = cls.__new__(cls)
+        instance = cls.__new__(cls)
         for name, held in stored[2].items():
-            setattr(made, name, self.value(held))
-        return made
+            setattr(instance, name, self.value(held))
+        return instance
 
     def _class(self, number: int) -> Any:
-        found = self._made.get(number)
-        if found is None:
+        loaded = self._made.get(number)
+        if loaded is None:
             stored = self.stored[number]
             if "members" in stored:
-                found = self._made[number] = _loaded_enumeration(stored)
+                loaded = self._made[number] = _loaded_enumeration(stored)
             else:
-                found = self._made[number] = type(stored["name"], (LoadedObject,), {"__weft_type__": stored["type"]})
-                self._fill(found, stored)
-        return found
+                loaded = self._made[number] = type(stored["name"], (LoadedObject,), {"__weft_type__": stored["type"]})
+                self._fill(loaded, stored)
+        return loaded
 
     def _fill(self, cls: type, stored: Any) -> None:
         name = stored["type"]
@@ -197,11 +197,11 @@ def _method(name: str, program: Callable[[int], Program], number: int) -> Callab
 def _loaded_enumeration(stored: Any) -> Any:
     """The enumeration of this process that has the name and members, or a new one."""
     name, members = stored["type"], [(n, v) for n, v in stored["members"]]
-    known = ENUMERATIONS.get(name)
-    if known is not None and [(m.name, m.value) for m in known] == members:
-        return known
+    existing = ENUMERATIONS.get(name)
+    if existing is not None and [(m.name, m.value) for m in existing] == members:
+        return existing
     make: Any = enum.Enum
-    made = make(stored["name"], members)
-    made.__weft_type__ = name
-    ENUMERATIONS.setdefault(name, made)
-    return made
+    enumeration = make(stored["name"], members)
+    enumeration.__weft_type__ = name
+    ENUMERATIONS.setdefault(name, enumeration)
+    return enumeration

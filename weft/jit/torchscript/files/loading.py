@@ -38,11 +38,11 @@ def load(f: Any, map_location: Any = None, _extra_files: dict[str, Any] | None =
             f"weft.jit.load: the file has version {version!r}, this weft reads up to {VERSION}; install a newer weft"
         )
     try:
-        found = _Reader(content).root()
+        root = _Reader(content).root()
         for name in _extra_files or ():
             assert _extra_files is not None
             _extra_files[name] = bytes(content.get("extra", {}).get(name, b""))
-        return found
+        return root
     except (ParseError, VerifyError) as problem:
         raise ParseError(f"weft.jit.load: {problem}") from None
     except (LookupError, TypeError, ValueError, AttributeError, AssertionError, RecursionError, WeftError) as problem:
@@ -85,9 +85,9 @@ class _Reader:
 
     def program(self, number: int) -> Program:
         """A program by its number."""
-        found = self.programs.get(number)
-        if found is not None:
-            return found
+        loaded = self.programs.get(number)
+        if loaded is not None:
+            return loaded
         stored = self.content["programs"][number]
         graph = verify(parse_graph(self._named(stored["graph"])))
         lines = {str(place): str(text) for place, text in stored.get("lines", {}).items()}
@@ -110,9 +110,9 @@ class _Reader:
 
     def module(self, number: int) -> ScriptModule:
         """A Module by its number."""
-        found = self.modules.get(number)
-        if found is not None:
-            return found
+        loaded = self.modules.get(number)
+        if loaded is not None:
+            return loaded
         stored = self.content["modules"][number]
         module = self.modules[number] = loaded_module(self.names[stored["type"]], stored["class"])
         fields = module.__dict__
@@ -158,24 +158,24 @@ _TYPE = re.compile(r"Class\((\w+)\)")
 
 def _own_names(modules: list[dict[str, Any]]) -> dict[str, str]:
     """For the types of a file's Modules names that no other Module of this process has."""
-    found: dict[str, str] = {}
+    own_names: dict[str, str] = {}
     for name in [m["type"] for m in modules]:
-        count, made = 0, name
-        while made in OBJECTS or made in found.values():
+        count, unique = 0, name
+        while unique in OBJECTS or unique in own_names.values():
             count += 1
-            made = f"{name}_{count}"
-        found[name] = made
-    return found
+            unique = f"{name}_{count}"
+        own_names[name] = unique
+    return own_names
 
 
 def _parameter(name: str, kind: str, default: list[Any], keyword_only: bool, repeats: int = 0) -> Parameter:
     type = parse_type(kind)
-    known = _typed(name, default[0], type) if default else MISSING
-    return Parameter(name, type, known, bool(keyword_only), int(repeats))
+    default_value = _typed(name, default[0], type) if default else MISSING
+    return Parameter(name, type, default_value, bool(keyword_only), int(repeats))
 
 
 def _typed(name: str, value: Any, kind: Type) -> Any:
-    found = accepted(value, kind)
-    if found is MISSING:
+    converted = accepted(value, kind)
+    if converted is MISSING:
         raise ParseError(f"{name} should be of type {kind}, is {value!r}"[:200])
-    return found
+    return converted

@@ -69,8 +69,8 @@ def _object(program: Program, node: Node, members: Members) -> None:
 
 def _method(program: Program, node: Node, members: Members) -> None:
     kind = node.args[0].type if isinstance(node.args[0], Value) else None
-    known = members.get(kind.name, ()) if isinstance(kind, ClassType) else ()
-    if node.args[1] not in known and "forward()" not in known:
+    methods = members.get(kind.name, ()) if isinstance(kind, ClassType) else ()
+    if node.args[1] not in methods and "forward()" not in methods:
         _refuse(program, f"calls the method {node.args[1]!r} of {kind}")
 
 

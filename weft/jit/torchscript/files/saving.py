@@ -59,25 +59,25 @@ _LONGEST = 200  # characters of a line that are kept
 def _lines(program: Program) -> dict[str, str]:
     """The lines of the source that a program's nodes come from, as errors show them."""
     assert program.graph is not None
-    found: dict[str, str] = {}
+    lines: dict[str, str] = {}
     for where in (n.where for n in program.graph.walk()):
-        if where is None or str(where) in found:
+        if where is None or str(where) in lines:
             continue
         text = getattr(where, "text", "") or linecache.getline(where.file, where.line)
         if not text and where.file.startswith("<"):
             text = "".join(program.text.split("\n")[where.line - 1 : where.line])
         if text.strip():
-            found[str(where)] = text.strip()[:_LONGEST]
-    return found
+            lines[str(where)] = text.strip()[:_LONGEST]
+    return lines
 
 
 def _as_bytes(extra: Mapping[str, str | bytes] | None) -> dict[str, bytes]:
-    found = {}
+    stored = {}
     for name, content in (extra or {}).items():
         if not isinstance(name, str) or not isinstance(content, (str, bytes)):
             raise ArgumentError("weft.jit.save: _extra_files are texts or bytes by names")
-        found[name] = content.encode() if isinstance(content, str) else content
-    return found
+        stored[name] = content.encode() if isinstance(content, str) else content
+    return stored
 
 
 class _Writer:
@@ -92,9 +92,9 @@ class _Writer:
 
     def program(self, program: Program) -> int:
         """The number of a program."""
-        found = self._seen.get(id(program))
-        if found is not None:
-            return found
+        earlier = self._seen.get(id(program))
+        if earlier is not None:
+            return earlier
         if program.python:
             raise ArgumentError(
                 f"weft.jit.save: {program.name} calls {', '.join(program.python)}, which is Python's; a file holds "
@@ -130,9 +130,9 @@ class _Writer:
 
     def module(self, module: ScriptModule) -> int:
         """The number of a Module."""
-        found = self._seen.get(id(module))
-        if found is not None:
-            return found
+        earlier = self._seen.get(id(module))
+        if earlier is not None:
+            return earlier
         number = self._seen[id(module)] = len(self.modules)
         self.modules.append(None)
         fields = module.__dict__
@@ -149,32 +149,32 @@ class _Writer:
 
     def _held(self, table: dict[str, Any]) -> dict[str, Any]:
         """The numbers of tensors: one that has several names is one in the file."""
-        found: dict[str, Any] = {}
+        numbers: dict[str, Any] = {}
         for name, tensor in table.items():
             if tensor is not None and id(tensor) not in self._seen:
                 self._seen[id(tensor)] = len(self.tensors)
                 self.tensors.append([tensor.detach(), isinstance(tensor, Weight), tensor.requires_grad])
-            found[name] = None if tensor is None else self._seen[id(tensor)]
-        return found
+            numbers[name] = None if tensor is None else self._seen[id(tensor)]
+        return numbers
 
     def _attributes(self, module: ScriptModule, with_objects: bool) -> dict[str, Any]:
         """Types and values of the attributes that hold objects of classes, or of those that hold none."""
-        found: dict[str, Any] = {}
+        attributes: dict[str, Any] = {}
         for name, value in module.__dict__.items():
             if name in OWN or isinstance(value, (ScriptMethod, Module)):
                 continue
             kind = type_of_object(value) if is_constant(module, name) else type_of_attribute(module, name)
             kind = NONE if value is None and kind is None else kind
             if kind is not None and self.classes.holds_objects(value) is with_objects:
-                found[name] = [str(kind), self.classes.value(value) if with_objects else value]
-        return found
+                attributes[name] = [str(kind), self.classes.value(value) if with_objects else value]
+        return attributes
 
     @staticmethod
     def _own_functions(module: ScriptModule) -> dict[str, str]:
         """The functions of weft's that one of weft's own modules holds (an activation), by their paths."""
         original = module.__dict__["_original"]
-        found = {n: path_of(v) for n, v in vars(original).items() if n not in STATE} if original is not None else {}
-        return {n: path for n, path in found.items() if path is not None}
+        paths = {n: path_of(v) for n, v in vars(original).items() if n not in STATE} if original is not None else {}
+        return {n: path for n, path in paths.items() if path is not None}
 
     def _own(self, module: ScriptModule) -> Any:
         """What makes one of weft's own modules again, of which programs may call the Python: its class, and its plain

@@ -50,9 +50,9 @@ def call_by_name(ctx: Context, at: ast.AST, kind: str, args: list[Simple]) -> li
         own = f"prim::{_NAMES.get(name, base)}"
         if len(args) == 1 and f"{own}_of" in OPS:  # `max(items)`
             own = f"{own}_of"
-        found = _language(ctx, at, own, args) if own in OPS else None
-        if found is not None:
-            return found
+        results = _language(ctx, at, own, args) if own in OPS else None
+        if results is not None:
+            return results
     name = _ON_TENSORS.get(name, name)
     in_place = name.endswith("_") and name not in PACKETS
     candidates = PACKETS.get(name[:-1] if in_place else name, [])
@@ -106,24 +106,24 @@ def make_tensor(ctx: Context, at: ast.AST, args: list[Simple]) -> Simple:
     data, dtype, _, requires_grad = args
     named: dict[str, Operand] = {"dtype": _DTYPES.get(dtype.operand) if type(dtype.operand) is int else dtype.operand}
     named["requires_grad"] = requires_grad.operand
-    given = {n: v for n, v in named.items() if v is not None and v is not False}
-    operands = ("weft.tensor", (data.operand, *given.values()), tuple(given), str(tt.TENSOR))
+    keywords = {n: v for n, v in named.items() if v is not None and v is not False}
+    operands = ("weft.tensor", (data.operand, *keywords.values()), tuple(keywords), str(tt.TENSOR))
     return ctx.emit(ctx.op("prim::CallBuiltin"), operands, at, (tt.TENSOR,))
 
 
 def _language(ctx: Context, at: ast.AST, own: str, args: list[Simple]) -> list[Simple] | None:
     op = OPS[own]
     if op.schema.arguments and op.schema.arguments[0].name == "elements":  # they are given one by one
-        given = tuple(a.operand for a in args)
-        args = args if any(isinstance(a, tuple) for a in given) else [Simple(given, tt.ANY)]
+        elements = tuple(a.operand for a in args)
+        args = args if any(isinstance(a, tuple) for a in elements) else [Simple(elements, tt.ANY)]
     if len(args) > len(op.schema.arguments):
         return None
     operands = [a.operand for a in args] + [a.default for a in op.schema.arguments[len(args) :]]
     try:
-        made = ctx.emit(op, tuple(operands), at)
+        result = ctx.emit(op, tuple(operands), at)
     except CompileError:
         return None
-    return [] if not op.schema.returns else [made]
+    return [] if not op.schema.returns else [result]
 
 
 def _ordered(candidates: Any, args: list[Simple]) -> list[Any]:

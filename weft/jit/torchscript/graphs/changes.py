@@ -45,9 +45,9 @@ class Changes(Shown):
         """Take this node from where it stands, and put it behind another one."""
         self._graph._move(self._shown, other._shown, 1)
 
-    def _insert(self, other: Node, behind: int) -> Node:
+    def _insert(self, other: Node, offset: int) -> Node:
         block, at = edits.place_of(self._graph.ir, other._shown)
-        return self._graph._put(self, block, at + behind)  # type: ignore[arg-type]
+        return self._graph._put(self, block, at + offset)  # type: ignore[arg-type]
 
     def destroy(self) -> None:
         """Take the node out. Raises StateError if something still uses a result of it."""
@@ -61,9 +61,9 @@ class Changes(Shown):
     def addBlock(self) -> Block:
         """One more block, for prim::If and prim::Loop; without parameters, nodes and results."""
         self._graph._change()
-        made = core.Block()
-        self._shown.blocks = (*self._shown.blocks, made)
-        return self._graph._block(made)
+        block = core.Block()
+        self._shown.blocks = (*self._shown.blocks, block)
+        return self._graph._block(block)
 
     def eraseBlock(self, i: int) -> None:
         """One block less."""
@@ -81,10 +81,10 @@ class Changes(Shown):
     def addOutput(self) -> Value:
         """One more result, a tensor until a block says what it is."""
         self._graph._change()
-        made = core.Value(TENSOR, "", self._shown, len(self._shown.outputs))
-        self._shown.outputs = (*self._shown.outputs, made)
+        output = core.Value(TENSOR, "", self._shown, len(self._shown.outputs))
+        self._shown.outputs = (*self._shown.outputs, output)
         edits.settle_results(self._shown)
-        return self._graph._value(made)
+        return self._graph._value(output)
 
     def eraseOutput(self, i: int) -> None:
         """One result less. Raises StateError if something uses it."""

@@ -112,8 +112,8 @@ def blocks_of(block: core.Block) -> Iterator[core.Block]:
 def place_of(graph: core.Graph, node: core.Node) -> tuple[core.Block, int]:
     """The block that a node stands in, and where. Raises StateError for a node that stands nowhere."""
     for block in blocks_of(graph.block):
-        for i, found in enumerate(block.nodes):
-            if found is node:
+        for i, candidate in enumerate(block.nodes):
+            if candidate is node:
                 return block, i
     raise StateError(f"{node.op.name} is no node of this graph; insert it first")
 
@@ -149,10 +149,10 @@ def is_spread(operand: core.Operand) -> bool:
 
 def flat(args: Sequence[core.Operand]) -> list[core.Operand]:
     """The inputs of a node: one for each argument, and one for each element of a list that is written out."""
-    found: list[core.Operand] = []
+    inputs: list[core.Operand] = []
     for operand in args:
-        found += operand if is_spread(operand) else (operand,)
-    return found
+        inputs += operand if is_spread(operand) else (operand,)
+    return inputs
 
 
 def replace_uses(graph: core.Graph, old: core.Value, new: core.Operand) -> None:

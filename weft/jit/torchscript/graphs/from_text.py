@@ -32,5 +32,7 @@ def create_function_from_graph(name: str, graph: Graph) -> ScriptFunction:
     )
     types = [v.type() for v in graph.outputs()]
     returns = types[0] if len(types) == 1 else tuple_of(*types)
-    known = graph.program or Program(name)
-    return ScriptFunction(Program(name, parameters, returns, graph.ir, known.functions, known.captured, known.python))
+    origin = graph.program or Program(name)
+    return ScriptFunction(
+        Program(name, parameters, returns, graph.ir, origin.functions, origin.captured, origin.python)
+    )

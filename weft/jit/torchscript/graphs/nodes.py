@@ -70,8 +70,8 @@ class Value(Shown):
 
     def uses(self) -> Listed[Use]:
         """The nodes that take it, each with the place among its inputs."""
-        found = edits.uses_of(self._graph.ir, self._shown)
-        return Listed(Use(Node(self._graph, n) if n is not None else self._graph.return_node(), i) for n, i in found)
+        uses = edits.uses_of(self._graph.ir, self._shown)
+        return Listed(Use(Node(self._graph, n) if n is not None else self._graph.return_node(), i) for n, i in uses)
 
     def replaceAllUsesWith(self, other: Value) -> None:
         """Let everything that takes this value take another one."""
@@ -357,16 +357,16 @@ class Block(Shown):
 
     def owningNode(self) -> Node | None:
         """The node that it is a block of; None for the top block of a graph."""
-        found = self._graph._owner(self._shown)
-        return None if found is None else Node(self._graph, found)
+        owner = self._graph._owner(self._shown)
+        return None if owner is None else Node(self._graph, owner)
 
     def addInputToBlock(self, name: str = "") -> Value:
         """One more parameter: of a loop's block the index, then the carried values in order."""
         self._graph._change()
         owner = self._graph._owner(self._shown)
-        made = core.Value(TENSOR if owner is None else edits.type_of_param(owner, len(self._shown.params)), name)
-        self._shown.params = (*self._shown.params, made)
-        return Value(self._graph, made)
+        param = core.Value(TENSOR if owner is None else edits.type_of_param(owner, len(self._shown.params)), name)
+        self._shown.params = (*self._shown.params, param)
+        return Value(self._graph, param)
 
     def registerOutput(self, value: Value) -> int:
         """One more result; its place. A result of the node that the block belongs to is of its type."""

@@ -94,10 +94,10 @@ class _Reader:
         scope[name] = value
 
     def _value(self, scope: Scope, name: str) -> Simple:
-        found = scope.get(name)
-        if found is None:
+        value = scope.get(name)
+        if value is None:
             self.text.fail(f"%{name} is not defined before this line")
-        return found
+        return value
 
     # ---- nodes
     def _nodes(self, scope: Scope, indent: int) -> None:
@@ -156,10 +156,10 @@ def _constant(reader: _Reader, line: Line, args: list[Simple], scope: Scope, ind
         return [constant(None, tt.NONE)]
     value = line.attributes["value"]
     if isinstance(value, list):
-        made = reader.ctx.tables.new_list(
+        constructed = reader.ctx.tables.new_list(
             reader.ctx, reader.at, [constant(v, _plain(v)) for v in value], kind if isinstance(kind, ListType) else None
         )
-        return [made]
+        return [constructed]
     if isinstance(kind, TensorType):
         reader.text.fail("a tensor constant is not in the text; pass it as an argument")
     if kind is tt.BOOL:
@@ -179,8 +179,8 @@ def _if(reader: _Reader, line: Line, args: list[Simple], scope: Scope, indent: i
         if params:
             reader.text.fail("a block of prim::If has no parameters")
         blocks.append(reader.block(scope, indent, [], len(types)))
-    made = ctx.append(ctx.op("prim::If"), (args[0].operand,), types, at, (blocks[0], blocks[1]))
-    return [Simple(v, v.type) for v in made.outputs]
+    conditional = ctx.append(ctx.op("prim::If"), (args[0].operand,), types, at, (blocks[0], blocks[1]))
+    return [Simple(v, v.type) for v in conditional.outputs]
 
 
 def _loop(reader: _Reader, line: Line, args: list[Simple], scope: Scope, indent: int) -> list[Simple]:
@@ -194,16 +194,16 @@ def _loop(reader: _Reader, line: Line, args: list[Simple], scope: Scope, indent:
     block = reader.block(scope, indent, params, 1 + len(types))
     trip, going, *carried = (a.operand for a in args)
     operands: tuple[Operand, ...] = (trip, going, tuple(carried), (), False)
-    made = ctx.append(ctx.op("prim::Loop"), operands, types, at, (block,))
-    return [Simple(v, v.type) for v in made.outputs]
+    loop = ctx.append(ctx.op("prim::Loop"), operands, types, at, (block,))
+    return [Simple(v, v.type) for v in loop.outputs]
 
 
 def _construct(name: str) -> Callable[..., list[Simple]]:
     def make(reader: _Reader, line: Line, args: list[Simple], scope: Scope, indent: int) -> list[Simple]:
         ctx, kind = reader.ctx, line.outputs[0][1]
         text = str(kind) if isinstance(kind, ListType) else ""
-        made = ctx.emit(ctx.op(f"prim::{name}"), (tuple(a.operand for a in args), text), reader.at)
-        return [Simple(made.operand, kind if text else made.type)]
+        constructed = ctx.emit(ctx.op(f"prim::{name}"), (tuple(a.operand for a in args), text), reader.at)
+        return [Simple(constructed.operand, kind if text else constructed.type)]
 
     return make
 
@@ -211,13 +211,13 @@ def _construct(name: str) -> Callable[..., list[Simple]]:
 def _dict(reader: _Reader, line: Line, args: list[Simple], scope: Scope, indent: int) -> list[Simple]:
     ctx, kind = reader.ctx, line.outputs[0][1]
     keys, values = (tuple(a.operand for a in args[i::2]) for i in (0, 1))
-    made = ctx.emit(ctx.op("prim::DictConstruct"), (keys, values, str(kind)), reader.at)
-    return [Simple(made.operand, kind)]
+    constructed = ctx.emit(ctx.op("prim::DictConstruct"), (keys, values, str(kind)), reader.at)
+    return [Simple(constructed.operand, kind)]
 
 
 def _unpack(reader: _Reader, line: Line, args: list[Simple], scope: Scope, indent: int) -> list[Simple]:
-    found = args[0].elements(reader.ctx, reader.at, len(line.outputs))
-    return [f.as_value(reader.ctx, reader.at) for f in found]
+    elements = args[0].elements(reader.ctx, reader.at, len(line.outputs))
+    return [f.as_value(reader.ctx, reader.at) for f in elements]
 
 
 def _print(reader: _Reader, line: Line, args: list[Simple], scope: Scope, indent: int) -> list[Simple]:
@@ -232,14 +232,14 @@ def _raise(reader: _Reader, line: Line, args: list[Simple], scope: Scope, indent
 
 def _cast(reader: _Reader, line: Line, args: list[Simple], scope: Scope, indent: int) -> list[Simple]:
     kind = line.outputs[0][1]
-    made = reader.ctx.emit(reader.ctx.op("prim::unchecked_cast"), (args[0].operand, str(kind)), reader.at)
-    return [Simple(made.operand, kind)]
+    cast = reader.ctx.emit(reader.ctx.op("prim::unchecked_cast"), (args[0].operand, str(kind)), reader.at)
+    return [Simple(cast.operand, kind)]
 
 
 def _uninitialized(reader: _Reader, line: Line, args: list[Simple], scope: Scope, indent: int) -> list[Simple]:
     kind = line.outputs[0][1]
-    made = reader.ctx.emit(reader.ctx.op("prim::Uninitialized"), (str(kind),), reader.at)
-    return [Simple(made.operand, kind)]
+    placeholder = reader.ctx.emit(reader.ctx.op("prim::Uninitialized"), (str(kind),), reader.at)
+    return [Simple(placeholder.operand, kind)]
 
 
 def _tensor(reader: _Reader, line: Line, args: list[Simple], scope: Scope, indent: int) -> list[Simple]:

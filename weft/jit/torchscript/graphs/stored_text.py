@@ -53,9 +53,9 @@ class Text:
 
     def fail(self, problem: str, at: int | None = None) -> NoReturn:
         """Raises ParseError at the line with this number, or at the one that was read last."""
-        found = [(n, line) for n, line in self.lines if n == at]
+        matching = [(n, line) for n, line in self.lines if n == at]
         last = self.lines[min(max(self.at - 1, 0), len(self.lines) - 1)] if self.lines else (1, "")
-        number, line = found[0] if found else last
+        number, line = matching[0] if matching else last
         column = len(line) - len(line.lstrip()) + 1
         raise ParseError(f"line {number}, column {column}: {problem}\n    {line}\n    {' ' * (column - 1)}^")
 
@@ -135,13 +135,13 @@ class Text:
     # ---- values
     def declared(self, text: str) -> list[tuple[str, Type]]:
         """`%x : Tensor, %n : int`."""
-        found = []
+        declarations = []
         for part in split(text):
             match = re.fullmatch(rf"{_NAME}\s*:\s*(.+)", part) or re.fullmatch(rf"{_NAME}()", part)
             if match is None:
                 self.fail(f"expected %name : type, found {part!r}")
-            found.append((match[1], self.type(match[2]) if match[2] else tt.TENSOR))
-        return found
+            declarations.append((match[1], self.type(match[2]) if match[2] else tt.TENSOR))
+        return declarations
 
     def type(self, text: str) -> Type:
         """A type as TorchScript prints it."""
@@ -174,14 +174,14 @@ class Text:
         self.fail(f"{head}({inside}) is no type")
 
     def _attributes(self, text: str | None) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        attributes: dict[str, Any] = {}
         for part in split(text[1:-1]) if text else []:
             name, _, value = part.partition("=")
             try:
-                found[name.strip()] = ast.literal_eval(re.sub(r"\Aannotate\(.*?, (.*)\)\Z", r"\1", value.strip()))
+                attributes[name.strip()] = ast.literal_eval(re.sub(r"\Aannotate\(.*?, (.*)\)\Z", r"\1", value.strip()))
             except (ValueError, SyntaxError):
-                found[name.strip()] = value.strip()
-        return found
+                attributes[name.strip()] = value.strip()
+        return attributes
 
 
 def _without_comment(line: str) -> str:
