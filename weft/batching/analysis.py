@@ -48,25 +48,25 @@ def writes_tensor(node: Node) -> bool:
 
 def begin_alone(graph: Graph) -> set[Value]:
     """The tensors that are made to be what a loop begins with: nobody has them when it has begun."""
-    found: set[Value] = set()
+    alone: set[Value] = set()
     users: dict[Value, list[Node]] = {}
     for node in graph.walk():
         for value in node.needs():
             users.setdefault(value, []).append(node)
-    given = {v for block in _blocks(graph.block) for v in values_in(block.results)}
+    results = {v for block in _blocks(graph.block) for v in values_in(block.results)}
     for block in _blocks(graph.block):
-        made: set[Value] = set()
+        fresh: set[Value] = set()
         before: set[Node] = set()
         for node in block.nodes:
             if node.op is LOOP:
-                own = [v for v in node.args[2] if v in made and v not in given]
-                found.update(
+                own = [v for v in node.args[2] if v in fresh and v not in results]
+                alone.update(
                     v for v in own if node.inputs().count(v) == 1
                     and all(user is node or (user in before and makes_tensor(user)) for user in users[v])
                 )
             before.add(node)
-            made.update(node.outputs if makes_tensor(node) else ())
-    return found
+            fresh.update(node.outputs if makes_tensor(node) else ())
+    return alone
 
 
 def _blocks(block: Block) -> Iterator[Block]:
@@ -84,9 +84,9 @@ class Analysis:
         self.writes_tensors = any(map(writes_tensor, graph.walk()))
         self.alone = begin_alone(graph) if self.writes_tensors else set()
         self.fills: bool = False  # whether only some examples write to a list or dict
-        known = -1
-        while known != len(self.differ) + self.fills:
-            known = len(self.differ) + self.fills
+        previous = -1
+        while previous != len(self.differ) + self.fills:
+            previous = len(self.differ) + self.fills
             self._block(graph.block, is_apart=False)
 
     def may_differ(self, operand: Operand) -> bool:

@@ -70,11 +70,11 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (OpenNumber, Examples)) or kind_of(value) is not None
 
 
-def _left(found: Any) -> Any:
+def _left(value: Any) -> Any:
     """A number as the program has it: one for all, or one for each example."""
-    if type(found) is RunTime and isinstance(found.tensor, Examples):
-        return OpenNumber(found.tensor, found.kind)
-    return in_form(found, [_left(part) for part in found]) if isinstance(found, tuple) else found
+    if type(value) is RunTime and isinstance(value.tensor, Examples):
+        return OpenNumber(value.tensor, value.kind)
+    return in_form(value, [_left(part) for part in value]) if isinstance(value, tuple) else value
 
 
 def _item(value: Examples) -> Any:
@@ -164,5 +164,5 @@ def _like(number: Any, args: tuple[Any, ...]) -> Any:
     if type(number) is RunTime:
         return like_tensors(number, args)
     wanted = has_rank_of(args, number.kind)
-    found = number.examples
-    return found if wanted is None or found.dtype is wanted else aten._to_copy(found, dtype=wanted)
+    examples = number.examples
+    return examples if wanted is None or examples.dtype is wanted else aten._to_copy(examples, dtype=wanted)

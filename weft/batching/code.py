@@ -73,8 +73,8 @@ class BatchingCode(Code):
         outputs = [self.place(v) for v in node.outputs]
 
         def run(registers: Registers) -> None:
-            given = [registers[p] for p in places]
-            if not differs(given):
+            arguments = [registers[p] for p in places]
+            if not differs(arguments):
                 return step(registers)
 
             def called(*values: Any) -> Any:
@@ -84,18 +84,18 @@ class BatchingCode(Code):
                 step(mine)
                 return tuple([mine[out] for out in outputs])
 
-            found = _of_all(called, given, node.op in _WEFT_OWN)
+            results = _of_all(called, arguments, node.op in _WEFT_OWN)
             if node.op in _ATTRIBUTES:
-                mark_copies(found)
-            for out, value in zip(outputs, found, strict=True):
+                mark_copies(results)
+            for out, value in zip(outputs, results, strict=True):
                 registers[out] = value
             return None
 
         return run
 
 
-def _of_all(called: Callable[..., Any], given: Sequence[Any], at_once: bool) -> Any:
-    args = tuple(given)
+def _of_all(called: Callable[..., Any], values: Sequence[Any], at_once: bool) -> Any:
+    args = tuple(values)
     if at_once and not is_ragged(args) and any(isinstance(a, Examples) for a in args):
         try:
             return on_level(called, args, count_of(*args))

@@ -88,7 +88,7 @@ def _separate(self: Any, rows: Any) -> Any:
         raise NotRecorded("an object that each example has for itself")
     if isinstance(self, (list, dict)):
         copies = [of_example(self, at) for at in range(len(rows))]
-        return PerExample([made.copy() if made is self else made for made in copies])
+        return PerExample([example.copy() if example is self else example for example in copies])
     return PerExample([copy.copy(self) for _ in range(len(rows))])
 
 

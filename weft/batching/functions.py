@@ -78,11 +78,12 @@ class BatchedFunction:
         value. Raises what the function raises for an example.
         """
         count = self._count((*args, *kwargs.values()))
-        given: Given = {}
+        stand_ins: Given = {}
         bound = self._whole.bind(
-            (*self._owner, *_opened(args, given)), {name: _opened(value, given) for name, value in kwargs.items()}
+            (*self._owner, *_opened(args, stand_ins)),
+            {name: _opened(value, stand_ins) for name, value in kwargs.items()},
         )
-        values = [_entered(value, given) for value in bound]
+        values = [_entered(value, stand_ins) for value in bound]
         code = self._code(frozenset(at for at, value in enumerate(values) if differs(value)))
         before = modes.grad
         try:
@@ -129,12 +130,12 @@ class BatchedFunction:
 
 def _program_of(function: Any) -> tuple[tuple[Any, ...], Program]:
     """What is given for `self`, and the program."""
-    found = script(function)
-    if isinstance(found, ScriptFunction):
-        return (), found.__weft_program__
-    if isinstance(found, Module):
-        forward: Any = found.forward
-        return (found,), forward.__weft_program__
+    scripted = script(function)
+    if isinstance(scripted, ScriptFunction):
+        return (), scripted.__weft_program__
+    if isinstance(scripted, Module):
+        forward: Any = scripted.forward
+        return (scripted,), forward.__weft_program__
     raise CompileError(f"weft.jit.batch: functions and Modules can be batched, not a {type(function).__name__}")
 
 
@@ -149,28 +150,28 @@ def _batches(value: Any) -> Iterator[BatchTensor]:
         yield from _batches(tuple(value.values()))
 
 
-def _opened(value: Any, given: Given) -> Any:
-    """The arguments with a tensor in place of each BatchTensor, which `given` remembers."""
+def _opened(value: Any, stand_ins: Given) -> Any:
+    """The arguments with a tensor in place of each BatchTensor, which `stand_ins` remembers."""
     if isinstance(value, BatchTensor):
         stand_in = value.data.detach()
-        given[id(stand_in)] = (stand_in, value)
+        stand_ins[id(stand_in)] = (stand_in, value)
         return stand_in
     if isinstance(value, (tuple, list)) and next(_batches(value), None) is not None:
-        return in_form(value, [_opened(part, given) for part in value])
+        return in_form(value, [_opened(part, stand_ins) for part in value])
     if isinstance(value, dict) and next(_batches(value), None) is not None:
-        return {k: _opened(v, given) for k, v in value.items()}
+        return {k: _opened(v, stand_ins) for k, v in value.items()}
     return value
 
 
-def _entered(value: Any, given: Given) -> Any:
+def _entered(value: Any, stand_ins: Given) -> Any:
     if isinstance(value, Tensor):
-        found = given.get(id(value))
-        return value if found is None else found[1]._values()
+        entry = stand_ins.get(id(value))
+        return value if entry is None else entry[1]._values()
     if isinstance(value, (tuple, list)):
-        parts = [_entered(part, given) for part in value]
+        parts = [_entered(part, stand_ins) for part in value]
         return value if all(a is b for a, b in zip(parts, value, strict=True)) else in_form(value, parts)
     if isinstance(value, dict):
-        return {k: _entered(v, given) for k, v in value.items()} if given else value
+        return {k: _entered(v, stand_ins) for k, v in value.items()} if stand_ins else value
     return value
 
 

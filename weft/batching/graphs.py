@@ -40,8 +40,8 @@ def batched(graph: Graph, parameters: frozenset[int], batch_size: int | None) ->
 
 
 class _Batching:
-    def __init__(self, graph: Graph, found: Analysis, batch_size: int | None) -> None:
-        self.whole, self.found, self.batch_size = graph, found, batch_size
+    def __init__(self, graph: Graph, analysis: Analysis, batch_size: int | None) -> None:
+        self.whole, self.analysis, self.batch_size = graph, analysis, batch_size
 
     def graph(self) -> Graph:
         rows = Value(ANY, "rows")
@@ -69,7 +69,7 @@ class _Batching:
     def _taking(self, block: Block, values: Values, rows: Value, out: Emitter) -> Values:
         inner = dict(values)
         for value in block.free_values():
-            if value in self.found.differ:
+            if value in self.analysis.differ:
                 taken = out.emit(entries.TAKE, (inner.get(value, value), rows), value.type).output
                 taken.name, inner[value] = value.name, taken
         return inner
@@ -77,9 +77,9 @@ class _Batching:
     def _nodes(self, block: Block, values: Values, rows: Value, out: Emitter, apart: bool) -> None:
         for node in block.nodes:
             out.where = node.where
-            if node.op is IF and self.found.branches(node):
+            if node.op is IF and self.analysis.branches(node):
                 self._branch(node, values, rows, out)
-            elif node.op is LOOP and self.found.branches(node):
+            elif node.op is LOOP and self.analysis.branches(node):
                 self._loop(node, values, rows, out)
             else:
                 self._refuse(node, apart)
@@ -88,30 +88,30 @@ class _Batching:
     # ---- nodes that every example runs
     def _node(self, node: Node, values: Values, rows: Value, out: Emitter, apart: bool) -> None:
         args = tuple(map_operand(a, values) for a in node.args)
-        if node.op.effect == "random" and not self.found.may_differ(node.args) and node.op.writes is None:
-            made = out.emit(entries.DRAW, (node.op.name, args, str(node.output.type), rows), node.output.type)
+        if node.op.effect == "random" and not self.analysis.may_differ(node.args) and node.op.writes is None:
+            new_node = out.emit(entries.DRAW, (node.op.name, args, str(node.output.type), rows), node.output.type)
         else:
             if apart and fills_container(node):
                 args = (out.emit(entries.OWNED, args[:1], node.inputs()[0].type).output, *args[1:])
             blocks = tuple(self._block(b, values, rows, apart) for b in node.blocks)
             types = tuple(v.type for v in node.outputs)
-            made = out.emit(node.op, self._resized(node, args, out), *types, blocks=blocks)
-        separate = self.found.separates(node)
-        for old, new in zip(node.outputs, made.outputs, strict=True):
+            new_node = out.emit(node.op, self._resized(node, args, out), *types, blocks=blocks)
+        separate = self.analysis.separates(node)
+        for old, new in zip(node.outputs, new_node.outputs, strict=True):
             new.name = old.name
             values[old] = out.emit(entries.SEPARATE, (new, rows), old.type).output if separate else new
 
     def _resized(self, node: Node, args: tuple[Operand, ...], out: Emitter) -> tuple[Operand, ...]:
         """Sizes of a view that name the batch mean one example."""
         view = node.op.view
-        if view is None or not view.keeps_order or not self.batch_size or not self.found.may_differ(node.args[:1]):
+        if view is None or not view.keeps_order or not self.batch_size or not self.analysis.may_differ(node.args[:1]):
             return args
         sizes = [i for i, a in enumerate(node.op.schema.arguments) if a.is_list and a.kind == "int"]
         if len(sizes) != 1 or not _may_name(args[sizes[0]], self.batch_size):
             return args
         (at,) = sizes
-        found = out.emit(entries.SIZES, (args[0], args[at], self.batch_size), list_of(INT)).output
-        return (*args[:at], found, *args[at + 1:])
+        example_sizes = out.emit(entries.SIZES, (args[0], args[at], self.batch_size), list_of(INT)).output
+        return (*args[:at], example_sizes, *args[at + 1:])
 
     # ---- what examples take different ways through
     def _branch(self, node: Node, values: Values, rows: Value, out: Emitter) -> None:
@@ -136,15 +136,15 @@ class _Batching:
         first = out.emit(entries.GOING, (condition, trip, -1, rows), ANY).output
         goes = out.emit(entries.ANY_ROWS, (first,), BOOL).output
         types = tuple(v.type for v in node.outputs)
-        made = out.emit(
+        loop = out.emit(
             LOOP, (_MOST, goes, (first, *carried), *rest), ANY, *types, blocks=(self._body(body, values, trip, node),)
         )
-        for old, new, begin in zip(node.outputs, made.outputs[1:], node.args[2], strict=True):
+        for old, new, begin in zip(node.outputs, loop.outputs[1:], node.args[2], strict=True):
             new.name, values[old] = old.name, self._alone(begin, new, out)
 
     def _alone(self, begin: Operand, value: Value, out: Emitter) -> Value:
         """A carried value; that a loop began with a tensor that nobody else has is noted, for it may be written."""
-        if begin not in self.found.alone:
+        if begin not in self.analysis.alone:
             return value
         return out.emit(entries.ALONE, (value,), value.type).output
 
@@ -175,11 +175,11 @@ class _Batching:
 
     # ---- refusals
     def _refuse(self, node: Node, apart: bool) -> None:
-        differs = apart or self.found.may_differ(node.args)
-        if node.op is _SET and differs and not self.found.may_differ(node.args[0]):
+        differs = apart or self.analysis.may_differ(node.args)
+        if node.op is _SET and differs and not self.analysis.may_differ(node.args[0]):
             _fail(node, f"batch: every example would write its own value into the attribute {node.args[1]!r}; "
                         "return the value instead")
-        if writes_tensor(node) and not self.found.may_differ(node.args[0]):
+        if writes_tensor(node) and not self.analysis.may_differ(node.args[0]):
             _fail(node, _SHARED.format(what="a tensor that all examples share"))
 
 

@@ -60,12 +60,12 @@ def where_not(condition: Any, rows: Mask) -> Mask:
 
 def going(condition: Any, trip: Any, step: Any, rows: Mask) -> Mask:
     """The rows that make the step behind this one."""
-    found = where(condition, rows)
+    going_rows = where(condition, rows)
     if type(trip) is int and trip >= ENDLESS:
-        return found
+        return going_rows
     most = trip.examples.data if type(trip) is OpenNumber else number_tensor(trip)
     holds = aten.lt(aten.add(number_tensor(step), 1), most)
-    return found.and_also(holds if holds.ndim else aten.expand(holds, (rows.count,)))
+    return going_rows.and_also(holds if holds.ndim else aten.expand(holds, (rows.count,)))
 
 
 def any_of(rows: Mask) -> Any:
@@ -85,9 +85,9 @@ def taken(value: Any, rows: Mask) -> Any:
     if rows.holds is None or not (differs(value) or isinstance(value, (list, dict))):
         return value
     if type(value) is Examples:
-        made = _taken(value, rows)
-        value.note_taker(made, MaskLink(value, rows))
-        return made
+        selected = _taken(value, rows)
+        value.note_taker(selected, MaskLink(value, rows))
+        return selected
     if type(value) is OpenNumber:
         return OpenNumber(_taken(value.examples, rows), value.kind)
     if isinstance(value, dict):
@@ -106,23 +106,23 @@ def _taken_list(source: list[Any], rows: Mask) -> list[Any]:
     """The elements of a list, as the rows have them; those that are replaced are replaced for the rows."""
     state = containers()
     state.reads(source)
-    made = [taken(part, rows) for part in source]
-    state.makes(made)
+    parts = [taken(part, rows) for part in source]
+    state.makes(parts)
     if id(source) in state.of_each:
-        state.of_each[id(made)] = made, source
-    before = made.copy()
+        state.of_each[id(parts)] = parts, source
+    before = parts.copy()
 
     def write_back() -> None:
-        if len(made) != len(source):
+        if len(parts) != len(source):
             raise NotRecorded("a list whose length differs from example to example")
         new = [
-            old if now is was else chosen(rows, now, old) for now, was, old in zip(made, before, source, strict=True)
+            old if now is was else chosen(rows, now, old) for now, was, old in zip(parts, before, source, strict=True)
         ]
-        before[:] = made
+        before[:] = parts
         state.around(OPS["prim::set_slice"].kernel, (source, None, None, None, new), True, False)  # type: ignore[arg-type]
 
-    state.when_written(made, write_back)
-    return made
+    state.when_written(parts, write_back)
+    return parts
 
 
 def _refuse_write() -> NoReturn:
@@ -165,8 +165,8 @@ def put(self: Any, rows: Mask, value: Any) -> Any:
     """A value with what the rows have now."""
     if rows.holds is None:
         return self if value is UNSET else value
-    known = containers().of_each.get(id(value))
-    if _source_of(value, rows) is self or (known is not None and known[1] is self):
+    entry = containers().of_each.get(id(value))
+    if _source_of(value, rows) is self or (entry is not None and entry[1] is self):
         return self
     return chosen(rows, value, self)
 
@@ -196,12 +196,12 @@ def chosen(rows: Mask, value: Any, other: Any) -> Any:
     if _is_number(value) and _is_number(other):
         return _chosen_numbers(rows, value, other)
     if type(value) is type(other) and isinstance(value, (tuple, list)) and len(value) == len(other):
-        made = in_form(value, [chosen(rows, a, b) for a, b in zip(value, other, strict=True)])
-        if isinstance(made, list):
+        joined = in_form(value, [chosen(rows, a, b) for a, b in zip(value, other, strict=True)])
+        if isinstance(joined, list):
             state = containers()
             sources = [state.of_each[id(v)][1] for v in (value, other) if id(v) in state.of_each]
-            state.stands_for(made, [value, other, *sources])
-        return made
+            state.stands_for(joined, [value, other, *sources])
+        return joined
     if type(value) is type(other) and not differs((value, other)) and value == other:
         return value
     raise NotRecorded(f"a value of type {type(value).__name__} that differs from example to example")
@@ -222,9 +222,9 @@ def _chosen_tensors(rows: Mask, value: Any, other: Any) -> Examples:
         m if m is n else aten.where(rows.holds, _length(m, a, dim), _length(n, b, dim))
         for dim, (m, n) in enumerate(zip(a.lengths, b.lengths, strict=True))
     ])
-    made = Examples(aten.where(rows.over(a.data), a.data, b.data), lengths)
-    made.has_met = True
-    return made
+    examples = Examples(aten.where(rows.over(a.data), a.data, b.data), lengths)
+    examples.has_met = True
+    return examples
 
 
 def _as_examples(value: Any, count: Any) -> Examples:
@@ -233,9 +233,9 @@ def _as_examples(value: Any, count: Any) -> Examples:
     return Examples(aten.expand(aten.unsqueeze(value, 0), (count, *value.shape)))
 
 
-def _length(known: Any, value: Examples, dim: int) -> Tensor:
-    if known is not None:
-        return known  # type: ignore[no-any-return]
+def _length(length: Any, value: Examples, dim: int) -> Tensor:
+    if length is not None:
+        return length  # type: ignore[no-any-return]
     return aten.full((value.size,), value.data.shape[dim + 1], dtype=dt.int64)  # type: ignore[no-any-return]
 
 

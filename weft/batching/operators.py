@@ -73,29 +73,29 @@ def on_level(function: Function, args: tuple[Any, ...], count: int, shows: Examp
     memory the result is a view of."""
     level = BatchLevel(count, "different")
     with level:
-        found: dict[int, Examples] = {}
-        lowered = [_entered(level, a, found) for a in args]
+        entered: dict[int, Examples] = {}
+        lowered = [_entered(level, a, entered) for a in args]
         out = function(*lowered)
-    return _left(level, out, found, shows)
+    return _left(level, out, entered, shows)
 
 
-def _entered(level: BatchLevel, value: Any, found: dict[int, Examples]) -> Any:
+def _entered(level: BatchLevel, value: Any, entered: dict[int, Examples]) -> Any:
     if type(value) is Examples:
         tensor = level.wrap(value.data)
-        found[id(tensor)] = value
+        entered[id(tensor)] = value
         return tensor
     if isinstance(value, (tuple, list)) and differs(value):
-        return in_form(value, [_entered(level, part, found) for part in value])
+        return in_form(value, [_entered(level, part, entered) for part in value])
     return value
 
 
-def _left(level: BatchLevel, out: Any, found: dict[int, Examples], shows: Examples | None) -> Any:
+def _left(level: BatchLevel, out: Any, entered: dict[int, Examples], shows: Examples | None) -> Any:
     if isinstance(out, Tensor):
-        if id(out) in found:
-            return found[id(out)]
+        if id(out) in entered:
+            return entered[id(out)]
         return Examples(out._data.value, None, None if shows is None else shows.root) if level.owns(out) else out
     if isinstance(out, (tuple, list)):
-        return in_form(out, [_left(level, part, found, shows) for part in out])
+        return in_form(out, [_left(level, part, entered, shows) for part in out])
     return out
 
 
@@ -105,26 +105,26 @@ def example_by_example(function: Function, args: tuple[Any, ...], keeps_lists: b
     if modes.capture is not None and is_ragged(args):
         raise NotRecorded("what runs example by example, for examples whose sizes are only known when the program runs")
     counters.vmap_loops += 1
-    found = [function(*[of_example(a, at) for a in args]) for at in range(count_of(*args))]
-    return gathered(found, keeps_lists)
+    outputs = [function(*[of_example(a, at) for a in args]) for at in range(count_of(*args))]
+    return gathered(outputs, keeps_lists)
 
 
 # ---- operators on tensors
 def _on_tensors(op: Op, function: Function, args: tuple[Any, ...]) -> Any:
     shows = args[0] if _is_view(op) and type(args[0]) is Examples else None
     if op.by_rank:
-        found = _without_leads(op, function, args)
-        if found is not None:
-            return found
+        product = _without_leads(op, function, args)
+        if product is not None:
+            return product
     if not is_ragged(args):
         return on_level(function, args, count_of(*args), shows)
     result = at_once(op, function, args, on_level)
     if result is not NotImplemented:
         return result
-    made = example_by_example(function, args)
+    by_example = example_by_example(function, args)
     if shows is not None:
-        mark_copies(made)
-    return made
+        mark_copies(by_example)
+    return by_example
 
 
 def _is_view(op: Op) -> bool:
@@ -151,21 +151,21 @@ def _without_leads(op: Op, function: Function, args: tuple[Any, ...]) -> Any:
         Examples(aten.squeeze(a.data, 1), a.lengths[1:]) if type(a) is Examples else a for a in args
     ])
     try:
-        found = _on_tensors_bare(op, function, bare)
+        product = _on_tensors_bare(op, function, bare)
     except ShapeError:
         return None
-    return Examples(aten.unsqueeze(found.data, 1), (None, *found.lengths))
+    return Examples(aten.unsqueeze(product.data, 1), (None, *product.lengths))
 
 
 def _on_tensors_bare(op: Op, function: Function, args: tuple[Any, ...]) -> Examples:
     if not is_ragged(args):
-        found = on_level(function, args, count_of(*args))
+        product = on_level(function, args, count_of(*args))
     else:
-        found = at_once(op, function, args, on_level)
-        if found is NotImplemented:
-            found = example_by_example(function, args)
-    assert isinstance(found, Examples)
-    return found
+        product = at_once(op, function, args, on_level)
+        if product is NotImplemented:
+            product = example_by_example(function, args)
+    assert isinstance(product, Examples)
+    return product
 
 
 def _written(op: Op, function: Function, args: tuple[Any, ...]) -> Any:
@@ -216,9 +216,9 @@ def _of_python(op: Op, function: Function, args: tuple[Any, ...]) -> Any:
     if op is not SET_ITEM:
         return _of_each(op, function, args)
     _check_target("tensor[...] = value", args[0])
-    found = _of_each(op, function, args)
+    result = _of_each(op, function, args)
     written_back(args[0])
-    return found
+    return result
 
 
 def _of_each(op: Op, function: Function, args: tuple[Any, ...]) -> Any:
@@ -239,9 +239,9 @@ def _of_each(op: Op, function: Function, args: tuple[Any, ...]) -> Any:
             return function(*args)
         except AsksForAValue:
             pass
-    found = example_by_example(function, args, keeps_lists=True)
-    mark_copies(found)
-    return found
+    by_example = example_by_example(function, args, keeps_lists=True)
+    mark_copies(by_example)
+    return by_example
 
 
 def _takes_numbers(op: Op) -> bool:

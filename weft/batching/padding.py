@@ -37,7 +37,7 @@ def mask_of(count: int, dims: Sequence[int], lengths: Lengths) -> Tensor:
 
 
 def _open_mask(dims: Sequence[Any], lengths: Lengths) -> Tensor:
-    found: Any = None
+    mask: Any = None
     for dim, (size, length) in enumerate(zip(dims, lengths, strict=True)):
         if length is not None:
             inside = aten.lt(aten.arange(size), aten.unsqueeze(length, 1))
@@ -45,8 +45,8 @@ def _open_mask(dims: Sequence[Any], lengths: Lengths) -> Tensor:
                 inside = aten.unsqueeze(inside, 1)
             for _ in range(len(dims) - dim - 1):
                 inside = aten.unsqueeze(inside, -1)
-            found = inside if found is None else aten.logical_and(found, inside)
-    return found  # type: ignore[no-any-return]
+            mask = inside if mask is None else aten.logical_and(mask, inside)
+    return mask  # type: ignore[no-any-return]
 
 
 def filled(value: Examples, fill: Any) -> Tensor:
@@ -74,11 +74,11 @@ def cleaned(value: Examples) -> Examples:
         return value
     if value._clean is not None:
         return value._clean
-    made = Examples(filled(value, 0), value.lengths)
-    made._clean = made
+    clean = Examples(filled(value, 0), value.lengths)
+    clean._clean = clean
     if keeps_history(value.data):
-        value._clean = made
-    return made
+        value._clean = clean
+    return clean
 
 
 def keeps_history(data: Tensor) -> bool:
@@ -123,33 +123,33 @@ def lengths_of(shapes: Sequence[Sequence[int]]) -> Lengths:
 
 
 # ---- from results of single examples
-def stacked(found: Sequence[Tensor]) -> Examples:
+def stacked(tensors: Sequence[Tensor]) -> Examples:
     """One tensor for each example. Raises ShapeError, DTypeError where they cannot be one tensor."""
-    ranks, dtypes = {t.ndim for t in found}, {t.dtype for t in found}
+    ranks, dtypes = {t.ndim for t in tensors}, {t.dtype for t in tensors}
     if len(ranks) > 1:
         raise ShapeError(
             f"batch: the examples give tensors of {' and '.join(map(str, sorted(ranks)))} dims; one value has one rank"
         )
     if len(dtypes) > 1:
         raise DTypeError(f"batch: the examples give tensors of {' and '.join(sorted(d.name for d in dtypes))}")
-    lengths = lengths_of([t.shape for t in found])
-    dims = [max(sizes) for sizes in zip(*(t.shape for t in found), strict=True)]
-    parts = tuple([fitted(aten.unsqueeze(t, 0), dims) for t in found])
+    lengths = lengths_of([t.shape for t in tensors])
+    dims = [max(sizes) for sizes in zip(*(t.shape for t in tensors), strict=True)]
+    parts = tuple([fitted(aten.unsqueeze(t, 0), dims) for t in tensors])
     return Examples(aten.cat(parts, 0), lengths)
 
 
-def gathered(found: Sequence[Any], keeps_lists: bool = False) -> Any:
+def gathered(values: Sequence[Any], keeps_lists: bool = False) -> Any:
     """What the examples give, as one value. keeps_lists: lists are the program's own, and stay each example's."""
-    first = found[0]
-    if all(isinstance(v, Tensor) for v in found):
-        return stacked(found)
-    if isinstance(first, tuple) and all(isinstance(v, tuple) and len(v) == len(first) for v in found):
-        return in_form(first, [gathered([v[i] for v in found], keeps_lists) for i in range(len(first))])
-    if isinstance(first, list) and not keeps_lists and all(len(v) == len(first) for v in found):
-        return [gathered([v[i] for v in found]) for i in range(len(first))]
-    if isinstance(first, PLAIN) and all(type(v) is type(first) and repr(v) == repr(first) for v in found):
+    first = values[0]
+    if all(isinstance(v, Tensor) for v in values):
+        return stacked(values)
+    if isinstance(first, tuple) and all(isinstance(v, tuple) and len(v) == len(first) for v in values):
+        return in_form(first, [gathered([v[i] for v in values], keeps_lists) for i in range(len(first))])
+    if isinstance(first, list) and not keeps_lists and all(len(v) == len(first) for v in values):
+        return [gathered([v[i] for v in values]) for i in range(len(first))]
+    if isinstance(first, PLAIN) and all(type(v) is type(first) and repr(v) == repr(first) for v in values):
         return first
-    return PerExample(found)
+    return PerExample(values)
 
 
 def numbers_of(value: Examples) -> list[Any] | None:

@@ -76,22 +76,22 @@ class _Probes:
         ])
 
     def _at(self, length: Tensor) -> int:
-        return next(at for at, known in enumerate(self.lengths) if known is length)
+        return next(at for at, candidate in enumerate(self.lengths) if candidate is length)
 
     def lengths_of(self, shapes: Sequence[Dims]) -> Lengths:
         """The lengths of a result that had these shapes. Raises NotRecorded."""
         columns = zip(*shapes, strict=True)
         return tuple([None if len(set(column)) == 1 else self._computed(column) for column in columns])
 
-    def _computed(self, found: Dims) -> Tensor:
+    def _computed(self, column: Dims) -> Tensor:
         for length in self.lengths:
-            given = [sizes[self._at(length)] for sizes in self.sizes[: len(found)]]
-            if list(found) == given:
+            probed = [sizes[self._at(length)] for sizes in self.sizes[: len(column)]]
+            if list(column) == probed:
                 return length
-        for length, most, step, shift in product(self.lengths, (None, found[0]), _STEPS, _SHIFTS):
-            given = [sizes[self._at(length)] for sizes in self.sizes[: len(found)]]
-            made = [max(0, (size + shift) // step) for size in given]
-            if list(found) == (made if most is None else [min(size, most) for size in made]):
+        for length, most, step, shift in product(self.lengths, (None, column[0]), _STEPS, _SHIFTS):
+            probed = [sizes[self._at(length)] for sizes in self.sizes[: len(column)]]
+            computed = [max(0, (size + shift) // step) for size in probed]
+            if list(column) == (computed if most is None else [min(size, most) for size in computed]):
                 whole = aten.div(aten.add(length, shift), step, rounding_mode="floor")
                 return aten.clamp(whole, 0, most)  # type: ignore[no-any-return]
         raise NotRecorded("a size that is computed from the sizes of an example")
@@ -141,7 +141,7 @@ def lengths_of_view(
 
 
 def _row_major(dims: Sequence[int]) -> Dims:
-    found = [1]
+    strides = [1]
     for size in reversed(dims[1:]):
-        found.append(found[-1] * size)
-    return tuple(reversed(found))[: len(dims)]
+        strides.append(strides[-1] * size)
+    return tuple(reversed(strides))[: len(dims)]

@@ -53,10 +53,10 @@ def _opened(op: Op, args: tuple[Any, ...]) -> Any:
     if op.decompose is None or op.effect == "random":
         return NotImplemented
     try:
-        found = op.decompose(*args)
+        result = op.decompose(*args)
     except (AsksForAValue, AttributeError):
         return NotImplemented
-    return found if differs(found) else NotImplemented
+    return result if differs(result) else NotImplemented
 
 
 # ---- element by element
@@ -65,12 +65,12 @@ def _with_numbers(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
     if op.scalar is None or not isinstance(op.type, Pointwise) or op.type.into_self:
         return args
     dtypes = [a.dtype for a in args if isinstance(a, (Examples, Tensor))]
-    found = list(args)
+    operands = list(args)
     for at in op.tensor_positions:
         value = args[at]
         if isinstance(value, PerExample) and dtypes and _goes_into(value.values, dtypes[0]):
-            found[at] = Examples(from_numpy(np.array(value.values, dtypes[0].numpy)))
-    return tuple(found)
+            operands[at] = Examples(from_numpy(np.array(value.values, dtypes[0].numpy)))
+    return tuple(operands)
 
 
 def _goes_into(numbers: Sequence[Any], dtype: DType) -> bool:
@@ -90,24 +90,24 @@ def _pointwise(function: Callable[..., Any], args: tuple[Any, ...], on_level: On
 
 def _broadcast(operands: Sequence[Any]) -> Lengths | None:
     """The lengths of a result element by element; None where an example's own sizes must be looked at."""
-    found: list[Any] = []
+    lengths: list[Any] = []
     for at in range(-max(t.ndim for t in operands), 0):
         there = [t for t in operands if t.ndim >= -at]
         ragged = [n for n in (_length(t, at) for t in there) if n is not None]
         if not ragged:
-            found.append(None)
+            lengths.append(None)
             continue
         first = ragged[0]
         if isinstance(first, Tensor):
             rest = [*ragged[1:], *(_size(t, at) for t in there if _length(t, at) is None and _size(t, at) != 1)]
             assert all(agree(first, other) for other in rest)
-            found.append(first)
+            lengths.append(first)
             continue
         fixed = {_size(t, at) for t in there if _length(t, at) is None} - {1}
         if any(not np.array_equal(first, other) for other in ragged[1:]) or any((first != s).any() for s in fixed):
             return None
-        found.append(first)
-    return tuple(found)
+        lengths.append(first)
+    return tuple(lengths)
 
 
 def _length(operand: Any, at: int) -> Any:
@@ -143,9 +143,9 @@ def _view(op: Op, function: Callable[..., Any], args: tuple[Any, ...], on_level:
     if not isinstance(whole, Geometry) or not all(isinstance(g, Geometry) and _is_start(g, whole) for g in shown):
         return NotImplemented
     out = on_level(function, (Examples(source.data), *rest), source.size)
-    found = sized(out.data, _shown_lengths(source, strides, whole, [tuple(map(int, g.dims)) for g in shown]))
-    found.root = source.root
-    return found
+    viewed = sized(out.data, _shown_lengths(source, strides, whole, [tuple(map(int, g.dims)) for g in shown]))
+    viewed.root = source.root
+    return viewed
 
 
 def _open_view(op: Op, function: Callable[..., Any], args: tuple[Any, ...], on_level: OnLevel) -> Any:
@@ -154,9 +154,9 @@ def _open_view(op: Op, function: Callable[..., Any], args: tuple[Any, ...], on_l
     lengths = lengths_of_view(source, lambda shown: view.geometry(shown, *rest), _is_start)
     if lengths is None:
         return NotImplemented
-    found = Examples(on_level(function, (Examples(source.data), *rest), source.size).data, lengths)
-    found.root = source.root
-    return found
+    viewed = Examples(on_level(function, (Examples(source.data), *rest), source.size).data, lengths)
+    viewed.root = source.root
+    return viewed
 
 
 def _is_start(part: Geometry, whole: Geometry) -> bool:
@@ -169,15 +169,15 @@ def _is_start(part: Geometry, whole: Geometry) -> bool:
 
 def _shown_lengths(source: Examples, strides: Any, whole: Geometry, shapes: Sequence[Dims]) -> Lengths:
     """The lengths of a view: those that differ, and whole dims of the source whose sizes may."""
-    found = list(lengths_of(shapes))
+    lengths = list(lengths_of(shapes))
     ragged = {
         (size, step) for size, step, length in zip(source.data.shape[1:], strides, source.lengths, strict=True)
         if length is not None
     }
     for at, pair in enumerate(zip(whole.dims, whole.strides, strict=True)):
-        if found[at] is None and pair in ragged:
-            found[at] = np.array([shape[at] for shape in shapes], np.int64)
-    return tuple(found)
+        if lengths[at] is None and pair in ragged:
+            lengths[at] = np.array([shape[at] for shape in shapes], np.int64)
+    return tuple(lengths)
 
 
 # ---- with padding
@@ -195,14 +195,14 @@ def _padded(op: Op, function: Callable[..., Any], args: tuple[Any, ...], fill: A
 
 def _result_dims(op: Op, function: Callable[..., Any], args: tuple[Any, ...], count: int) -> list[Any]:
     """The sizes of what each example gives, by the type rule; what is wrong for one is raised here."""
-    known: dict[Any, Any] = {}
-    found = []
+    by_sizes: dict[Any, Any] = {}
+    dims = []
     for at in range(count):
         key = tuple([a.dims_of(at) for a in args if isinstance(a, Examples)])
-        if key not in known:
-            known[key] = _dims_of_example(op, function, args, partial(_own_dims, at))
-        found.append(known[key])
-    return found
+        if key not in by_sizes:
+            by_sizes[key] = _dims_of_example(op, function, args, partial(_own_dims, at))
+        dims.append(by_sizes[key])
+    return dims
 
 
 def _own_dims(at: int, value: Any) -> Any:

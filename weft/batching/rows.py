@@ -33,8 +33,8 @@ class Rows:
 
     def kept(self, wanted: Sequence[bool]) -> Rows:
         """Those of them for which `wanted` holds; itself where all do."""
-        found = tuple([row for row, is_wanted in zip(self.indices, wanted, strict=True) if is_wanted])
-        return self if len(found) == len(self.indices) else Rows(found, self.count)
+        indices = tuple([row for row, is_wanted in zip(self.indices, wanted, strict=True) if is_wanted])
+        return self if len(indices) == len(self.indices) else Rows(indices, self.count)
 
 
 def index_tensor(indices: Sequence[int]) -> Tensor:

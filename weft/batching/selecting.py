@@ -43,22 +43,22 @@ def taken(value: Any, rows: Rows) -> Any:
     return value
 
 
-def gathered_plainly(found: Sequence[Any]) -> Any:
+def gathered_plainly(values: Sequence[Any]) -> Any:
     """Python's values of examples as one; tensors within lists stay the examples'."""
-    return gathered(found, keeps_lists=True)
+    return gathered(values, keeps_lists=True)
 
 
 def _examples(value: Examples, rows: Rows) -> Examples:
     version = value.data._version
-    known = value._selected
-    if known is not None and known[0] == rows and known[1] == version:
-        return known[2]
+    cached = value._selected
+    if cached is not None and cached[0] == rows and cached[1] == version:
+        return cached[2]
     lengths = tuple([None if n is None else n[list(rows.indices)] for n in value.lengths])
-    made = sized(selected_rows(value.data, rows.indices), lengths)
-    value.note_taker(made, Link(value, rows.indices, tuple(range(len(rows)))))
+    selected = sized(selected_rows(value.data, rows.indices), lengths)
+    value.note_taker(selected, Link(value, rows.indices, tuple(range(len(rows)))))
     if keeps_history(value.data):
-        value._selected = (rows, version, made)
-    return made
+        value._selected = (rows, version, selected)
+    return selected
 
 
 def written_back(value: Examples) -> None:
@@ -69,12 +69,12 @@ def written_back(value: Examples) -> None:
     root = value.root
     for source, there, here in root.links:
         data = root.data if len(here) == root.size else selected_rows(root.data, here)
-        known = source._selected
+        cached = source._selected
         source.data.index_copy_(0, index_tensor(there), fitted(data, source.data.shape[1:]))
         written_back(source)
         _refresh_takers(source.root, root)
-        if known is not None and known[2] is root:  # what was taken is what there is now
-            source._selected = (known[0], source.data._version, root)
+        if cached is not None and cached[2] is root:  # what was taken is what there is now
+            source._selected = (cached[0], source.data._version, root)
 
 
 def _refresh_takers(root: Examples, written: Examples) -> None:
@@ -103,31 +103,31 @@ def merged(pieces: Sequence[Piece]) -> Any:
     """One value of those that the rows of several blocks gave. Rows that none gave have no value that is read.
     Raises ShapeError, DTypeError where the blocks' tensors cannot be one.
     """
-    given = [(rows, value) for rows, value in pieces if value is not UNSET and len(rows)]
-    if not given:
+    present = [(rows, value) for rows, value in pieces if value is not UNSET and len(rows)]
+    if not present:
         return UNSET
-    first = given[0][1]
-    source = _common_source(given)
+    first = present[0][1]
+    source = _common_source(present)
     if source is not None:
         return source
-    if len(given) == 1 and (given[0][0].is_all or not differs(first)):
+    if len(present) == 1 and (present[0][0].is_all or not differs(first)):
         return first
-    values = [value for _, value in given]
+    values = [value for _, value in present]
     if all(value is first for value in values) and not differs(first):
         return first
     if all(isinstance(value, (Examples, Tensor)) for value in values):
-        return _merged_tensors(given)
+        return _merged_tensors(present)
     if isinstance(first, (tuple, list)) and all(type(v) is type(first) and len(v) == len(first) for v in values):
         return in_form(
-            first, [merged([(rows, value[i]) for rows, value in given]) for i in range(len(first))]
+            first, [merged([(rows, value[i]) for rows, value in present]) for i in range(len(first))]
         )
-    return _merged_plainly(given)
+    return _merged_plainly(present)
 
 
-def _common_source(given: Sequence[Piece]) -> Examples | None:
+def _common_source(pieces: Sequence[Piece]) -> Examples | None:
     """What all rows still have of one value, which has what they wrote into it: that value."""
-    found = {id(source): source for source in (_source_of(value, rows) for rows, value in given)}
-    return found.popitem()[1] if len(found) == 1 else None
+    sources = {id(source): source for source in (_source_of(value, rows) for rows, value in pieces)}
+    return sources.popitem()[1] if len(sources) == 1 else None
 
 
 def _source_of(value: Any, rows: Rows) -> Examples | None:
@@ -138,33 +138,33 @@ def _source_of(value: Any, rows: Rows) -> Examples | None:
     return source if source.size == rows.count and len(value.links[0].here) == value.size else None
 
 
-def _merged_plainly(given: Sequence[Piece]) -> Any:
-    count = given[0][0].count
-    found: list[Any] = [UNSET] * count
-    for rows, value in given:
+def _merged_plainly(pieces: Sequence[Piece]) -> Any:
+    count = pieces[0][0].count
+    values: list[Any] = [UNSET] * count
+    for rows, value in pieces:
         for at, row in enumerate(rows.indices):
-            found[row] = of_example(value, at)
-    known = next(value for value in found if value is not UNSET)
-    return gathered_plainly([known if value is UNSET else value for value in found])
+            values[row] = of_example(value, at)
+    filler = next(value for value in values if value is not UNSET)
+    return gathered_plainly([filler if value is UNSET else value for value in values])
 
 
-def _merged_tensors(given: Sequence[Piece]) -> Examples:
-    parts = [_as_examples(rows, value) for rows, value in given]
+def _merged_tensors(pieces: Sequence[Piece]) -> Examples:
+    parts = [_as_examples(rows, value) for rows, value in pieces]
     _check_alike(parts)
-    count = given[0][0].count
-    places = [row for rows, _ in given for row in rows.indices]
+    count = pieces[0][0].count
+    places = [row for rows, _ in pieces for row in rows.indices]
     at_row = {row: at for at, row in enumerate(places)}
     order = [at_row.get(row, 0) for row in range(count)]
     lengths = _joined(parts, order)
     dims = [max(sizes) for sizes in zip(*(part.data.shape[1:] for part in parts), strict=True)]
     whole = aten.cat(tuple([fitted(part.data, dims) for part in parts]), 0)
     in_order = order == list(range(count)) and len(places) == count
-    made = sized(whole if in_order else selected_rows(whole, order), lengths)
-    made.links = tuple([
-        Link(part, tuple(range(len(rows))), rows.indices) for (rows, _), part in zip(given, parts, strict=True)
+    examples = sized(whole if in_order else selected_rows(whole, order), lengths)
+    examples.links = tuple([
+        Link(part, tuple(range(len(rows))), rows.indices) for (rows, _), part in zip(pieces, parts, strict=True)
         if part.root.links
     ])
-    return made
+    return examples
 
 
 def _as_examples(rows: Rows, value: Examples | Tensor) -> Examples:
@@ -193,8 +193,8 @@ def _joined(parts: Sequence[Examples], order: Sequence[int]) -> Lengths:
         return (None,) * parts[0].ndim
     every = [part.dims_of(at) for part in parts for at in range(part.size)]
     shapes = [every[at] for at in order]
-    found = list(lengths_of(shapes))
-    for dim in range(len(found)):
-        if found[dim] is None and any(part.lengths[dim] is not None for part in parts):
-            found[dim] = np.array([shape[dim] for shape in shapes], np.int64)
-    return tuple(found)
+    lengths = list(lengths_of(shapes))
+    for dim in range(len(lengths)):
+        if lengths[dim] is None and any(part.lengths[dim] is not None for part in parts):
+            lengths[dim] = np.array([shape[dim] for shape in shapes], np.int64)
+    return tuple(lengths)

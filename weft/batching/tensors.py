@@ -52,13 +52,13 @@ class BatchTensor:
     @classmethod
     def _of(cls, values: Examples) -> BatchTensor:
         """What the values are outside of a program: with the batch in front, in place of the batch of one."""
-        made = cls.__new__(cls)
+        batch = cls.__new__(cls)
         values = cleaned(values)
-        made.data, made._lengths = values.data, values.lengths
+        batch.data, batch._lengths = values.data, values.lengths
         if values.leads:
-            made.data, made._lengths = aten.squeeze(values.data, 1), values.lengths[1:]
-        made._describe()
-        return made
+            batch.data, batch._lengths = aten.squeeze(values.data, 1), values.lengths[1:]
+        batch._describe()
+        return batch
 
     def _values(self) -> Examples:
         """The examples as a program sees them: each with a batch of one in front."""
@@ -159,16 +159,16 @@ def _checked(data: Tensor, mask: Any, flags: list[bool]) -> tuple[Tensor, Length
 
 def _lengths(mask: np.ndarray[Any, Any], flags: list[bool]) -> Lengths:
     """How far each example reaches in the dims that differ."""
-    found: list[Any] = []
+    lengths: list[Any] = []
     for dim, flag in enumerate(flags, 1):
         others = tuple(d for d in range(1, mask.ndim) if d != dim)
-        found.append(mask.any(axis=others).sum(axis=1).astype(np.int64) if flag else None)
-    wanted = mask_of(len(mask), mask.shape[1:], tuple(found)).numpy()
+        lengths.append(mask.any(axis=others).sum(axis=1).astype(np.int64) if flag else None)
+    wanted = mask_of(len(mask), mask.shape[1:], tuple(lengths)).numpy()
     if not np.array_equal(np.broadcast_to(wanted, mask.shape), mask):
         raise ShapeError(
             "BatchTensor: the mask must be True from each example's beginning to its end, in every dim"
         )
-    return tuple(found)
+    return tuple(lengths)
 
 
 def _parts(batch: BatchTensor) -> tuple[list[Any], Any]:
@@ -179,14 +179,14 @@ def _parts(batch: BatchTensor) -> tuple[list[Any], Any]:
 
 def _of_parts(parts: list[Any], is_fixed: Any) -> Any:
     data, *rest = parts
-    made = BatchTensor.__new__(BatchTensor)
+    batch = BatchTensor.__new__(BatchTensor)
     lengths = iter([n.numpy() if isinstance(n, Tensor) and is_dense(n) else n for n in rest])
-    made.data, made._lengths = data, tuple([None if fixed else next(lengths) for fixed in is_fixed])
+    batch.data, batch._lengths = data, tuple([None if fixed else next(lengths) for fixed in is_fixed])
     if isinstance(data, Tensor):
-        found = sized(data, made._lengths)
-        made.data = found.data
-        made._describe()
-    return made
+        examples = sized(data, batch._lengths)
+        batch.data = examples.data
+        batch._describe()
+    return batch
 
 
 pytree.register(BatchTensor, _parts, _of_parts)

@@ -97,10 +97,10 @@ class Examples(OperatorMethods):
         """How many examples there are."""
         return self.data.shape[0]  # type: ignore[no-any-return]
 
-    def note_taker(self, made: Examples, link: Link | MaskLink) -> None:
+    def note_taker(self, taker: Examples, link: Link | MaskLink) -> None:
         """A value that has rows of this one came to be."""
-        made.links = (link,)
-        self.root.takers = [ref for ref in self.root.takers if ref() is not None] + [weakref.ref(made)]
+        taker.links = (link,)
+        self.root.takers = [ref for ref in self.root.takers if ref() is not None] + [weakref.ref(taker)]
 
     # ---- in a program that is captured
     def __weft_form__(self) -> Any:
@@ -112,9 +112,9 @@ class Examples(OperatorMethods):
     def __weft_remade__(self, parts: Sequence[Any]) -> Examples:
         data, *rest = parts
         lengths = iter(rest)
-        made = Examples(data, tuple([None if length is None else next(lengths) for length in self.lengths]))
-        made.has_met = True
-        return made
+        examples = Examples(data, tuple([None if length is None else next(lengths) for length in self.lengths]))
+        examples.has_met = True
+        return examples
 
     def __weft_from__(self, value: Any) -> Examples:
         """A tensor that all examples share, as a loop carries it that gives back one for each."""
@@ -139,11 +139,11 @@ class Examples(OperatorMethods):
 
     def example(self, at: int) -> Tensor:
         """One example: a view."""
-        found: Tensor = aten.select(self.data, 0, at)
+        view: Tensor = aten.select(self.data, 0, at)
         for dim, length in enumerate(self.lengths):
-            if length is not None and int(length[at]) != found.shape[dim]:
-                found = aten.slice(found, dim, 0, int(length[at]), 1)
-        return found
+            if length is not None and int(length[at]) != view.shape[dim]:
+                view = aten.slice(view, dim, 0, int(length[at]), 1)
+        return view
 
     # ---- what rules ask of an operand
     @property
@@ -231,10 +231,10 @@ def within(value: Any) -> Iterator[Examples | PerExample | OpenNumber]:
 
 def count_of(*values: Any) -> int:
     """How many examples the values are of."""
-    found = next(within(values))
-    if isinstance(found, OpenNumber):
-        found = found.examples
-    return found.size if isinstance(found, Examples) else len(found.values)
+    first = next(within(values))
+    if isinstance(first, OpenNumber):
+        first = first.examples
+    return first.size if isinstance(first, Examples) else len(first.values)
 
 
 def is_ragged(value: Any) -> bool:
