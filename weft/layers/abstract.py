@@ -36,8 +36,8 @@ class Meta(Backend):
         result = op.type(*[_type_of(op, a) for a in args])
         orders = _orders(op, args)
         if isinstance(result, (tuple, list)):
-            made = [_made(op, r, args, orders[i] if orders else None) for i, r in enumerate(result)]
-            return type(result)(*made) if hasattr(result, "_fields") else tuple(made)
+            tensors = [_made(op, r, args, orders[i] if orders else None) for i, r in enumerate(result)]
+            return type(result)(*tensors) if hasattr(result, "_fields") else tuple(tensors)
         return _made(op, result, args, orders[0] if orders else None)
 
     def write(self, op: Op, args: Args) -> None:

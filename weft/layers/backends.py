@@ -21,16 +21,16 @@ def backend_of(op: Op, args: tuple[Any, ...]) -> Backend:
     """The back end of an operator's call. (Of plain tensors it is known by the payload's type:
     an ndarray cannot name it.)"""
     capture = modes.capture
-    found: Backend = plain_backend() if capture is None else capture.backend
+    backend: Backend = plain_backend() if capture is None else capture.backend
     for i in op.tensor_positions:
         a = args[i]
         if isinstance(a, Tensor):
             data = a._data
-            if type(data) is not ndarray and data.backend.rank > found.rank:
-                found = data.backend
+            if type(data) is not ndarray and data.backend.rank > backend.rank:
+                backend = data.backend
     for i in op.tensor_list_positions:
-        found = backend_for(args[i] or (), found)
-    return found
+        backend = backend_for(args[i] or (), backend)
+    return backend
 
 
 def plain_backend() -> Backend:
@@ -39,13 +39,14 @@ def plain_backend() -> Backend:
     return DENSE if special is None or not isinstance(special[0], Floor) else special[0].backend
 
 
-def backend_for(values: Iterable[Any], found: Backend | None = None) -> Backend:
-    """The back end of a call on these tensors (what is no tensor counts for nothing), or `found` if it ranks higher."""
-    if found is None:
-        found = plain_backend() if modes.capture is None else modes.capture.backend
+def backend_for(values: Iterable[Any], backend: Backend | None = None) -> Backend:
+    """The back end of a call on these tensors (what is no tensor counts for nothing), or `backend` if that ranks
+    higher."""
+    if backend is None:
+        backend = plain_backend() if modes.capture is None else modes.capture.backend
     for a in values:
         if isinstance(a, Tensor):
             data = a._data
-            if type(data) is not ndarray and data.backend.rank > found.rank:
-                found = data.backend
-    return found
+            if type(data) is not ndarray and data.backend.rank > backend.rank:
+                backend = data.backend
+    return backend

@@ -92,16 +92,16 @@ class Dense(Backend):
         """The values of a tensor of another device."""
         return Tensor(tensor._data if type(tensor._data) is ndarray else tensor._data.fetched())
 
-    def lay_out_like(self, made: Tensor, source: Tensor) -> Tensor:
+    def lay_out_like(self, tensor: Tensor, source: Tensor) -> Tensor:
         """The same values, in memory as the source's dims lie."""
         data = source._data
-        if (type(data) is ndarray and data.flags.c_contiguous) or type(made._data) is not ndarray:
-            return made
+        if (type(data) is ndarray and data.flags.c_contiguous) or type(tensor._data) is not ndarray:
+            return tensor
         strides: Any = like_strides(source.geometry())  # of bytes: numbers
         if strides != contiguous_strides(source.dims):
-            made._data = compute.with_strides(made._data, strides)
-            made._storage = Storage(made._data)
-        return made
+            tensor._data = compute.with_strides(tensor._data, strides)
+            tensor._storage = Storage(tensor._data)
+        return tensor
 
     def resize(self, tensor: Tensor, dims: tuple[int, ...]) -> None:
         """In its own memory, or in a larger one."""
@@ -161,17 +161,17 @@ def run_view(op: Op, args: tuple[Any, ...]) -> Any:
     return views_around(op, args, compute.view(op, args[0]._data, args[1:]))
 
 
-def views_around(op: Op, args: tuple[Any, ...], made: Any) -> Any:
+def views_around(op: Op, args: tuple[Any, ...], shown: Any) -> Any:
     """run_view() of what NumPy has made."""
     source, rest = args[0], args[1:]
     data, storage = source._data, source._storage
-    if made is None:
+    if shown is None:
         return wrap(np.ascontiguousarray(compute.evaluate(op, (data, *rest))))
     if storage is None:
         storage = source._storage = Storage(data)
-    if type(made) is ndarray:
-        return view_of(source, storage, made, op, rest, 0)
-    return tuple([view_of(source, storage, m, op, rest, i) for i, m in enumerate(made)])
+    if type(shown) is ndarray:
+        return view_of(source, storage, shown, op, rest, 0)
+    return tuple([view_of(source, storage, m, op, rest, i) for i, m in enumerate(shown)])
 
 
 # ---- writes
@@ -209,10 +209,10 @@ def store(data: Array, value: Array) -> None:
 
 def _put(op: Op, data: Array, args: Args) -> bool:
     """Let the operator write into the memory itself; not where much is written, which compiled kernels do faster."""
-    given = unwrap(args[1:])
-    if any([type(a) is ndarray and a.size >= LARGE for a in given]):
+    operands = unwrap(args[1:])
+    if any([type(a) is ndarray and a.size >= LARGE for a in operands]):
         return False
-    quiet(op.put, data, *_apart(given, data))
+    quiet(op.put, data, *_apart(operands, data))
     return True
 
 
@@ -233,14 +233,14 @@ def _has_fitted(op: Op, args: Args) -> bool:
         sign(args, key, [])
     except Untraceable:
         return False
-    found = tuple(key)
-    if found in _FITTING:
+    signature = tuple(key)
+    if signature in _FITTING:
         return True
     target: TensorType = type_of(args[0])
     result = op.type(*[type_of(a) for a in args])  # type: ignore[misc]
     if result.dtype is not target.dtype or result.dims != target.dims:
         return False
-    _FITTING[found] = None
+    _FITTING[signature] = None
     return True
 
 

@@ -45,7 +45,7 @@ def _let_go(tensor: Tensor) -> bool:
     held = [weakref.ref(x) for x in (storage, data, storage.array, root_of(data))]
     tensor._storage = tensor._data = None
     del storage, data
-    storage, data, *arrays = [found() for found in held]
+    storage, data, *arrays = [ref() for ref in held]
     others = [a for a in (data, *arrays) if a is not None]
     if storage is None and not others:
         return True

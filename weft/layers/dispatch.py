@@ -64,21 +64,21 @@ def _note_wrappers(args: Args) -> None:
 def run_with(ask: Ask, op: Op, args: tuple[Any, ...]) -> Any:
     """Ask for the operator's value and make it what autograd expects: results of their own,
     views that know their base."""
-    given = tuple([_rewrapped(a) for a in args])
+    arguments = tuple([_rewrapped(a) for a in args])
     func = overload_of(op)
-    positional, named = call_form(func, given)
-    out = _without_history(ask, func, classes_of(given), positional, named)
-    return _finished(op, given, out)
+    positional, named = call_form(func, arguments)
+    out = _without_history(ask, func, classes_of(arguments), positional, named)
+    return _finished(op, arguments, out)
 
 
 def write_with(ask: Ask, op: Op, args: tuple[Any, ...]) -> None:
     """Ask for an in-place operator, and note that its target was written."""
-    given = tuple([_rewrapped(a) for a in args])
+    arguments = tuple([_rewrapped(a) for a in args])
     func = inplace_of(op)
-    positional, named = call_form(func, given)
+    positional, named = call_form(func, arguments)
     storage = args[0].storage()
     before = storage.version
-    _without_history(ask, func, classes_of(given), positional, named)
+    _without_history(ask, func, classes_of(arguments), positional, named)
     if storage.version == before:
         storage.version += 1
 
@@ -109,13 +109,15 @@ def ask_classes(func: Overload, asked: tuple[Any, ...], args: tuple[Any, ...], k
 
 def classes_of(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """One wrapper of each class among the arguments, subclasses before their bases."""
-    found: list[Any] = []
+    wrappers: list[Any] = []
     for value in args:
         for v in value if type(value) is tuple else (value,):
-            if isinstance(v, Tensor) and type(v._data) is WrapperPayload and all(type(v) is not type(f) for f in found):
-                at = next((i for i, f in enumerate(found) if issubclass(type(v), type(f))), len(found))
-                found.insert(at, v)
-    return tuple(found)
+            if isinstance(v, Tensor) and type(v._data) is WrapperPayload and all(
+                type(v) is not type(f) for f in wrappers
+            ):
+                at = next((i for i, f in enumerate(wrappers) if issubclass(type(v), type(f))), len(wrappers))
+                wrappers.insert(at, v)
+    return tuple(wrappers)
 
 
 def call_form(func: Overload, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:

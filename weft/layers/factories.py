@@ -98,17 +98,17 @@ def factory(name: str) -> Make:
         memory_format: Any = None, out: Any = None, **kwargs: Any,
     ) -> Tensor:
         if override_classes:
-            given = _given(kwargs, requires_grad=requires_grad, device=device, out=out)
-            asked = overriding(args, given)
+            keywords = _given(kwargs, requires_grad=requires_grad, device=device, out=out)
+            asked = overriding(args, keywords)
             if asked is not None:
-                return handle(function, asked, args, given)
+                return handle(function, asked, args, keywords)
         _check_layout(name, layout)
         if out is not None and not any(isinstance(a, Tensor) for a in args):
             kwargs.setdefault("dtype", out.dtype)
             device = out.device if device is None else device
         with on_device(device):
-            made: Tensor = getattr(aten, name)(*args, **kwargs)
-        return _finished(name, made, requires_grad, out)
+            tensor: Tensor = getattr(aten, name)(*args, **kwargs)
+        return _finished(name, tensor, requires_grad, out)
 
     return _named(function, name, out=None)
 
@@ -119,16 +119,16 @@ def _like_factory(name: str) -> Make:
         pin_memory: bool = False, memory_format: Any = None, **kwargs: Any,
     ) -> Tensor:
         if override_classes:
-            given = _given(kwargs, requires_grad=requires_grad, device=device)
-            asked = overriding((input, *args), given)
+            keywords = _given(kwargs, requires_grad=requires_grad, device=device)
+            asked = overriding((input, *args), keywords)
             if asked is not None:
-                return handle(function, asked, (input, *args), given)
+                return handle(function, asked, (input, *args), keywords)
         _check_layout(name, layout)
         source = _placed(input, device)
-        made: Tensor = getattr(aten, name)(source, *args, **kwargs)
+        tensor: Tensor = getattr(aten, name)(source, *args, **kwargs)
         if memory_format in (None, "preserve_format"):
-            made = _laid_out_like(made, input)
-        return _finished(name, made, requires_grad, None)
+            tensor = _laid_out_like(tensor, input)
+        return _finished(name, tensor, requires_grad, None)
 
     return _named(function, name, memory_format=None)
 
@@ -139,10 +139,10 @@ def _new_factory(name: str) -> Make:
         pin_memory: bool = False, **kwargs: Any,
     ) -> Tensor:
         if override_classes:
-            given = _given(kwargs, requires_grad=requires_grad, device=device)
-            asked = overriding((self, *args), given)
+            keywords = _given(kwargs, requires_grad=requires_grad, device=device)
+            asked = overriding((self, *args), keywords)
             if asked is not None:
-                return handle(function, asked, (self, *args), given)
+                return handle(function, asked, (self, *args), keywords)
         _check_layout(name, layout)
         return _finished(name, getattr(aten, name)(_placed(self, device), *args, **kwargs), requires_grad, None)
 
@@ -169,11 +169,11 @@ def _check_layout(name: str, layout: Any) -> None:
         raise Unsupported(f"{name}: layout {layout} is not offered; weft has strided tensors")
 
 
-def _finished(name: str, made: Tensor, requires_grad: bool, out: Any) -> Tensor:
+def _finished(name: str, tensor: Tensor, requires_grad: bool, out: Any) -> Tensor:
     if out is not None:
-        return write_out(name, Out(), made, out)
-    made._view = None  # (the last step may have shown what another one made)
-    return made.requires_grad_() if requires_grad else made
+        return write_out(name, Out(), tensor, out)
+    tensor._view = None  # (the last step may have shown what another one made)
+    return tensor.requires_grad_() if requires_grad else tensor
 
 
 def _placed(source: Tensor, device: Any) -> Tensor:
@@ -184,13 +184,13 @@ def _placed(source: Tensor, device: Any) -> Tensor:
     if where.type == source.device.type or (where.type == DENSE.device and not backend_for((source,)).device):
         return source
     with on_device(where):
-        made: Tensor = aten.empty(source.dims, dtype=source.dtype)
-    return made
+        placed: Tensor = aten.empty(source.dims, dtype=source.dtype)
+    return placed
 
 
-def _laid_out_like(made: Tensor, source: Any) -> Tensor:
+def _laid_out_like(tensor: Tensor, source: Any) -> Tensor:
     """What a `*_like` factory made, with its elements in the same order in memory as the source's."""
-    return noted(backend_for((made,)).lay_out_like(made, source)) if isinstance(source, Tensor) else made
+    return noted(backend_for((tensor,)).lay_out_like(tensor, source)) if isinstance(source, Tensor) else tensor
 
 
 def _factories(place: str) -> list[Op]:
@@ -209,6 +209,6 @@ FACTORIES: dict[str, Make] = {
 def install() -> None:
     """Put the factories that are methods on Tensor."""
     for op in _factories("Tensor"):
-        made = _new_factory(op.base)
-        made.asks = True  # type: ignore[attr-defined]
-        setattr(Tensor, op.base, made)
+        method = _new_factory(op.base)
+        method.asks = True  # type: ignore[attr-defined]
+        setattr(Tensor, op.base, method)

@@ -78,7 +78,7 @@ def _wants(tensors: Sequence[int], lists: Sequence[int]) -> str:
 def _view_entry(op: Op, tensors: Sequence[int]) -> Entry | None:
     if not tensors:
         return None
-    local, walk, attach, view, known = modes, walk_module.walk, record.recording(op), compute.view, compute.views_of(op)
+    local, walk, attach, view, cache = modes, walk_module.walk, record.recording(op), compute.view, compute.views_of(op)
     views_around = dense.views_around
 
     def entry(op: Op, args: tuple[Any, ...]) -> Any:
@@ -88,15 +88,15 @@ def _view_entry(op: Op, tensors: Sequence[int]) -> Entry | None:
             return walk(op, args)
         grad = local.grad
         try:
-            show = known.get((data.dtype, data.shape, data.strides, rest))
-            made = view(op, data, rest) if show is None else show(data)
-            if type(made) is ndarray and grad:  # (in inference mode its layer stands among the special ones)
+            show = cache.get((data.dtype, data.shape, data.strides, rest))
+            shown = view(op, data, rest) if show is None else show(data)
+            if type(shown) is ndarray and grad:  # (in inference mode its layer stands among the special ones)
                 storage = x._storage
                 if storage is None:
                     storage = x._storage = Storage(data)
-                out: Any = recorded_view(x, storage, made, op, rest, 0)
+                out: Any = recorded_view(x, storage, shown, op, rest, 0)
             else:
-                out = views_around(op, args, made)
+                out = views_around(op, args, shown)
         except Exception:  # the walk has the words
             return walk(op, args)
         if grad and (x._autograd is not None or x._view is not None):
@@ -187,10 +187,10 @@ def _syntax(name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
     plain = getattr(aten, name).calls.plain
 
     def method(self: Any, other: Any) -> Any:
-        found = plain.get((type(self), type(other)))
-        if found is None:
+        entry = plain.get((type(self), type(other)))
+        if entry is None:
             return slow(self, other)
-        op, rest, route = found
+        op, rest, route = entry
         return route(op, (self, other, *rest))
 
     return known_as(slow, method)

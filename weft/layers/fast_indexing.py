@@ -92,17 +92,17 @@ def _setitem(slow: Callable[..., Any], views: _Views) -> Callable[..., Any]:
                 return slow(self, index, value)  # (filling would do where assigning is refused)
             view.fill_(value)
             return None
-        given = value._data if kind in plain_kinds else None
-        if type(given) is not ndarray or given.dtype is not data.dtype:
+        source = value._data if kind in plain_kinds else None
+        if type(source) is not ndarray or source.dtype is not data.dtype:
             return slow(self, index, value)
         indices = _indices(data, index if type(index) is tuple else (index,))
         if indices is not None:
-            if given.ndim <= _room(data, indices):
+            if source.ndim <= _room(data, indices):
                 walk_module.inplace(put, (self, indices, value, False))
                 return None
         else:
             view = show(self, index)
-            if view is not None and given.ndim <= view._data.ndim:
+            if view is not None and source.ndim <= view._data.ndim:
                 view.copy_(value)
                 return None
         return slow(self, index, value)
@@ -114,20 +114,20 @@ def _indices(data: Any, items: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """The items as a list of `aten::index`: tensors of integers, None for whole dims; None where there are others."""
     if len(items) > data.ndim:
         return None
-    found: list[Any] = []
+    indices: list[Any] = []
     count = 0
     for item in items:
         if type(item) is Tensor:
             array = item._data
             if type(array) is not ndarray or array.dtype is not _INDEX or not array.ndim:
                 return None
-            found.append(item)
-            count = len(found)
+            indices.append(item)
+            count = len(indices)
         elif type(item) is slice and item == _WHOLE:
-            found.append(None)
+            indices.append(None)
         else:
             return None
-    return tuple(found[:count]) if count else None
+    return tuple(indices[:count]) if count else None
 
 
 def _room(data: Any, indices: tuple[Any, ...]) -> int:

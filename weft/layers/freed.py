@@ -33,11 +33,11 @@ class Freed(Backend):
         if shown is None:
             self._refuse(op, args)
         storage = source.storage()
-        made = [
+        views = [
             view_of(source, storage, over_storage(storage, source.dtype, _behind(g, at.offset)), op, rest, i)
             for i, g in enumerate(shown if type(shown) is tuple else (shown,))
         ]
-        return tuple(made) if type(shown) is tuple else made[0]
+        return tuple(views) if type(shown) is tuple else views[0]
 
     def write(self, op: Op, args: Args) -> None:
         """Refused."""

@@ -54,11 +54,11 @@ class InferenceLayer:
                 self._mark(v, older)
 
 
-def noted(made: Tensor) -> Tensor:
+def noted(tensor: Tensor) -> Tensor:
     """A tensor that was made now, marked where the mode is on."""
     if modes.inference:
-        payload_of(made).note_inference(made)
-    return made
+        payload_of(tensor).note_inference(tensor)
+    return tensor
 
 
 def is_inference(input: Tensor) -> bool:

@@ -43,10 +43,10 @@ def as_strided(self: Tensor, size: Any, stride: Any, storage_offset: Any = None)
     offset = self.storage_offset() if storage_offset is None else storage_offset
     start = root.storage_offset()  # not 0 for a detached view: the operator counts from the first element
     offset = offset if start == 0 else offset - start
-    made = aten.as_strided(root if order is None else aten.permute(root, order), size, stride, offset)
-    if order is None and made.requires_grad and modes.capture is None and not (root.is_contiguous() or _repeats(root)):
-        made.register_hook(_refuse_gradient)
-    return made
+    view = aten.as_strided(root if order is None else aten.permute(root, order), size, stride, offset)
+    if order is None and view.requires_grad and modes.capture is None and not (root.is_contiguous() or _repeats(root)):
+        view.register_hook(_refuse_gradient)
+    return view
 
 
 def _refuse_gradient(gradient: Tensor) -> None:
@@ -79,15 +79,15 @@ def as_strided_scatter(
     place = start if storage_offset is None else storage_offset
     order = storage_order(self)
     if self.is_contiguous() and isinstance(start, int) and start == 0:
-        made = aten.as_strided_scatter(self, src, size, stride, place)
+        scattered = aten.as_strided_scatter(self, src, size, stride, place)
     elif order is not None and isinstance(start, int) and start == 0:
-        made = aten.as_strided_scatter(aten.permute(self, order), src, size, stride, place)
-        made = aten.permute(made, tuple(order.index(i) for i in range(len(order))))
+        scattered = aten.as_strided_scatter(aten.permute(self, order), src, size, stride, place)
+        scattered = aten.permute(scattered, tuple(order.index(i) for i in range(len(order))))
     else:
         count = self.storage().nbytes // self.element_size()
         row = aten.as_strided_scatter(as_strided(self, (count,), (1,), 0).clone(), src, size, stride, place)
-        made = aten.as_strided(row, self.dims, self.stride(), start)
-    return made if out is None else out.resize_(made.shape).copy_(made)
+        scattered = aten.as_strided(row, self.dims, self.stride(), start)
+    return scattered if out is None else out.resize_(scattered.shape).copy_(scattered)
 
 
 def _inplace_view(name: str) -> Callable[..., Tensor]:
@@ -104,8 +104,8 @@ def _inplace_view(name: str) -> Callable[..., Tensor]:
             _replace_history(self, operator(_former(self), *args, **kwargs))
         else:
             with set_grad_enabled(grad):  # one that has a history keeps one
-                made = operator(self, *args, **kwargs)
-            _lengthen_path(self, made)
+                view = operator(self, *args, **kwargs)
+            _lengthen_path(self, view)
         storage.version += 1
         if self._view is not None and self._autograd is not None:
             self._autograd.version = storage.version
@@ -143,9 +143,9 @@ def _former(tensor: Tensor) -> Tensor:
     return out
 
 
-def _replace_history(tensor: Tensor, made: Tensor) -> None:
-    tensor._data = payload_of(made).moved_to(tensor)
-    state, new = tensor._autograd, made._autograd
+def _replace_history(tensor: Tensor, replacement: Tensor) -> None:
+    tensor._data = payload_of(replacement).moved_to(tensor)
+    state, new = tensor._autograd, replacement._autograd
     if state is not None:
         state.accumulate = None  # a leaf (written under no_grad) takes gradients of its new sizes
     if new is not None and new.node is not None:
@@ -153,14 +153,14 @@ def _replace_history(tensor: Tensor, made: Tensor) -> None:
         state.node, state.index = new.node, new.index
 
 
-def _lengthen_path(tensor: Tensor, made: Tensor) -> None:
-    before, after = tensor._view, made._view
+def _lengthen_path(tensor: Tensor, view: Tensor) -> None:
+    before, after = tensor._view, view._view
     assert before is not None and after is not None
-    tensor._data = payload_of(made).moved_to(tensor)
+    tensor._data = payload_of(view).moved_to(tensor)
     tensor._view = ViewOf(after.base, after.path, before.creation, after.array)
-    if made._autograd is not None:
+    if view._autograd is not None:
         state = tensor._state()
-        state.node, state.index = made._autograd.node, made._autograd.index
+        state.node, state.index = view._autograd.node, view._autograd.index
 
 
 # ---- resize_ and set_

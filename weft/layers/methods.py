@@ -29,12 +29,12 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
     To "meta" the type goes and the value is left behind; from "meta" nothing comes back (Unsupported).
     """
     if override_classes:
-        given = {
+        keywords = {
             "dtype": dtype, "device": device, "non_blocking": non_blocking, "copy": copy, "memory_format": memory_format
         }
-        asked = overriding((self, *args), given)
+        asked = overriding((self, *args), keywords)
         if asked is not None:
-            return handle(to, asked, (self, *args), _given(given))
+            return handle(to, asked, (self, *args), _given(keywords))
     flags = [a for a in args if isinstance(a, bool)]
     copy = copy or (len(flags) > 1 and flags[1])  # by position: non_blocking, then copy
     for a in args:
@@ -146,8 +146,8 @@ _TYPE_NAMES = {dtype: name for name, dtype in TYPE_NAMES.items()}
 def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tensor:
     """A tensor of this dtype and device, as the older constructors make it: uninitialised of the sizes, or a copy of
     the data."""
-    made = construct(self.dtype, args if size is None else tuple(size))
-    return moved(made, self.device if device is None else usable(device))
+    tensor = construct(self.dtype, args if size is None else tuple(size))
+    return moved(tensor, self.device if device is None else usable(device))
 
 
 def _real(self: Tensor) -> Tensor:
@@ -182,8 +182,8 @@ def apply_(self: Tensor, callable: Any) -> Tensor:
 def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
     """Replace each element by `callable(element, the other's element)`. Returns self."""
     values, others = np.broadcast_arrays(self.detach()._array("map_"), tensor.detach()._array("map_"))
-    found = [callable(v, o) for v, o in zip(values.reshape(-1).tolist(), others.reshape(-1).tolist(), strict=True)]
-    self.copy_(Tensor(np.array(found, dtype=values.dtype).reshape(values.shape)))
+    mapped = [callable(v, o) for v, o in zip(values.reshape(-1).tolist(), others.reshape(-1).tolist(), strict=True)]
+    self.copy_(Tensor(np.array(mapped, dtype=values.dtype).reshape(values.shape)))
     return self
 
 

@@ -23,13 +23,13 @@ class OperatorNamespace:
 
     def operators(self) -> dict[str, str]:
         """Public name -> operator."""
-        known = {key.partition("::")[2]: ops for key, ops in PACKETS.items() if key.partition("::")[0] == "aten"}
+        packets = {key.partition("::")[2]: ops for key, ops in PACKETS.items() if key.partition("::")[0] == "aten"}
         start = f"{self.name}_"
         own = {
-            base[len(start) :]: base for base, overloads in known.items()
+            base[len(start) :]: base for base, overloads in packets.items()
             if base.startswith(start) and any(self.name in op.public for op in overloads)
         }
-        return {name: base for name, base in self.others.items() if base in known} | own
+        return {name: base for name, base in self.others.items() if base in packets} | own
 
     def find(self, name: str) -> Any:
         """The function of this name, which the module has from now on. Raises AttributeError."""

@@ -42,11 +42,11 @@ def is_complex(input: Tensor) -> bool:
 def result_type(*arrays_and_dtypes: Any, tensor1: Any = None, tensor2: Any = None) -> DType:
     """The dtype of arithmetic between tensors, numbers and dtypes. tensor1, tensor2: PyTorch's names of the first two.
     Raises ArgumentError for none."""
-    given = (*arrays_and_dtypes, *(t for t in (tensor1, tensor2) if t is not None))
-    if not given:
+    operands = (*arrays_and_dtypes, *(t for t in (tensor1, tensor2) if t is not None))
+    if not operands:
         raise ArgumentError("result_type(): at least one tensor or dtype is required")
     groups: tuple[list[DType], list[DType], list[DType]] = ([], [], [])
-    for value in given:
+    for value in operands:
         if isinstance(value, DType):
             groups[0].append(value)
         elif isinstance(value, Tensor):
@@ -127,11 +127,11 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     if any(n < 0 for n in sizes):
         raise ValueProblem(f"unravel_index(): 'shape' cannot have negative values, but got {sizes}")
     flat = flat.long()
-    found: list[Tensor] = []
+    coordinates: list[Tensor] = []
     for n in reversed(sizes):
-        found.append(flat % n)
+        coordinates.append(flat % n)
         flat = flat.div(n, rounding_mode="floor")
-    return tuple(found[::-1])
+    return tuple(coordinates[::-1])
 
 
 def broadcast_shapes(*shapes: Any) -> Size:
@@ -142,15 +142,15 @@ def broadcast_shapes(*shapes: Any) -> Size:
             raise ArgumentError(f"broadcast_shapes: sizes are ints, or tuples and lists of ints; got {shape!r}")
     common: list[Any] = []
     for back in range(1, max((len(s) for s in listed), default=0) + 1):
-        found: Any = 1
+        extent: Any = 1
         for shape in listed:
             size = shape[-back] if back <= len(shape) else 1
             if size < 0:
                 raise ShapeError(f"Trying to create tensor with negative dimension ({size}): ({size})")
-            if size == 1 or size == found:
+            if size == 1 or size == extent:
                 continue
-            if found != 1:
+            if extent != 1:
                 raise ShapeError("Shape mismatch: objects cannot be broadcast to a single shape")
-            found = size
-        common.append(found)
+            extent = size
+        common.append(extent)
     return Size(reversed(common))

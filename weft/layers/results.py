@@ -16,17 +16,17 @@ def result_class(op: Op) -> type[tuple[Any, ...]] | None:
     names = [r.name for r in op.schema.returns]
     if len(names) < 2 or not all(names):
         return None
-    made: Any = namedtuple(op.base, names)  # type: ignore[misc]
+    base: Any = namedtuple(op.base, names)  # type: ignore[misc]
     return type(
-        made.__name__, (made,),
+        base.__name__, (base,),
         {"__slots__": (), "__repr__": _text, "__module__": "weft.return_types", "__reduce__": _reduce},
     )
 
 
 def named(op: Op, results: tuple[Any, ...]) -> tuple[Any, ...]:
     """The results, with their names if the schema gives any. (Flags may ask for more than have names: Op.more.)"""
-    made = result_class(op)
-    return results if made is None or (op.more and len(results) > len(op.schema.returns)) else made(*results)
+    cls = result_class(op)
+    return results if cls is None or (op.more and len(results) > len(op.schema.returns)) else cls(*results)
 
 
 def _text(self: Any) -> str:

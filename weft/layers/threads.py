@@ -8,11 +8,11 @@ from weft.tensor.modes import modes
 
 def get_num_threads() -> int:
     """Threads of a parallel region, the caller included. WEFT_NUM_THREADS, else the number of available cores."""
-    found = pool.get_num_threads()
+    count = pool.get_num_threads()
     if modes.capture is not None:
         modes.capture.python_state.guard(
             "the number of threads",
-            lambda: f"the number of threads was {found}, is now {pool.get_num_threads()}",
-            lambda: pool.get_num_threads() == found,
+            lambda: f"the number of threads was {count}, is now {pool.get_num_threads()}",
+            lambda: pool.get_num_threads() == count,
         )
-    return found
+    return count

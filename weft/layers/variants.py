@@ -24,9 +24,9 @@ def _inplace_method(base: str, candidates: list[Op]) -> Callable[..., Any]:
 
     def method(*args: Any, **kwargs: Any) -> Any:
         if not kwargs:
-            found = plain.get(tuple(map(type, args)) if len(args) != 2 else (type(args[0]), type(args[1])))
-            if found is not None and found[2] is not None:
-                return found[2](found[0], args + found[1])
+            entry = plain.get(tuple(map(type, args)) if len(args) != 2 else (type(args[0]), type(args[1])))
+            if entry is not None and entry[2] is not None:
+                return entry[2](entry[0], args + entry[1])
         if override_classes:
             asked = overriding(args, kwargs)
             if asked is not None:
@@ -95,9 +95,9 @@ def with_out(packet: Packet) -> Callable[..., Any]:
         if out is None and not kwargs and args:  # what the packet does, without its frames
             kinds = tuple(map(type, args))
             if kinds[0] in plain_kinds:
-                found = plain.get(kinds[0] if len(kinds) == 1 else kinds)
-                if found is not None:
-                    return found[2](found[0], args + found[1])
+                entry = plain.get(kinds[0] if len(kinds) == 1 else kinds)
+                if entry is not None:
+                    return entry[2](entry[0], args + entry[1])
             form = None if kinds[0] in _NUMBERS else signatures.get(kinds)
             if form is not None and form.route is not None and not (override_classes and form.op.tensor_list_positions):
                 try:
@@ -106,10 +106,10 @@ def with_out(packet: Packet) -> Callable[..., Any]:
                     return packet(*args)  # which has the words
                 return form.route(form.op, bound)
         if override_classes:
-            given = kwargs if out is None else {**kwargs, "out": out}
-            asked = overriding(args, given)
+            keywords = kwargs if out is None else {**kwargs, "out": out}
+            asked = overriding(args, keywords)
             if asked is not None:
-                return handle(function, asked, args, given)
+                return handle(function, asked, args, keywords)
         try:
             given_args = args
             if args and asks_first and type(args[0]) in _NUMBERS:

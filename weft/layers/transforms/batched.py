@@ -49,11 +49,11 @@ class Batched(Wrapper):
 
     @property
     def type(self) -> TensorType:  # type: ignore[override]
-        found = self._type
-        if found is None or found.dtype is not self.value.dtype or len(found.shape) + 1 != self.value.ndim:
+        kind = self._type
+        if kind is None or kind.dtype is not self.value.dtype or len(kind.shape) + 1 != self.value.ndim:
             whole = self.value.type_
-            found = self._type = whole.with_dims(whole.shape[1:])
-        return found
+            kind = self._type = whole.with_dims(whole.shape[1:])
+        return kind
 
     def geometry(self) -> Geometry:
         """Dims and strides of one example."""
@@ -148,8 +148,8 @@ class BatchLevel(Level):
 
     def flags(self, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """Which arguments have a batch dim (a tuple for a list); None when none has."""
-        found = [self._flag(a) for a in args]
-        return tuple(found) if any(f is True or (type(f) is tuple and True in f) for f in found) else None
+        flags = [self._flag(a) for a in args]
+        return tuple(flags) if any(f is True or (type(f) is tuple and True in f) for f in flags) else None
 
     def _flag(self, value: Any) -> Any:
         if isinstance(value, Tensor):

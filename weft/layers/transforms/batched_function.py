@@ -19,8 +19,8 @@ def batched_function(
     function: type[Function], size: Dim, randomness: str, flags: Args, values: Args
 ) -> tuple[Any, Args]:
     """(output, which of its parts are batched) of the Function on batched values."""
-    made = _batch_of(function, size, randomness, flags)
-    return made.apply(*values), made.out_flags
+    batch = _batch_of(function, size, randomness, flags)
+    return batch.apply(*values), batch.out_flags
 
 
 class _Context:
@@ -98,8 +98,8 @@ def _batch_of(function: type[Function], size: Dim, randomness: str, flags: Args)
         def backward(ctx: Any, *gradients: Any) -> Any:
             rule = function.vjp if function.vjp is not Function.vjp else function.backward
             with BatchLevel(size, randomness) as level:
-                found = _many(rule(_Context(ctx, level, ()), *_wrapped(level, gradients, Batch.out_flags)))
-                owned, lowered = [level.owns(g) for g in found], level.lower(found)
+                input_gradients = _many(rule(_Context(ctx, level, ()), *_wrapped(level, gradients, Batch.out_flags)))
+                owned, lowered = [level.owns(g) for g in input_gradients], level.lower(input_gradients)
             return tuple([_fitted(g, o, bool(f), size) for g, o, f in zip(lowered, owned, flags, strict=False)])
 
     if function.jvp is not Function.jvp:
@@ -107,8 +107,8 @@ def _batch_of(function: type[Function], size: Dim, randomness: str, flags: Args)
         def jvp(ctx: Any, *tangents: Any) -> Any:
             saved_flags: Any = getattr(ctx, "_flags_of_forward", None) or getattr(ctx, "_flags_of_saved", ())
             with BatchLevel(size, randomness) as level:
-                found = _many(function.jvp(_Context(ctx, level, saved_flags), *_wrapped(level, tangents, flags)))
-                owned, lowered = [level.owns(t) for t in found], level.lower(found)
+                out_tangents = _many(function.jvp(_Context(ctx, level, saved_flags), *_wrapped(level, tangents, flags)))
+                owned, lowered = [level.owns(t) for t in out_tangents], level.lower(out_tangents)
             pushed = tuple(
                 [_fitted(t, o, bool(f), size) for t, o, f in zip(lowered, owned, Batch.out_flags, strict=True)]
             )

@@ -65,10 +65,10 @@ def under_grad(level: GradLevel, function: Kind, args: Args) -> Any:
         values = level.lower(wrapped)
         with set_grad_enabled(modes.grad and level.grad_outside):
             output = level.down(lambda: function.apply(*values))
-        made = _like(output, tuple([_argument_or(level.wrap, o, values, wrapped) for o in _outputs(output)]))
+        result = _like(output, tuple([_argument_or(level.wrap, o, values, wrapped) for o in _outputs(output)]))
         with unrecorded():
-            function.setup_context(ctx, wrapped, made)
-        return made
+            function.setup_context(ctx, wrapped, result)
+        return result
 
     return function._record(inside, needs, modes.grad and not level.is_quiet and any(needs), run)
 
@@ -102,10 +102,10 @@ def under_vmap(level: BatchLevel, function: Kind, args: Args) -> Any:
         )
     values = level.lower(args)
     if not has_own:
-        made, out_flags = level.down(batched_function, function, level.size, level.randomness, flags, values)
-        return _like(made, tuple([
+        output, out_flags = level.down(batched_function, function, level.size, level.randomness, flags, values)
+        return _like(output, tuple([
             _argument_or(level.wrap, o, values, args) if f else o
-            for o, f in zip(_outputs(made), out_flags, strict=True)
+            for o, f in zip(_outputs(output), out_flags, strict=True)
         ]))
     values, in_dims = level.as_given(args)
     env = shape_env.current_env()
@@ -131,13 +131,13 @@ def _wrapped_by_dims(
             f"the output has the structure {spec}"
         )
 
-    def made(leaf: Any, dim: Any) -> Any:
+    def wrapped(leaf: Any, dim: Any) -> Any:
         if dim is None:
             return leaf
-        given = next((a for a, v, d in zip(args, values, in_dims, strict=True) if v is leaf and d == dim), None)
-        return level.wrap(level.down(aten.movedim, leaf, dim, 0) if dim else leaf) if given is None else given
+        argument = next((a for a, v, d in zip(args, values, in_dims, strict=True) if v is leaf and d == dim), None)
+        return level.wrap(level.down(aten.movedim, leaf, dim, 0) if dim else leaf) if argument is None else argument
 
-    return pytree.unflatten([made(leaf, d) for leaf, d in zip(leaves, dims, strict=True)], spec)
+    return pytree.unflatten([wrapped(leaf, d) for leaf, d in zip(leaves, dims, strict=True)], spec)
 
 
 # ---- jvp
@@ -152,13 +152,13 @@ def under_jvp(level: DualLevel, function: Kind, args: Args) -> Any:
         function.jvp(None)  # says what to write
     output, pushed, ctx = level.down(_by_rule if has_rule else _transposed, function, values, tangents)
     dirty = () if ctx is None else ctx._dirty
-    made = _like(
+    duals = _like(
         output,
         tuple([_with_tangent(level, o, t, values, args, dirty) for o, t in zip(_outputs(output), pushed, strict=True)]),
     )
     if isinstance(level, ForwardADLevel) and level.records(args):
-        return _recorded(function, args, made, ctx, (*values, *_outputs(output)))
-    return made
+        return _recorded(function, args, duals, ctx, (*values, *_outputs(output)))
+    return duals
 
 
 def _with_tangent(level: DualLevel, output: Any, tangent: Any, values: Args, args: Args, dirty: Args) -> Any:
@@ -174,25 +174,25 @@ def _with_tangent(level: DualLevel, output: Any, tangent: Any, values: Args, arg
     return args[at]
 
 
-def _recorded(function: Kind, args: Args, made: Any, before: FunctionCtx | None, below: Args) -> Any:
+def _recorded(function: Kind, args: Args, duals: Any, before: FunctionCtx | None, below: Args) -> Any:
     """Dual outputs with the node of the call, whose context holds dual tensors:
     its backward gives gradients with tangents. `below` are the values of args and outputs, as `before`, the context of
     the run below, knows them."""
     needs = tuple([isinstance(a, Tensor) and a.requires_grad for a in args])
-    above = (*args, *_outputs(made))
+    above = (*args, *_outputs(duals))
 
     def lifted(tensors: Args) -> Args:
         return tuple([next((a for a, b in zip(above, below, strict=True) if b is t), t) for t in tensors])
 
-    def run(ctx: FunctionCtx, given: Args) -> Any:
+    def run(ctx: FunctionCtx, inputs: Args) -> Any:
         if before is None or function.setup_context is not Function.setup_context:
             with unrecorded():
-                function.setup_context(ctx, given, made)
-            return made
+                function.setup_context(ctx, inputs, duals)
+            return duals
         ctx.__dict__.update({**before.__dict__, "needs_input_grad": ctx.needs_input_grad, "_saved": ctx._saved})
         for name in ("_to_save", "_for_forward", "_dirty", "_without_grad"):
             setattr(ctx, name, lifted(getattr(before, name)))
-        return made
+        return duals
 
     return function._record(args, needs, True, run)
 
@@ -207,25 +207,25 @@ def _by_rule(function: Kind, values: Args, tangents: Args) -> tuple[Any, Args, F
     ctx = copy.copy(left)
     ctx._saved = tuple([None if t is None else SavedTensor(t) for t in ctx._for_forward])
     ctx._to_save = ()
-    given = tuple([
+    materialized = tuple([
         aten.zeros_like(v) if t is None and ctx._materialize and isinstance(v, Tensor) and v.dtype.is_differentiable
         else t for v, t in zip(values, tangents, strict=True)
     ])
-    versions = [t._version if isinstance(t, Tensor) else 0 for t in given]
-    outputs, pushed = _outputs(output), _outputs(function.jvp(ctx, *given))
-    kept = tuple([t for t, v in zip(given, versions, strict=True) if isinstance(t, Tensor) and t._version == v])
+    versions = [t._version if isinstance(t, Tensor) else 0 for t in materialized]
+    outputs, pushed = _outputs(output), _outputs(function.jvp(ctx, *materialized))
+    kept = tuple([t for t, v in zip(materialized, versions, strict=True) if isinstance(t, Tensor) and t._version == v])
     if len(pushed) != len(outputs):
         raise StateError(
             f"{function.__name__}Backward: jvp returned an incorrect number of forward gradients "
             f"(expected {len(outputs)}, got {len(pushed)})"
         )
     for i, (out, tangent) in enumerate(zip(outputs, pushed, strict=True)):
-        _check_tangent(f"{function.__name__}: ", left, i, out, tangent, values, given, kept)
+        _check_tangent(f"{function.__name__}: ", left, i, out, tangent, values, materialized, kept)
     return output, pushed, left
 
 
 def _check_tangent(
-    name: str, ctx: FunctionCtx, i: int, output: Any, tangent: Any, values: Args, given: Args, kept: Args
+    name: str, ctx: FunctionCtx, i: int, output: Any, tangent: Any, values: Args, tangents: Args, kept: Args
 ) -> None:
     """What jvp returned for an output must be related to the tangents that it was given (`kept`: and did not write)
     as the output is to the arguments. Raises StateError."""
@@ -238,7 +238,7 @@ def _check_tangent(
         return
     at = next((k for k, v in enumerate(values) if v is output), None)
     if at is not None and _is_in(output, ctx._dirty):
-        if tangent is not given[at] or _is_in(tangent, kept):
+        if tangent is not tangents[at] or _is_in(tangent, kept):
             raise StateError(
                 f"{name}An inplace custom Function is not modifying the forward mode gradients inplace. If the forward "
                 "is modifying an input inplace, then the jvp function must modify the corresponding gradient inplace."
@@ -246,14 +246,14 @@ def _check_tangent(
         return
     if at is None and output._view is not None:
         at = next((k for k, v in enumerate(values) if isinstance(v, Tensor) and _base(v) is _base(output)), None)
-    if at is None or given[at] is None or not isinstance(tangent, Tensor):
+    if at is None or tangents[at] is None or not isinstance(tangent, Tensor):
         return
     text = (
         f"{name}A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view"
     )
     if tangent._view is None:
         raise StateError(f"{text}.")
-    if _base(tangent) is not _base(given[at]):
+    if _base(tangent) is not _base(tangents[at]):
         what = "the given grad input" if values[at]._view is None else "the same base as the given grad input"
         raise StateError(f"{text} of {what}.")
 
@@ -292,9 +292,9 @@ def _transposed(function: Kind, values: Args, tangents: Args) -> tuple[Any, Args
     inner, outer = GradLevel(), GradLevel()
     with inner, enable_grad():
         inputs = [inner.leaf(v) if t is not None else v for v, t in zip(values, tangents, strict=True)]
-        made = function.apply(*inputs)
-        carries = [inner.owns(o) and o.requires_grad for o in _outputs(made)]
-        output = _like(made, inner.lower(_outputs(made)))
+        inner_output = function.apply(*inputs)
+        carries = [inner.owns(o) and o.requires_grad for o in _outputs(inner_output)]
+        output = _like(inner_output, inner.lower(_outputs(inner_output)))
     wanted = [i for i, t in enumerate(tangents) if t is not None]
     zeros = [aten.zeros_like(o) for o, c in zip(_outputs(output), carries, strict=True) if c]
     if not zeros:
@@ -302,14 +302,14 @@ def _transposed(function: Kind, values: Args, tangents: Args) -> tuple[Any, Args
     with outer, enable_grad():
         seeds = [outer.leaf(z) for z in zeros]
         with inner:
-            results = [o for o, c in zip(_outputs(made), carries, strict=True) if c]
+            results = [o for o, c in zip(_outputs(inner_output), carries, strict=True) if c]
             gradients = inner.gradients(results, [inputs[i] for i in wanted], seeds, keep=True)
             hidden = [k for k, g in enumerate(gradients) if not (outer.owns(g) and g.requires_grad)]
             if hidden:
                 of_ones = inner.gradients(results, [inputs[i] for i in wanted], [aten.ones_like(s) for s in seeds])
                 _check_backward(function, [of_ones[k] for k in hidden])
-        found = iter(outer.gradients(gradients, seeds, [tangents[i] for i in wanted]))
-    return output, tuple([next(found) if c else None for c in carries]), None
+        pushed = iter(outer.gradients(gradients, seeds, [tangents[i] for i in wanted]))
+    return output, tuple([next(pushed) if c else None for c in carries]), None
 
 
 def _check_backward(function: Kind, of_ones: list[Tensor]) -> None:

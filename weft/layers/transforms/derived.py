@@ -59,14 +59,14 @@ def aligned(op: Op, size: Dim, flags: tuple[Any, ...], args: tuple[Any, ...]) ->
 
 
 def _alike(args: tuple[Any, ...]) -> bool:
-    found = None
+    dtype = None
     for a in args:
         if isinstance(a, Tensor):
-            if found is None:
-                found = a.dtype
-            elif found is not a.dtype:
+            if dtype is None:
+                dtype = a.dtype
+            elif dtype is not a.dtype:
                 return False
-    return found is None or found.is_differentiable
+    return dtype is None or dtype.is_differentiable
 
 
 def _promoted(op: Op, flags: tuple[Any, ...], args: tuple[Any, ...], out: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -85,8 +85,8 @@ class DualLevel(Level):
             base = view.base._data.tangent
             return None if base is None else self.down(follow, base, path_from_base(value))
         if type(value) in (tuple, list):
-            found = tuple([self.tangent_of(v) for v in value])
-            return None if all(t is None for t in found) else found
+            tangents = tuple([self.tangent_of(v) for v in value])
+            return None if all(t is None for t in tangents) else tangents
         return None
 
     # ---- operators
@@ -172,8 +172,8 @@ def _push(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], out: Any)
     return type(pushed)([_own(t, tangents) for t in pushed])
 
 
-def _own(tangent: Any, given: tuple[Any, ...]) -> Any:
-    return aten.clone(tangent) if tangent is not None and any(g is tangent for g in given) else tangent
+def _own(tangent: Any, tangents: tuple[Any, ...]) -> Any:
+    return aten.clone(tangent) if tangent is not None and any(g is tangent for g in tangents) else tangent
 
 
 def _rewritten(data: Dual, path: Any, new: Tensor | None, target: Tensor) -> Tensor:

@@ -77,8 +77,8 @@ def _empty(op: Op, flags: Args, args: Args) -> Any:
 def _example_type(value: Any, flag: Any) -> Any:
     if type(flag) is tuple:
         return tuple([_example_type(v, f) for v, f in zip(value, flag, strict=True)])
-    found = type_of(value)
-    return found.with_dims(found.shape[1:]) if flag else found
+    whole = type_of(value)
+    return whole.with_dims(whole.shape[1:]) if flag else whole
 
 
 def _zeros(type: Any) -> Any:

@@ -44,9 +44,9 @@ class ForwardADLevel(DualLevel):
 
     def dual(self, tensor: Tensor, tangent: Tensor) -> Tensor:
         """A tensor with this tangent, whose gradient is that of `tensor`."""
-        made = self.make(self.lower(tensor), tangent)
+        dual = self.make(self.lower(tensor), tangent)
         node = record.prepare(aten.alias.default.op, (tensor,)) if modes.grad and tensor.requires_grad else None
-        return made if node is None else record.finish(node, made)
+        return dual if node is None else record.finish(node, dual)
 
     # ---- operators
     def intercept(self, op: Op, args: tuple[Any, ...]) -> Any:
@@ -63,8 +63,8 @@ class ForwardADLevel(DualLevel):
         """Whether a dual tensor is among the arguments, and one of them wants a gradient."""
         if not modes.grad or self.is_quiet:
             return False
-        given = tensors_in(args)
-        return any(self.owns(t) for t in given) and any(t.requires_grad for t in given)
+        tensors = tensors_in(args)
+        return any(self.owns(t) for t in tensors) and any(t.requires_grad for t in tensors)
 
     # ---- writes
     def intercept_inplace(self, op: Op, args: tuple[Any, ...]) -> Any:

@@ -89,7 +89,7 @@ class Functional(Wrapper, View[Tensor]):
         out._data = Functional(self.level, storage, self.path, self.type, self._geometry, True)
         out._storage, out._autograd, out._view = storage, None, None
 
-    def laid_out_like(self, made: Tensor, source: Tensor) -> Tensor:
+    def laid_out_like(self, tensor: Tensor, source: Tensor) -> Tensor:
         """A tensor of the level in its source's order of dims."""
         assert isinstance(self.level, FunctionalLevel)
         return self.level.fresh(self.value, order_like(source, None))
@@ -182,13 +182,13 @@ class FunctionalLevel(Level):
             if tensor.requires_grad:  # a part of the memory has a history that the whole lacks
                 value = self.beneath(write_path, Calls(), value, path, tensor)
         storage = FunctionalStorage(self, value, whole, storage_order(base), base)
-        made = []
+        entered = []
         for path, tensor in views:
             shown = tensor.geometry()
             geometry = Geometry(shown.dims, shown.strides, tensor.storage_offset())
             cuts = value.requires_grad and not tensor.requires_grad
-            made.append(self._tensor(Functional(self, storage, path, tensor.type_, geometry, cuts)))
-        return made
+            entered.append(self._tensor(Functional(self, storage, path, tensor.type_, geometry, cuts)))
+        return entered
 
     def shown(self, storage: FunctionalStorage) -> Tensor:
         """A tensor that shows the base of a storage."""
@@ -224,8 +224,8 @@ class FunctionalLevel(Level):
         for tensor in tensors_in(args):
             if self.owns(tensor):
                 data = tensor._data
-                seen, lies = data.geometry(), data.value.geometry()
-                if any(s != n and d != 1 for d, s, n in zip(seen.dims, seen.strides, lies.strides, strict=True)):
+                seen, layout = data.geometry(), data.value.geometry()
+                if any(s != n and d != 1 for d, s, n in zip(seen.dims, seen.strides, layout.strides, strict=True)):
                     return False
         return True
 
@@ -244,11 +244,11 @@ class FunctionalLevel(Level):
             raise
         if shown.results is None:
             return self.fresh(self.down(walk.walk, copy_of(op), (data.value, *rest)), None)
-        made = [
+        views = [
             self._tensor(Functional(self, storage, path, kind, g, data.is_detached or not modes.grad))
             for path, kind, g in shown.results
         ]
-        return tuple(made) if op.schema.gives_several else made[0]
+        return tuple(views) if op.schema.gives_several else views[0]
 
     # ---- writes
     def intercept_inplace(self, op: Op, args: tuple[Any, ...]) -> Any:
@@ -293,8 +293,8 @@ class FunctionalLevel(Level):
         if storage.is_row_major and storage.is_short_of(data.geometry(), data.dtype.itemsize):
             return over(out, data.dtype, data.geometry())
         for op, args, index in data.path:
-            made = walk.walk(op, (out, *args))
-            out = made[index] if isinstance(made, (tuple, list)) else made
+            shown = walk.walk(op, (out, *args))
+            out = shown[index] if isinstance(shown, (tuple, list)) else shown
         if data.is_detached:
             return out.detach()
         if storage.outside is None or storage.outside.requires_grad or not storage.value.requires_grad:

@@ -68,8 +68,8 @@ class GradLevel(Level):
             out = self.down(walk.walk, op, values)
         finally:
             modes.grad = previous
-        made = self._wrapped(op, args, out)
-        return made if node is None else record.finish(node, made)
+        wrapped = self._wrapped(op, args, out)
+        return wrapped if node is None else record.finish(node, wrapped)
 
     def _looked_at(self, args: tuple[Any, ...]) -> tuple[bool, tuple[Any, ...]]:
         """Whether some tensor of this level wants a gradient (and the level records), and what the level below sees;
@@ -106,14 +106,14 @@ class GradLevel(Level):
     def _wrapped_one(self, op: Op, args: tuple[Any, ...], out: Any, index: int) -> Any:
         if not isinstance(out, Tensor):
             return out
-        made = self.wrap(out)
+        tensor = self.wrap(out)
         if op.view is None:
-            return made
+            return tensor
         source = self.lift(args[0])
         storage = source.storage()
         if out._storage is not storage:
-            return made  # strides could not express it
-        view = view_of(source, storage, made._data, op, tuple(args[1:]), index)
+            return tensor  # strides could not express it
+        view = view_of(source, storage, tensor._data, op, tuple(args[1:]), index)
         return view
 
     def intercept_inplace(self, op: Op, args: tuple[Any, ...]) -> Any:
@@ -153,17 +153,17 @@ class GradLevel(Level):
         pairs = [
             (o, s) for o, s in zip(outputs, seeds, strict=True) if self.owns(o) and record.gradient_edge(o) is not None
         ]
-        found: tuple[Any, ...] = (None,) * len(inputs)
+        gradients: tuple[Any, ...] = (None,) * len(inputs)
         if pairs:
             with install(Evaluator()):
                 previous, self.is_quiet = self.is_quiet, True
                 try:
-                    found = run_backward(
+                    gradients = run_backward(
                         [o for o, _ in pairs], [self.lift(s) for _, s in pairs], keep, modes.grad, inputs, False
                     )
                 finally:
                     self.is_quiet = previous
-        return [self.lower(aten.zeros_like(t) if g is None else g) for g, t in zip(found, inputs, strict=True)]
+        return [self.lower(aten.zeros_like(t) if g is None else g) for g, t in zip(gradients, inputs, strict=True)]
 
 
 def captured_write(op: Op) -> StateError:

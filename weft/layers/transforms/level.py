@@ -127,8 +127,8 @@ class OutsideOfLevel(Backend):
                 f"{op.base}_: the tensor belongs to {target.level.name}, which has ended; return it from the function, "
                 "or clone() it"
             )
-        given = (args[0], *come_out(args[1:]))
-        backend_of(op, given).write(op, given)
+        arguments = (args[0], *come_out(args[1:]))
+        backend_of(op, arguments).write(op, arguments)
 
     def open(self, op: Op, args: Args) -> Any:
         """A composite, as the innermost values' back end opens it."""
@@ -246,8 +246,8 @@ class Level:
 def top() -> Level | None:
     """The innermost level that runs on this thread."""
     stack = modes.special
-    found = stack[-1] if stack else None
-    return found if isinstance(found, Level) else None
+    current = stack[-1] if stack else None
+    return current if isinstance(current, Level) else None
 
 
 def same_form(original: Any, results: list[Any]) -> Any:

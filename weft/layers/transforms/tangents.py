@@ -32,9 +32,9 @@ def push(op: Op, primals: Values, directions: Values, out: Any) -> Any:
     if op.view is not None:
         return walk.walk(op, (directions[0], *primals[1:]))
     if op.scalar is not None and isinstance(op.type, Pointwise) and not _has_complex(primals, out):
-        found = pointwise(op, primals, directions, out)
-        if found is not None:
-            return found
+        tangent = pointwise(op, primals, directions, out)
+        if tangent is not None:
+            return tangent
     return transposed(op, primals, directions, out)
 
 
@@ -43,13 +43,13 @@ def _has_complex(primals: Values, out: Any) -> bool:
     return any(t.dtype.is_complex for t in (*tensors_in(primals), *tensors_in((out,))))
 
 
-def _fitted(found: Any, out: Any) -> Any:
+def _fitted(tangent: Any, out: Any) -> Any:
     if isinstance(out, (tuple, list)):
-        return tuple([_fitted(f, o) for f, o in zip(found, out, strict=True)])
-    if found is None or not isinstance(out, Tensor) or not out.dtype.is_differentiable:
+        return tuple([_fitted(f, o) for f, o in zip(tangent, out, strict=True)])
+    if tangent is None or not isinstance(out, Tensor) or not out.dtype.is_differentiable:
         return None
-    found = found if found.dtype is out.dtype else aten._to_copy(found, out.dtype)
-    return found if found.dims == out.dims else aten.expand(found, out.dims)
+    tangent = tangent if tangent.dtype is out.dtype else aten._to_copy(tangent, out.dtype)
+    return tangent if tangent.dims == out.dims else aten.expand(tangent, out.dims)
 
 
 # ---- pointwise: the Jacobian is diagonal, so the vjp formula gives the product with it too
@@ -102,8 +102,8 @@ def transposed(op: Op, primals: Values, directions: Values, out: Any) -> Any:
         gradients = apply_functional(plan, tuple(seeds), needs, packed)
         pairs = list(_pairs(op, plan, primals, directions, gradients))
         wanted = [s for s in seeds if s is not None]
-        found = iter(level.gradients([g for g, _ in pairs], wanted, [t for _, t in pairs]))
-    pushed = tuple([next(found) if c else None for c in carries])
+        products = iter(level.gradients([g for g, _ in pairs], wanted, [t for _, t in pairs]))
+    pushed = tuple([next(products) if c else None for c in carries])
     return pushed if isinstance(out, (tuple, list)) else pushed[0]
 
 
