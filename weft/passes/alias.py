@@ -48,9 +48,9 @@ class ProvingEnv(ShapeEnv):
         proven = self._prove(relation)
         if proven is not None:
             return proven
-        known = self.guards.get(relation)
-        if known is not None:
-            return known.answer
+        guard = self.guards.get(relation)
+        if guard is not None:
+            return guard.answer
         if relation.op == "==" or any(s not in self.examples for s in relation.expr.symbols()):
             return False
         return relation.holds(self.examples)
@@ -61,12 +61,12 @@ def view_geometries(op: Op, source: Geometry, arguments: tuple[object, ...]) -> 
     of its sizes while the graph was made cannot be proved again."""
     assert op.view is not None
     try:
-        found = (op.view.compiled or op.view.geometry)(source, *arguments)
+        geometries = (op.view.compiled or op.view.geometry)(source, *arguments)
     except ShapeError:
         return None
-    if found is None:
+    if geometries is None:
         return None
-    return found if isinstance(found, tuple) else (found,)
+    return geometries if isinstance(geometries, tuple) else (geometries,)
 
 
 def changes_dtype(view: Node) -> bool:
@@ -90,8 +90,8 @@ class Aliases:
 
     def of(self, value: Value) -> tuple[Value, Geometry]:
         """The buffer a value lies in, and how."""
-        found = self.geometry.get(value)
-        return (value, contiguous(dims_of(value))) if found is None else found
+        place = self.geometry.get(value)
+        return (value, contiguous(dims_of(value))) if place is None else place
 
     def add_view(self, node: Node) -> bool:
         """Resolve a view node. False when strides cannot express it, its bytes are read as another dtype,
@@ -101,9 +101,9 @@ class Aliases:
         root, source = self.of(node.args[0])
         if node.op.view is not None and node.op.view.is_free and source != contiguous(dims_of(node.args[0])):
             return False  # it speaks of the row-major memory of its argument, which lies otherwise in its root
-        found = view_geometries(node.op, source, node.args[1:])
-        if found is None or any(g.ndim != len(dims_of(v)) for g, v in zip(found, node.outputs, strict=True)):
+        geometries = view_geometries(node.op, source, node.args[1:])
+        if geometries is None or any(g.ndim != len(dims_of(v)) for g, v in zip(geometries, node.outputs, strict=True)):
             return False
-        for value, geometry in zip(node.outputs, found, strict=True):
+        for value, geometry in zip(node.outputs, geometries, strict=True):
             self.geometry[value] = (root, replace(geometry, dims=dims_of(value)))  # one name for each size
         return True

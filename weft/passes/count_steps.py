@@ -24,30 +24,30 @@ def count_steps(graph: Graph) -> Graph:
     open_nodes: list[Node] = []
 
     def sized(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
-        found = counted.get(open_nodes.pop())
-        if found is None:
+        entry = counted.get(open_nodes.pop())
+        if entry is None:
             return None
-        length, is_first = found
+        length, is_first = entry
         if is_first:
             emitter.emit(STEPS, (node.args[0],), tensor_type(dt.bool_, (length, 0)))
-        made = remade(node, (length, *node.args[1:]), node.blocks)
-        emitter.nodes.append(made)
-        return made.outputs
+        loop = remade(node, (length, *node.args[1:]), node.blocks)
+        emitter.nodes.append(loop)
+        return loop.outputs
 
     return rewrite(graph, sized, open_nodes.append)
 
 
-def _counted(block: Block, known: frozenset[tuple[Operand, Expr]]) -> dict[Node, tuple[Expr, bool]]:
+def _counted(block: Block, emitted: frozenset[tuple[Operand, Expr]]) -> dict[Node, tuple[Expr, bool]]:
     """The loops whose number of steps becomes a size, and whether it is not known by then."""
-    found: dict[Node, tuple[Expr, bool]] = {}
+    lengths: dict[Node, tuple[Expr, bool]] = {}
     for node in block.nodes:
         for inner in node.blocks:
-            found.update(_counted(inner, known))
+            lengths.update(_counted(inner, emitted))
         length = _length(node)
         if length is not None:
-            found[node] = length, (node.args[0], length) not in known
-            known |= {(node.args[0], length)}
-    return found
+            lengths[node] = length, (node.args[0], length) not in emitted
+            emitted |= {(node.args[0], length)}
+    return lengths
 
 
 def _length(node: Node) -> Expr | None:

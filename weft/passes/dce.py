@@ -115,19 +115,19 @@ def _fitted(node: Node, live: set[Value], kept: set[Node], env: dict[Value, Oper
         return node if args == node.args else _replaced(node, args, list(range(len(node.outputs))), (), env)
     blocks = tuple([_swept(b, live, kept, env) for b in node.blocks])
     if node.op in _AS_A_WHOLE:
-        slots, made = list(range(len(node.outputs))), blocks
+        slots, new_blocks = list(range(len(node.outputs))), blocks
     elif node.op is IF:
         slots = [i for i, v in enumerate(node.outputs) if v in live]
-        made = tuple([Block(b.params, b.nodes, tuple([b.results[i] for i in slots])) for b in blocks])
+        new_blocks = tuple([Block(b.params, b.nodes, tuple([b.results[i] for i in slots])) for b in blocks])
     else:
         slots = _loop_slots(node, live)
         slices = _loop_slices(node, live)
-        args, made = _narrowed(node, args, blocks[0], slots, slices)
+        args, new_blocks = _narrowed(node, args, blocks[0], slots, slices)
     unchanged = (
         len(slots) == len(node.outputs) and args == node.args
         and all(a is b for a, b in zip(blocks, node.blocks, strict=True))
     )
-    return node if unchanged else _replaced(node, args, slots, made, env)
+    return node if unchanged else _replaced(node, args, slots, new_blocks, env)
 
 
 def _narrowed(

@@ -39,16 +39,16 @@ def _acts(node: Node) -> bool:
 
 def effect_order(nodes: Iterable[Node]) -> dict[Node, tuple[Node, ...]]:
     """The nodes of a block that each node must directly follow because of effects; nothing for most programs."""
-    found: dict[Node, tuple[Node, ...]] = {}
+    predecessors: dict[Node, tuple[Node, ...]] = {}
     barrier: tuple[Node, ...] = ()  # the latest io or python node
     checks: list[Node] = []  # since then
     for node in nodes:
         if not has_effect(node):
             continue
         if has_effect(node, ORDERED):
-            found[node] = (*barrier, *checks)
+            predecessors[node] = (*barrier, *checks)
             barrier, checks = (node,), []
         else:
-            found[node] = barrier
+            predecessors[node] = barrier
             checks.append(node)
-    return {node: before for node, before in found.items() if before}
+    return {node: before for node, before in predecessors.items() if before}

@@ -21,10 +21,10 @@ def bind_arguments(graph: Graph) -> tuple[Graph, dict[str, str]]:
     return bind_on_entry(graph, {s for p in graph.params for s in symbols_of(p.type) if s[0] == "u"})
 
 
-def bind_on_entry(graph: Graph, found: Collection[str]) -> tuple[Graph, dict[str, str]]:
-    """The graph with fresh `s` symbols in place of those in `found`, and which stands for which:
-    new name -> found name."""
-    used = sorted(set(mentioned(graph.block)).intersection(found))
+def bind_on_entry(graph: Graph, symbols: Collection[str]) -> tuple[Graph, dict[str, str]]:
+    """The graph with fresh `s` symbols in place of those in `symbols`, and which stands for which:
+    new name -> the name that it had."""
+    used = sorted(set(mentioned(graph.block)).intersection(symbols))
     if not used:
         return graph, {}
     names = {name: graph.env.fresh("s") for name in used}

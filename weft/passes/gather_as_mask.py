@@ -25,9 +25,9 @@ gather_as_mask = Rewrites()
 @gather_as_mask.of(aten.gather)
 def _gather(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
     source, dim, index = args[:3]
-    made = source.node
+    producer = source.node
     if (
-        made is None or (made.op.scalar is None and made.op.reduce is None)
+        producer is None or (producer.op.scalar is None and producer.op.reduce is None)
         or not _is_single(builder, source, dim, index)
     ):
         return None

@@ -101,14 +101,14 @@ class Group:
         dims = dims_of(node.outputs[0])
         axis_map = [-1] * len(dims)
         for value in node.inputs():
-            known = self.axis_map_of(value)
-            if known is None:
+            axes = self.axis_map_of(value)
+            if axes is None:
                 continue
             if self.is_cross_row(value):
                 return None
-            lead = len(dims) - len(known)
+            lead = len(dims) - len(axes)
             sizes = dims_of(value)
-            for i, axis in enumerate(known):
+            for i, axis in enumerate(axes):
                 if axis >= 0 and _same(sizes[i], dims[i + lead]):  # else a symbol that is 1 here, which broadcasts
                     if axis_map[i + lead] not in (-1, axis):
                         return None

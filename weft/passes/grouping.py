@@ -114,8 +114,8 @@ class _Grouper:
             self.item_of[value] = item
 
     def _root(self, value: Value) -> Value:
-        found = self.aliases.geometry.get(value)
-        return value if found is None else found[0]
+        place = self.aliases.geometry.get(value)
+        return value if place is None else place[0]
 
     def _stage(self, values: Iterable[Value]) -> int:
         return max((item.stage for v in values if (item := self.item_of.get(self._root(v))) is not None), default=0)
@@ -176,18 +176,18 @@ class _Grouper:
 
     def _candidates(self, roots: list[tuple[Value, Value]], space: tuple[Dim, ...]) -> list[Group]:
         """Groups of the producers, latest first, then groups that read the same value over the same space."""
-        found: list[Group] = []
+        groups: list[Group] = []
         for _, root in roots:
             item = self.item_of.get(root)
-            if isinstance(item, Group) and item not in found:
-                found.append(item)
-        found.sort(key=lambda g: -g.stage)
+            if isinstance(item, Group) and item not in groups:
+                groups.append(item)
+        groups.sort(key=lambda g: -g.stage)
         for _, root in roots:
             reader = self.readers.get((root, space))
             sibling = None if reader is None else self.stages.current(reader)
-            if isinstance(sibling, Group) and sibling not in found:
-                found.append(sibling)
-        return found
+            if isinstance(sibling, Group) and sibling not in groups:
+                groups.append(sibling)
+        return groups
 
     def _flows_into(self, group: Group, roots: list[tuple[Value, Value]], may_wait: bool) -> bool:
         """Whether what the node reads besides the group can be there before the group runs;

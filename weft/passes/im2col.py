@@ -90,8 +90,8 @@ def _match(g: Any, x: Any, kernel: Dims, stride: Dims, padding: Dims, dilation: 
     rows = aten.reshape(
         aten.transpose(aten.reshape(g, (n, o, places)), 0, 1), (groups, dm.floordiv(o, groups), n * places)
     )
-    found = aten.bmm(columns, aten.transpose(rows, 1, 2))
-    return aten.reshape(aten.transpose(found, 1, 2), (o, dm.floordiv(c, groups), *kernel))
+    sums = aten.bmm(columns, aten.transpose(rows, 1, 2))
+    return aten.reshape(aten.transpose(sums, 1, 2), (o, dm.floordiv(c, groups), *kernel))
 
 
 @_convolution(aten._convolve_input)

@@ -41,9 +41,9 @@ def join_scatters(graph: Graph) -> Graph:
             return None
         with shape_env.using(proving):
             if uses[node.args[1]] == 1 and _inside(node) is not None:
-                found = _joined(builder, node, args)
-                if found is not None:
-                    return found
+                joined = _joined(builder, node, args)
+                if joined is not None:
+                    return joined
             return None if node.outputs[0] in laid_out else _whole(builder, node, args)
 
     return rebuild(graph, rewrite, _is_scatter)
@@ -55,11 +55,11 @@ def _is_scatter(node: Node) -> bool:
 
 def _laid_out(graph: Graph) -> set[Value]:
     """Values whose bytes a view with strides of its own speaks of: these must lie row-major in memory of their own."""
-    found: set[Value] = set()
+    bases: set[Value] = set()
     for node in reversed(list(graph.walk())):
-        if node.op.view is not None and (node.op.view.is_free or any(v in found for v in node.outputs)):
-            found.add(node.args[0])
-    return found
+        if node.op.view is not None and (node.op.view.is_free or any(v in bases for v in node.outputs)):
+            bases.add(node.args[0])
+    return bases
 
 
 # ---- chains
@@ -67,15 +67,15 @@ def _inside(node: Node) -> Node | None:
     """The scatter that makes the source of this one, into what this one's view shows of the same base."""
     if node.op.scatters is None or type(node.args[1]) is not Value:
         return None
-    made = node.args[1].node
-    if made is None or made.op.scatters is None or type(made.args[0]) is not Value:
+    inner = node.args[1].node
+    if inner is None or inner.op.scatters is None or type(inner.args[0]) is not Value:
         return None
     view, rest, index = _view_of(node)
-    shown = made.args[0].node
-    if shown is None or shown.op is not view or shown.outputs[index] is not made.args[0]:
+    shown = inner.args[0].node
+    if shown is None or shown.op is not view or shown.outputs[index] is not inner.args[0]:
         return None
     same = shown.args[0] is node.args[0] and _equal(shown.args[1:], rest)
-    return made if same and dtype_of(made.args[1]) is dtype_of(node.args[0]) else None
+    return inner if same and dtype_of(inner.args[1]) is dtype_of(node.args[0]) else None
 
 
 def _view_of(node: Node) -> tuple[Op, tuple[Operand, ...], int]:
@@ -95,12 +95,12 @@ def _joined(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Op
     """One write of the innermost source to where the whole chain looks. (The scatters inside have been emitted as they
     are.)
     """
-    base, made = args[0], args[1].node
+    base, scatter = args[0], args[1].node
     place: Geometry | None = _geometry(node, contiguous(dims_of(base)))
     source: Operand = args[1]
-    while made is not None and place is not None:
-        place, source = _geometry(made, place), made.args[1]
-        made = _inside(made)
+    while scatter is not None and place is not None:
+        place, source = _geometry(scatter, place), scatter.args[1]
+        scatter = _inside(scatter)
     if place is None or place.ndim != len(dims_of(source)) or any(type(s) is int and s == 0 for s in place.strides):
         return None
     written = (base, source, place.dims, place.strides, place.offset)
@@ -113,8 +113,8 @@ def _geometry(node: Node, source: Geometry) -> Geometry | None:
     view, rest, index = _view_of(node)
     if view.view is None or view.view.overlaps or (view.view.is_free and source != contiguous(source.dims)):
         return None
-    found = view_geometries(view, source, rest)
-    return None if found is None else found[index]
+    geometries = view_geometries(view, source, rest)
+    return None if geometries is None else geometries[index]
 
 
 # ---- all elements
@@ -126,9 +126,9 @@ def _whole(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Ope
         return None
     if view.view.keeps_order:
         return _seen(builder, node, _VIEW, (source, dims_of(base)))
-    lies = contiguous(dims_of(base))
-    shown = _geometry(node, lies)
-    order = None if shown is None else _order(lies, shown)
+    layout = contiguous(dims_of(base))
+    shown = _geometry(node, layout)
+    order = None if shown is None else _order(layout, shown)
     return None if order is None else _seen(builder, node, _PERMUTE, (source, order))
 
 
@@ -136,13 +136,13 @@ def _seen(builder: Builder, node: Node, view: Op, args: tuple[Operand, ...]) -> 
     return builder.emit_raw(view, args, (node.outputs[0].type,), (), node.where).outputs
 
 
-def _order(lies: Geometry, shown: Geometry) -> tuple[int, ...] | None:
+def _order(layout: Geometry, shown: Geometry) -> tuple[int, ...] | None:
     """For each dim the one of what is shown that walks along it; None where these are not the same dims."""
-    if lies.ndim != shown.ndim or shown.offset != 0:
+    if layout.ndim != shown.ndim or shown.offset != 0:
         return None
     left = list(zip(shown.dims, shown.strides, strict=True))
     order = []
-    for pair in zip(lies.dims, lies.strides, strict=True):
+    for pair in zip(layout.dims, layout.strides, strict=True):
         if pair not in left:
             return None
         order.append(left.index(pair))

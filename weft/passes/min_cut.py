@@ -36,16 +36,16 @@ class Network:
         """The vertices on the sink's side of the cheapest cut; of several, of that with the fewest such vertices."""
         while (levels := self._levels()) is not None:
             self._saturate(levels)
-        behind = {self.SINK}
-        queue = deque(behind)
+        sink_side = {self.SINK}
+        queue = deque(sink_side)
         while queue:
             vertex = queue.popleft()
             for edge in self._edges[vertex]:  # its reverse leads here
                 start = self._ends[edge]
-                if self._left[edge ^ 1] and start not in behind:
-                    behind.add(start)
+                if self._left[edge ^ 1] and start not in sink_side:
+                    sink_side.add(start)
                     queue.append(start)
-        return behind
+        return sink_side
 
     def _levels(self) -> list[int] | None:
         """How far each vertex is from the source, along edges with capacity left; None if the sink is out of reach."""

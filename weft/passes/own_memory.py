@@ -19,8 +19,8 @@ def own_memory(graph: Graph) -> Graph:
         return graph
 
     def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...]:
-        made = builder.emit_like(node, args).outputs
-        return tuple([builder.operand(aten.clone(builder.handle(v))) for v in made])
+        outputs = builder.emit_like(node, args).outputs
+        return tuple([builder.operand(aten.clone(builder.handle(v))) for v in outputs])
 
     return rebuild(graph, rewrite, crossing.__contains__)
 

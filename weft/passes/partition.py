@@ -68,27 +68,27 @@ def _depending_on(nodes: tuple[Node, ...], values: set[Value], late: set[Node]) 
 
 def _ancestors(late: set[Node], gradients: tuple[Operand, ...]) -> set[Node]:
     """The late nodes that the gradients need, and those with effects."""
-    found: set[Node] = set()
+    ancestors: set[Node] = set()
     stack = [v.node for r in gradients for v in values_in(r) if v.node in late]
     stack += [node for node in late if has_effect(node)]
     while stack:
         node = stack.pop()
-        if node is None or node in found:
+        if node is None or node in ancestors:
             continue
-        found.add(node)
+        ancestors.add(node)
         stack.extend(v.node for v in node.needs() if v.node in late)
-    return found
+    return ancestors
 
 
 def _saved(needed: tuple[Node, ...], gradients: tuple[Operand, ...], seeds: tuple[Value, ...]) -> tuple[Value, ...]:
-    found: dict[Value, None] = {}
+    saved: dict[Value, None] = {}
     own = {v for n in needed for v in n.outputs} | set(seeds)
     for node in needed:
         for v in node.needs():
             if v not in own:
-                found[v] = None
+                saved[v] = None
     for r in gradients:
         for v in values_in(r):
             if v not in own:
-                found[v] = None
-    return tuple(found)
+                saved[v] = None
+    return tuple(saved)

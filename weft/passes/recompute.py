@@ -62,9 +62,9 @@ def _cut(
     needed: list[Operand],
 ) -> Halves:
     """The halves where the nodes of `body` are in both."""
-    made = {v for node in body for v in node.outputs}
+    recomputed = {v for node in body for v in node.outputs}
     wanted = [*needed, *(v for node in body for v in node.needs())]
-    saved = tuple(dict.fromkeys(v for v in wanted if v not in made))
+    saved = tuple(dict.fromkeys(v for v in wanted if v not in recomputed))
     inputs = set(forward.params)
     kept = tuple([v for v in saved if v not in inputs])
     first = dce(Graph(
@@ -115,8 +115,8 @@ class _Choice:
         for value in self.needed:
             if value.node is not None:
                 self.network.connect(self.values[value], Network.SINK, INFINITE)
-        behind = self.network.behind_cut()
-        return {node for node, at in self.nodes.items() if at in behind}
+        sink_side = self.network.behind_cut()
+        return {node for node, at in self.nodes.items() if at in sink_side}
 
     def _enter(self, node: Node) -> None:
         at = self.nodes[node] = self.network.vertex()

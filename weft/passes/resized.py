@@ -32,11 +32,11 @@ class Resized(Copy):
         kind = value.type
         if not isinstance(kind, TensorType) or kind.dims is None:
             return kind
-        found = self._types.get(kind)
-        if found is None:
+        resized = self._types.get(kind)
+        if resized is None:
             dims = tuple([self._dim(d) if isinstance(d, Expr) else d for d in kind.dims])
-            found = self._types[kind] = kind.with_dims(dims)
-        return found
+            resized = self._types[kind] = kind.with_dims(dims)
+        return resized
 
     def _dim(self, d: Expr) -> Dim:
         size = self._size(d)

@@ -73,10 +73,10 @@ class Run:
 
     def refuse_unknown_names(self) -> None:
         """Raises ValueProblem if WEFT_LOG names a pass that was not among these."""
-        known = list(dict.fromkeys(report.name for report in self.reports))
-        for name in sorted(knobs.log.difference(known)):
+        names = list(dict.fromkeys(report.name for report in self.reports))
+        for name in sorted(knobs.log.difference(names)):
             raise ValueProblem(
-                f"WEFT_LOG: there is no pass {name!r}; there are {', '.join(known)}{nearest(name, known)}"
+                f"WEFT_LOG: there is no pass {name!r}; there are {', '.join(names)}{nearest(name, names)}"
             )
 
     def _show(self, name: str, graph: Graph) -> None:

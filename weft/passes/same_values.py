@@ -28,8 +28,8 @@ def check_values(name: str, before: Graph, after: Graph) -> None:
         expected = _run(before, inputs)
     except (WeftError, KeyError):  # an index out of bounds, a size that no input has
         return
-    found = _run(after, inputs)
-    for i, (x, y) in enumerate(zip(found, expected, strict=True)):
+    actual = _run(after, inputs)
+    for i, (x, y) in enumerate(zip(actual, expected, strict=True)):
         if not _agree(x, y):
             raise VerifyError(
                 f"graph @{before.name}: the pass {name} changes result {i}:\n{x}\ninstead of\n{y}\n\nbefore:\n"
@@ -68,8 +68,8 @@ def _run(graph: Graph, inputs: list[Any]) -> list[Any]:
     return interpret(graph, [x.copy() if isinstance(x, np.ndarray) else x for x in inputs], graph.env.examples)
 
 
-def _agree(found: Any, expected: Any) -> bool:
-    x, y = np.asarray(found), np.asarray(expected)
+def _agree(actual: Any, expected: Any) -> bool:
+    x, y = np.asarray(actual), np.asarray(expected)
     if x.shape != y.shape or x.dtype != y.dtype:
         return False
     if y.dtype.kind in "biu":

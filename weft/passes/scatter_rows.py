@@ -105,8 +105,8 @@ def _index_put(base: Any, indices: Sequence[Any], values: Any, accumulate: bool)
         and all(map(is_one, values.dims))
     ):
         mask = indices[at[0]]
-        behind = base.ndim - at[0] - mask.ndim
-        return aten.where(aten.reshape(mask, (*mask.dims, *(1,) * behind)), aten.reshape(values, ()), base)
+        trailing = base.ndim - at[0] - mask.ndim
+        return aten.where(aten.reshape(mask, (*mask.dims, *(1,) * trailing)), aten.reshape(values, ()), base)
     if not at or at != list(range(at[0], at[-1] + 1)) or any(indices[i].dtype not in _INTEGERS for i in at):
         return None
     if base.dtype is dt.bool_ and accumulate:
@@ -227,5 +227,5 @@ def _dim(size: object, more: int) -> Dim | None:
 def _is_nonnegative(number: Dim, env: ShapeEnv) -> bool:
     if isinstance(number, int):
         return number >= 0
-    known = env.guards.get(Relation("<", number))
-    return (known is not None and not known.answer) or env.proves_not_less(number)
+    guard = env.guards.get(Relation("<", number))
+    return (guard is not None and not guard.answer) or env.proves_not_less(number)

@@ -48,12 +48,12 @@ class Stages:
 
     def current(self, item: Item) -> Item:
         """The item that an item has become by merging."""
-        found = item
-        while id(found) in self._merged_into:
-            found = self._merged_into[id(found)]
-        while item is not found:
-            self._merged_into[id(item)], item = found, self._merged_into[id(item)]
-        return found
+        survivor = item
+        while id(survivor) in self._merged_into:
+            survivor = self._merged_into[id(survivor)]
+        while item is not survivor:
+            self._merged_into[id(item)], item = survivor, self._merged_into[id(item)]
+        return survivor
 
     def early_readers(self, item: Item, stage: int) -> list[Item]:
         """Readers that have not reached a stage yet: all of them, or more than may be raised."""
@@ -94,7 +94,7 @@ class Stages:
 
     def raise_all(self, starts: Iterable[Start], barrier: Collection[Item]) -> bool:
         """Raise items and all that waits for them. False, with nothing done, where `raised` finds no way."""
-        found = self.raised(starts, barrier)
-        for item, stage in found or ():
+        raised = self.raised(starts, barrier)
+        for item, stage in raised or ():
             item.stage = stage
-        return found is not None
+        return raised is not None

@@ -67,14 +67,14 @@ def stop_gradients(graph: Graph, without: Notes, inner: int = 0) -> Graph:
     histories = _Histories(graph, without)
 
     def border(builder: Builder, of: Node | Block, operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
-        known = without.get(of)
-        return operands if known is None else tuple(map(partial(histories.seen, builder), operands, _was(of), known))
+        notes = without.get(of)
+        return operands if notes is None else tuple(map(partial(histories.seen, builder), operands, _was(of), notes))
 
     def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
         changed = border(builder, node, args)
         if has_hooks(node):
-            made = builder.emit_like(node, changed).outputs
-            return tuple(map(partial(histories.hooked, builder), node.outputs, made))
+            outputs = builder.emit_like(node, changed).outputs
+            return tuple(map(partial(histories.hooked, builder), node.outputs, outputs))
         return None if same_operands(changed, args) else tuple(builder.emit_like(node, changed).outputs)
 
     def has_hooks(node: Node) -> bool:
@@ -129,9 +129,9 @@ class _Histories:
         return builder.emit(STOP_GRADIENT, (now,)).output if was in self.flowing else now
 
     def _now(self, builder: Builder, was: Value) -> Value:
-        found = builder.replaced.get(was, was)
-        assert isinstance(found, Value)
-        return found
+        current = builder.replaced.get(was, was)
+        assert isinstance(current, Value)
+        return current
 
     def _output(self, builder: Builder, of: OutputOf) -> Value | None:
         """An output of a custom Function whose gradients flow as its backward has it; None where that is not known."""
@@ -139,18 +139,18 @@ class _Histories:
         if rule is None:
             return None
         if (builder, call) not in self.made:
-            given = [None if i is None else self.seen(builder, self._now(builder, i[0]), *i) for i in call.inputs]
+            inputs = [None if i is None else self.seen(builder, self._now(builder, i[0]), *i) for i in call.inputs]
             read = [self.seen(builder, self._now(builder, value), value, note) for value, note in rule.read]
             outputs = [self._now(builder, value) for value in rule.outputs]
             types = tuple([v.type for v in outputs])
-            node = builder.emit_raw(CALL_FUNCTION, (tuple(outputs), tuple(given), tuple(read), rule), types)
+            node = builder.emit_raw(CALL_FUNCTION, (tuple(outputs), tuple(inputs), tuple(read), rule), types)
             seen = [self.hooked(builder, v, now) for v, now in zip(rule.outputs, node.outputs, strict=True)]
             self.made[builder, call] = dict(zip(rule.outputs, seen, strict=True))
         return self.made[builder, call].get(call.outputs[of.index])  # type: ignore[arg-type]
 
     def outputs(self, nodes: set[Node]) -> dict[Any, Operand]:
         """What stands, behind the custom Functions among these nodes, for the values that they gave."""
-        return {was: v for made in self.made.values() for was, v in made.items() if v.node in nodes}
+        return {was: v for values in self.made.values() for was, v in values.items() if v.node in nodes}
 
     def hooked(self, builder: Builder, was: Value, now: Value) -> Value:
         """A value whose gradients flow as its hooks have it."""
@@ -208,8 +208,8 @@ def _rule(graph: Graph, without: Notes, call: FunctionCall) -> Rule | None:
         inside.update(zip(node.outputs, builder.emit_raw(
             node.op, args, tuple([v.type for v in node.outputs]), where=node.where
         ).outputs, strict=True))
-    made = builder.graph(operand(call.gradients, ()))
-    return Rule(open_opaque(made), outputs, tuple(read))
+    rule_graph = builder.graph(operand(call.gradients, ()))
+    return Rule(open_opaque(rule_graph), outputs, tuple(read))
 
 
 def _between(graph: Graph, call: FunctionCall) -> list[Node]:
@@ -217,25 +217,25 @@ def _between(graph: Graph, call: FunctionCall) -> list[Node]:
     function had been called."""
     places = {v: i for i, node in enumerate(graph.nodes) for v in node.outputs}
     start = max([places.get(v, -1) for v in call.outputs if v is not None], default=-1)
-    wanted, found = [r for r in call.gradients if r is not None], set[int]()
+    wanted, positions = [r for r in call.gradients if r is not None], set[int]()
     while wanted:
         value = wanted.pop()
         at = places.get(value, -1)
-        if at > start and at not in found and value not in call.grads:
-            found.add(at)
+        if at > start and at not in positions and value not in call.grads:
+            positions.add(at)
             wanted.extend(graph.nodes[at].needs())
-    return [graph.nodes[at] for at in sorted(found)]
+    return [graph.nodes[at] for at in sorted(positions)]
 
 
 def _flowing(graph: Graph) -> set[Value]:
     """The parameters that may have a history, and all that is computed of them."""
-    found = {p for p in graph.params if p.type is FLOAT or _is_differentiable(p.type)}
+    flowing = {p for p in graph.params if p.type is FLOAT or _is_differentiable(p.type)}
     for node in graph.walk():
-        if not found.isdisjoint(node.needs()):
-            found.update(node.outputs)
+        if not flowing.isdisjoint(node.needs()):
+            flowing.update(node.outputs)
             for block in node.blocks:
-                found.update(block.params)
-    return found
+                flowing.update(block.params)
+    return flowing
 
 
 def _is_differentiable(kind: Any) -> bool:

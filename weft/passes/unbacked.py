@@ -15,13 +15,13 @@ from weft.types.tensor_type import TensorType, Type
 
 def unbacked_sizes(nodes: Iterable[Node]) -> dict[str, Value]:
     """The first result that has each size which no program's caller knows."""
-    found: dict[str, Value] = {}
+    by_symbol: dict[str, Value] = {}
     for node in nodes:
         for value in node.outputs:
             for symbol in symbols_of(value.type):
                 if symbol[0] == "u":
-                    found.setdefault(symbol, value)
-    return found
+                    by_symbol.setdefault(symbol, value)
+    return by_symbol
 
 
 def binders(block: Block) -> dict[str, list[Value]]:
@@ -105,12 +105,12 @@ class UnbackedSizes:
         if not self.binders:
             return []
         used = dict.fromkeys(self._used(node, aliases))
-        found = {self.binders[s]: None for s in used if s in self.binders}
+        awaited = {self.binders[s]: None for s in used if s in self.binders}
         if self.checks and node.op is not REFUSE:
             order = self.order[node]
             checks = [check for s in used for check in self.checks.get(s, ())]
-            found.update(dict.fromkeys(check for check in checks if self.order[check.node] < order))
-        return [value for value in found if value not in node.outputs]
+            awaited.update(dict.fromkeys(check for check in checks if self.order[check.node] < order))
+        return [value for value in awaited if value not in node.outputs]
 
     def _used(self, node: Node, aliases: Aliases) -> Iterator[str]:
         for value in node.outputs:
@@ -140,12 +140,12 @@ class UnbackedSizes:
         is_number = not isinstance(value.type, TensorType) or value in aliases.splats
         if value.node is None or not is_number:
             return ()
-        found = self._in_number.get(value)
-        if found is None:
+        symbols = self._in_number.get(value)
+        if symbols is None:
             operands = value.node.args
-            found = tuple(dict.fromkeys(s for a in operands for s in self._of_operand(a, aliases)))
-            self._in_number[value] = found
-        return found
+            symbols = tuple(dict.fromkeys(s for a in operands for s in self._of_operand(a, aliases)))
+            self._in_number[value] = symbols
+        return symbols
 
     def _unknown(self, dims: tuple[object, ...]) -> Iterator[str]:
         for d in dims:

@@ -73,10 +73,10 @@ def _block(block: Block, values: Values, memory: Memory) -> Block:
 
 def _keep(emitter: Emitter, node: Node, values: Values, memory: Memory) -> None:
     args = tuple(map_operand(a, values) for a in node.args)
-    made = fitted(node, args, tuple(_block(b, dict(values), memory) for b in node.blocks))
-    emitter.nodes.append(made)
-    if made is not node:
-        values.update(zip(node.outputs, made.outputs, strict=True))
+    kept = fitted(node, args, tuple(_block(b, dict(values), memory) for b in node.blocks))
+    emitter.nodes.append(kept)
+    if kept is not node:
+        values.update(zip(node.outputs, kept.outputs, strict=True))
 
 
 def _emit(emitter: Emitter, group: _Group, values: Values) -> None:
@@ -98,10 +98,10 @@ def _emit(emitter: Emitter, group: _Group, values: Values) -> None:
 
 # ---- what goes together
 def _groups(block: Block, memory: Memory) -> list[_Group]:
-    made = {v: i for i, node in enumerate(block.nodes) for v in node.outputs}
+    defined_at = {v: i for i, node in enumerate(block.nodes) for v in node.outputs}
     read = _first_reads(block)
     open_groups: list[_Group] = []
-    found: list[_Group] = []
+    groups: list[_Group] = []
     since = -1
     for i, node in enumerate(block.nodes):
         if any(writes_anything(n) for n in (node, *(n for b in node.blocks for n in b.walk()))):
@@ -109,24 +109,24 @@ def _groups(block: Block, memory: Memory) -> list[_Group]:
         kind = _kind(node, memory)
         if kind is None:
             continue
-        ready = max((made[v] for v in node.inputs() if v in made), default=-1)
+        ready = max((defined_at[v] for v in node.inputs() if v in defined_at), default=-1)
         needed = min(read.get(node.output, len(block.nodes)), len(block.nodes))
         if not any(g.kind == kind and g.takes(node, ready, needed) for g in open_groups):
             group = _Group(kind, ready=since)
             group.takes(node, ready, needed)
             open_groups.append(group)
-            found.append(group)
-    return [g for g in found if g.gains]
+            groups.append(group)
+    return [g for g in groups if g.gains]
 
 
 def _first_reads(block: Block) -> dict[Value, int]:
-    found: dict[Value, int] = {}
+    first_reads: dict[Value, int] = {}
     for i, node in enumerate(block.nodes):
         for value in node.reads():
-            found.setdefault(value, i)
+            first_reads.setdefault(value, i)
     for value in values_in(block.results):
-        found.setdefault(value, len(block.nodes))
-    return found
+        first_reads.setdefault(value, len(block.nodes))
+    return first_reads
 
 
 def _kind(node: Node, memory: Memory) -> _Kind | None:

@@ -39,8 +39,8 @@ def _decided(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
     ]
     if not node.outputs or not any(s is not None and type(s) is not tuple for s in same):
         return None
-    made = emitter.emit(IF, node.args, *(v.type for v in node.outputs), blocks=node.blocks)
-    return tuple(v if s is None else s for v, s in zip(made.outputs, same, strict=True))
+    conditional = emitter.emit(IF, node.args, *(v.type for v in node.outputs), blocks=node.blocks)
+    return tuple(v if s is None else s for v, s in zip(conditional.outputs, same, strict=True))
 
 
 def _are_equal(a: Operand, b: Operand) -> bool:
@@ -67,11 +67,11 @@ def _computed(node: Node) -> tuple[Operand, ...] | None:
     if (op.observes or op.effect) not in ("pure", "raises") or op is TUPLE or any(map(_is_open, node.args)):
         return None
     try:
-        found = op.kernel(*node.args)
+        value = op.kernel(*node.args)
     except Exception:  # it will be raised when the program comes there
         return None
-    kind = type_of_immediate(found)
-    return (found,) if kind is node.output.type or (node.output.type is NUMBER and kind in _IMMEDIATE) else None
+    kind = type_of_immediate(value)
+    return (value,) if kind is node.output.type or (node.output.type is NUMBER and kind in _IMMEDIATE) else None
 
 
 def _is_open(operand: Operand) -> bool:

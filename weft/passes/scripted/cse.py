@@ -44,19 +44,19 @@ class _Merging:
             self._written(node)  # what a loop writes is written before its second step reads it
         blocks = tuple(self.block(b, dict(values), seen.new_child()) for b in node.blocks)
         self._written(node)
-        made = fitted(node, args, blocks)
+        current = fitted(node, args, blocks)
         if not node.blocks and (node.op.observes or node.op.effect) in _REPEATABLE:
             key = (node.op, memo_key(args), tuple(v.type for v in node.outputs), self._state(node))
             earlier = seen.get(key)
             if earlier is not None and self._may_merge(earlier, node):
                 values.update(zip(node.outputs, earlier.outputs, strict=True))
                 return
-            seen.setdefault(key, made)
-        for old, new in zip(node.outputs, made.outputs, strict=True):
+            seen.setdefault(key, current)
+        for old, new in zip(node.outputs, current.outputs, strict=True):
             self.memory.same(old, new)
-        nodes.append(made)
-        if made is not node:
-            values.update(zip(node.outputs, made.outputs, strict=True))
+        nodes.append(current)
+        if current is not node:
+            values.update(zip(node.outputs, current.outputs, strict=True))
 
     def _may_merge(self, earlier: Node, node: Node) -> bool:
         is_view = node.op.view is not None

@@ -37,10 +37,10 @@ def _folded(memory: Memory, emitter: Emitter, node: Node) -> tuple[Operand, ...]
 
 def _parts(memory: Memory, operand: Operand, outer: Node) -> list[Operand] | None:
     """What a part of a cat is a cat of, along the same dim, if it is one and nobody writes any of it."""
-    made = operand.node if isinstance(operand, Value) else None
-    if made is None or made.op is not outer.op or made.args[1:] != outer.args[1:]:
+    producer = operand.node if isinstance(operand, Value) else None
+    if producer is None or producer.op is not outer.op or producer.args[1:] != outer.args[1:]:
         return None
-    items = made.args[0]
+    items = producer.args[0]
     if not isinstance(items, tuple) or len(items) < 2 or any(memory.is_written(v) for v in (operand, *items)):
         return None
     return list(items)

@@ -75,12 +75,12 @@ class _Walk:
             return state.values.get(value, value)
         if value is root:
             return now
-        known = state.shown.get(value)
-        if known is not None and known[1] is now:
-            return known[0]
-        found = self._shown(emitter, value, state)
-        state.shown[value] = (found, now)
-        return found
+        cached = state.shown.get(value)
+        if cached is not None and cached[1] is now:
+            return cached[0]
+        view = self._shown(emitter, value, state)
+        state.shown[value] = (view, now)
+        return view
 
     def _shown(self, emitter: Emitter, value: Value, state: _State) -> Value:
         """A view of what its source is now."""
@@ -115,9 +115,9 @@ class _Walk:
         if node.op is LOOP:
             return self._loop(emitter, node, state)
         args = tuple(self._operand(emitter, a, state) for a in node.args)
-        made = emitter.emit(node.op, args, *(v.type for v in node.outputs))
-        _stand_for(node, made, state)
-        for old, new in zip(node.outputs, made.outputs, strict=True):
+        emitted = emitter.emit(node.op, args, *(v.type for v in node.outputs))
+        _stand_for(node, emitted, state)
+        for old, new in zip(node.outputs, emitted.outputs, strict=True):
             now = state.current.get(self.aliases.root(old))
             if now is not None:
                 state.shown[old] = (new, now)
@@ -145,9 +145,9 @@ class _Walk:
         condition = self._operand(emitter, node.args[0], state)
         blocks = tuple(self.block(b, state.inner(), written)[0] for b in node.blocks)
         types = (*(v.type for v in node.outputs), *(TENSOR for _ in written))
-        made = emitter.emit(IF, (condition,), *types, blocks=blocks)
-        _stand_for(node, made, state)
-        state.current.update(zip(written, made.outputs[len(node.outputs) :], strict=True))
+        branch = emitter.emit(IF, (condition,), *types, blocks=blocks)
+        _stand_for(node, branch, state)
+        state.current.update(zip(written, branch.outputs[len(node.outputs) :], strict=True))
 
     def _loop(self, emitter: Emitter, node: Node, state: _State) -> None:
         trip, condition, carried, xs, reverse = node.args
@@ -161,13 +161,13 @@ class _Walk:
         body, _ = self.block(block, inner, written)
         types = (*(v.type for v in node.outputs), *(TENSOR for _ in written))
         whole = Block((*block.params, *params), body.nodes, body.results)
-        made = emitter.emit(LOOP, args, *types, blocks=(whole,))
-        _stand_for(node, made, state)
-        state.current.update(zip(written, made.outputs[len(node.outputs) :], strict=True))
+        loop = emitter.emit(LOOP, args, *types, blocks=(whole,))
+        _stand_for(node, loop, state)
+        state.current.update(zip(written, loop.outputs[len(node.outputs) :], strict=True))
 
 
-def _stand_for(node: Node, made: Node, state: _State) -> None:
-    for old, new in zip(node.outputs, made.outputs, strict=False):
+def _stand_for(node: Node, emitted: Node, state: _State) -> None:
+    for old, new in zip(node.outputs, emitted.outputs, strict=False):
         new.name = old.name
         state.values[old] = new
 
@@ -175,9 +175,9 @@ def _stand_for(node: Node, made: Node, state: _State) -> None:
 def _with_history_of(emitter: Emitter, value: Value, before: Operand) -> Value:
     """What a tensor is behind a write under `no_grad`: its history is what it was."""
     mode = emitter.emit(SET_GRAD, (True,), BOOL).output
-    made = emitter.emit(aten._with_history_of.overloads[0], (value, before), TENSOR).output
+    output = emitter.emit(aten._with_history_of.overloads[0], (value, before), TENSOR).output
     emitter.emit(SET_GRAD, (mode,), BOOL)
-    return made
+    return output
 
 
 def _scatter_of(view: Op) -> Op:

@@ -35,10 +35,10 @@ class _Modes:
             raise _unknown(block.nodes[-1])
 
     def _asked(self, node: Node, operand: Operand) -> bool:
-        known = self.before.get(operand) if isinstance(operand, Value) else operand
-        if not isinstance(known, bool):
+        enabled = self.before.get(operand) if isinstance(operand, Value) else operand
+        if not isinstance(enabled, bool):
             raise _unknown(node)
-        return known
+        return enabled
 
 
 def _unknown(node: Node) -> StateError:

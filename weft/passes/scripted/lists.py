@@ -44,11 +44,11 @@ def _lower(memory: Memory, emitter: Emitter, node: Node) -> tuple[Operand, ...] 
 
 def _elements(memory: Memory, operand: Operand) -> tuple[Operand, ...] | None:
     """The elements of a list that was made in sight and that nobody writes to."""
-    made = operand.node if isinstance(operand, Value) else None
-    if made is None or made.op is not LIST or memory.is_written(operand):
+    producer = operand.node if isinstance(operand, Value) else None
+    if producer is None or producer.op is not LIST or memory.is_written(operand):
         return None
-    found: tuple[Operand, ...] = made.args[0]
-    return found
+    elements: tuple[Operand, ...] = producer.args[0]
+    return elements
 
 
 def _made(emitter: Emitter, node: Node, items: tuple[Operand, ...]) -> tuple[Operand, ...]:
@@ -75,21 +75,21 @@ _JOINED: dict[Op, Callable[[Memory, Node], tuple[Operand, ...] | None]] = {_SLIC
 def _of_a_dict(memory: Memory, node: Node) -> tuple[Operand, ...] | None:
     """How many a dict has, or what it has at a key, where all keys are known."""
     operand = node.args[0]
-    made = operand.node if isinstance(operand, Value) else None
-    if made is None or made.op is not _DICT or memory.is_written(operand):
+    producer = operand.node if isinstance(operand, Value) else None
+    if producer is None or producer.op is not _DICT or memory.is_written(operand):
         return None
-    keys, values, _ = made.args
+    keys, values, _ = producer.args
     if any(isinstance(k, Value) for k in keys):
         return None
-    known = dict(zip(keys, values, strict=True))
+    entries = dict(zip(keys, values, strict=True))
     if node.op is _LENGTH:
-        return (len(known),)
+        return (len(entries),)
     key = node.args[1] if len(node.args) > 1 else None
     if isinstance(key, Value) or node.op not in (_ITEM, _HAS):
         return None
     if node.op is _HAS:
-        return (key in known,)
-    return (known[key],) if key in known else None  # a missing key is raised when the program comes there
+        return (key in entries,)
+    return (entries[key],) if key in entries else None  # a missing key is raised when the program comes there
 
 
 def _has(node: Node, items: tuple[Operand, ...]) -> tuple[Operand, ...] | None:

@@ -58,12 +58,12 @@ class _Classes:
 
     def of(self, value: Value) -> Value:
         """What stands for a value's class."""
-        found = value
-        while (parent := self._parents.get(found, found)) is not found:
-            found = parent
-        while value is not found:
-            self._parents[value], value = found, self._parents.get(value, found)
-        return found
+        root = value
+        while (parent := self._parents.get(root, root)) is not root:
+            root = parent
+        while value is not root:
+            self._parents[value], value = root, self._parents.get(value, root)
+        return root
 
     def join(self, values: list[Value]) -> None:
         """Let values be of one class."""
@@ -110,12 +110,12 @@ class Memory:
 
     def writes(self, node: Node) -> set[Written] | None:
         """The classes that a node and what is in its blocks writes; None where that may be any."""
-        found: set[Written] = set()
+        written: set[Written] = set()
         for one in _within(node):
             if writes_anything(one):
                 return None
-            found.update(self._written_by(one))
-        return found
+            written.update(self._written_by(one))
+        return written
 
     def tensors_written(self, node: Node) -> set[Value]:
         """What stands for the memory of tensors that a node, and what is in its blocks, writes itself."""
@@ -135,16 +135,16 @@ class Memory:
             return False
         return is_view or not (self.escapes(kept) and self.escapes(dropped))
 
-    def same(self, known: Value, new: Value) -> None:
+    def same(self, old: Value, new: Value) -> None:
         """A new value stands for a known one."""
-        if known is new:
+        if old is new:
             return
         for kind, classes in self._classes.items():
             before = classes.of(new)
-            classes.join([known, new])
+            classes.join([old, new])
             for facts in (self._written, self._returned):
                 if (kind, before) in facts:
-                    facts.add((kind, classes.of(known)))
+                    facts.add((kind, classes.of(old)))
 
     # ---- classes
     def _own(self, value: Value) -> tuple[Written, ...]:

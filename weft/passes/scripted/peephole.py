@@ -36,19 +36,19 @@ def _shorter(memory: Memory, node: Node) -> tuple[Operand, ...] | None:
     if len(node.outputs) != 1:
         return None
     rule = _RULES.get(node.op)
-    found = _UNCHANGED if rule is None else rule(node)
-    if found is _UNCHANGED:
-        found = _identity(node)
-    if found is _UNCHANGED or not _is_allowed(memory, node, found):
+    replacement = _UNCHANGED if rule is None else rule(node)
+    if replacement is _UNCHANGED:
+        replacement = _identity(node)
+    if replacement is _UNCHANGED or not _is_allowed(memory, node, replacement):
         return None
-    return (found,)
+    return (replacement,)
 
 
-def _is_allowed(memory: Memory, node: Node, found: Operand) -> bool:
+def _is_allowed(memory: Memory, node: Node, replacement: Operand) -> bool:
     """Whether nobody can tell the result from what it is to be."""
-    if not isinstance(found, Value):
+    if not isinstance(replacement, Value):
         return True
-    return memory.may_merge(found, node.output, is_view=not makes_new(node))
+    return memory.may_merge(replacement, node.output, is_view=not makes_new(node))
 
 
 def _identity(node: Node) -> Operand:
@@ -116,8 +116,8 @@ def _size(node: Node) -> Operand:
     if kind is None or kind.dims is None or len(node.args) != 2 or type(node.args[1]) is not int:
         return _UNCHANGED
     at = node.args[1]
-    found = kind.dims[at] if -len(kind.dims) <= at < len(kind.dims) else None
-    return found if type(found) is int else _UNCHANGED
+    size = kind.dims[at] if -len(kind.dims) <= at < len(kind.dims) else None
+    return size if type(size) is int else _UNCHANGED
 
 
 @_enter(aten.dim)
@@ -129,8 +129,8 @@ def _rank(node: Node) -> Operand:
 @_enter(aten.numel)
 def _count(node: Node) -> Operand:
     kind = _tensor_type(node)
-    found = kind.numel if kind is not None and kind.dims is not None and None not in kind.dims else None
-    return found if type(found) is int else _UNCHANGED
+    count = kind.numel if kind is not None and kind.dims is not None and None not in kind.dims else None
+    return count if type(count) is int else _UNCHANGED
 
 
 @_enter(aten.is_floating_point)
@@ -188,8 +188,8 @@ def _is_cast(node: Node) -> Operand:
 @_enter(aten.t)
 def _twice(node: Node) -> Operand:
     """What is undone by doing it again: `not not a`, `-(-a)`, `x.t().t()`."""
-    made = _maker(node.args[0])
-    return made.args[0] if made is not None and made.op is node.op else _UNCHANGED
+    inner = _maker(node.args[0])
+    return inner.args[0] if inner is not None and inner.op is node.op else _UNCHANGED
 
 
 def _maker(operand: Operand) -> Node | None:

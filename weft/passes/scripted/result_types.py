@@ -46,18 +46,18 @@ _DTYPES = (dt.float32, dt.float64, dt.int64, dt.complex64, dt.bool_)
 _SIZES = (2, 1, 3)
 
 
-def result_types(node: Node, known: Known, numbers: dict[Value, int]) -> tuple[Type, ...]:
-    """The types of the results: at least what the schema says. `known` has the types of values, `numbers` the integers
+def result_types(node: Node, kinds: Known, numbers: dict[Value, int]) -> tuple[Type, ...]:
+    """The types of the results: at least what the schema says. `kinds` has the types of values, `numbers` the integers
     that are known.
     """
     declared = tuple(v.type for v in node.outputs)
     if node.op.type is None and node.op.view is None and node.op.decompose is None:
         return tuple(map(forgotten, declared))
     if node.op is TENSOR_GETITEM:
-        return (_indexed(node, known, numbers),)
+        return (_indexed(node, kinds, numbers),)
     if node.op.host:
-        return _of_host(node, known, declared)
-    args = tuple(_shown(a, known, numbers) for a in node.args)
+        return _of_host(node, kinds, declared)
+    args = tuple(_shown(a, kinds, numbers) for a in node.args)
     if not any(isinstance(t, TensorType) or _spread(node) for t in declared):
         return declared
     exact = _by_rule(node, args)
@@ -89,41 +89,41 @@ def forgotten(kind: Type) -> Type:
 
 
 def _joined(types: Sequence[Type]) -> Type:
-    found = types[0] if types else TENSOR
+    joined = types[0] if types else TENSOR
     for kind in types[1:]:
-        found = unify(found, kind)
-    return found
+        joined = unify(joined, kind)
+    return joined
 
 
 # ---- operators on Python's values
-def _of_host(node: Node, known: Known, declared: tuple[Type, ...]) -> tuple[Type, ...]:
+def _of_host(node: Node, kinds: Known, declared: tuple[Type, ...]) -> tuple[Type, ...]:
     """What the rule gives for the types of the arguments, where that is more than the graph says."""
     builder = Builder()
-    args = tuple(_retyped(a, known) for a in node.args)
+    args = tuple(_retyped(a, kinds) for a in node.args)
     try:
-        found = builder.infer(node.op, args)
+        inferred = builder.infer(node.op, args)
     except Exception:
         return tuple(map(forgotten, declared))
-    if len(found) != len(declared):
+    if len(inferred) != len(declared):
         return tuple(map(forgotten, declared))
     return tuple(
-        f if f.is_subtype_of(forgotten(d)) else forgotten(d) for f, d in zip(found, declared, strict=True)
+        f if f.is_subtype_of(forgotten(d)) else forgotten(d) for f, d in zip(inferred, declared, strict=True)
     )
 
 
-def _indexed(node: Node, known: Known, numbers: dict[Value, int]) -> Type:
+def _indexed(node: Node, kinds: Known, numbers: dict[Value, int]) -> Type:
     """What `x[...]` is."""
     source, index = node.args
-    kind = known.get(source, source.type)
+    kind = kinds.get(source, source.type)
     if not isinstance(kind, TensorType):
         return TENSOR
-    return indexed_type(kind, index, lambda v: known.get(v, v.type), numbers)
+    return indexed_type(kind, index, lambda v: kinds.get(v, v.type), numbers)
 
 
-def _retyped(operand: Operand, known: Known) -> Operand:
+def _retyped(operand: Operand, kinds: Known) -> Operand:
     if isinstance(operand, Value):
-        return Value(known.get(operand, operand.type))
-    return tuple(_retyped(o, known) for o in operand) if isinstance(operand, tuple) else operand
+        return Value(kinds.get(operand, operand.type))
+    return tuple(_retyped(o, kinds) for o in operand) if isinstance(operand, tuple) else operand
 
 
 # ---- operators on tensors
@@ -134,18 +134,18 @@ class _Unknown:
         self.kind = kind
 
 
-def _shown(operand: Operand, known: Known, numbers: dict[Value, int]) -> Any:
+def _shown(operand: Operand, kinds: Known, numbers: dict[Value, int]) -> Any:
     """What a rule is to see: types of tensors, numbers that are known, _Unknown for others."""
     if isinstance(operand, Value):
         if operand in numbers:
             return numbers[operand]
-        kind = known.get(operand, operand.type)
+        kind = kinds.get(operand, operand.type)
         if isinstance(kind, OptionalType) and isinstance(kind.inner, TensorType):
             kind = kind.inner
         if isinstance(kind, ListType) and isinstance(kind.element, TensorType):
             return _Unknown(kind)
         return kind if isinstance(kind, TensorType) else _Unknown(kind)
-    return tuple(_shown(o, known, numbers) for o in operand) if isinstance(operand, tuple) else operand
+    return tuple(_shown(o, kinds, numbers) for o in operand) if isinstance(operand, tuple) else operand
 
 
 def _by_rule(node: Node, args: tuple[Any, ...]) -> tuple[Type, ...] | None:
@@ -157,8 +157,8 @@ def _by_rule(node: Node, args: tuple[Any, ...]) -> tuple[Type, ...] | None:
 
 def _by_representatives(node: Node, args: tuple[Any, ...]) -> tuple[Type, ...] | None:
     """dtype and rank that all representatives agree on for which the rule has an answer; None where it has none."""
-    found = _agreed(node, args, _SIZES)
-    return None if found is None else tuple(map(_without_sizes, found))
+    agreed = _agreed(node, args, _SIZES)
+    return None if agreed is None else tuple(map(_without_sizes, agreed))
 
 
 class _Undecided(Exception):
@@ -167,26 +167,26 @@ class _Undecided(Exception):
 
 def _agreed(node: Node, args: tuple[Any, ...], sizes: tuple[int, ...]) -> tuple[Type, ...] | None:
     """What the rule says for every choice that it does not refuse."""
-    found: tuple[Type, ...] | None = None
+    agreed: tuple[Type, ...] | None = None
     places = tuple(_choices(args, sizes))
     if _count(places) > _SAMPLES:
         return None
     for chosen in itertools.product(*places):
-        given, env = iter(chosen), ShapeEnv()
+        choices, env = iter(chosen), ShapeEnv()
         try:
-            types = _run(node, tuple(_filled(a, given, env, bool(sizes)) for a in args), env)
+            types = _run(node, tuple(_filled(a, choices, env, bool(sizes)) for a in args), env)
         except _Undecided:
             return None
         if types is None:
             continue
         types = tuple(map(_without_symbols, types))
-        if found is None:
-            found = types
-        elif len(found) != len(types):
+        if agreed is None:
+            agreed = types
+        elif len(agreed) != len(types):
             return None
         else:
-            found = tuple(unify(a, b) for a, b in zip(found, types, strict=True))
-    return found
+            agreed = tuple(unify(a, b) for a, b in zip(agreed, types, strict=True))
+    return agreed
 
 
 def _without_symbols(kind: Type) -> Type:
@@ -201,12 +201,12 @@ def _run(node: Node, seen: tuple[Any, ...], env: ShapeEnv) -> tuple[Type, ...] |
         if node.op.type is None and node.op.view is None:
             return _opened(node, seen, env)
         with shape_env.using(env):
-            found = result_type(node.op, seen)
+            types = result_type(node.op, seen)
     except (CaptureError, TypeError, AttributeError) as problem:  # a question, or arithmetic, on what is no number yet
         raise _Undecided from problem
     except Exception:
         return None
-    return found if isinstance(found, tuple) else (found,)
+    return types if isinstance(types, tuple) else (types,)
 
 
 def _opened(node: Node, seen: tuple[Any, ...], env: ShapeEnv) -> tuple[Type, ...]:
@@ -214,8 +214,8 @@ def _opened(node: Node, seen: tuple[Any, ...], env: ShapeEnv) -> tuple[Type, ...
     assert node.op.decompose is not None
     builder = Builder("opened", env)
     with builder.active():
-        made = node.op.decompose(*(_handled(builder, s) for s in seen))
-    results = made if isinstance(made, (tuple, list)) else (made,)
+        opened = node.op.decompose(*(_handled(builder, s) for s in seen))
+    results = opened if isinstance(opened, (tuple, list)) else (opened,)
     return tuple(type_of_immediate(builder.operand(r)) for r in results)
 
 
@@ -252,21 +252,21 @@ def _choices(args: tuple[Any, ...], sizes: tuple[int, ...]) -> Iterator[Sequence
             yield from _choices(arg, sizes)
 
 
-def _filled(arg: Any, given: Iterator[Any], env: ShapeEnv, sized: bool) -> Any:
+def _filled(arg: Any, choices: Iterator[Any], env: ShapeEnv, sized: bool) -> Any:
     """An argument for one choice; `sized`, if sizes are among what is chosen."""
     if isinstance(arg, TensorType):
-        dtype: DType | None = next(given) if arg.dtype is None else arg.dtype
-        dims = next(given) if arg.dims is None or (sized and None in arg.dims) else arg.dims
+        dtype: DType | None = next(choices) if arg.dtype is None else arg.dtype
+        dims = next(choices) if arg.dims is None or (sized and None in arg.dims) else arg.dims
         return tensor_type(dtype, tuple(env.fresh("u") if d is None else d for d in dims), arg.device)
     if isinstance(arg, _Unknown):
-        return _number(arg.kind, given, env, sized)
-    return tuple(_filled(a, given, env, sized) for a in arg) if isinstance(arg, tuple) else arg
+        return _number(arg.kind, choices, env, sized)
+    return tuple(_filled(a, choices, env, sized) for a in arg) if isinstance(arg, tuple) else arg
 
 
-def _number(kind: Type, given: Iterator[Any], env: ShapeEnv, sized: bool) -> Any:
+def _number(kind: Type, choices: Iterator[Any], env: ShapeEnv, sized: bool) -> Any:
     """What stands for a number that is not known."""
     if kind is BOOL or (kind is INT and sized):
-        return next(given)
+        return next(choices)
     if kind is INT:
         return env.fresh("i")
     if kind in (FLOAT, COMPLEX):

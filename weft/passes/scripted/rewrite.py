@@ -22,9 +22,9 @@ class Emitter:
 
     def emit(self, op: Op, args: tuple[Operand, ...], *types: Type, blocks: tuple[Block, ...] = ()) -> Node:
         """Append a node."""
-        made = Node(op, args, types, blocks, self.where)
-        self.nodes.append(made)
-        return made
+        node = Node(op, args, types, blocks, self.where)
+        self.nodes.append(node)
+        return node
 
 
 # Given a node with its arguments mapped and its blocks rewritten: what stands for its results, or None to keep it.
@@ -68,20 +68,20 @@ class Walk:
         if current is not node:
             self._stand_for(node, current.outputs)
         emitter.where = node.where
-        found = self.visit(emitter, current)
-        if found is None:
+        replacements = self.visit(emitter, current)
+        if replacements is None:
             emitter.nodes.append(current)
             if current is not node:
                 values.update(zip(node.outputs, current.outputs, strict=True))
             return
-        self._stand_for(node, found)
-        for old, new in zip(node.outputs, found, strict=True):
+        self._stand_for(node, replacements)
+        for old, new in zip(node.outputs, replacements, strict=True):
             values[old] = new
             if isinstance(new, Value) and old.name and not new.name:
                 new.name = old.name
 
-    def _stand_for(self, node: Node, found: Iterable[Operand]) -> None:
-        for old, new in zip(node.outputs, found, strict=True):
+    def _stand_for(self, node: Node, replacements: Iterable[Operand]) -> None:
+        for old, new in zip(node.outputs, replacements, strict=True):
             if isinstance(new, Value):
                 self.same(old, new)
 
@@ -95,16 +95,16 @@ def spliced(emitter: Emitter, block: Block, params: tuple[Operand, ...]) -> tupl
 
 def readers(graph: Graph) -> dict[Value, list[Node | None]]:
     """Who reads each value; None stands for a result of a block."""
-    found: dict[Value, list[Node | None]] = {}
+    by_value: dict[Value, list[Node | None]] = {}
 
     def visit(block: Block) -> None:
         for node in block.nodes:
             for value in node.inputs():
-                found.setdefault(value, []).append(node)
+                by_value.setdefault(value, []).append(node)
             for inner in node.blocks:
                 visit(inner)
         for value in values_in(block.results):
-            found.setdefault(value, []).append(None)
+            by_value.setdefault(value, []).append(None)
 
     visit(graph.block)
-    return found
+    return by_value

@@ -40,14 +40,14 @@ def propagate_shapes(graph: Graph, types: Sequence[Type], poisons: Poisons = lam
 
     poisons: whether a node may give tensors other sizes in place, besides those that the catalogue knows of.
     """
-    known: Known = dict(zip(graph.params, types, strict=True))
+    kinds: Known = dict(zip(graph.params, types, strict=True))
     if any(poisons(n) or _changes_sizes(n) for n in graph.walk()):
-        known = {p: _without_sizes(t) for p, t in known.items()}
+        kinds = {p: _without_sizes(t) for p, t in kinds.items()}
         look = _Look(readers(graph), keeps_sizes=False)
     else:
         look = _Look(readers(graph), keeps_sizes=True)
-    look.block(graph.block, known)
-    return Graph(graph.name, _Annotated(known).block(graph.block), graph.env, graph.writes)
+    look.block(graph.block, kinds)
+    return Graph(graph.name, _Annotated(kinds).block(graph.block), graph.env, graph.writes)
 
 
 def _changes_sizes(node: Node) -> bool:
@@ -68,29 +68,29 @@ class _Look:
         self.readers, self.keeps_sizes = readers, keeps_sizes
         self.numbers: dict[Value, int] = {}
 
-    def block(self, block: Block, known: Known) -> None:
+    def block(self, block: Block, kinds: Known) -> None:
         """Learn the types of what a block computes."""
         for node in block.nodes:
             if node.op is IF:
-                self._if(node, known)
+                self._if(node, kinds)
             elif node.op is LOOP:
-                self._loop(node, known)
+                self._loop(node, kinds)
             else:
-                self._node(node, known)
+                self._node(node, kinds)
 
-    def _node(self, node: Node, known: Known) -> None:
-        for value, kind in zip(node.outputs, self._results(node, known), strict=True):
-            known[value] = self._kept(value, kind)
-        number = self._number(node, known)
+    def _node(self, node: Node, kinds: Known) -> None:
+        for value, kind in zip(node.outputs, self._results(node, kinds), strict=True):
+            kinds[value] = self._kept(value, kind)
+        number = self._number(node, kinds)
         for value in node.outputs:
             self.numbers.pop(value, None)
         if number is not None:
             self.numbers[node.output] = number
 
-    def _results(self, node: Node, known: Known) -> tuple[Type, ...]:
+    def _results(self, node: Node, kinds: Known) -> tuple[Type, ...]:
         if node.op.writes is not None:  # the first argument, whose dtype and sizes stay
-            return (_operand_type(node.args[0], known),) * len(node.outputs)
-        return result_types(node, known, self.numbers)
+            return (_operand_type(node.args[0], kinds),) * len(node.outputs)
+        return result_types(node, kinds, self.numbers)
 
     def _kept(self, value: Value, kind: Type) -> Type:
         """What may be said of a value: of a list that nobody writes to, also what is in it."""
@@ -101,63 +101,63 @@ class _Look:
     def _is_only_read(self, value: Value) -> bool:
         return all(n is not None and (not n.op.host or n.op.observes) for n in self.readers.get(value, ()))
 
-    def _number(self, node: Node, known: Known) -> int | None:
+    def _number(self, node: Node, kinds: Known) -> int | None:
         """The integer that a node results in, if it is known."""
         if not node.op.host or len(node.outputs) != 1 or node.output.type is not INT or node.op.kernel is None:
             return None
-        args = [self._value(a, known) for a in node.args]
+        args = [self._value(a, kinds) for a in node.args]
         if any(a is _NOTHING for a in args):
             return None
         try:
-            found = node.op.kernel(*args)
+            number = node.op.kernel(*args)
         except Exception:  # the program will raise it
             return None
-        return found if type(found) is int else None
+        return number if type(number) is int else None
 
-    def _value(self, operand: Operand, known: Known) -> Any:
+    def _value(self, operand: Operand, kinds: Known) -> Any:
         """An operand as a kernel takes it: a number, or what tells a tensor's sizes."""
         if not isinstance(operand, Value):
             return _NOTHING if next(values_in(operand), None) is not None else operand
         if operand in self.numbers:
             return self.numbers[operand]
-        kind = known.get(operand, operand.type)
+        kind = kinds.get(operand, operand.type)
         if isinstance(kind, TensorType) and kind.is_complete:
             return SimpleNamespace(shape=kind.shape, ndim=kind.ndim, numel=lambda: kind.numel)
         return _NOTHING
 
     # ---- control flow
-    def _if(self, node: Node, known: Known) -> None:
+    def _if(self, node: Node, kinds: Known) -> None:
         for block in node.blocks:
-            self.block(block, known)
+            self.block(block, kinds)
         for i, value in enumerate(node.outputs):
-            first, second = (_operand_type(b.results[i], known) for b in node.blocks)
-            known[value] = self._kept(value, unify(first, second))
+            first, second = (_operand_type(b.results[i], kinds) for b in node.blocks)
+            kinds[value] = self._kept(value, unify(first, second))
 
-    def _loop(self, node: Node, known: Known) -> None:
+    def _loop(self, node: Node, kinds: Known) -> None:
         _, _, carried, xs, _ = node.args
         (block,) = node.blocks
         index, *params = block.params
-        known[index] = index.type
-        types = [_operand_type(c, known) for c in carried]
+        kinds[index] = index.type
+        types = [_operand_type(c, kinds) for c in carried]
         while True:
-            known.update(zip(params, [*types, *(_row(_operand_type(x, known)) for x in xs)], strict=True))
-            self.block(block, known)
+            kinds.update(zip(params, [*types, *(_row(_operand_type(x, kinds)) for x in xs)], strict=True))
+            self.block(block, kinds)
             after = [
-                self._kept(p, unify(t, _operand_type(r, known)))
+                self._kept(p, unify(t, _operand_type(r, kinds)))
                 for t, p, r in zip(types, params, block.results[1:], strict=False)
             ]
             if all(a is b for a, b in zip(types, after, strict=True)):
                 break
             types = after
         stacked = [forgotten(v.type) for v in node.outputs[len(carried) :]]
-        known.update(zip(node.outputs, [*types, *stacked], strict=True))
+        kinds.update(zip(node.outputs, [*types, *stacked], strict=True))
 
 
 _NOTHING = object()
 
 
-def _operand_type(operand: Operand, known: Known) -> Type:
-    return known.get(operand, operand.type) if isinstance(operand, Value) else type_of_immediate(operand)
+def _operand_type(operand: Operand, kinds: Known) -> Type:
+    return kinds.get(operand, operand.type) if isinstance(operand, Value) else type_of_immediate(operand)
 
 
 def _row(kind: Type) -> Type:
@@ -180,16 +180,16 @@ def _without_sizes(kind: Type) -> Type:
 class _Annotated(Copy):
     """A copy with what is known as its types."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, kinds: Known) -> None:
         super().__init__()
-        self.known = known
+        self.known = kinds
 
     def type_of(self, value: Value) -> Type:
         """What is known of a value."""
         return _better(value, self.known)
 
 
-def _better(value: Value, known: Known) -> Type:
+def _better(value: Value, kinds: Known) -> Type:
     """What is known of a value, never more vague than what its kind is."""
-    found = known.get(value, value.type)
-    return found if isinstance(found, (TensorType, ListType, OptionalType, TupleType)) else value.type
+    kind = kinds.get(value, value.type)
+    return kind if isinstance(kind, (TensorType, ListType, OptionalType, TupleType)) else value.type

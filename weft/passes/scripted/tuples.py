@@ -41,8 +41,8 @@ def _lower(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
 def _elements(operand: Operand) -> tuple[Operand, ...] | None:
     """The elements of a tuple that was made in sight."""
     if isinstance(operand, Value) and operand.node is not None and operand.node.op is TUPLE:
-        found: tuple[Operand, ...] = operand.node.args[0]
-        return found
+        elements: tuple[Operand, ...] = operand.node.args[0]
+        return elements
     return None
 
 
@@ -52,18 +52,18 @@ def _is_blank(operand: Operand) -> bool:
 
 
 def _flat(kinds: Sequence[Type], which: Sequence[int]) -> list[Type]:
-    found: list[Type] = []
+    flat: list[Type] = []
     for i, kind in enumerate(kinds):
-        found += kind.elements if i in which and isinstance(kind, TupleType) else [kind]
-    return found
+        flat += kind.elements if i in which and isinstance(kind, TupleType) else [kind]
+    return flat
 
 
 def _spread(operands: Sequence[Operand], which: Sequence[int], into: list[Node]) -> tuple[Operand, ...]:
     """Operands with the elements of tuples in place of those at `which`; what takes one apart is appended."""
-    found: list[Operand] = []
+    spread: list[Operand] = []
     for i, operand in enumerate(operands):
         if i not in which:
-            found.append(operand)
+            spread.append(operand)
             continue
         items = _elements(operand)
         if items is None and _is_blank(operand):
@@ -71,26 +71,26 @@ def _spread(operands: Sequence[Operand], which: Sequence[int], into: list[Node])
             into += blanks
             items = tuple(b.output for b in blanks)
         if items is None:
-            made = Node(TUPLE_UNPACK, (operand,), operand.type.elements)
-            into.append(made)
-            items = made.outputs
-        found += items
-    return tuple(found)
+            unpacked = Node(TUPLE_UNPACK, (operand,), operand.type.elements)
+            into.append(unpacked)
+            items = unpacked.outputs
+        spread += items
+    return tuple(spread)
 
 
 def _gathered(values: Sequence[Value], kinds: Sequence[Type], which: Sequence[int], into: list[Node]) -> list[Operand]:
     """Tuples made anew of elements, in the place of those at `which`."""
-    found: list[Operand] = []
-    given = iter(values)
+    gathered: list[Operand] = []
+    remaining = iter(values)
     for i, kind in enumerate(kinds):
         if i in which and isinstance(kind, TupleType):
-            items = tuple(next(given) for _ in kind.elements)
-            made = Node(TUPLE, (items, str(kind) if kind.name else ""), (kind,))
-            into.append(made)
-            found.append(made.output)
+            items = tuple(next(remaining) for _ in kind.elements)
+            packed = Node(TUPLE, (items, str(kind) if kind.name else ""), (kind,))
+            into.append(packed)
+            gathered.append(packed.output)
         else:
-            found.append(next(given))
-    return found
+            gathered.append(next(remaining))
+    return gathered
 
 
 def _branches(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
@@ -108,8 +108,8 @@ def _branches(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
         results = _spread(block.results, which, nodes)
         blocks.append(Block(block.params, tuple(nodes), results))
     kinds = [v.type for v in node.outputs]
-    made = emitter.emit(IF, node.args, *_flat(kinds, which), blocks=tuple(blocks))
-    return tuple(_gathered(made.outputs, kinds, which, emitter.nodes))
+    branch = emitter.emit(IF, node.args, *_flat(kinds, which), blocks=tuple(blocks))
+    return tuple(_gathered(branch.outputs, kinds, which, emitter.nodes))
 
 
 def _carried(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
@@ -129,9 +129,9 @@ def _carried(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
     again, *left = map(copy.operand, block.results)
     results = (again, *_spread(left, which, nodes))
     first = _spread(carried, which, emitter.nodes)
-    made = emitter.emit(
+    loop = emitter.emit(
         LOOP, (trip, condition, first, xs, reverse), *_flat(kinds, which),
         blocks=(Block((index, *inner), tuple(nodes), results),),
     )
-    return tuple(_gathered(made.outputs, kinds, which, emitter.nodes))
+    return tuple(_gathered(loop.outputs, kinds, which, emitter.nodes))
 

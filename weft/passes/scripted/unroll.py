@@ -56,8 +56,8 @@ def _is_marked(inner: Sequence[Node]) -> bool:
 
 def _is_rest(trip: Operand) -> bool:
     """Whether so many steps are what remained of a loop."""
-    made = trip.node if isinstance(trip, Value) else None
-    done = made.args[1] if made is not None and made.op is _SUB else None
+    producer = trip.node if isinstance(trip, Value) else None
+    done = producer.args[1] if producer is not None and producer.op is _SUB else None
     return isinstance(done, Value) and done.node is not None and _is_marked([done.node])
 
 
@@ -103,11 +103,11 @@ def _many(
     first = _number(inner, _MUL, index, FACTOR)
     again, left = _steps(inner, block, first, FACTOR, True, tuple(params))
     flag = [Value(BOOL)] if asked else []
-    made = Block((index, *flag, *params), tuple(inner.nodes), (again, *([again] if asked else []), *left))
-    mine.add(made)
+    body = Block((index, *flag, *params), tuple(inner.nodes), (again, *([again] if asked else []), *left))
+    mine.add(body)
     start = (condition, *carried) if asked else carried
     types = (BOOL, *kinds) if asked else tuple(kinds)
-    return emitter.emit(LOOP, (eights, condition, start, (), False), *types, blocks=(made,)).outputs
+    return emitter.emit(LOOP, (eights, condition, start, (), False), *types, blocks=(body,)).outputs
 
 
 def _steps(
@@ -133,8 +133,8 @@ def _asked(
     last, left = _steps(inner, block, first, count, True, states)
     branches = (Block((), tuple(inner.nodes), (last, *left)), Block((), (), (False, *states)))
     types = [BOOL, *(p.type for p in block.params[1:])]
-    made = emitter.emit(IF, (again,), *types, blocks=branches)
-    return made.outputs[0], made.outputs[1:]
+    branch = emitter.emit(IF, (again,), *types, blocks=branches)
+    return branch.outputs[0], branch.outputs[1:]
 
 
 def _rest(
@@ -147,5 +147,5 @@ def _rest(
     inner = Emitter()
     inner.where = emitter.where
     results = spliced(inner, block, (_number(inner, _ADD, index, done), *params))
-    made = Block((index, *params), tuple(inner.nodes), results)
-    return emitter.emit(LOOP, (rest, again, states, (), False), *kinds, blocks=(made,)).outputs
+    body = Block((index, *params), tuple(inner.nodes), results)
+    return emitter.emit(LOOP, (rest, again, states, (), False), *kinds, blocks=(body,)).outputs
