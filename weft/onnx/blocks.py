@@ -46,8 +46,8 @@ class Written:
 
     def state(self, xs: list[Any]) -> State:
         """What a list is at the end of the block."""
-        found = self._lists.get(id(xs))
-        return list(xs) if found is None else found[1]
+        entry = self._lists.get(id(xs))
+        return list(xs) if entry is None else entry[1]
 
     def now(self, value: Any) -> Any:
         """A value as it is at the end of the block."""
@@ -60,12 +60,12 @@ class Written:
         return (value.root,)
 
 
-def _containers(value: Any, found: dict[int, tuple[Any, Any]]) -> None:
-    if isinstance(value, (list, dict)) and id(value) not in found:
-        found[id(value)] = (value, value.copy())
+def _containers(value: Any, snapshots: dict[int, tuple[Any, Any]]) -> None:
+    if isinstance(value, (list, dict)) and id(value) not in snapshots:
+        snapshots[id(value)] = (value, value.copy())
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
     for part in parts:
-        _containers(part, found)
+        _containers(part, snapshots)
 
 
 class Around:
@@ -94,8 +94,8 @@ def nested(exporter: Any, block: Block, args: Sequence[Any]) -> Written:
     try:
         with exporter.writer.apart() as scope:
             results = exporter.block(block, args)
-            given = outputs_in((results, [now for now, _ in around.held.values()]))
-            ends = {o: _at_the_end(exporter, o) for o in given if o in before and o.state != before[o]}
+            outputs = outputs_in((results, [now for now, _ in around.held.values()]))
+            ends = {o: _at_the_end(exporter, o) for o in outputs if o in before and o.state != before[o]}
         written = Written(exporter, results, scope, before)
         written.ends, written.lost = ends, {o for o in before if o.lost}
         for key, (now, then) in around.held.items():
@@ -115,9 +115,9 @@ def nested(exporter: Any, block: Block, args: Sequence[Any]) -> Written:
 def _at_the_end(exporter: Any, value: Output) -> Output:
     if value.stale and not value.root.lost:
         exporter.writer.fresh((value,))
-    found = value.copied()
-    found.lost = value.root.lost
-    return found
+    copy = value.copied()
+    copy.lost = value.root.lost
+    return copy
 
 
 def lose(outputs: Iterable[Output]) -> None:
@@ -146,10 +146,10 @@ def leaving(exporter: Any, scope: Scope, value: Any, dtype: Any) -> Output:
     writer = exporter.writer
     writer.scopes.append(scope)
     try:
-        made: Output = writer.op("Identity", writer.cast(value, dtype))
+        output: Output = writer.op("Identity", writer.cast(value, dtype))
     finally:
         writer.scopes.pop()
-    return made
+    return output
 
 
 def leaving_list(exporter: Any, scope: Scope, state: State, element: Element | None) -> Listed:
@@ -157,31 +157,31 @@ def leaving_list(exporter: Any, scope: Scope, state: State, element: Element | N
     writer = exporter.writer
     writer.scopes.append(scope)
     try:
-        found = state if isinstance(state, Listed) else listed(writer, state, element)
+        sequence = state if isinstance(state, Listed) else listed(writer, state, element)
         name = writer.name("list")
-        writer.append(writer.node_of("Identity", [found.name], [name]))
+        writer.append(writer.node_of("Identity", [sequence.name], [name]))
     finally:
         writer.scopes.pop()
-    return Listed(name, found.items, found.element)
+    return Listed(name, sequence.items, sequence.element)
 
 
 def element_of(exporter: Any, *states: State) -> Element | None:
     """What the elements of lists have in common, as far as it can be told around the block; None of empty ones."""
-    found: Element | None = None
+    element: Element | None = None
     for state in states:
         mine = state.element if isinstance(state, Listed) else common_element(exporter.writer, state)
         if mine is not None:
             sizes = tuple(n if n is not None and exporter.writer.sizes.is_visible(n) else None for n in mine.sizes)
             mine = Element(mine.dtype, mine.is_number, sizes)
-            found = mine if found is None else found.joined(mine)
-    return found
+            element = mine if element is None else element.joined(mine)
+    return element
 
 
 def empty(exporter: Any, like: Any) -> Any:
     """A value of another's kind."""
     if isinstance(like, Output):
-        made = exporter.writer.constant(weft.zeros_like(like.example).numpy(), like.dtype)
-        return exporter.writer.as_number(made) if isinstance(like, Number) else made
+        zeros = exporter.writer.constant(weft.zeros_like(like.example).numpy(), like.dtype)
+        return exporter.writer.as_number(zeros) if isinstance(like, Number) else zeros
     if isinstance(like, (tuple, list)):
         return type(like)(empty(exporter, part) for part in like)
     return like

@@ -31,8 +31,8 @@ class Opsets:
 
     def function(self, domain: str, name: str) -> Any:
         """A function that the model brings along, or None."""
-        found = (f for f in self.model.functions if f.name == name and _domain(f) == domain)
-        return next(found, None)
+        matching = (f for f in self.model.functions if f.name == name and _domain(f) == domain)
+        return next(matching, None)
 
 
 class Body:
@@ -51,14 +51,14 @@ class Body:
 
     def _free(self) -> tuple[str, ...]:
         """The names that come from around the body."""
-        known = {*self.inputs, *self.constants}
-        found: dict[str, None] = {}
+        bound = {*self.inputs, *self.constants}
+        free: dict[str, None] = {}
         for step in self.steps:
             asked = [*step.inputs, *(name for body in step.bodies() for name in body.free)]
-            found.update(dict.fromkeys(name for name in asked if name and name not in known))
-            known.update(step.outputs)
-        found.update(dict.fromkeys(name for name in self.outputs if name not in known))
-        return tuple(found)
+            free.update(dict.fromkeys(name for name in asked if name and name not in bound))
+            bound.update(step.outputs)
+        free.update(dict.fromkeys(name for name in self.outputs if name not in bound))
+        return tuple(free)
 
     def declared(self, output: int) -> tuple[list[int], DType]:
         """The sizes (0 where none is said) and dtype that an output is declared to have."""
@@ -124,50 +124,50 @@ class Step:
 
     def run(self, values: Values) -> None:
         """Compute the results into `values`. An error says which node it comes from."""
-        given = [_value(values, name) if name else None for name in self.inputs]
+        inputs = [_value(values, name) if name else None for name in self.inputs]
         try:
-            found = self._call(given, values)
+            returned = self._call(inputs, values)
         except WeftError as problem:
             if not problem.args or "onnx node" in str(problem):
                 raise
             label = self.node.name or (self.outputs[0] if self.outputs else "")
             problem.args = (f"{problem.args[0]}  (onnx node {self.name} {label!r})", *problem.args[1:])
             raise
-        results = found if isinstance(found, tuple) else (found,)
+        results = returned if isinstance(returned, tuple) else (returned,)
         for name, value in zip(self.outputs, results, strict=False):
             if name:
                 values[name] = value
 
-    def _call(self, given: list[Any], values: Values) -> Any:
+    def _call(self, inputs: list[Any], values: Values) -> Any:
         rule = self.rule
         if rule is None or self.function is not None:
-            return tuple(self._expanded(given).run(dict(values)))
+            return tuple(self._expanded(inputs).run(dict(values)))
         keywords = {rule.attributes[name]: value for name, value in self.attributes.items()}
         if rule.given:
             extra = {"opset": self.opsets.version(self.domain), "outputs": len(self.outputs), "scope": values}
             keywords.update({k: v for k, v in extra.items() if k in rule.given})
-        if rule.on_host is not None and given and all(v is None or (isinstance(v, Known) and v.folds) for v in given):
-            return _on_host(rule, given, keywords)
-        return rule.run(*[v if rule.takes_as_is(i) else as_tensor(v) for i, v in enumerate(given)], **keywords)
+        if rule.on_host is not None and inputs and all(v is None or (isinstance(v, Known) and v.folds) for v in inputs):
+            return _on_host(rule, inputs, keywords)
+        return rule.run(*[v if rule.takes_as_is(i) else as_tensor(v) for i, v in enumerate(inputs)], **keywords)
 
-    def _expanded(self, given: list[Any]) -> Any:
+    def _expanded(self, inputs: list[Any]) -> Any:
         for sized in (False, True):
-            key = tuple(type_key(v, sized) for v in given)
+            key = tuple(type_key(v, sized) for v in inputs)
             if key not in self._bodies:
-                self._bodies[key] = self._function_body(given, sized)
-            found = self._bodies[key]
-            if found is not None:
-                return _Call(found, given)
+                self._bodies[key] = self._function_body(inputs, sized)
+            body = self._bodies[key]
+            if body is not None:
+                return _Call(body, inputs)
         raise Unsupported(f"onnx: {self.name}: the operator is a function, and ONNX has no body of it for these inputs")
 
-    def _function_body(self, given: list[Any], sized: bool) -> Body | None:
-        proto = body_of(self.node, self.function, given, self.opsets.version(self.domain), sized)
+    def _function_body(self, inputs: list[Any], sized: bool) -> Body | None:
+        proto = body_of(self.node, self.function, inputs, self.opsets.version(self.domain), sized)
         if proto is None:
             return None
         versions = {_plain(o.domain): o.version for o in proto.opset_import}
-        found = Body(proto, Opsets({**self.opsets.versions, **versions}, self.opsets.model))
-        found.refuse_unknown()
-        return found
+        body = Body(proto, Opsets({**self.opsets.versions, **versions}, self.opsets.model))
+        body.refuse_unknown()
+        return body
 
 
 @dataclass
@@ -175,23 +175,23 @@ class _Call:
     """A function's body with its arguments: it sees nothing of what is around the call."""
 
     body: Body
-    given: list[Any]
+    arguments: list[Any]
 
     def run(self, around: Values) -> list[Any]:
         del around
         names = self.body.inputs
-        given = [*self.given, *[None] * (len(names) - len(self.given))]
-        return self.body.run(dict(zip(names, given, strict=False)), partial=True)
+        inputs = [*self.arguments, *[None] * (len(names) - len(self.arguments))]
+        return self.body.run(dict(zip(names, inputs, strict=False)), partial=True)
 
 
-def _on_host(rule: Operator, given: list[Any], keywords: dict[str, Any]) -> Any:
+def _on_host(rule: Operator, inputs: list[Any], keywords: dict[str, Any]) -> Any:
     assert rule.on_host is not None
-    arrays = [None if v is None else v.array for v in given]
-    found = rule.on_host(*arrays, **keywords)
-    if isinstance(found, Known):
-        return found
-    array = array_of(found)
-    sizes = next((v.dtype for v in given if v is not None and v.array.dtype == object), dt.int64)
+    arrays = [None if v is None else v.array for v in inputs]
+    result = rule.on_host(*arrays, **keywords)
+    if isinstance(result, Known):
+        return result
+    array = array_of(result)
+    sizes = next((v.dtype for v in inputs if v is not None and v.array.dtype == object), dt.int64)
     return Known(array, sizes if array.dtype == object else dt.from_numpy(array.dtype))
 
 
@@ -219,15 +219,15 @@ def _attribute(attribute: Any, opsets: Opsets) -> Any:
         return attribute.t
     if attribute.type == kinds.TYPE_PROTO:
         return attribute.tp
-    found = helper.get_attribute_value(attribute)
-    if isinstance(found, bytes):
-        return found.decode("utf-8", "replace")
+    value = helper.get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
     if attribute.type == kinds.STRINGS:
-        return [s.decode("utf-8", "replace") for s in found]
+        return [s.decode("utf-8", "replace") for s in value]
     if attribute.type in (kinds.FLOATS, kinds.INTS):
-        return list(found)
+        return list(value)
     if attribute.type in (kinds.FLOAT, kinds.INT):
-        return found
+        return value
     raise Unsupported(f"onnx: weft does not know attributes of the kind of {attribute.name!r}")
 
 

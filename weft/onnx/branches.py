@@ -74,8 +74,8 @@ class _Choice:
                 self.exporter.lists[id(container)] = (container, state)
             else:
                 put(container, state)
-        for found, twins in self.twins:
-            found.twins = twins
+        for output, twins in self.twins:
+            output.twins = twins
         lose((*first.lost, *second.lost))
         return results
 
@@ -85,17 +85,17 @@ class _Choice:
             for b, name, infos in zip(self.branches, ("then", "otherwise"), self.outputs, strict=True)
         ]
         names = [o.name for o in self.made]
-        made = helper.make_node("If", [self.condition.name], names, then_branch=graphs[0], else_branch=graphs[1])
-        self.exporter.writer.append(made)
+        node = helper.make_node("If", [self.condition.name], names, then_branch=graphs[0], else_branch=graphs[1])
+        self.exporter.writer.append(node)
 
     def merge(self, a: Any, b: Any) -> Any:
         """One value for two."""
         if isinstance(a, list) and isinstance(b, list):
             state = self.merge_states(None, *(w.state(x) for w, x in zip(self.branches, (a, b), strict=True)))
-            found: list[Any] = [] if isinstance(state, Listed) else state
+            merged: list[Any] = [] if isinstance(state, Listed) else state
             if isinstance(state, Listed):
-                self.exporter.lists[id(found)] = (found, state)
-            return found
+                self.exporter.lists[id(merged)] = (merged, state)
+            return merged
         if isinstance(a, tuple) and type(a) is type(b) and len(a) == len(b):
             return type(a)(self.merge(x, y) for x, y in zip(a, b, strict=True))
         if a is b:
@@ -130,21 +130,21 @@ class _Choice:
             ends.append(leaving_list(self.exporter, branch.scope, state, element))
             infos.append(ends[-1].info())
         assert element is not None
-        found = Listed(self.exporter.writer.name("if"), max(ends, key=lambda e: len(e.items)).items, element)
-        self.made.append(found)
-        return found
+        sequence = Listed(self.exporter.writer.name("if"), max(ends, key=lambda e: len(e.items)).items, element)
+        self.made.append(sequence)
+        return sequence
 
     def _output(self, a: Any, b: Any, dtype: Any) -> Output:
         writer, ends = self.exporter.writer, []
         for branch, infos, value in zip(self.branches, self.outputs, (a, b), strict=True):
-            made = leaving(self.exporter, branch.scope, branch.now(value), dtype)
-            infos.append(value_info(made))
-            ends.append(made)
+            end = leaving(self.exporter, branch.scope, branch.now(value), dtype)
+            infos.append(value_info(end))
+            ends.append(end)
         same = [a if a == b else None for a, b in zip(ends[0].sizes, ends[1].sizes, strict=False)]
         numbers = not any(writer.is_tensor(v) for v in (a, b))
-        found = (Number if numbers else Output)(writer, writer.name("if"), ends[0].example, same)
-        self.made.append(found)
+        output = (Number if numbers else Output)(writer, writer.name("if"), ends[0].example, same)
+        self.made.append(output)
         if not numbers:
             around = [t for w, v in zip(self.branches, (a, b), strict=True) for t in w.from_around(v)]
-            self.twins.append((found, tuple(around)))
-        return found
+            self.twins.append((output, tuple(around)))
+        return output

@@ -18,12 +18,12 @@ _TO_ELEMENT = {dtype: element for element, dtype in _FROM_ELEMENT.items()}
 
 def dtype_of(element: int) -> DType:
     """weft's dtype of an element type. Raises Unsupported for one that weft has no like of."""
-    found = _FROM_ELEMENT.get(element)
-    if found is None:
+    dtype = _FROM_ELEMENT.get(element)
+    if dtype is None:
         names = onnx.TensorProto.DataType
         name = names.Name(element) if element in names.values() else str(element)
         raise Unsupported(f"onnx: weft has no dtype for elements of type {name}; it has {', '.join(_ELEMENTS)}")
-    return found
+    return dtype
 
 
 def element_of(dtype: DType) -> int:

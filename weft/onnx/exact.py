@@ -46,8 +46,8 @@ def log1p(g: Any, x: Any) -> Any:
     around = g.op("Add", x, one)
     log = g.op("Log", around)
     near = g.op("Mul", log, g.op("Div", x, g.op("Sub", around, one)))
-    found = g.op("Where", g.op("IsInf", around), log, near)
-    return g.op("Where", g.op("Equal", around, one), x, found)
+    corrected = g.op("Where", g.op("IsInf", around), log, near)
+    return g.op("Where", g.op("Equal", around, one), x, corrected)
 
 
 def expm1(g: Any, x: Any) -> Any:

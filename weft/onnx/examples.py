@@ -13,19 +13,19 @@ from weft.onnx.values import as_tensor, constant
 from weft.ops.route import default_route, run_as_usual
 
 
-def run_rule(rule: Operator, given: Sequence[Any], attributes: dict[str, Any], extra: dict[str, Any]) -> list[Any]:
+def run_rule(rule: Operator, inputs: Sequence[Any], attributes: dict[str, Any], extra: dict[str, Any]) -> list[Any]:
     """The results for the examples of the inputs."""
     keywords = {rule.attributes[k]: v for k, v in attributes.items() if v is not None}
     keywords.update({k: v for k, v in extra.items() if k in rule.given})
     args = [
-        None if v is None else constant(v.example.numpy()) if rule.reads(i) else v.example for i, v in enumerate(given)
+        None if v is None else constant(v.example.numpy()) if rule.reads(i) else v.example for i, v in enumerate(inputs)
     ]
     with weft.no_grad(), default_route(run_as_usual):
-        found = rule.run(*args, **keywords)
-    return [as_tensor(r) for r in (found if isinstance(found, tuple) else (found,))]
+        results = rule.run(*args, **keywords)
+    return [as_tensor(r) for r in (results if isinstance(results, tuple) else (results,))]
 
 
-def why_not(base: str, given: Sequence[Any], attributes: Iterable[str], opset: int) -> str:
+def why_not(base: str, values: Sequence[Any], attributes: Iterable[str], opset: int) -> str:
     """Why ONNX's operator does not do it at this opset: it is newer, or an attribute is, or it does not take a dtype.
     Empty where it does.
     """
@@ -36,7 +36,7 @@ def why_not(base: str, given: Sequence[Any], attributes: Iterable[str], opset: i
         if name not in schema.attributes:
             return f"{base} with {name}, which ONNX has {_from(base, name)}; the export is for opset {opset}"
     inputs = schema.inputs
-    for i, value in enumerate(given):
+    for i, value in enumerate(values):
         if value is None:
             continue
         name = onnx.TensorProto.DataType.Name(element_of(value.dtype)).lower()

@@ -50,11 +50,11 @@ def export(
         raise ValueProblem(
             f"onnx: opset_version is {opset_version}; weft writes {LEAST} to {onnx.defs.onnx_opset_version()}"
         )
-    given = tuple(args) if isinstance(args, (tuple, list)) else (args,)
+    arguments = tuple(args) if isinstance(args, (tuple, list)) else (args,)
     drawn = weft.get_rng_state()
     _under_way.append(True)
     try:
-        written = _written(model, given, opset_version, dynamic_axes or {}, input_names, output_names)
+        written = _written(model, arguments, opset_version, dynamic_axes or {}, input_names, output_names)
     finally:
         _under_way.pop()
         weft.set_rng_state(drawn)
@@ -71,20 +71,20 @@ def is_in_onnx_export() -> bool:
 
 
 def _written(
-    model: Any, given: tuple[Any, ...], opset: int, axes: Axes, inputs: Sequence[str] | None,
+    model: Any, arguments: tuple[Any, ...], opset: int, axes: Axes, inputs: Sequence[str] | None,
     outputs: Sequence[str] | None,
 ) -> Any:
-    program, owner = _program_of(model, given)
+    program, owner = _program_of(model, arguments)
     with weft.no_grad():
-        return _Export(program, owner, opset, axes).model(given, inputs, outputs)
+        return _Export(program, owner, opset, axes).model(arguments, inputs, outputs)
 
 
-def _program_of(model: Any, given: tuple[Any, ...]) -> tuple[Program, Any]:
+def _program_of(model: Any, arguments: tuple[Any, ...]) -> tuple[Program, Any]:
     """The whole program without calls of others, and the Module that it belongs to."""
     if not isinstance(model, (ScriptFunction, ScriptModule)):
         if not callable(model):
             raise ArgumentError(f"onnx: a Module or function can be exported, not a {type(model).__name__}")
-        model = trace(model, given, check_trace=False)
+        model = trace(model, arguments, check_trace=False)
     owner = model if isinstance(model, ScriptModule) else None
     source = model.forward if owner is not None else model
     program = getattr(source, "__weft_program__", None)
@@ -105,10 +105,10 @@ class _Export:
         self.symbols: dict[str, Dim] = {}  # by the names that dynamic axes are given
 
     def model(
-        self, given: tuple[Any, ...], input_names: Sequence[str] | None, output_names: Sequence[str] | None
+        self, arguments: tuple[Any, ...], input_names: Sequence[str] | None, output_names: Sequence[str] | None
     ) -> Any:
         """The model as ONNX's object."""
-        bound = self.program.bind(given if self.owner is None else (self.owner, *given), {})
+        bound = self.program.bind(arguments if self.owner is None else (self.owner, *arguments), {})
         names = list(input_names or ())
         for name in (*names, *(output_names or ())):
             self.writer.name(name)
@@ -148,20 +148,20 @@ class _Export:
             dims[axis] = symbol
         self.inputs.append(helper.make_tensor_value_info(name, element_of(value.dtype), dims))
         sizes = [d if isinstance(d, int) else self.symbols.get(d) for d in dims]
-        made = Output(self.writer, name, value.detach(), sizes)
-        self.symbols.update({d: s for d, s in zip(dims, made.sizes, strict=True) if not isinstance(d, int)})
-        return made
+        graph_input = Output(self.writer, name, value.detach(), sizes)
+        self.symbols.update({d: s for d, s in zip(dims, graph_input.sizes, strict=True) if not isinstance(d, int)})
+        return graph_input
 
     def _dynamic(self, name: str, rank: int) -> dict[int, str]:
         declared = self.axes.get(name, {})
         self.unused.discard(name)
         pairs = declared.items() if isinstance(declared, Mapping) else ((a, f"{name}_{a}") for a in declared)
-        found = {}
+        symbols = {}
         for axis, symbol in pairs:
             if not -rank <= axis < rank:
                 raise ValueProblem(f"onnx: dynamic_axes: {name!r} has {rank} dims, there is no axis {axis}")
-            found[axis % rank] = symbol
-        return found
+            symbols[axis % rank] = symbol
+        return symbols
 
     # ---- outputs
     def _left(self, value: Any, position: int, names: Sequence[str] | None) -> Any:
@@ -182,8 +182,8 @@ class _Export:
         return value.info(self._output_name(value, position, names))
 
     def _output_name(self, value: Any, position: int, names: Sequence[str] | None) -> str:
-        given = names is not None and position < len(names)
-        name = names[position] if given and names is not None else self.writer.name(f"output_{position}")
+        is_named = names is not None and position < len(names)
+        name = names[position] if is_named and names is not None else self.writer.name(f"output_{position}")
         self.writer.append(helper.make_node("Identity", [value.name], [name]))
         return name
 

@@ -23,33 +23,33 @@ def _dims(value: Any) -> tuple[int | None, ...]:
     return tuple(n if type(n) is int else None for n in shape)
 
 
-def body_of(node: Any, function: Any, given: list[Any], opset: int, sized: bool = False) -> Any:
+def body_of(node: Any, function: Any, inputs: list[Any], opset: int, sized: bool = False) -> Any:
     """The body of a function for one call: attributes are filled in. None where ONNX has none for such inputs: some
     bodies hang on the inputs' sizes, which are told with `sized`."""
     if function is not None:
         return _filled(function, node)
     schema = defs.get_schema(node.op_type, opset, node.domain)
     if schema.has_function:
-        made = onnx.FunctionProto()
-        made.CopyFrom(_best_version(schema, opset))
-        return _filled(made, node, schema)
+        proto = onnx.FunctionProto()
+        proto.CopyFrom(_best_version(schema, opset))
+        return _filled(proto, node, schema)
     versions = sorted(v for v in schema.context_dependent_function_opset_versions if v <= opset)
-    types = [_type_proto(v, sized).SerializeToString() for v in given]
-    made = onnx.FunctionProto()
+    types = [_type_proto(v, sized).SerializeToString() for v in inputs]
+    proto = onnx.FunctionProto()
     text = schema.get_context_dependent_function_with_opset_version(
         versions[-1] if versions else opset, node.SerializeToString(), types
     )
-    made.ParseFromString(text)
-    return _filled(made, node, schema) if made.node else None
+    proto.ParseFromString(text)
+    return _filled(proto, node, schema) if proto.node else None
 
 
 def _best_version(schema: Any, opset: int) -> Any:
     versions = sorted(v for v in schema.function_opset_versions if v <= opset)
     if not versions:
         return schema.function_body
-    made = onnx.FunctionProto()
-    made.ParseFromString(schema.get_function_with_opset_version(versions[-1]))
-    return made
+    proto = onnx.FunctionProto()
+    proto.ParseFromString(schema.get_function_with_opset_version(versions[-1]))
+    return proto
 
 
 def _type_proto(value: Any, sized: bool) -> Any:
@@ -63,32 +63,32 @@ def _type_proto(value: Any, sized: bool) -> Any:
 
 def _filled(function: Any, node: Any, schema: Any = None) -> Any:
     """The function with its references to attributes replaced by the call's, or by their defaults."""
-    given = {a.name: a for a in function.attribute_proto}
+    attributes = {a.name: a for a in function.attribute_proto}
     if schema is not None:
-        given.update({n: a.default_value for n, a in schema.attributes.items() if a.default_value.name})
-    given.update({a.name: a for a in node.attribute})
-    made = onnx.FunctionProto()
-    made.CopyFrom(function)
-    for inner in made.node:
-        _fill(inner, given)
-    return made
+        attributes.update({n: a.default_value for n, a in schema.attributes.items() if a.default_value.name})
+    attributes.update({a.name: a for a in node.attribute})
+    filled = onnx.FunctionProto()
+    filled.CopyFrom(function)
+    for inner in filled.node:
+        _fill(inner, attributes)
+    return filled
 
 
-def _fill(node: Any, given: dict[str, Any]) -> None:
+def _fill(node: Any, attributes: dict[str, Any]) -> None:
     kept = []
     for attribute in node.attribute:
         if attribute.ref_attr_name:
-            found = given.get(attribute.ref_attr_name)
-            if found is None:
+            replacement = attributes.get(attribute.ref_attr_name)
+            if replacement is None:
                 continue
             copied = onnx.AttributeProto()
-            copied.CopyFrom(found)
+            copied.CopyFrom(replacement)
             copied.name = attribute.name
             kept.append(copied)
             continue
         for graph in (attribute.g, *attribute.graphs):
             for inner in graph.node:
-                _fill(inner, given)
+                _fill(inner, attributes)
         kept.append(attribute)
     copies = []
     for a in kept:

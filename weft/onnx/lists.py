@@ -62,24 +62,24 @@ def element_like(g: Any, value: Any) -> Element:
 
 def common_element(g: Any, values: Sequence[Any]) -> Element | None:
     """What the elements of a list that is known have in common; None of an empty one."""
-    found: Element | None = None
+    element: Element | None = None
     for value in values:
         mine = element_like(g, value)
-        found = mine if found is None else found.joined(mine)
-    return found
+        element = mine if element is None else element.joined(mine)
+    return element
 
 
 def listed(g: Any, values: Sequence[Any], element: Element | None = None) -> Listed:
     """A list that is known as a sequence. element: of an empty one."""
-    found = common_element(g, values)
-    if found is None:
+    common = common_element(g, values)
+    if common is None:
         if element is None:
             raise Unsupported("an empty list, of which nothing says what its elements are")
         return _made(g, "SequenceEmpty", [], [], element, dtype=element_of(element.dtype))
-    each = [g.number(v) if found.is_number else v for v in values]
+    each = [g.number(v) if common.is_number else v for v in values]
     g.fresh(each)
     return _made(g, "SequenceConstruct", [v.name for v in each], [v.example for v in each],
-                 found if element is None else found.joined(element))  # fmt: skip
+                 common if element is None else common.joined(element))  # fmt: skip
 
 
 def _made(g: Any, kind: str, inputs: Sequence[str], items: Sequence[Tensor], element: Element, **more: Any) -> Listed:
@@ -176,8 +176,8 @@ def write(exporter: Any, base: str, args: tuple[Any, ...]) -> Sequence[Any]:
 
 
 def _as_sequence(exporter: Any, xs: Any) -> Listed:
-    found = exporter.listed(xs)
-    return listed(exporter.writer, xs) if found is None else found
+    sequence = exporter.listed(xs)
+    return listed(exporter.writer, xs) if sequence is None else sequence
 
 
 def _changing(change: Callable[..., Listed]) -> Callable[..., Sequence[Any]]:
@@ -198,10 +198,10 @@ def _element_of(exporter: Any, value: Any) -> Element | None:
     return common_element(exporter.writer, value if isinstance(value, list) else [value])
 
 
-def _new(exporter: Any, found: Listed) -> list[Any]:
-    made: list[Any] = []
-    exporter.lists[id(made)] = (made, found)
-    return made
+def _new(exporter: Any, sequence: Listed) -> list[Any]:
+    stand_in: list[Any] = []
+    exporter.lists[id(stand_in)] = (stand_in, sequence)
+    return stand_in
 
 
 def _extend(exporter: Any, xs: Listed, more: Any) -> Listed:
@@ -225,9 +225,9 @@ def _copy(exporter: Any, xs: Any) -> Sequence[Any]:
 
 def _pop(exporter: Any, xs: Any, at: Any = None) -> Sequence[Any]:
     whole = _as_sequence(exporter, xs)
-    found = item(exporter.writer, whole, -1 if at is None else at)
+    popped = item(exporter.writer, whole, -1 if at is None else at)
     exporter.lists[id(xs)] = (xs, erased(exporter.writer, whole, at))
-    return [found]
+    return [popped]
 
 
 def _place(g: Any, xs: Listed, at: Any) -> Any:
@@ -271,8 +271,8 @@ def _reversed(exporter: Any, xs: Any) -> Sequence[Any]:
 
 
 def _reverse(exporter: Any, xs: Any) -> Sequence[Any]:
-    (made,) = _reversed(exporter, xs)
-    exporter.lists[id(xs)] = (xs, exporter.listed(made))
+    (mirrored,) = _reversed(exporter, xs)
+    exporter.lists[id(xs)] = (xs, exporter.listed(mirrored))
     return []
 
 

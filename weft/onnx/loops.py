@@ -37,14 +37,14 @@ def write_loop(exporter: Any, node: Node, trip: Any, condition: Any, carried: li
     unrolled."""
     if condition is False or (isinstance(trip, int) and trip <= 0):
         return carried
-    known = not isinstance(trip, Output) and trip <= MOST_UNROLLED and not isinstance(condition, Output)
+    can_unroll = not isinstance(trip, Output) and trip <= MOST_UNROLLED and not isinstance(condition, Output)
     try:
-        return _Loop(exporter, node, trip, condition, carried, lists=not known).write()
+        return _Loop(exporter, node, trip, condition, carried, lists=not can_unroll).write()
     except Unsupported:
-        if not known:
+        if not can_unroll:
             raise
     except NotAsNode as problem:
-        if not known:
+        if not can_unroll:
             raise Unsupported(f"a loop whose number of steps the model finds: {problem}") from None
     mark, around = len(exporter.writer.scopes[-1].nodes), Around(exporter)
     try:
@@ -117,23 +117,23 @@ class _Loop:
     # ---- what the body is given
     def _params(self) -> list[Any]:
         writer = self.exporter.writer
-        found: list[Any] = []
+        params: list[Any] = []
         for i, value in enumerate(self.carried):
             if i in self.elements:
                 element = self.elements[i]
                 items = value.items if isinstance(value, Listed) else [writer.number(v).example if element is not None
                         and element.is_number else v.example for v in value]  # fmt: skip
-                found.append(None if element is None else Listed(writer.name("carried"), items, element))
+                params.append(None if element is None else Listed(writer.name("carried"), items, element))
                 continue
             if i in self.fixed or value is UNSET:
-                found.append(value)
+                params.append(value)
                 continue
             start = writer.number(value) if not isinstance(value, Output) else value
-            made = Output if writer.is_tensor(value) else Number
+            cls = Output if writer.is_tensor(value) else Number
             sizes = [None if (i, axis) in self.dynamic else n for axis, n in enumerate(start.sizes)]
-            found.append(made(writer, writer.name("carried"), start.example, sizes))
-        self._note_twins(found, self.carried)
-        return found
+            params.append(cls(writer, writer.name("carried"), start.example, sizes))
+        self._note_twins(params, self.carried)
+        return params
 
     def _note_twins(self, values: list[Any], starts: Sequence[Any]) -> None:
         """Note what carried values may be besides themselves: what the loop begins with, and what a step leaves."""
@@ -150,10 +150,10 @@ class _Loop:
         """A carried value as the program has it: lists are Python's, which stand for sequences."""
         if position not in self.elements:
             return param
-        made: list[Any] = list(self.carried[position]) if param is None else []
+        stand_in: list[Any] = list(self.carried[position]) if param is None else []
         if param is not None:
-            self.exporter.lists[id(made)] = (made, param)
-        return made
+            self.exporter.lists[id(stand_in)] = (stand_in, param)
+        return stand_in
 
     def _body(self, params: list[Any]) -> Written:
         writer, lists = self.exporter.writer, dict(self.exporter.lists)
@@ -165,8 +165,8 @@ class _Loop:
             writer.sizes.settle(o, [None] * o.ndim)
         held = self._enter(params)
         try:
-            given = [self._argument(i, p) for i, p in enumerate(params[: self.count])]
-            return nested(self.exporter, self.node.blocks[0], [self.index, *given])
+            arguments = [self._argument(i, p) for i, p in enumerate(params[: self.count])]
+            return nested(self.exporter, self.node.blocks[0], [self.index, *arguments])
         finally:
             for o, (name, sizes) in before.items():
                 o.name, o.sizes = name, sizes
@@ -188,15 +188,15 @@ class _Loop:
     # ---- what it gives
     def _result(self, position: int, params: list[Any], written: Written) -> Any:
         """What the body hands on: a value, or the state of a list."""
-        found = self._left_at(position, params, written)
+        left = self._left_at(position, params, written)
         if position in self.elements:
-            return [written.now(v) for v in found] if isinstance(found, list) else found
-        return written.now(found)
+            return [written.now(v) for v in left] if isinstance(left, list) else left
+        return written.now(left)
 
     def _left_at(self, position: int, params: list[Any], written: Written) -> Any:
         if position < self.count:
-            found = written.results[1 + position]
-            return written.state(found) if position in self.elements else found
+            result = written.results[1 + position]
+            return written.state(result) if position in self.elements else result
         container, key = self.around[position - self.count]
         state = written.changes.get(id(container))
         if state is None:
@@ -219,8 +219,8 @@ class _Loop:
     def _learned_twins(self, params: list[Any], written: Written) -> bool:
         """Which of what a step leaves is one that it was given, one from around the loop, or left twice."""
         left = {
-            i: found.root for i in range(len(params)) if i not in self.fixed and i not in self.elements
-            and self._is_tensor(found := self._left_at(i, params, written))
+            i: value.root for i in range(len(params)) if i not in self.fixed and i not in self.elements
+            and self._is_tensor(value := self._left_at(i, params, written))
         }
         before = len(self.alike)
         for i, one in left.items():
@@ -245,8 +245,8 @@ class _Loop:
                     learned = True
                 continue
             for key in places(container):
-                known = whole or any(c is container and k == key for c, k in self.around)
-                if state[key] is not container[key] and not known:
+                is_carried = whole or any(c is container and k == key for c, k in self.around)
+                if state[key] is not container[key] and not is_carried:
                     self._carry(container, key, written)
                     learned = True
         return learned
@@ -262,9 +262,9 @@ class _Loop:
     def _learned_list(self, position: int, state: Any) -> bool:
         if not isinstance(state, (Listed, list)):
             raise NotAsNode(f"it carries a list on as {kind(state)}")
-        found = element_of(self.exporter, self.carried[position], state)
-        known, self.elements[position] = self.elements[position], found
-        return found != known
+        element = element_of(self.exporter, self.carried[position], state)
+        previous, self.elements[position] = self.elements[position], element
+        return element != previous
 
     def _learned_of(self, i: int, param: Any, result: Any) -> bool:
         if param is UNSET:
@@ -276,12 +276,12 @@ class _Loop:
             return True
         if not isinstance(result, (Output, *KINDS)):
             raise NotAsNode(f"it carries {kind(result)}")
-        made = result if isinstance(result, Output) else self.exporter.writer.number(result)
-        if made.dtype is not param.dtype:
-            raise NotAsNode(f"it carries a tensor of {param.dtype} on as one of {made.dtype}")
-        if made.ndim != param.ndim:
-            raise NotAsNode(f"it carries a tensor of {param.ndim} dims on as one of {made.ndim}")
-        changed = {(i, axis) for axis, n in enumerate(param.sizes) if n != made.sizes[axis]} - self.dynamic
+        output = result if isinstance(result, Output) else self.exporter.writer.number(result)
+        if output.dtype is not param.dtype:
+            raise NotAsNode(f"it carries a tensor of {param.dtype} on as one of {output.dtype}")
+        if output.ndim != param.ndim:
+            raise NotAsNode(f"it carries a tensor of {param.ndim} dims on as one of {output.ndim}")
+        changed = {(i, axis) for axis, n in enumerate(param.sizes) if n != output.sizes[axis]} - self.dynamic
         self.dynamic |= changed
         return bool(changed)
 
@@ -299,9 +299,9 @@ class _Loop:
         starts = [self._start(i) for i in moving]
         most = "" if not isinstance(self.trip, Output) and self.trip == ENDLESS else writer.number(self.trip).name
         names = [writer.name("loop") for _ in (*moving, *self.outer)]
-        given = [most, start_go.name, *(s.name for s in (*starts, *self.outer))]
+        inputs = [most, start_go.name, *(s.name for s in (*starts, *self.outer))]
         if names:  # else it leaves nothing
-            writer.append(helper.make_node("Loop", given, names, body=graph))
+            writer.append(helper.make_node("Loop", inputs, names, body=graph))
         results = list(params)
         for name, i, end in zip(names, moving, ends[1:], strict=False):
             results[i] = self._behind(i, params[i], end, name)

@@ -97,18 +97,18 @@ class OnnxModel(Module):
                 f"onnx: the model takes {len(self._inputs)} inputs ({', '.join(self.input_names)}), "
                 f"{len(inputs) + len(named)} are given"
             )
-        given = dict(zip(self.input_names, inputs, strict=False))
+        by_name = dict(zip(self.input_names, inputs, strict=False))
         for name, value in named.items():
-            if name not in self.input_names or name in given:
+            if name not in self.input_names or name in by_name:
                 raise ArgumentError(f"onnx: {name!r} is no input, or given twice; there are {self.input_names}")
-            given[name] = value
+            by_name[name] = value
         values: dict[str, Any] = {
-            name: Known(known.array, known.dtype, getattr(self, attribute), known.folds)
-            for name, (attribute, known) in self._weights.items()
+            name: Known(weight.array, weight.dtype, getattr(self, attribute), weight.folds)
+            for name, (attribute, weight) in self._weights.items()
         }
-        values.update({i.name: i.check(given[i.name]) for i in self._inputs})
-        found = [as_tensor(v) for v in self._body.run(values)]
-        return found[0] if len(found) == 1 else tuple(found)
+        values.update({i.name: i.check(by_name[i.name]) for i in self._inputs})
+        outputs = [as_tensor(v) for v in self._body.run(values)]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def extra_repr(self) -> str:
         return f"({', '.join(self.input_names)}) -> ({', '.join(self.output_names)}), {len(self._body.steps)} nodes"

@@ -91,18 +91,18 @@ class Nodes:
         if key not in self._constants:
             name = self._constants[key] = self.name("constant")
             self.initializers[name] = numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
-        known = array.reshape(-1)[0].item() if array.size == 1 else None
-        return Output(self, self._constants[key], weft.from_numpy(array.copy()), known=known)
+        scalar = array.reshape(-1)[0].item() if array.size == 1 else None
+        return Output(self, self._constants[key], weft.from_numpy(array.copy()), constant=scalar)
 
     def weight(self, tensor: Tensor, label: str) -> Output:
         """A tensor of the program's own, once."""
-        found = self._weights.get(id(tensor))
-        if found is None:
+        output = self._weights.get(id(tensor))
+        if output is None:
             name = self.name(label)
             array = tensor.detach().numpy()
             self.initializers[name] = numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
-            found = self._weights[id(tensor)] = Output(self, name, tensor.detach(), weight=label)
-        return found
+            output = self._weights[id(tensor)] = Output(self, name, tensor.detach(), weight=label)
+        return output
 
     def ints(self, values: Iterable[int]) -> Output:
         """A list of ints, as an input of a node."""
@@ -154,10 +154,10 @@ class Nodes:
 
     def each(self, value: Any, rank: int) -> list[Any]:
         """One number for each spatial axis."""
-        found = self.known(value)
-        if not isinstance(found, (tuple, list)):
-            return [found] * rank
-        return list(found) * rank if len(found) == 1 else list(found)
+        per_axis = self.known(value)
+        if not isinstance(per_axis, (tuple, list)):
+            return [per_axis] * rank
+        return list(per_axis) * rank if len(per_axis) == 1 else list(per_axis)
 
     def require(self, holds: bool, what: str) -> None:
         """Raises Refused for what a rule does not write."""
@@ -179,12 +179,12 @@ class Nodes:
         if type(size) is int:
             return size
         if self.opset >= 15:
-            found = self.op("Shape", x, start=axis, end=axis + 1)
+            extent = self.op("Shape", x, start=axis, end=axis + 1)
         else:
-            found = self.op("Slice", self.op("Shape", x), self.ints([axis]), self.ints([axis + 1]), self.ints([0]))
-        made = self.as_number(self.op("Reshape", found, self.ints([])))
-        self.sizes.is_number(made, size)
-        return made
+            extent = self.op("Slice", self.op("Shape", x), self.ints([axis]), self.ints([axis + 1]), self.ints([0]))
+        number = self.as_number(self.op("Reshape", extent, self.ints([])))
+        self.sizes.is_number(number, size)
+        return number
 
     def of_size(self, size: Dim) -> Any:
         """A size that Python has computed, as a number of the model."""
@@ -208,16 +208,16 @@ class Nodes:
         if all(isinstance(n, int) for n in sizes):
             return self.ints(sizes)
         parts = [self.op("Reshape", self.number(n), self.ints([1])) for n in sizes]
-        made: Output = parts[0] if len(parts) == 1 else self.one("Concat", *parts, axis=0)
-        self.sizes.is_list(made, sizes)
-        return made
+        shape: Output = parts[0] if len(parts) == 1 else self.one("Concat", *parts, axis=0)
+        self.sizes.is_list(shape, sizes)
+        return shape
 
     def product(self, sizes: Sequence[Any]) -> Any:
         """The product of sizes."""
-        found: Any = 1
+        product: Any = 1
         for n in sizes:
-            found = n * found
-        return found
+            product = n * product
+        return product
 
     def steps(self, count: Any) -> Output:
         """0, 1, ... below a number."""
@@ -249,23 +249,23 @@ class Nodes:
 
     def promoted(self, values: Sequence[Any], cast: str = "result") -> list[Any]:
         """Operands as one dtype: ONNX converts none. None stays."""
-        given = [v for v in values if v is not None]
+        operands = [v for v in values if v is not None]
         if not cast:
             return [v if v is None else self.number(v) if not isinstance(v, Output) else v for v in values]
         if cast == "bool":
             dtype = weft.bool
         elif cast == "inputs":
-            dtype = self._common(given)
+            dtype = self._common(operands)
         else:
             dtype = self.result_dtype()
             if cast == "float":
-                dtype = given[0].dtype if given[0].dtype.is_floating_point else weft.float32
+                dtype = operands[0].dtype if operands[0].dtype.is_floating_point else weft.float32
         return [None if v is None else self.cast(v, dtype) for v in values]
 
-    def _common(self, given: Sequence[Any]) -> DType:
-        found = given[0]
-        examples = [example_of(v) for v in given]
-        dtype = weft.result_type(examples[0], examples[1]) if len(given) > 1 else self.dtype(found)
+    def _common(self, operands: Sequence[Any]) -> DType:
+        first = operands[0]
+        examples = [example_of(v) for v in operands]
+        dtype = weft.result_type(examples[0], examples[1]) if len(operands) > 1 else self.dtype(first)
         return dtype
 
     def parts(self, tensors: Any) -> list[Output]:
@@ -295,31 +295,31 @@ class Nodes:
         """Write a node: an operator of ONNX, or of another domain as "domain::Name". Gives its result, or a tuple of
         as many as `outputs` says."""
         domain, _, base = name.rpartition("::")
-        given = [v if v is None or isinstance(v, Output) else self.number(v) for v in inputs]
-        while given and given[-1] is None:
-            given.pop()
-        self.fresh(given)
+        operands = [v if v is None or isinstance(v, Output) else self.number(v) for v in inputs]
+        while operands and operands[-1] is None:
+            operands.pop()
+        self.fresh(operands)
         count = 1 if outputs is None else outputs
-        examples, knowns = self._examples(domain, base, given, count, attributes)
+        examples, knowns = self._examples(domain, base, operands, count, attributes)
         names = [self.name(base.lower()) for _ in range(count)]
         node = helper.make_node(
-            base, ["" if v is None else v.name for v in given], names, domain=domain,
+            base, ["" if v is None else v.name for v in operands], names, domain=domain,
             **{k: v for k, v in attributes.items() if v is not None},
         )  # fmt: skip
         self.scopes[-1].nodes.append(node)
         self._use_domain(domain)
-        sizes = self._sizes(domain, base, given, node, [e.ndim for e in examples])
-        made = [Output(self, *each) for each in zip(names, examples, sizes, knowns, strict=True)]
-        return made[0] if outputs is None else tuple(made)
+        sizes = self._sizes(domain, base, operands, node, [e.ndim for e in examples])
+        results = [Output(self, *each) for each in zip(names, examples, sizes, knowns, strict=True)]
+        return results[0] if outputs is None else tuple(results)
 
     def one(self, name: str, *inputs: Any, **attributes: Any) -> Output:
         """Write a node that has one result."""
-        found: Output = self.op(name, *inputs, **attributes)
-        return found
+        result: Output = self.op(name, *inputs, **attributes)
+        return result
 
-    def fresh(self, given: Any) -> None:
+    def fresh(self, values: Any) -> None:
         """Make views of what has been written again, before they are used."""
-        for value in outputs_in(given):
+        for value in outputs_in(values):
             if value.root.lost:
                 raise Unsupported(
                     "what a branch or loop leaves as one of two tensors is read, and the other one was written since; "
@@ -329,22 +329,22 @@ class Nodes:
                 self.fresh((value.source,))
                 value.take(value.replay(value.source))
 
-    def _sizes(self, domain: str, base: str, given: Sequence[Any], node: Any, ranks: Sequence[int]) -> Sequence[Any]:
+    def _sizes(self, domain: str, base: str, inputs: Sequence[Any], node: Any, ranks: Sequence[int]) -> Sequence[Any]:
         """The sizes of a node's results; None where all are the example's."""
-        if all(v.static for v in given if v is not None) and self._sized_by_sizes(domain, base, given):
+        if all(v.static for v in inputs if v is not None) and self._sized_by_sizes(domain, base, inputs):
             return [None] * len(ranks)
         if domain:
             return [[None] * rank for rank in ranks]
-        return self.sizes.inferred(schema_of(base, self.opset), node, given, self.initializers, ranks)
+        return self.sizes.inferred(schema_of(base, self.opset), node, inputs, self.initializers, ranks)
 
-    def _sized_by_sizes(self, domain: str, base: str, given: Sequence[Any]) -> bool:
+    def _sized_by_sizes(self, domain: str, base: str, inputs: Sequence[Any]) -> bool:
         """Whether the sizes of the result are the example's in every call: inputs that a rule reads on the host
         (shapes, ends, counts) are constants then, and nothing else says how many elements there are."""
         rule = IMPORTS.get((domain, base))
         if rule is None:
             return False
         fixed = all(
-            not rule.reads(i) or v is None or v.name in self.initializers for i, v in enumerate(given)
+            not rule.reads(i) or v is None or v.name in self.initializers for i, v in enumerate(inputs)
         )
         return fixed and not rule.counts_elements
 
@@ -353,7 +353,7 @@ class Nodes:
             self.domains[domain] = 1
 
     def _examples(
-        self, domain: str, base: str, given: Sequence[Any], count: int, attributes: dict[str, Any]
+        self, domain: str, base: str, inputs: Sequence[Any], count: int, attributes: dict[str, Any]
     ) -> tuple[list[Tensor], list[Any]]:
         """What the node gives for the example, and what of it is known."""
         rule = IMPORTS.get((domain, base))
@@ -362,11 +362,11 @@ class Nodes:
                 return list(self.node.results[:count]), [None] * count
             raise Unsupported(f"{base} is no operator of ONNX; one of another domain is written \"domain::{base}\"")
         if not domain:
-            refused = why_not(base, given, [n for n, v in attributes.items() if v is not None], self.opset)
+            refused = why_not(base, inputs, [n for n, v in attributes.items() if v is not None], self.opset)
             if refused:
                 raise Refused(refused)
-        results = run_rule(rule, given, attributes, {"opset": self.opset, "outputs": count, "scope": {}})[:count]
-        constants = all(v is None or v.known is not None for v in given)
+        results = run_rule(rule, inputs, attributes, {"opset": self.opset, "outputs": count, "scope": {}})[:count]
+        constants = all(v is None or v.known is not None for v in inputs)
         knowns = [r.item() if constants and r.numel() == 1 and r.ndim == 0 else None for r in results]
         return results, knowns
 
@@ -388,10 +388,10 @@ class Nodes:
         size = self._size_of(name, a, b)
         if type(size) is int:
             return size
-        made = self.as_number(RULES[name].write(self, a, b))
+        number = self.as_number(RULES[name].write(self, a, b))
         if size is not None:
-            self.sizes.is_number(made, size)
-        return made
+            self.sizes.is_number(number, size)
+        return number
 
     def _size_of(self, name: str, a: Any, b: Any) -> Dim | None:
         """What is computed from sizes, as a size."""

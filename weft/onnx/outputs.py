@@ -28,12 +28,12 @@ class Output(OperatorMethods):
     )  # fmt: skip
 
     def __init__(
-        self, writer: Any, name: str, example: Tensor, sizes: Sequence[Dim | None] | None = None, known: Any = None,
+        self, writer: Any, name: str, example: Tensor, sizes: Sequence[Dim | None] | None = None, constant: Any = None,
         weight: str = "",
     ) -> None:
         self.writer, self.name, self.example = writer, name, example
         self.sizes: tuple[Dim, ...] = ()
-        self.known, self.weight = known, weight
+        self.known, self.weight = constant, weight
         self.source: Output | None = None
         self.replay: Callable[[Output], Output] | None = None
         self.stale = self.lost = False
@@ -95,20 +95,20 @@ class Output(OperatorMethods):
     @property
     def root(self) -> Output:
         """What has the memory that it shows."""
-        found = self
-        while found.source is not None:
-            found = found.source
-        return found
+        root = self
+        while root.source is not None:
+            root = root.source
+        return root
 
     def all_twins(self) -> set[Output]:
         """The values that have the memory, or may have it."""
-        found, waiting = set[Output](), [self.root]
+        twins, waiting = set[Output](), [self.root]
         while waiting:
             one = waiting.pop()
-            if one not in found:
-                found.add(one)
+            if one not in twins:
+                twins.add(one)
                 waiting += [twin.root for twin in one.twins]
-        return found
+        return twins
 
     @property
     def ndim(self) -> int:

@@ -57,14 +57,14 @@ class Exporter:
         if isinstance(value, dict):
             return {k: self._leaving(v) for k, v in value.items()}
         if isinstance(value, (tuple, list)):
-            found = self.listed(value)
-            return tuple(self._leaving(v) for v in value) if found is None else found
+            sequence = self.listed(value)
+            return tuple(self._leaving(v) for v in value) if sequence is None else sequence
         return value
 
     def listed(self, value: Any) -> Listed | None:
         """The sequence that a list of the program has become."""
-        found = self.lists.get(id(value))
-        return None if found is None else found[1]
+        entry = self.lists.get(id(value))
+        return None if entry is None else entry[1]
 
     def block(self, block: Block, args: Sequence[Any]) -> list[Any]:
         """The results of a block."""
@@ -85,7 +85,7 @@ class Exporter:
         """Write one node. Raises Unsupported that names the operator and the user's line."""
         outer, self.where = self.where, node.where
         try:
-            found = self._results(node)
+            results = self._results(node)
         except Raised:
             raise
         except WeftError as problem:
@@ -99,7 +99,7 @@ class Exporter:
             ) from problem
         finally:
             self.where = outer
-        self.values.update(zip(node.outputs, found, strict=True))
+        self.values.update(zip(node.outputs, results, strict=True))
 
     def _line(self, node: Node) -> str:
         where = node.where or self.where
@@ -117,10 +117,10 @@ class Exporter:
             return [EXPORTS[op.name](self.writer, *args)]
         if op.writes is not None:
             return [self._written(op, args)] if node.outputs else []
-        found = self.entered(self._host(op, args)) if op.host else self.writer.call(op, args)
+        result = self.entered(self._host(op, args)) if op.host else self.writer.call(op, args)
         if len(node.outputs) == 1 and not (op.host and has_many_results(op)):
-            return [list(found) if isinstance(found, tuple) and op.schema.returns_list else found]
-        return list(found) if found is not None else []
+            return [list(result) if isinstance(result, tuple) and op.schema.returns_list else result]
+        return list(result) if result is not None else []
 
     def _is_of_sequence(self, op: Op, args: tuple[Any, ...]) -> bool:
         """Whether it is about a list whose length, or place, the model finds."""
@@ -152,11 +152,11 @@ class Exporter:
         target = args[0]
         if not isinstance(target, Output):
             raise Unsupported("a number is written in place")
-        found = self.writer.call(op.writes, args)
-        self.rebind(target, self.writer.cast(found, target.dtype))
+        updated = self.writer.call(op.writes, args)
+        self.rebind(target, self.writer.cast(updated, target.dtype))
         return target
 
-    def rebind(self, target: Output, found: Output) -> None:
+    def rebind(self, target: Output, value: Output) -> None:
         """From here on the target has another value, and so have what it is a view of and other views. Raises
         Unsupported for the model's own tensors."""
         if target.weight:
@@ -165,13 +165,13 @@ class Exporter:
             )
         if target.source is not None:  # what it is a view of is written
             whole, places = self.writer.places(target)
-            self.rebind(whole, self.writer.scattered(whole, places, found))
+            self.rebind(whole, self.writer.scattered(whole, places, value))
         for other in list(self.writer.live):
             if _views(other, target):
                 other.stale = True
         if target.source is None:
             self.lose(target)
-        target.take(found)
+        target.take(value)
 
     def lose(self, written: Output) -> None:
         """From here on nobody knows the values that may be one that is written, and may be others."""
@@ -192,17 +192,17 @@ class Exporter:
             return _OF_NUMBERS[base](self.writer, *args)
         if base in _OF_LISTS and any(isinstance(v, Number) for v in args[0]):
             return _OF_LISTS[base](self.writer, args[0])
-        found = self._of_numbers(op, args)
+        computed = self._of_numbers(op, args)
         assert op.kernel is not None
-        return op.kernel(*args) if found is None else found
+        return op.kernel(*args) if computed is None else computed
 
     def _of_numbers(self, op: Op, args: tuple[Any, ...]) -> Any:
         """What the language says of an operation on numbers of which the model finds some; None where it has none, or
         says nothing.
         """
         is_of_elements = any(isinstance(a, (list, tuple)) for a in args)
-        body, found = (OF_ELEMENTS if is_of_elements else NATIVE).get(op), list(outputs_in(args))
-        if body is None or not found or not all(isinstance(v, Number) for v in found):
+        body, operands = (OF_ELEMENTS if is_of_elements else NATIVE).get(op), list(outputs_in(args))
+        if body is None or not operands or not all(isinstance(v, Number) for v in operands):
             return None
         return body(ModelNumbers(self.writer), *args)
 
@@ -245,17 +245,17 @@ _OF_GRADIENTS = frozenset(
 def _attribute(exporter: Exporter, node: Node) -> Sequence[Any]:
     source, name, _ = node.args
     if source is None:
-        found, label = exporter.program.captured[name], name
+        value, label = exporter.program.captured[name], name
     else:
         owner = exporter.read(source)
-        found = getattr(owner, name)
+        value = getattr(owner, name)
         prefix = exporter.labels.get(id(owner), "")
         label = f"{prefix}.{name}" if prefix else name
-    if isinstance(found, Tensor):
-        return [exporter.writer.weight(found, label)]
-    if isinstance(found, weft.nn.Module):
-        exporter.labels.setdefault(id(found), label)
-    return [found]
+    if isinstance(value, Tensor):
+        return [exporter.writer.weight(value, label)]
+    if isinstance(value, weft.nn.Module):
+        exporter.labels.setdefault(id(value), label)
+    return [value]
 
 
 def _set_attribute(exporter: Exporter, node: Node) -> Sequence[Any]:
@@ -272,16 +272,16 @@ def _call_builtin(exporter: Exporter, node: Node) -> Sequence[Any]:
     if args and isinstance(args[0], Output) and found_at(holder) is Tensor:
         function = getattr(Output, name, function)
     with default_route(exporter.writer.call):
-        found = function(*args[:split], **dict(zip(names, args[split:], strict=True)))
-    return [exporter.entered(found)][: len(node.outputs)]
+        result = function(*args[:split], **dict(zip(names, args[split:], strict=True)))
+    return [exporter.entered(result)][: len(node.outputs)]
 
 
 def _call_method(exporter: Exporter, node: Node) -> Sequence[Any]:
     owner, args = exporter.read(node.args[0]), exporter.to_python(exporter.read(node.args[2]))
     original = owner.__dict__.get("_original") or owner
     with default_route(exporter.writer.call):
-        found = getattr(original, node.args[1])(*args)
-    return [exporter.entered(found)][: len(node.outputs)]
+        result = getattr(original, node.args[1])(*args)
+    return [exporter.entered(result)][: len(node.outputs)]
 
 
 def _call_python(exporter: Exporter, node: Node) -> Sequence[Any]:
@@ -338,8 +338,8 @@ def _transform(exporter: Exporter, node: Node) -> Sequence[Any]:
     name, form = node.args[0], from_text(node.args[1])
     if name != CHECKPOINT:
         raise Unsupported(f"the model calls {name}, and ONNX has no functions of functions; write out what it computes")
-    given = put_together(form["given"], exporter.read(node.args[2]))
-    _, values = taken_apart(given, lambda v: isinstance(v, Output) or is_argument(v))
+    arguments = put_together(form["given"], exporter.read(node.args[2]))
+    _, values = taken_apart(arguments, lambda v: isinstance(v, Output) or is_argument(v))
     return exporter.block(node.blocks[0], values)
 
 

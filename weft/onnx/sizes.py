@@ -51,19 +51,19 @@ class Sizes:
     def settle(self, value: Output, sizes: Unknown | None) -> None:
         """Give a new value its sizes. None: those of the example; None for one: a symbol of its own."""
         shape = value.example.shape
-        found: list[Dim] = []
+        dims: list[Dim] = []
         for axis, size in enumerate(shape if sizes is None else sizes):
             fits = size is not None and self._fits(size, int(shape[axis]))
-            found.append(size if fits and size is not None else self._fresh(value, axis))
-        value.sizes = tuple(found)
+            dims.append(size if fits and size is not None else self._fresh(value, axis))
+        value.sizes = tuple(dims)
 
     def _fits(self, size: Dim, example: int) -> bool:
         return dm.evaluate(size, self.env.examples) == example and self.is_visible(size)
 
     def _fresh(self, value: Output, axis: int) -> Expr:
-        made = self.env.fresh("s", int(value.example.shape[axis]))
-        self._sources[str(made)] = (value, axis, self._scopes[-1])
-        return made
+        symbol = self.env.fresh("s", int(value.example.shape[axis]))
+        self._sources[str(symbol)] = (value, axis, self._scopes[-1])
+        return symbol
 
     def is_visible(self, size: Dim) -> bool:
         """Whether a size can be found from the graph that is being written."""
@@ -97,27 +97,27 @@ class Sizes:
 
     # ---- what a node gives
     def inferred(
-        self, schema: Any, node: Any, given: Sequence[Any], constants: dict[str, Any], ranks: Sequence[int]
+        self, schema: Any, node: Any, inputs: Sequence[Any], constants: dict[str, Any], ranks: Sequence[int]
     ) -> list[Unknown]:
         """The sizes of a node's results, as far as ONNX tells them."""
         types, data = {}, {}
-        for value in given:
+        for value in inputs:
             if value is not None:
                 names = [self._text(d) for d in value.sizes]
                 types[value.name] = helper.make_tensor_type_proto(element_of(value.dtype), names)
                 if value.name in constants:
                     data[value.name] = constants[value.name]
         try:
-            found = shape_inference.infer_node_outputs(schema, node, types, data)
+            inferred = shape_inference.infer_node_outputs(schema, node, types, data)
         except Exception:  # of several kinds: ONNX's rule does not know these inputs
-            found = {}
-        results = [self._sizes(found.get(name), rank) for name, rank in zip(node.output, ranks, strict=True)]
+            inferred = {}
+        results = [self._sizes(inferred.get(name), rank) for name, rank in zip(node.output, ranks, strict=True)]
         reshaped = _BY_ELEMENTS.get(node.op_type)
-        if reshaped is not None and len(given) >= reshaped[0] + 1:
+        if reshaped is not None and len(inputs) >= reshaped[0] + 1:
             position, rule = reshaped
-            elements = self._lists.get(given[position].name)
+            elements = self._lists.get(inputs[position].name)
             if elements is not None:
-                results[0] = rule(given[0].sizes, elements)
+                results[0] = rule(inputs[0].sizes, elements)
         return results
 
     def _text(self, size: Dim) -> int | str:
@@ -136,24 +136,24 @@ class Sizes:
         ]
 
 
-def _reshaped(given: Sequence[Dim], elements: Sequence[Dim | None]) -> Unknown:
+def _reshaped(sizes: Sequence[Dim], elements: Sequence[Dim | None]) -> Unknown:
     """Of Reshape: one element may be -1."""
     if -1 not in elements:
         return [None if e == 0 else e for e in elements]
     others = [e for e in elements if e != -1]
     if any(e is None or e == 0 for e in others):
         return [None if e in (-1, 0) else e for e in elements]
-    rest = dm.floordiv(dm.product(given), dm.product(e for e in others if e is not None))
+    rest = dm.floordiv(dm.product(sizes), dm.product(e for e in others if e is not None))
     return [rest if e == -1 else e for e in elements]
 
 
-def _expanded(given: Sequence[Dim], elements: Sequence[Dim | None]) -> Unknown:
+def _expanded(sizes: Sequence[Dim], elements: Sequence[Dim | None]) -> Unknown:
     """Of Expand: a size of 1 takes the other's."""
-    both = zip([1] * (len(elements) - len(given)) + list(given), elements, strict=True)
+    both = zip([1] * (len(elements) - len(sizes)) + list(sizes), elements, strict=True)
     return [e if mine == 1 else mine if e == 1 or e == mine else None for mine, e in both]
 
 
-def _filled(given: Sequence[Dim], elements: Sequence[Dim | None]) -> Unknown:
+def _filled(sizes: Sequence[Dim], elements: Sequence[Dim | None]) -> Unknown:
     return elements
 
 

@@ -55,10 +55,10 @@ def array_of(value: Any) -> np.ndarray[Any, Any]:
 
 def objects(values: Sequence[Any]) -> np.ndarray[Any, Any]:
     """The values as they are in an array of one dim: assigned one by one, since NumPy would make arrays of them."""
-    found = np.empty(len(values), object)
+    array = np.empty(len(values), object)
     for i, value in enumerate(values):
-        found[i] = value
-    return found
+        array[i] = value
+    return array
 
 
 Host = Any  # the annotation of an input that a rule takes as it is, Known or a tensor, and reads as numbers
@@ -67,8 +67,8 @@ Either = Any  # and of one that it takes as it is, and hands on
 
 def constant(array: Any) -> Known:
     """A NumPy array as a value. Raises ForeignDType for elements that weft has no dtype of."""
-    found = array_of(array)
-    return Known(found, dt.from_numpy(found.dtype))
+    elements = array_of(array)
+    return Known(elements, dt.from_numpy(elements.dtype))
 
 
 def as_tensor(value: Any) -> Any:
@@ -85,8 +85,8 @@ def numbers(value: Host, what: str) -> list[Any]:
         unknown = integers(value)
         if unknown is not None:
             return list(unknown)
-        found = value.reshape(-1).tolist()
-        return list(found) if isinstance(found, Sequence) else [found]
+        listed = value.reshape(-1).tolist()
+        return list(listed) if isinstance(listed, Sequence) else [listed]
     if not isinstance(value, Known):
         raise Unsupported(f"onnx: {what} should be a tensor of numbers, is {type(value).__name__}")
     flat = value.array.reshape(-1)
@@ -95,10 +95,10 @@ def numbers(value: Host, what: str) -> list[Any]:
 
 def number(value: Host, what: str) -> Any:
     """The only element."""
-    found = numbers(value, what)
-    if len(found) != 1:
-        raise Unsupported(f"onnx: {what} should be one number, has {len(found)}")
-    return found[0]
+    elements = numbers(value, what)
+    if len(elements) != 1:
+        raise Unsupported(f"onnx: {what} should be one number, has {len(elements)}")
+    return elements[0]
 
 
 def dtype_of_value(value: Any) -> DType:

@@ -28,8 +28,8 @@ class Writer(Nodes):
         if not any(True for _ in outputs_in(args)) and op.effect == "pure" and not op.host:
             return self._folded(op, args)
         with weft.no_grad(), default_route(run_as_usual):
-            found = run_operator(op, tuple(_tuples(example_of(a)) for a in args))
-        results = list(found) if isinstance(found, (tuple, list)) else [found]
+            example = run_operator(op, tuple(_tuples(example_of(a)) for a in args))
+        results = list(example) if isinstance(example, (tuple, list)) else [example]
         rule, before, mark = EXPORTS.get(op.name), self.node, len(self.scopes[-1].nodes)
         if rule is not None:
             self.node = Call(op, results)
@@ -63,17 +63,17 @@ class Writer(Nodes):
     def _folded(self, op: Op, args: tuple[Any, ...]) -> Any:
         """A tensor that hangs on nothing but numbers that are known."""
         with weft.no_grad(), default_route(run_as_usual):
-            found = run_operator(op, tuple(_tuples(a) for a in args))
-        if isinstance(found, Tensor):
-            return self.constant(found.numpy(), found.dtype)
-        if isinstance(found, (tuple, list)):
-            return [self.constant(f.numpy(), f.dtype) for f in found]
-        return found
+            folded = run_operator(op, tuple(_tuples(a) for a in args))
+        if isinstance(folded, Tensor):
+            return self.constant(folded.numpy(), folded.dtype)
+        if isinstance(folded, (tuple, list)):
+            return [self.constant(f.numpy(), f.dtype) for f in folded]
+        return folded
 
     def _check(self, op: Op, written: Any, results: list[Any]) -> None:
         """Compare what was written with what weft computes."""
-        made = written if isinstance(written, (tuple, list)) else [written]
-        for mine, theirs in zip(made, results, strict=False):
+        outputs = written if isinstance(written, (tuple, list)) else [written]
+        for mine, theirs in zip(outputs, results, strict=False):
             if not isinstance(mine, Output) or not isinstance(theirs, Tensor) or isinstance(mine, Number):
                 continue
             same = mine.example.dtype is theirs.dtype and tuple(mine.example.shape) == tuple(theirs.shape)
@@ -92,13 +92,13 @@ class Writer(Nodes):
             return written.copied()
         if op.view is None or not args or not isinstance(args[0], Output):
             return written
-        for i, made in enumerate(written if isinstance(written, (tuple, list)) else [written]):
-            if isinstance(made, Output) and made is not args[0]:
-                self._view(made, args[0], lambda source, i=i: _part(self.call(op, (source, *args[1:])), i))
+        for i, output in enumerate(written if isinstance(written, (tuple, list)) else [written]):
+            if isinstance(output, Output) and output is not args[0]:
+                self._view(output, args[0], lambda source, i=i: _part(self.call(op, (source, *args[1:])), i))
         return written
 
-    def _view(self, made: Output, source: Output, replay: Any) -> None:
-        made.source, made.replay = source, replay
+    def _view(self, view: Output, source: Output, replay: Any) -> None:
+        view.source, view.replay = source, replay
 
     def places(self, view: Output) -> tuple[Output, Output]:
         """What a view is of, in the end, and where in it each element of the view lies, counted row by row."""
@@ -107,18 +107,18 @@ class Writer(Nodes):
             chain.append(view.replay)
             view = view.source
         count = self.op("Range", self.numbers(0, weft.int64), self.op("Size", view), self.numbers(1, weft.int64))
-        found = self.op("Reshape", count, self.op("Shape", view))
+        places = self.op("Reshape", count, self.op("Shape", view))
         for replay in reversed(chain):
             assert replay is not None
-            found = replay(found)
-        return view, found
+            places = replay(places)
+        return view, places
 
     def scattered(self, whole: Output, places: Output, values: Any) -> Output:
         """A tensor with other values at these places."""
         source = self.op("Expand", self.cast(values, whole.dtype), self.op("Shape", places))
         flat = [self.op("Reshape", v, self.ints([-1])) for v in (whole, places, source)]
-        found: Output = self.op("Reshape", self.op("ScatterElements", *flat, axis=0), self.op("Shape", whole))
-        return found
+        scattered: Output = self.op("Reshape", self.op("ScatterElements", *flat, axis=0), self.op("Shape", whole))
+        return scattered
 
     def function(self, name: str, args: tuple[Any, ...]) -> Any:
         """Write a function of weft's Python by its rule."""

@@ -237,8 +237,8 @@ def dropout(
     if training_mode is None or not bool(training_mode):
         return (x, weft.ones_like(x, dtype=weft.bool)) if outputs > 1 else x
     kept = weft.rand(x.shape) >= share
-    found = weft.where(kept, x / (1 - share) if share < 1 else x, weft.zeros_like(x))
-    return (found, kept) if outputs > 1 else found
+    scaled = weft.where(kept, x / (1 - share) if share < 1 else x, weft.zeros_like(x))
+    return (scaled, kept) if outputs > 1 else scaled
 
 
 @symbolic("aten::dropout")

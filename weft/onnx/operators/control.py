@@ -18,9 +18,9 @@ from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 
 
-def _call(body: Body, scope: Values, given: list[Any]) -> list[Any]:
+def _call(body: Body, scope: Values, arguments: list[Any]) -> list[Any]:
     values = {name: scope[name] for name in body.free if name in scope}
-    values.update(zip(body.inputs, given, strict=True))
+    values.update(zip(body.inputs, arguments, strict=True))
     return body.run(values)
 
 
@@ -53,12 +53,12 @@ def loop(most: Host, condition: Either, *carried: Either, body: Body, scope: Val
     gathered: list[list[Any]] = [[] for _ in range(scans)]
     step = 0
     while going and (limit is None or step < limit):
-        found = _call(body, scope, [Known(np.array(step), dt.int64), condition_of(condition), *values])
-        values = found[1 : 1 + count]
-        if captured and not scans and not isinstance(found[0], Known):  # the end hangs on a value after all
-            return _captured(limit, found[0], tuple(values), body, scope, step + 1)
-        going = _holds(found[0])
-        for collected, value in zip(gathered, found[1 + count :], strict=True):
+        results = _call(body, scope, [Known(np.array(step), dt.int64), condition_of(condition), *values])
+        values = results[1 : 1 + count]
+        if captured and not scans and not isinstance(results[0], Known):  # the end hangs on a value after all
+            return _captured(limit, results[0], tuple(values), body, scope, step + 1)
+        going = _holds(results[0])
+        for collected, value in zip(gathered, results[1 + count :], strict=True):
             collected.append(as_tensor(value))
         step += 1
     return tuple([*values, *(_stacked(g, body, 1 + count + i) for i, g in enumerate(gathered))])
@@ -92,8 +92,8 @@ def _captured(
         return go if limit is None else go & (i < limit)
 
     def step(i: Tensor, go: Tensor, *values: Tensor) -> tuple[Any, ...]:
-        found = [as_tensor(v) for v in _call(body, scope, [i, go, *values])]
-        return (i + 1, found[0].reshape(()), *found[1:])
+        results = [as_tensor(v) for v in _call(body, scope, [i, go, *values])]
+        return (i + 1, results[0].reshape(()), *results[1:])
 
     start = (weft.tensor(first), going, *(as_tensor(v) for v in carried))
     return tuple(weft.while_loop(asks, step, start)[2:])
@@ -108,23 +108,23 @@ def _stacked(parts: list[Any], body: Body, output: int) -> Any:
 
 @operator("Scan")
 def scan(
-    *given: Tensor, body: Body, num_scan_inputs: int, scan_input_axes: list[int] | None = None,
+    *inputs: Tensor, body: Body, num_scan_inputs: int, scan_input_axes: list[int] | None = None,
     scan_input_directions: list[int] | None = None, scan_output_axes: list[int] | None = None,
     scan_output_directions: list[int] | None = None, directions: list[int] | None = None, opset: int, scope: Values,
 ) -> Any:
     if opset < 9:
-        return _scan_of_batches(given, body, num_scan_inputs, directions, scope)
-    count = len(given) - num_scan_inputs
-    states, scanned = list(given[:count]), list(given[count:])
+        return _scan_of_batches(inputs, body, num_scan_inputs, directions, scope)
+    count = len(inputs) - num_scan_inputs
+    states, scanned = list(inputs[:count]), list(inputs[count:])
     axes = scan_input_axes or [0] * num_scan_inputs
     back = scan_input_directions or [0] * num_scan_inputs
     slices = [weft.unbind(x, axis)[:: -1 if b else 1] for x, axis, b in zip(scanned, axes, back, strict=True)]
     outputs = len(body.outputs) - count
     gathered: list[list[Any]] = [[] for _ in range(outputs)]
     for parts in zip(*slices, strict=True):
-        found = [as_tensor(v) for v in _call(body, scope, [*states, *parts])]
-        states = found[:count]
-        for collected, value in zip(gathered, found[count:], strict=True):
+        results = [as_tensor(v) for v in _call(body, scope, [*states, *parts])]
+        states = results[:count]
+        for collected, value in zip(gathered, results[count:], strict=True):
             collected.append(value)
     out_axes = scan_output_axes or [0] * outputs
     reverse = scan_output_directions or [0] * outputs
@@ -138,17 +138,17 @@ def scan(
 
 
 def _scan_of_batches(
-    given: tuple[Any, ...], body: Body, count: int, directions: list[int] | None, scope: Values
+    inputs: tuple[Any, ...], body: Body, count: int, directions: list[int] | None, scope: Values
 ) -> Any:
     """Version 8: a batch in front of everything, and the lengths of the sequences as the first input."""
-    lengths, rest = given[0], given[1:]
+    lengths, rest = inputs[0], inputs[1:]
     if lengths is not None:
         raise ParseError("onnx: Scan of version 8 with lengths of sequences; convert the model to version 9")
     batches = []
     for i in range(rest[0].shape[0]):
-        found = scan(
+        outputs = scan(
             *(r[i] for r in rest), body=body, num_scan_inputs=count, scan_input_directions=directions, opset=9,
             scope=scope,
         )  # fmt: skip
-        batches.append(found)
+        batches.append(outputs)
     return tuple(weft.stack(list(parts)) for parts in zip(*batches, strict=True))

@@ -20,12 +20,12 @@ def pads_of(
     """What is added before and behind each spatial axis."""
     rank = len(kernel)
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        found = []
+        padding = []
         for n, k, s, d in zip(x.shape[2:], kernel, strides, dilations, strict=True):
             whole = max((-(-int(n) // s) - 1) * s + d * (k - 1) + 1 - int(n), 0)
             small = whole // 2
-            found.append((small, whole - small) if auto_pad == "SAME_UPPER" else (whole - small, small))
-        return found
+            padding.append((small, whole - small) if auto_pad == "SAME_UPPER" else (whole - small, small))
+        return padding
     if pads is None or auto_pad == "VALID":
         return [(0, 0)] * rank
     return list(zip(pads[:rank], pads[rank:], strict=True))
@@ -65,11 +65,11 @@ def write_conv(
     single = g.ndim(x) == rank + 1
     x = g.op("Unsqueeze", x, g.ints([0])) if single else x
     around = g.each(padding, rank)
-    found = g.op(
+    convolved = g.op(
         "Conv", x, weight, bias, strides=g.each(stride, rank), pads=[*around, *around],
         dilations=g.each(dilation, rank), group=g.known(groups),
     )  # fmt: skip
-    return g.op("Squeeze", found, g.ints([0])) if single else found
+    return g.op("Squeeze", convolved, g.ints([0])) if single else convolved
 
 
 @symbolic("aten::conv1d.padding", "aten::conv2d.padding", "aten::conv3d.padding")
@@ -109,11 +109,11 @@ def conv_transpose(
     else:
         around = pads_of(x, list(weight.shape[2:]), strides, dilations, pads, "NOTSET")
         wanted = [n - a - b for n, (a, b) in zip(whole, around, strict=True)]
-    found = function(x, weight, None, strides, 0, 0, group, dilations)
-    found = padded(found, [(0, w + a - h) for w, (a, _), h in zip(wanted, around, found.shape[2:], strict=True)])
+    output = function(x, weight, None, strides, 0, 0, group, dilations)
+    output = padded(output, [(0, w + a - h) for w, (a, _), h in zip(wanted, around, output.shape[2:], strict=True)])
     for axis, ((before, _), want) in enumerate(zip(around, wanted, strict=True)):
-        found = found.narrow(axis + 2, before, want)
-    return found if bias is None else found + bias.reshape([1, -1] + [1] * rank)
+        output = output.narrow(axis + 2, before, want)
+    return output if bias is None else output + bias.reshape([1, -1] + [1] * rank)
 
 
 @symbolic("aten::conv_transpose1d", "aten::conv_transpose2d", "aten::conv_transpose3d")
@@ -140,8 +140,8 @@ def conv_integer(
     if w_zero is not None:
         zero = w_zero.to(weft.float64)
         b = b - (zero.reshape([-1] + [1] * (weight.ndim - 1)) if zero.ndim else zero)
-    found = conv(a, b, None, auto_pad=auto_pad, dilations=dilations, group=group, pads=pads, strides=strides)
-    return found.to(weft.int32)
+    sums = conv(a, b, None, auto_pad=auto_pad, dilations=dilations, group=group, pads=pads, strides=strides)
+    return sums.to(weft.int32)
 
 
 @operator("Col2Im")
@@ -168,17 +168,17 @@ def col2im(
     flat = weft.broadcast_to(places, [*block, *counts]).reshape(-1)
     summed = weft.zeros((batch, channels, _product(whole)), dtype=x.dtype)
     summed = weft.index_add(summed, 2, flat, x.reshape((batch, channels, -1)))
-    found = summed.reshape((batch, channels, *whole))
+    folded = summed.reshape((batch, channels, *whole))
     for i, ((before, _), n) in enumerate(zip(around, image, strict=True)):
-        found = found.narrow(i + 2, before, n)
-    return found
+        folded = folded.narrow(i + 2, before, n)
+    return folded
 
 
 def _product(numbers: list[int]) -> int:
-    found = 1
+    product = 1
     for n in numbers:
-        found *= n
-    return found
+        product *= n
+    return product
 
 
 @operator("DeformConv")
@@ -196,8 +196,8 @@ def deform_conv(
 
     def base(axis: int, kernel: int, count: int) -> Tensor:
         steps = weft.arange(kernel) * dilations[axis] - before[axis]
-        found = steps[:, None] + (weft.arange(count) * strides[axis])[None, :]
-        return found.to(x.dtype)
+        positions = steps[:, None] + (weft.arange(count) * strides[axis])[None, :]
+        return positions.to(x.dtype)
 
     ys = base(0, rows, out_h)[None, None, :, None, :, None] + moves[:, :, :, :, 0]
     xs = base(1, columns, out_w)[None, None, None, :, None, :] + moves[:, :, :, :, 1]
@@ -205,12 +205,12 @@ def deform_conv(
     grid = weft.stack([(xs * 2 + 1) / width - 1, (ys * 2 + 1) / height - 1], -1)
     grid = grid.reshape((batch * offset_group, rows * columns, out_h * out_w, 2))
     groups = x.reshape((batch * offset_group, channels // offset_group, height, width))
-    found = F.grid_sample(groups.to(weft.float64), grid, "bilinear", "zeros", False).to(x.dtype)
+    sampled = F.grid_sample(groups.to(weft.float64), grid, "bilinear", "zeros", False).to(x.dtype)
     shape = (batch, offset_group, channels // offset_group, rows * columns, out_h, out_w)
-    found = found.reshape(shape)
+    sampled = sampled.reshape(shape)
     if mask is not None:
-        found = found * mask.reshape((batch, offset_group, 1, rows * columns, out_h, out_w))
-    windows = found.reshape((batch, group, channels // group * rows * columns, out_h * out_w))
+        sampled = sampled * mask.reshape((batch, offset_group, 1, rows * columns, out_h, out_w))
+    windows = sampled.reshape((batch, group, channels // group * rows * columns, out_h * out_w))
     kernels = weight.reshape((1, group, weight.shape[0] // group, -1))
     result = weft.matmul(kernels, windows).reshape((batch, weight.shape[0], out_h, out_w))
     return result if bias is None else result + bias.reshape((1, -1, 1, 1))

@@ -78,10 +78,10 @@ def write_zero(g: Any, x: Any) -> Any:
 
 @operator("Range")
 def range_(start: Host, limit: Host, delta: Host, *, stash_type: int = 1) -> Any:
-    given = (start, limit, delta)
+    bounds = (start, limit, delta)
     dtype = start.dtype
-    first, last, step = (number(v, "an end of Range") for v in given)
-    if all(isinstance(v, Known) and v.folds and v.array.dtype != object for v in given):
+    first, last, step = (number(v, "an end of Range") for v in bounds)
+    if all(isinstance(v, Known) and v.folds and v.array.dtype != object for v in bounds):
         array = np.arange(first, last, step)
         if array.size <= SMALL and not dtype.is_floating_point:
             return Known(array.astype(dtype.numpy), dtype)
@@ -93,10 +93,10 @@ def range_(start: Host, limit: Host, delta: Host, *, stash_type: int = 1) -> Any
 
 @symbolic("aten::arange", "aten::arange.start_step")
 def write_arange(g: Any, *arguments: Any) -> Any:
-    given = arguments[:3] if g.node.op.schema.overload == "start_step" else (0, arguments[0], 1)
+    bounds = arguments[:3] if g.node.op.schema.overload == "start_step" else (0, arguments[0], 1)
     dtype = g.result_dtype()
     wide = weft.int64 if not dtype.is_floating_point else dtype
-    return g.cast(g.op("Range", *(g.cast(g.number(v), wide) for v in given)), dtype)
+    return g.cast(g.op("Range", *(g.cast(g.number(v), wide) for v in bounds)), dtype)
 
 
 @operator("EyeLike")
@@ -131,7 +131,7 @@ def write_one_hot(g: Any, x: Any, classes: Any) -> Any:
 
 @symbolic("aten::linspace")
 def write_linspace(g: Any, start: Any, end: Any, steps: Any, *others: Any) -> Any:
-    found = [g.known(v) for v in (start, end, steps)]
-    g.require(all(v is not None for v in found), "linspace of numbers that are computed")
+    parameters = [g.known(v) for v in (start, end, steps)]
+    g.require(all(v is not None for v in parameters), "linspace of numbers that are computed")
     dtype = g.result_dtype()
-    return g.constant(np.linspace(*found).astype(dtype.numpy), dtype)
+    return g.constant(np.linspace(*parameters).astype(dtype.numpy), dtype)

@@ -23,7 +23,7 @@ def non_max_suppression(
     count = 0 if most is None else int(number(most, "max_output_boxes_per_class"))
     limit = 0.0 if overlap is None else number(overlap, "iou_threshold")
     floor = None if least is None else number(least, "score_threshold")
-    found = []
+    selected = []
     for batch, (places, classes) in enumerate(zip(boxes.detach().numpy(), scores.detach().numpy(), strict=True)):
         corners = _corners(places, center_point_box)
         for label, values in enumerate(classes):
@@ -33,8 +33,8 @@ def non_max_suppression(
                     break
                 if all(_overlap(corners[i], corners[j]) <= limit for j in kept):
                     kept.append(int(i))
-            found += [(batch, label, i) for i in kept]
-    return weft.from_numpy(np.array(found, np.int64).reshape(-1, 3))
+            selected += [(batch, label, i) for i in kept]
+    return weft.from_numpy(np.array(selected, np.int64).reshape(-1, 3))
 
 
 def _corners(boxes: Array, centred: int) -> Array:

@@ -27,8 +27,8 @@ def gather(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     places = _counted(indices, data.shape[axis])
     if places.ndim == 1:
         return weft.index_select(data, axis, places)
-    found = weft.index_select(data, axis, places.reshape(-1))
-    return found.reshape((*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]))
+    rows = weft.index_select(data, axis, places.reshape(-1))
+    return rows.reshape((*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]))
 
 
 @symbolic("aten::index_select")
@@ -62,8 +62,8 @@ def gather_nd(data: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
         weft.arange(data.shape[i]).reshape([-1 if j == i else 1 for j in range(indices.ndim - 1)])
         for i in range(batch_dims)
     ]
-    found: Tensor = data[tuple(batches + places)]
-    return found
+    gathered: Tensor = data[tuple(batches + places)]
+    return gathered
 
 
 @operator("Scatter")
@@ -112,12 +112,12 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, *, reduction: str
     rows = data.reshape([math.prod(data.shape[:count]), *rest])
     flat, new = places.reshape(-1), updates.reshape([-1, *rest])
     if reduction == "none":
-        found = weft.index_copy(rows, 0, flat, new)
+        scattered = weft.index_copy(rows, 0, flat, new)
     elif reduction == "add":
-        found = weft.index_add(rows, 0, flat, new)
+        scattered = weft.index_add(rows, 0, flat, new)
     else:
-        found = weft.index_reduce(rows, 0, flat, new, _REDUCTIONS[reduction])
-    return found.reshape(data.shape)
+        scattered = weft.index_reduce(rows, 0, flat, new, _REDUCTIONS[reduction])
+    return scattered.reshape(data.shape)
 
 
 @operator("TensorScatter")
@@ -178,8 +178,8 @@ def write_sort(g: Any, x: Any, *arguments: Any) -> Any:
     stable = g.node.op.schema.overload == "stable"
     dim, descending = arguments[1:3] if stable else arguments[:2]
     count = g.shape([g.size(x, g.axis(dim, x))])
-    found = g.op("TopK", x, count, axis=g.axis(dim, x), largest=int(g.known(descending)), sorted=1, outputs=2)
-    return found[1] if g.node.op.schema.base == "argsort" else found
+    ordered = g.op("TopK", x, count, axis=g.axis(dim, x), largest=int(g.known(descending)), sorted=1, outputs=2)
+    return ordered[1] if g.node.op.schema.base == "argsort" else ordered
 
 
 @operator("Unique", counts_elements=True)

@@ -92,8 +92,8 @@ def reverse_sequence(x: Tensor, sequence_lens: Tensor, *, batch_axis: int = 1, t
     steps = weft.arange(by_batch.shape[1])[None, :]
     lengths = sequence_lens[:, None]
     places = weft.where(steps < lengths, lengths - 1 - steps, steps)
-    found = by_batch[weft.arange(by_batch.shape[0])[:, None], places]
-    return found.movedim((0, 1), (batch_axis, time_axis))
+    reversed_rows = by_batch[weft.arange(by_batch.shape[0])[:, None], places]
+    return reversed_rows.movedim((0, 1), (batch_axis, time_axis))
 
 
 @symbolic("aten::expand", "aten::broadcast_to", "aten::expand_copy")
@@ -213,5 +213,5 @@ def write_unfold(g: Any, x: Any, dim: Any, size: Any, step: Any) -> Any:
     count = g.arithmetic("floordiv", g.size(x, at) - width, by) + 1
     starts = g.op("Mul", g.steps(count), g.numbers(by, weft.int64))
     places = g.op("Add", g.op("Unsqueeze", starts, g.ints([1])), g.steps(width))
-    found = g.op("Gather", x, places, axis=at)
-    return g.op("Transpose", found, perm=[i for i in range(g.ndim(x) + 1) if i != at + 1] + [at + 1])
+    windows = g.op("Gather", x, places, axis=at)
+    return g.op("Transpose", windows, perm=[i for i in range(g.ndim(x) + 1) if i != at + 1] + [at + 1])

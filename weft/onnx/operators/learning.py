@@ -44,17 +44,17 @@ def label_encoder(
     default: Any = default_float if values.dtype.kind == "f" else default_int64
     if default_tensor is not None:
         default = numpy_helper.to_array(default_tensor).reshape(-1)[0].item()
-    found = weft.full(x.shape, default, dtype=weft.from_numpy(values[:1]).dtype)
+    labels = weft.full(x.shape, default, dtype=weft.from_numpy(values[:1]).dtype)
     for key, value in zip(keys.tolist(), values.tolist(), strict=True):
         same = weft.isnan(x) if key != key else x == key
-        found = weft.where(same, weft.full((), value, dtype=found.dtype), found)
-    return found
+        labels = weft.where(same, weft.full((), value, dtype=labels.dtype), labels)
+    return labels
 
 
 def _table(stored: Any, whole: list[int] | None, floating: list[float] | None) -> np.ndarray[Any, Any] | None:
     if stored is not None:
-        found = numpy_helper.to_array(stored)
-        return None if found.dtype.kind in "OUS" else found
+        array = numpy_helper.to_array(stored)
+        return None if array.dtype.kind in "OUS" else array
     if whole is not None:
         return np.array(whole, np.int64)
     return None if floating is None else np.array(floating, np.float32)

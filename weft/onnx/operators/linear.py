@@ -24,11 +24,11 @@ def gemm(
     a: Tensor, b: Tensor, c: Tensor | None = None, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0,
     transB: int = 0, broadcast: int = 1,
 ) -> Tensor:
-    found = weft.matmul(a.t() if transA else a, b.t() if transB else b)
-    found = found if alpha == 1 else (found * alpha).to(a.dtype)
+    product = weft.matmul(a.t() if transA else a, b.t() if transB else b)
+    product = product if alpha == 1 else (product * alpha).to(a.dtype)
     if c is None:
-        return found
-    return found + (c if beta == 1 else (c * beta).to(c.dtype))
+        return product
+    return product + (c if beta == 1 else (c * beta).to(c.dtype))
 
 
 @symbolic("aten::linear")
@@ -36,8 +36,8 @@ def write_linear(g: Any, x: Any, weight: Any, bias: Any = None) -> Any:
     if g.ndim(x) == 2 and bias is not None and g.ndim(bias) == 1 and g.ndim(weight) == 2:
         return g.op("Gemm", x, weight, bias, transB=1)
     turned = weight if g.ndim(weight) < 2 else g.op("Transpose", weight, perm=[1, 0])
-    found = g.op("MatMul", x, turned)
-    return found if bias is None else g.op("Add", found, bias)
+    product = g.op("MatMul", x, turned)
+    return product if bias is None else g.op("Add", product, bias)
 
 
 @symbolic("aten::addmm")

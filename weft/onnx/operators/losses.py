@@ -79,16 +79,16 @@ def write_l1_loss(g: Any, x: Any, target: Any, size_average: Any, reduce: Any, r
 
 
 # ---- optimizers: each tensor with its gradient and its state
-def _steps(given: tuple[Any, ...], kinds: int, step: Callable[..., tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+def _steps(tensors: tuple[Any, ...], kinds: int, step: Callable[..., tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
     """The inputs stand by kind (all weights, all gradients, ...), and so do the results."""
-    count = len(given) // kinds
-    found = [step(*(given[k * count + i] for k in range(kinds))) for i in range(count)]
-    return tuple(part for kind in zip(*found, strict=True) for part in kind)
+    count = len(tensors) // kinds
+    updated = [step(*(tensors[k * count + i] for k in range(kinds))) for i in range(count)]
+    return tuple(part for kind in zip(*updated, strict=True) for part in kind)
 
 
 @operator("Adagrad", TRAINING)
 def adagrad(
-    rate: Tensor, t: Tensor, *given: Tensor, norm_coefficient: float = 0.0, decay_factor: float = 0.0,
+    rate: Tensor, t: Tensor, *tensors: Tensor, norm_coefficient: float = 0.0, decay_factor: float = 0.0,
     epsilon: float = 1e-6,
 ) -> Any:
     now = rate / (1 + t * decay_factor)
@@ -98,12 +98,12 @@ def adagrad(
         h = h + g * g
         return x - now * g / (weft.sqrt(h) + epsilon), h
 
-    return _steps(given, 3, step)
+    return _steps(tensors, 3, step)
 
 
 @operator("Momentum", TRAINING)
 def momentum(
-    rate: Tensor, t: Tensor, *given: Tensor, alpha: float, beta: float, mode: str, norm_coefficient: float
+    rate: Tensor, t: Tensor, *tensors: Tensor, alpha: float, beta: float, mode: str, norm_coefficient: float
 ) -> Any:
     first = beta if int(t) > 0 else 1.0
 
@@ -112,12 +112,12 @@ def momentum(
         v = alpha * v + first * g
         return x - rate * (v if mode == "standard" else g + alpha * v), v
 
-    return _steps(given, 3, step)
+    return _steps(tensors, 3, step)
 
 
 @operator("Adam", TRAINING)
 def adam(
-    rate: Tensor, t: Tensor, *given: Tensor, alpha: float = 0.9, beta: float = 0.999, epsilon: float = 0.0,
+    rate: Tensor, t: Tensor, *tensors: Tensor, alpha: float = 0.9, beta: float = 0.999, epsilon: float = 0.0,
     norm_coefficient: float = 0.0, norm_coefficient_post: float = 0.0,
 ) -> Any:
     count = int(t)
@@ -129,4 +129,4 @@ def adam(
         moved = x - now * v / (weft.sqrt(h) + epsilon)
         return (1 - norm_coefficient_post) * moved, v, h
 
-    return _steps(given, 4, step)
+    return _steps(tensors, 4, step)

@@ -26,11 +26,11 @@ def batch_norm(
         return (gap * factor.to(x.dtype) + _by_channel(bias, x)).to(x.dtype)
     axes = [0, *range(2, x.ndim)]
     now, spread = weft.mean(x, axes), weft.var(x, axes, correction=0)
-    found = (x - _by_channel(now, x)) / weft.sqrt(_by_channel(spread, x) + epsilon)
-    found = found * _by_channel(scale, x) + _by_channel(bias, x)
+    normalized = (x - _by_channel(now, x)) / weft.sqrt(_by_channel(spread, x) + epsilon)
+    normalized = normalized * _by_channel(scale, x) + _by_channel(bias, x)
     if outputs == 1:
-        return found
-    return found, mean * momentum + now * (1 - momentum), var * momentum + spread * (1 - momentum)
+        return normalized
+    return normalized, mean * momentum + now * (1 - momentum), var * momentum + spread * (1 - momentum)
 
 
 @symbolic("aten::batch_norm_eval")
@@ -57,8 +57,8 @@ def _normalized(x: Tensor, axes: list[int], epsilon: float) -> tuple[Tensor, Ten
 
 @operator("InstanceNormalization")
 def instance_norm(x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e-5) -> Tensor:
-    found, _, _ = _normalized(x, list(range(2, x.ndim)), epsilon)
-    return found * _by_channel(scale, x) + _by_channel(bias, x)
+    normalized, _, _ = _normalized(x, list(range(2, x.ndim)), epsilon)
+    return normalized * _by_channel(scale, x) + _by_channel(bias, x)
 
 
 @symbolic("nn::instance_norm")
@@ -78,10 +78,10 @@ def layer_norm(
     stash_type: int = 1, outputs: int,
 ) -> Any:
     wide = x.to(dtype_of(stash_type)) if x.dtype.itemsize < 4 else x
-    found, mean, inverse = _normalized(wide, list(range(axis % x.ndim, x.ndim)), epsilon)
-    found = found.to(x.dtype) * scale
-    found = found if bias is None else found + bias
-    return (found, mean, inverse)[:outputs] if outputs > 1 else found
+    normalized, mean, inverse = _normalized(wide, list(range(axis % x.ndim, x.ndim)), epsilon)
+    normalized = normalized.to(x.dtype) * scale
+    normalized = normalized if bias is None else normalized + bias
+    return (normalized, mean, inverse)[:outputs] if outputs > 1 else normalized
 
 
 @symbolic("aten::layer_norm")
@@ -97,11 +97,11 @@ def group_norm(
     x: Tensor, scale: Tensor, bias: Tensor, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1, opset: int
 ) -> Tensor:
     groups = x.reshape((x.shape[0], num_groups, -1))
-    found, _, _ = _normalized(groups, [2], epsilon)
+    normalized, _, _ = _normalized(groups, [2], epsilon)
     if opset < 21:  # one scale for each group
-        found = found * scale.reshape((1, -1, 1)) + bias.reshape((1, -1, 1))
-        return found.reshape(x.shape)
-    return found.reshape(x.shape) * _by_channel(scale, x) + _by_channel(bias, x)
+        normalized = normalized * scale.reshape((1, -1, 1)) + bias.reshape((1, -1, 1))
+        return normalized.reshape(x.shape)
+    return normalized.reshape(x.shape) * _by_channel(scale, x) + _by_channel(bias, x)
 
 
 @symbolic("aten::group_norm")
@@ -110,11 +110,11 @@ def write_group_norm(g: Any, x: Any, groups: Any, weight: Any, bias: Any, eps: A
     count = g.known(groups)
     flat = g.op("Reshape", x, g.ints([0, count, -1]))
     ones, zeros = (g.constant([v] * count, g.dtype(x)) for v in (1, 0))
-    found = g.op("InstanceNormalization", flat, ones, zeros, epsilon=float(g.known(eps)))
-    found = g.op("Reshape", found, g.op("Shape", x))
+    normalized = g.op("InstanceNormalization", flat, ones, zeros, epsilon=float(g.known(eps)))
+    normalized = g.op("Reshape", normalized, g.op("Shape", x))
     axes = g.ints(range(1, g.ndim(x) - 1))
-    found = found if weight is None else g.op("Mul", found, g.op("Unsqueeze", weight, axes))
-    return found if bias is None else g.op("Add", found, g.op("Unsqueeze", bias, axes))
+    normalized = normalized if weight is None else g.op("Mul", normalized, g.op("Unsqueeze", weight, axes))
+    return normalized if bias is None else g.op("Add", normalized, g.op("Unsqueeze", bias, axes))
 
 
 @operator("RMSNormalization")
@@ -133,8 +133,8 @@ def write_rms_norm(g: Any, x: Any, shape: Any, weight: Any = None, eps: Any = No
     named = {} if g.opset >= 18 else {"axes": axes}
     rest = (g.ints(axes),) if g.opset >= 18 else ()
     squares = g.op("ReduceMean", g.op("Mul", x, x), *rest, keepdims=1, **named)
-    found = g.op("Div", x, g.op("Sqrt", g.op("Add", squares, g.like(x, float(small)))))
-    return found if weight is None else g.op("Mul", found, weight)
+    normalized = g.op("Div", x, g.op("Sqrt", g.op("Add", squares, g.like(x, float(small)))))
+    return normalized if weight is None else g.op("Mul", normalized, weight)
 
 
 @operator("LRN")

@@ -55,10 +55,10 @@ def write_searchsorted(
     g.require(sorter is None, "searchsorted with a sorter")
     borders, values = (b, a) if g.node.op.schema.base == "bucketize" else (a, b)
     borders, values = g.promoted((borders, values), "inputs")
-    behind = g.known(right) or side == "right"
+    is_right = g.known(right) or side == "right"
     borders = g.op("Unsqueeze", borders, g.ints([g.ndim(borders) - 1]))
     values = g.op("Unsqueeze", values, g.ints([g.ndim(values)]))
-    hits = g.cast(g.op("LessOrEqual" if behind else "Less", borders, values), weft.int64)
+    hits = g.cast(g.op("LessOrEqual" if is_right else "Less", borders, values), weft.int64)
     return g.result_cast(g.op("ReduceSum", hits, g.ints([-1]), keepdims=0))
 
 
@@ -70,11 +70,11 @@ def _along(g: Any, x: Any, at: int, first: Any, step: Any) -> Any:
     start = g.filled(shape, first, g.dtype(x))
 
     def stepped(t: Any, row: Any, state: Any) -> Any:
-        found = step(row, state[0])
-        return (found,), found
+        current = step(row, state[0])
+        return (current,), current
 
-    _, found = write_scan(g, stepped, (start,), rows, False)
-    return g.op("Transpose", found, perm=[order.index(i) for i in range(g.ndim(x))])
+    _, stacked = write_scan(g, stepped, (start,), rows, False)
+    return g.op("Transpose", stacked, perm=[order.index(i) for i in range(g.ndim(x))])
 
 
 @symbolic("aten::cumprod")

@@ -60,14 +60,14 @@ def _whole_places(places: Tensor, x: Tensor, whole: Tensor, around: Pads, storag
         coordinates.append(weft.remainder(places, n) - before)
         places = weft.div(places, n, rounding_mode="floor")
     ordered = list(zip(reversed(coordinates), x.shape[2:], strict=True))
-    found = weft.zeros_like(places)
+    flat_places = weft.zeros_like(places)
     for at, n in reversed(ordered) if storage_order else ordered:
-        found = found * n + at
+        flat_places = flat_places * n + at
     images = weft.arange(x.shape[0] * x.shape[1]).reshape([x.shape[0], x.shape[1]] + [1] * (x.ndim - 2))
     size = 1
     for n in x.shape[2:]:
         size = size * n
-    return found + images * size
+    return flat_places + images * size
 
 
 def _window_sums(x: Tensor, kernel: list[int], strides: list[int], dilations: list[int], around: Pads) -> Tensor:
@@ -75,8 +75,8 @@ def _window_sums(x: Tensor, kernel: list[int], strides: list[int], dilations: li
     rank = len(kernel)
     images = padded(x, around).reshape([-1, 1] + [n + a + b for n, (a, b) in zip(x.shape[2:], around, strict=True)])
     ones = weft.ones([1, 1, *kernel], dtype=x.dtype)
-    found = _conv(rank)(images, ones, None, strides, 0, dilations)
-    return found.reshape((*x.shape[:2], *found.shape[2:]))  # type: ignore[no-any-return]
+    sums = _conv(rank)(images, ones, None, strides, 0, dilations)
+    return sums.reshape((*x.shape[:2], *sums.shape[2:]))  # type: ignore[no-any-return]
 
 
 @operator("AveragePool")
@@ -136,11 +136,11 @@ def max_unpool(
     size = 1
     for n in dims:
         size = size * n
-    found = weft.zeros((size,), dtype=x.dtype).scatter(0, places.reshape(-1), x.reshape(-1)).reshape(dims)
+    unpooled = weft.zeros((size,), dtype=x.dtype).scatter(0, places.reshape(-1), x.reshape(-1)).reshape(dims)
     if output_shape is None:
-        return found
+        return unpooled
     wanted = numbers(output_shape, "output_shape")
-    return F.pad(found, [n for w, h in zip(reversed(wanted), reversed(dims), strict=True) for n in (0, w - h)])
+    return F.pad(unpooled, [n for w, h in zip(reversed(wanted), reversed(dims), strict=True) for n in (0, w - h)])
 
 
 # ---- written
@@ -149,10 +149,10 @@ def _pool(g: Any, name: str, x: Any, kernel: Any, stride: Any, padding: Any, ran
     moved = g.each(stride, rank) if g.known(stride) not in (None, (), []) else size
     single = g.ndim(x) == rank + 1
     x = g.op("Unsqueeze", x, g.ints([0])) if single else x
-    found = g.op(name, x, kernel_shape=size, strides=moved, pads=[*around, *around], **attributes)
-    if isinstance(found, tuple):
-        return tuple(g.op("Squeeze", f, g.ints([0])) for f in found) if single else found
-    return g.op("Squeeze", found, g.ints([0])) if single else found
+    pooled = g.op(name, x, kernel_shape=size, strides=moved, pads=[*around, *around], **attributes)
+    if isinstance(pooled, tuple):
+        return tuple(g.op("Squeeze", f, g.ints([0])) for f in pooled) if single else pooled
+    return g.op("Squeeze", pooled, g.ints([0])) if single else pooled
 
 
 def _rank(g: Any) -> int:
@@ -192,8 +192,8 @@ def write_adaptive_avg_pool(g: Any, x: Any, output_size: Any) -> Any:
     if all(n == 1 for n in wanted):
         single = g.ndim(x) == rank + 1
         x = g.op("Unsqueeze", x, g.ints([0])) if single else x
-        found = g.op("GlobalAveragePool", x)
-        return g.op("Squeeze", found, g.ints([0])) if single else found
+        pooled = g.op("GlobalAveragePool", x)
+        return g.op("Squeeze", pooled, g.ints([0])) if single else pooled
     has = [g.extent(x, g.ndim(x) - rank + i) for i in range(rank)]
     fits = all(h is not None and (w is None or h % w == 0) for h, w in zip(has, wanted, strict=True))
     g.require(fits, "adaptive pooling of sizes that do not divide, or are dynamic")

@@ -37,10 +37,10 @@ def quantize(
 ) -> Tensor:
     dtype = zero.dtype if zero is not None else dtype_of(output_dtype) if output_dtype else weft.uint8
     wide = x.to(weft.float32) if x.dtype.itemsize < 4 or not x.dtype.is_floating_point else x
-    found = weft.round(wide / _along(scale, x, axis, block_size).to(wide.dtype))
+    quantized = weft.round(wide / _along(scale, x, axis, block_size).to(wide.dtype))
     if zero is not None:
-        found = found + _along(zero, x, axis, block_size).to(found.dtype)
-    return _saturated(found, dtype)
+        quantized = quantized + _along(zero, x, axis, block_size).to(quantized.dtype)
+    return _saturated(quantized, dtype)
 
 
 @operator("DequantizeLinear")
@@ -50,8 +50,8 @@ def dequantize(
     whole = x.to(weft.float32)
     if zero is not None:
         whole = whole - _along(zero, x, axis, block_size).to(weft.float32)
-    found = whole * _along(scale, x, axis, block_size).to(weft.float32)
-    return found.to(dtype_of(output_dtype) if output_dtype else scale.dtype)
+    scaled = whole * _along(scale, x, axis, block_size).to(weft.float32)
+    return scaled.to(dtype_of(output_dtype) if output_dtype else scale.dtype)
 
 
 @operator("DynamicQuantizeLinear")

@@ -30,8 +30,8 @@ def _activations(
     names: Sequence[str], alphas: list[float] | None, betas: list[float] | None, clip: float | None
 ) -> list[Activation]:
     left, right = list(alphas or ()), list(betas or ())
-    found = [_activation(name.lower(), left, right) for name in names]
-    return found if clip is None else [_clipped(f, clip) for f in found]
+    functions = [_activation(name.lower(), left, right) for name in names]
+    return functions if clip is None else [_clipped(f, clip) for f in functions]
 
 
 def _clipped(function: Activation, clip: float) -> Activation:

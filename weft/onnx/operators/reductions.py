@@ -15,9 +15,9 @@ from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 
 
-def _axes(x: Tensor, given: Host, attribute: list[int] | None, noop: int) -> list[int] | None:
+def _axes(x: Tensor, input_axes: Host, attribute: list[int] | None, noop: int) -> list[int] | None:
     """The axes to reduce, all of them where none is named; None for none at all."""
-    axes = attribute if given is None else [int(a) for a in numbers(given, "axes")]
+    axes = attribute if input_axes is None else [int(a) for a in numbers(input_axes, "axes")]
     if axes:
         return [a % max(x.ndim, 1) for a in axes]
     return None if noop else list(range(x.ndim))
@@ -28,8 +28,8 @@ def _reduction(name: str, function: Callable[..., Tensor], host: Any = None) -> 
         data: Tensor, axes: Host = None, *, axes_: list[int] | None = None, keepdims: int = 1,
         noop_with_empty_axes: int = 0,
     ) -> Tensor:
-        found = _axes(data, axes, axes_, noop_with_empty_axes)
-        return function(data, [] if found is None else found, bool(keepdims))
+        dims = _axes(data, axes, axes_, noop_with_empty_axes)
+        return function(data, [] if dims is None else dims, bool(keepdims))
 
     def on_host(
         data: Any, axes: Any = None, *, axes_: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0
@@ -37,8 +37,8 @@ def _reduction(name: str, function: Callable[..., Tensor], host: Any = None) -> 
         named = axes_ if axes is None else [int(a) for a in axes.reshape(-1)]
         if not named and noop_with_empty_axes:
             return data
-        found = array_of(host(data, axis=tuple(named) if named else None, keepdims=bool(keepdims)))
-        return found if data.dtype == object else found.astype(data.dtype)
+        reduced = array_of(host(data, axis=tuple(named) if named else None, keepdims=bool(keepdims)))
+        return reduced if data.dtype == object else reduced.astype(data.dtype)
 
     operator(name, on_host=None if host is None else on_host)(run)
 
@@ -103,11 +103,11 @@ def _reduced(g: Any, name: str, x: Any, axes: list[int] | None, keep: bool) -> A
 
 
 def _dims(g: Any, dim: Any, x: Any) -> list[int] | None:
-    found = g.known(dim)
-    if found is None or (isinstance(found, (tuple, list)) and not found):
+    dims = g.known(dim)
+    if dims is None or (isinstance(dims, (tuple, list)) and not dims):
         return None
     rank = max(g.ndim(x), 1)
-    return [d % rank for d in (found if isinstance(found, (tuple, list)) else (found,))]
+    return [d % rank for d in (dims if isinstance(dims, (tuple, list)) else (dims,))]
 
 
 def write_reduction(onnx: str) -> Callable[..., Any]:
@@ -152,9 +152,9 @@ def _variance(g: Any, x: Any, dim: Any, correction: Any, keepdim: Any) -> tuple[
 @symbolic("aten::var.correction", "aten::std.correction", "aten::var_mean.correction", "aten::std_mean.correction")
 def write_var(g: Any, x: Any, dim: Any, correction: Any = 1, keepdim: Any = False) -> Any:
     base = g.node.op.schema.base
-    found, mean = _variance(g, x, dim, correction, keepdim)
-    found = g.op("Sqrt", found) if base.startswith("std") else found
-    return (found, mean) if base.endswith("mean") else found
+    spread, mean = _variance(g, x, dim, correction, keepdim)
+    spread = g.op("Sqrt", spread) if base.startswith("std") else spread
+    return (spread, mean) if base.endswith("mean") else spread
 
 
 @symbolic("aten::var", "aten::std", "aten::var_mean", "aten::std_mean")
@@ -180,8 +180,8 @@ def _place(name: str, function: Callable[..., Tensor]) -> None:
     def run(data: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
         if not select_last_index:
             return function(data, axis, keepdim=bool(keepdims))
-        found = function(weft.flip(data, [axis]), axis, keepdim=bool(keepdims))
-        return weft.rsub(found, data.shape[axis] - 1)
+        indices = function(weft.flip(data, [axis]), axis, keepdim=bool(keepdims))
+        return weft.rsub(indices, data.shape[axis] - 1)
 
     operator(name)(run)
 
@@ -211,8 +211,8 @@ def _cumulative(x: Tensor, axis: int, function: Any, exclusive: int, reverse: in
     if exclusive:
         start = weft.full_like(x.narrow(axis, 0, 1), first)
         x = weft.cat([start, x.narrow(axis, 0, x.shape[axis] - 1)], axis)
-    found = function(x, axis, dtype=x.dtype)
-    return weft.flip(found, [axis]) if reverse else found
+    running = function(x, axis, dtype=x.dtype)
+    return weft.flip(running, [axis]) if reverse else running
 
 
 @operator("CumSum")

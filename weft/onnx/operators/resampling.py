@@ -40,8 +40,8 @@ def _places(out: int, size: int, scale: float, mode: str, roi: tuple[float, floa
 
 
 def _linear(distance: Array) -> Array:
-    found: Array = np.maximum(1 - np.abs(distance), 0)
-    return found
+    weights: Array = np.maximum(1 - np.abs(distance), 0)
+    return weights
 
 
 def _cubic(a: float) -> Any:
@@ -66,9 +66,9 @@ def _matrix(
         weights = np.where((taps < 0) | (taps >= size), 0, weights)
     if outside or antialias:
         weights = weights / weights.sum(1, keepdims=True)
-    found: Array = np.zeros((len(places), size))
-    np.add.at(found, (np.arange(len(places))[:, None], np.clip(taps, 0, size - 1)), weights)
-    return found
+    matrix: Array = np.zeros((len(places), size))
+    np.add.at(matrix, (np.arange(len(places))[:, None], np.clip(taps, 0, size - 1)), weights)
+    return matrix
 
 
 def _nearest(places: Array, mode: str) -> Array:
@@ -76,8 +76,8 @@ def _nearest(places: Array, mode: str) -> Array:
         "floor": np.floor, "ceil": np.ceil, "round_prefer_ceil": lambda v: np.floor(v + 0.5),
         "round_prefer_floor": lambda v: np.ceil(v - 0.5),
     }  # fmt: skip
-    found: Array = rounded[mode](places)
-    return found
+    nearest: Array = rounded[mode](places)
+    return nearest
 
 
 def _wanted(
@@ -136,8 +136,8 @@ def resize(
 def _along(x: Tensor, axis: int, matrix: Tensor) -> Tensor:
     """A matrix times every row along an axis."""
     wide = x if x.dtype.is_floating_point else x.to(weft.float32)
-    found = weft.matmul(wide.movedim(axis, -1), matrix.to(wide.dtype).t()).movedim(-1, axis)
-    return found.to(x.dtype) if x.dtype.is_floating_point else weft.round(found).to(x.dtype)
+    product = weft.matmul(wide.movedim(axis, -1), matrix.to(wide.dtype).t()).movedim(-1, axis)
+    return product.to(x.dtype) if x.dtype.is_floating_point else weft.round(product).to(x.dtype)
 
 
 @operator("Upsample")
@@ -255,10 +255,10 @@ def _samples(places: Array, size: int) -> Any:
 
 def _two(samples: Any, like: Tensor) -> Tensor:
     low, high, near, far, size = samples
-    found = np.zeros((len(low), size))
-    np.add.at(found, (np.arange(len(low)), low), near)
-    np.add.at(found, (np.arange(len(low)), high), far)
-    return weft.from_numpy(found).to(like.dtype)
+    matrix = np.zeros((len(low), size))
+    np.add.at(matrix, (np.arange(len(low)), low), near)
+    np.add.at(matrix, (np.arange(len(low)), high), far)
+    return weft.from_numpy(matrix).to(like.dtype)
 
 
 def _taps(samples: Any, like: Tensor) -> Any:

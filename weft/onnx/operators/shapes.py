@@ -131,8 +131,8 @@ def slice_(
 
 def _sliced(x: Tensor, axis: int, start: Any, end: Any, step: int) -> Tensor:
     if step > 0:
-        found: Tensor = x[(slice(None),) * axis + (slice(start, end, step),)]
-        return found
+        part: Tensor = x[(slice(None),) * axis + (slice(start, end, step),)]
+        return part
     places = range(*slice(start, end, step).indices(int(x.shape[axis])))
     return weft.index_select(x, axis, weft.arange(places.start, max(places.stop, -1), step, dtype=weft.int64))
 
@@ -244,8 +244,8 @@ def write_unsqueeze(g: Any, x: Any, dim: Any) -> Any:
 
 @symbolic("aten::squeeze.dim", "aten::squeeze.dims", "aten::squeeze", "aten::squeeze_copy.dim")
 def write_squeeze(g: Any, x: Any, dim: Any = None) -> Any:
-    found = g.known(dim)
-    asked = range(g.ndim(x)) if found is None else found if isinstance(found, (tuple, list)) else (found,)
+    dims = g.known(dim)
+    asked = range(g.ndim(x)) if dims is None else dims if isinstance(dims, (tuple, list)) else (dims,)
     axes = [a % max(g.ndim(x), 1) for a in asked if g.ndim(x)]
     gone = [a for a in axes if g.extent(x, a) == 1]
     return g.op("Squeeze", x, g.ints(gone)) if gone else x

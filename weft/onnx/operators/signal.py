@@ -29,13 +29,13 @@ def dft(
     at = at % x.ndim
     count = x.shape[at] if length is None else number(length, "dft_length")
     if inverse and onesided:  # the half of a spectrum whose signal is real
-        found = weft.fft.irfft(_complex(x), n=count if length is not None else None, dim=at)
-        return found.unsqueeze(-1)
+        transformed = weft.fft.irfft(_complex(x), n=count if length is not None else None, dim=at)
+        return transformed.unsqueeze(-1)
     values = _complex(x)
     if inverse:
         return weft.view_as_real(weft.fft.ifft(values, n=count, dim=at))
-    found = weft.fft.fft(values, n=count, dim=at)
-    return weft.view_as_real(found.narrow(at, 0, count // 2 + 1) if onesided else found)
+    transformed = weft.fft.fft(values, n=count, dim=at)
+    return weft.view_as_real(transformed.narrow(at, 0, count // 2 + 1) if onesided else transformed)
 
 
 @operator("STFT")
@@ -49,19 +49,19 @@ def stft(
     places = (weft.arange(count) * step)[:, None] + weft.arange(length)[None, :]
     frames = values[:, places]
     frames = frames if window is None else frames * window
-    found = weft.fft.fft(frames, dim=-1)
-    found = found.narrow(-1, 0, length // 2 + 1) if onesided else found
-    return weft.view_as_real(found.contiguous())
+    spectra = weft.fft.fft(frames, dim=-1)
+    spectra = spectra.narrow(-1, 0, length // 2 + 1) if onesided else spectra
+    return weft.view_as_real(spectra.contiguous())
 
 
 def _window(name: str, terms: tuple[float, ...]) -> None:
     def run(size: Host, *, output_datatype: int = 1, periodic: int = 1) -> Tensor:
         n = number(size, "the size of a window")
         angle = weft.arange(n).to(weft.float64) * (2 * math.pi / (n if periodic else max(n - 1, 1)))
-        found = weft.zeros((n,), dtype=weft.float64)
+        window = weft.zeros((n,), dtype=weft.float64)
         for k, term in enumerate(terms):
-            found = found + (-1) ** k * term * weft.cos(k * angle)
-        return found.to(dtype_of(output_datatype))
+            window = window + (-1) ** k * term * weft.cos(k * angle)
+        return window.to(dtype_of(output_datatype))
 
     operator(name)(run)
 
@@ -81,18 +81,18 @@ def mel_weights(
     scale = [2595 * math.log10(1 + f / 700) for f in (lower, upper)]
     places = np.arange(count + 2) * ((scale[1] - scale[0]) / (count + 2)) + scale[0]
     edges = ((dft_length + 1) * (700 * (10 ** (places / 2595) - 1)) // sample_rate).astype(int)
-    found = np.zeros((dft_length // 2 + 1, count))
+    weights = np.zeros((dft_length // 2 + 1, count))
     for i in range(count):
         start, centre, end = edges[i : i + 3]
         if centre == start:
-            found[centre, i] = 1
+            weights[centre, i] = 1
         for j in range(start, centre + 1):
             if centre != start:
-                found[j, i] = (j - start) / (centre - start)
+                weights[j, i] = (j - start) / (centre - start)
         for j in range(centre, end):
             if end != centre:
-                found[j, i] = (end - j) / (end - centre)
-    return weft.from_numpy(found).to(dtype_of(output_datatype))
+                weights[j, i] = (end - j) / (end - centre)
+    return weft.from_numpy(weights).to(dtype_of(output_datatype))
 
 
 __all__ = ["Any"]
