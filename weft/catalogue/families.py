@@ -52,10 +52,10 @@ def alias(schema: str, target: Op, **fields: Any) -> Op:
 def dtype_of(x: Any) -> DType | None:
     """The dtype of a tensor operand; None for a number, lifted ones included."""
     try:
-        found = x.dtype
+        dtype = x.dtype
     except (AttributeError, AssertionError):
         return None
-    return found if isinstance(found, DType) else None
+    return dtype if isinstance(dtype, DType) else None
 
 
 def conjugate(x: Any) -> Any:

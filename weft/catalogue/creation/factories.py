@@ -303,8 +303,8 @@ define(
 def _empty_permuted(size: Sequence[Dim], order: Sequence[int], dtype: DType | None) -> Any:
     if sorted(order) != list(range(len(size))):
         raise ShapeError(f"empty_permuted: physical_layout {list(order)} is no order of {len(size)} dims")
-    made = aten.empty(tuple(size[i] for i in order), dtype=dtype)
-    return aten.permute(made, tuple(order.index(i) for i in range(len(size))))
+    physical = aten.empty(tuple(size[i] for i in order), dtype=dtype)
+    return aten.permute(physical, tuple(order.index(i) for i in range(len(size))))
 
 
 define(

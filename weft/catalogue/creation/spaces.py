@@ -109,8 +109,8 @@ def _powers(start: Any, end: Any, steps: Dim, base: float, dtype: DType | None, 
 
 def _powers_between(start: Any, end: Any, steps: Dim, base: float, dtype: DType | None, device: str | None) -> Any:
     """In double precision, complex where an end is."""
-    found = [getattr(v, "dtype", None) for v in (start, end)]
-    wide = dt.complex128 if any(d is not None and d.is_complex for d in found) else dt.float64
+    dtypes = [getattr(v, "dtype", None) for v in (start, end)]
+    wide = dt.complex128 if any(d is not None and d.is_complex for d in dtypes) else dt.float64
     return aten._to_copy(aten.pow(base, aten.linspace(start, end, steps, dtype=wide)), dtype=or_default(dtype))
 
 

@@ -104,12 +104,12 @@ def index_orders(self: Operand, indices: Sequence[Operand | None]) -> Orders:
     at = used[0] if used and used == list(range(used[0], used[-1] + 1)) else 0
     sizes: Any = [row.dims for row in rows]  # integers
     joint = np.broadcast_shapes(*[(1,) if dims is _FOUND.dims and len(rows) > 1 else dims for dims in sizes])
-    before, behind = rest[:at], rest[at:]
-    dims = (*[self.dims[i] for i in before], *joint, *[self.dims[i] for i in behind])
+    before, after = rest[:at], rest[at:]
+    dims = (*[self.dims[i] for i in before], *joint, *[self.dims[i] for i in after])
     gap = (0,) * len(joint)
     strides = [0 if d == 1 else s for d, s in zip(self.dims, self.strides, strict=True)]
-    kept = Geometry(dims, (*[strides[i] for i in before], *gap, *[strides[i] for i in behind]))
-    picked = [Geometry((*r.dims, *(1,) * len(behind)), (*r.strides, *(0,) * len(behind))) for r in rows]
+    kept = Geometry(dims, (*[strides[i] for i in before], *gap, *[strides[i] for i in after]))
+    picked = [Geometry((*r.dims, *(1,) * len(after)), (*r.strides, *(0,) * len(after))) for r in rows]
     return (order_like(Geometry(dims, joint_strides(dims, [kept, *picked]))),)
 
 
@@ -118,16 +118,16 @@ _FOUND = Geometry((2,), (1,))  # the places that a mask finds: a row of some len
 
 def _meet(a: Dim, b: Dim, share_of: Callable[[tuple[Dim, ...]], Dim | None]) -> Dim | None:
     """What sizes broadcast to of which the run finds one or both; the run sees whether they do."""
-    known, found = (a, b) if shape_env.is_known(a) else (b, a)
-    if shape_env.is_known(known):
-        return found if shape_env.equal(known, 1) else known
+    size, dynamic = (a, b) if shape_env.is_known(a) else (b, a)
+    if shape_env.is_known(size):
+        return dynamic if shape_env.equal(size, 1) else size
     return share_of((dm.maximum(a, b),))
 
 
 def _is_new(indices: Sequence[TensorType | None], used: Sequence[int]) -> bool:
     """A single 0-dim mask adds a dim and consumes none."""
-    given = [i for i in indices if i is not None]
-    return len(given) == 1 and is_mask(given[0].dtype) and given[0].ndim == 0
+    present = [i for i in indices if i is not None]
+    return len(present) == 1 and is_mask(present[0].dtype) and present[0].ndim == 0
 
 
 def _check_mask(mask: TensorType, dims: tuple[Dim, ...], axis: int) -> None:
@@ -146,18 +146,18 @@ def _broadcast(
     out: list[Dim | None] = [1] * rank
     for shape in shapes:
         for i, d in enumerate(shape, rank - len(shape)):
-            known = out[i]
-            if known == d or (isinstance(d, int) and d == 1):
+            joint = out[i]
+            if joint == d or (isinstance(d, int) and d == 1):
                 continue
-            if isinstance(known, int) and known == 1:
+            if isinstance(joint, int) and joint == 1:
                 out[i] = d
-            elif known is None or d is None:
-                out[i] = known if d is None else d
-            elif not (shape_env.is_known(known) and shape_env.is_known(d)):
-                out[i] = _meet(known, d, share_of)
-            elif shape_env.equal(known, d) or shape_env.equal(d, 1):
+            elif joint is None or d is None:
+                out[i] = joint if d is None else d
+            elif not (shape_env.is_known(joint) and shape_env.is_known(d)):
+                out[i] = _meet(joint, d, share_of)
+            elif shape_env.equal(joint, d) or shape_env.equal(d, 1):
                 continue
-            elif shape_env.equal(known, 1):
+            elif shape_env.equal(joint, 1):
                 out[i] = d
             else:
                 raise _apart(shapes)

@@ -404,10 +404,10 @@ def _searchsorted(
     target = np.int32 if out_int32 else np.int64
     if sequence.ndim == 1:
         return np.asarray(np.searchsorted(sequence, values, where), target)
-    found = np.empty(values.shape, target)
+    positions = np.empty(values.shape, target)
     for place in np.ndindex(sequence.shape[:-1]):
-        found[place] = np.searchsorted(sequence[place], values[place], where)
-    return found
+        positions[place] = np.searchsorted(sequence[place], values[place], where)
+    return positions
 
 
 def _searchsorted_batch(

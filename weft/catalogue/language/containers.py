@@ -27,10 +27,10 @@ from weft.types.tensor_type import (
 
 # ---- making
 def _joined(types: list[Type]) -> Type:
-    found = types[0]
+    joint = types[0]
     for kind in types[1:]:
-        found = unify(found, kind)
-    return found
+        joint = unify(joint, kind)
+    return joint
 
 
 def _list_type(elements: Any, type: str) -> Type:
@@ -74,16 +74,16 @@ def _unpacked_types(items: Any, count: int) -> tuple[Type, ...] | None:
     return (kind.element,) * count if isinstance(kind, ListType) else None
 
 
-def _unpacked_around(items: Any, before: int, behind: int) -> tuple[Any, ...]:
-    if len(items) < before + behind:
-        raise ValueError(f"not enough values to unpack (expected at least {before + behind}, got {len(items)})")
-    end = len(items) - behind
+def _unpacked_around(items: Any, before: int, after: int) -> tuple[Any, ...]:
+    if len(items) < before + after:
+        raise ValueError(f"not enough values to unpack (expected at least {before + after}, got {len(items)})")
+    end = len(items) - after
     return (*items[:before], items[before:end], *items[end:])
 
 
-def _types_around(items: Any, before: int, behind: int) -> tuple[Type, ...] | None:
+def _types_around(items: Any, before: int, after: int) -> tuple[Type, ...] | None:
     kind = type_of(items)
-    return (*(kind.element,) * before, kind, *(kind.element,) * behind) if isinstance(kind, ListType) else None
+    return (*(kind.element,) * before, kind, *(kind.element,) * after) if isinstance(kind, ListType) else None
 
 
 # ---- reading

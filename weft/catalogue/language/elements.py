@@ -55,8 +55,8 @@ def equal(s: Any, a: Any, b: Any) -> Any:
 
 def unequal(s: Any, a: Any, b: Any) -> Any:
     """Whether they are not."""
-    found = equal(s, a, b)
-    return not found if type(found) is bool else s.not_(found)
+    is_equal = equal(s, a, b)
+    return not is_equal if type(is_equal) is bool else s.not_(is_equal)
 
 
 def ordered(s: Any, predicate: str, a: Any, b: Any) -> Any:
@@ -64,11 +64,11 @@ def ordered(s: Any, predicate: str, a: Any, b: Any) -> Any:
     if not isinstance(a, (list, tuple)) or not isinstance(b, (list, tuple)):
         return s.compare(predicate, a, b)
     sign = (len(a) > len(b)) - (len(a) < len(b))
-    found: Any = sign in {"lt": (-1,), "le": (-1, 0), "gt": (1,), "ge": (1, 0)}[predicate]
+    holds: Any = sign in {"lt": (-1,), "le": (-1, 0), "gt": (1,), "ge": (1, 0)}[predicate]
     strictly = predicate[0] + "t"
     for x, y in reversed(list(zip(a, b, strict=False))):
-        found = s.bits("or_", ordered(s, strictly, x, y), s.bits("and_", equal(s, x, y), found))
-    return found
+        holds = s.bits("or_", ordered(s, strictly, x, y), s.bits("and_", equal(s, x, y), holds))
+    return holds
 
 
 def in_order(s: Any, values: Sequence[Any], reverse: Any) -> Any:
@@ -76,9 +76,9 @@ def in_order(s: Any, values: Sequence[Any], reverse: Any) -> Any:
     if len(values) > MOST_SORTED or type(reverse) is not bool:
         return None
     first, last = ("gt", "lt") if reverse else ("lt", "gt")
-    found = list(values)
-    for end in range(len(found) - 1, 0, -1):
+    elements = list(values)
+    for end in range(len(elements) - 1, 0, -1):
         for i in range(end):
-            a, b = found[i], found[i + 1]
-            found[i], found[i + 1] = s.extremum(first, a, b), s.extremum(last, a, b)
-    return found
+            a, b = elements[i], elements[i + 1]
+            elements[i], elements[i + 1] = s.extremum(first, a, b), s.extremum(last, a, b)
+    return elements

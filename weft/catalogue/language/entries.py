@@ -48,10 +48,10 @@ def language(
         "()" if parsed and all(s.text.endswith("-> None") for s in parsed) and rule is None else "Object[]" if several
         else "Object"
     )
-    made: Op = define(
+    op: Op = define(
         f"{name}({written}) -> {returns}",
         doc,
-        type=lambda *seen: _result(made, parsed, rule, seen),
+        type=lambda *seen: _result(op, parsed, rule, seen),
         kernel=kernel,
         vjp=NOT_DIFFERENTIABLE,
         effect=effect,
@@ -59,28 +59,28 @@ def language(
         host=True,
         observes=observes,
     )
-    SIGNATURES[made] = parsed
+    SIGNATURES[op] = parsed
     if native is not None:
-        NATIVE[made] = native
+        NATIVE[op] = native
     if native_of_list is not None:
-        NATIVE_OF_LISTS[made] = native_of_list
+        NATIVE_OF_LISTS[op] = native_of_list
     if of_elements is not None:
-        OF_ELEMENTS[made] = of_elements
+        OF_ELEMENTS[op] = of_elements
     if compares or of_elements is not None:
-        COMPARES.add(made)
-    return made
+        COMPARES.add(op)
+    return op
 
 
 def _result(op: Op, signatures: Sequence[Signature], rule: TypeRule | None, seen: Sequence[Any]) -> Any:
     types = [type_of(s) for s in seen]
     for candidate in signatures:
-        found = candidate.result(types)
-        if found is not None:
-            return found if op.schema.returns else ()
-    found = None if rule is None else rule(*seen)
-    if found is None:
+        kind = candidate.result(types)
+        if kind is not None:
+            return kind if op.schema.returns else ()
+    kind = None if rule is None else rule(*seen)
+    if kind is None:
         raise ArgumentError(mismatch_text(op, types))
-    return found
+    return kind
 
 
 def mismatch_text(op: Op, types: Sequence[Type]) -> str:

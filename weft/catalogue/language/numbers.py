@@ -138,8 +138,8 @@ language(
 def _power(a: Any, b: Any) -> Any:
     if isinstance(a, complex) or isinstance(b, complex):
         return a**b
-    found = float(a) ** float(b)
-    return found if isinstance(found, float) else float("nan")  # the type of a program does not hang on its values
+    power = float(a) ** float(b)
+    return power if isinstance(power, float) else float("nan")  # the type of a program does not hang on its values
 
 
 language(

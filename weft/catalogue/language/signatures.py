@@ -44,10 +44,10 @@ class Signature:
     gives: Type
     text: str
 
-    def result(self, given: Sequence[Type]) -> Type | None:
+    def result(self, types: Sequence[Type]) -> Type | None:
         """The type of the result for these arguments, or None where they do not fit."""
         bound: Bound = {}
-        if len(given) != len(self.takes) or not all(fits(g, t, bound) for g, t in zip(given, self.takes, strict=True)):
+        if len(types) != len(self.takes) or not all(fits(a, w, bound) for a, w in zip(types, self.takes, strict=True)):
             return None
         return substituted(self.gives, bound)
 
@@ -60,9 +60,9 @@ def signature(text: str) -> Signature:
 
 
 def _types(text: str) -> tuple[Type, ...]:
-    found = parse_type(_VARIABLE.sub(r"Class(\g<0>)", text))
-    assert isinstance(found, TupleType)
-    return found.elements
+    parsed = parse_type(_VARIABLE.sub(r"Class(\g<0>)", text))
+    assert isinstance(parsed, TupleType)
+    return parsed.elements
 
 
 def is_variable(kind: Type) -> bool:
@@ -79,32 +79,33 @@ def stands_for_any(kind: Type) -> bool:
     return is_variable(kind)
 
 
-def fits(given: Type, wanted: Type, bound: Bound, exact: bool = False) -> bool:
+def fits(actual: Type, wanted: Type, bound: Bound, exact: bool = False) -> bool:
     """Whether a value of the one type may be given for the other. `bound` gains what type variables stand for.
 
     A bool is an int, an int a float, as in Python; within containers the types must be the same.
     """
     if is_variable(wanted):
         assert isinstance(wanted, ClassType)
-        known = bound.setdefault(wanted.name, given)
-        return given.is_subtype_of(known) and (not exact or known.is_subtype_of(given))
+        substitute = bound.setdefault(wanted.name, actual)
+        return actual.is_subtype_of(substitute) and (not exact or substitute.is_subtype_of(actual))
     if isinstance(wanted, OptionalType):
         return (
-            given is NONE or fits(given.inner if isinstance(given, OptionalType) else given, wanted.inner, bound, exact)
+            actual is NONE
+            or fits(actual.inner if isinstance(actual, OptionalType) else actual, wanted.inner, bound, exact)
         )
     if isinstance(wanted, ListType):
-        return isinstance(given, ListType) and fits(given.element, wanted.element, bound, True)
+        return isinstance(actual, ListType) and fits(actual.element, wanted.element, bound, True)
     if isinstance(wanted, DictType):
         return (
-            isinstance(given, DictType) and fits(given.key, wanted.key, bound, True)
-            and fits(given.value, wanted.value, bound, True)
+            isinstance(actual, DictType) and fits(actual.key, wanted.key, bound, True)
+            and fits(actual.value, wanted.value, bound, True)
         )
     if isinstance(wanted, TupleType):
-        return isinstance(given, TupleType) and len(given.elements) == len(wanted.elements) and all(
-            fits(g, w, bound, exact) for g, w in zip(given.elements, wanted.elements, strict=True))
+        return isinstance(actual, TupleType) and len(actual.elements) == len(wanted.elements) and all(
+            fits(a, w, bound, exact) for a, w in zip(actual.elements, wanted.elements, strict=True))
     if exact:
-        return given is wanted or (isinstance(given, TensorType) and isinstance(wanted, TensorType))
-    return given.is_subtype_of(wanted) or wanted in WIDER.get(given, ())
+        return actual is wanted or (isinstance(actual, TensorType) and isinstance(wanted, TensorType))
+    return actual.is_subtype_of(wanted) or wanted in WIDER.get(actual, ())
 
 
 def substituted(kind: Type, bound: Bound) -> Type:

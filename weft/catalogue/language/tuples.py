@@ -25,8 +25,8 @@ def class_of_tuple(kind: TupleType) -> Any:
     """What makes tuples of this type from their elements."""
     if not kind.name:
         return tuple
-    known = NAMED.get(kind)
-    return (_unknown_class(kind) if known is None else known)._make
+    named = NAMED.get(kind)
+    return (_unknown_class(kind) if named is None else named)._make
 
 
 def _make(elements: Any, type: str) -> Any:

@@ -52,8 +52,8 @@ def _parse(equation: str, tensors: Sequence[Any]) -> tuple[list[Labels], Labels]
 
 def _letters(term: str, where: str) -> list[Any]:
     before, dots, after = term.partition("...")
-    found: list[Any] = [*before, *([...] if dots else []), *after]
-    for c in found:
+    letters: list[Any] = [*before, *([...] if dots else []), *after]
+    for c in letters:
         if c is not ... and not c.isalpha():
             if c == ".":
                 raise ShapeError(f"einsum(): found '.' for {where} that is not part of any ellipsis")
@@ -61,7 +61,7 @@ def _letters(term: str, where: str) -> list[Any]:
                 "einsum(): invalid subscript given at index in the equation string, "
                 f"subscripts must be in [a-zA-Z], got {c!r}"
             )
-    return found
+    return letters
 
 
 def _labels(term: str, ndim: int, index: int) -> Labels:
@@ -94,19 +94,19 @@ def _implied(inputs: list[Labels]) -> Labels:
 
 
 def _covered(inputs: list[Labels]) -> Labels:
-    found = {label for labels in inputs for label in labels if not isinstance(label, str)}
-    return sorted(found, key=lambda label: -label[1])
+    ellipses = {label for labels in inputs for label in labels if not isinstance(label, str)}
+    return sorted(ellipses, key=lambda label: -label[1])
 
 
 def _output(term: str, inputs: list[Labels]) -> Labels:
     letters = _letters(term, "the output")
-    known = {label for labels in inputs for label in labels}
+    input_labels = {label for labels in inputs for label in labels}
     for c in letters:
         if c is ...:
             continue
         if letters.count(c) > 1:
             raise ShapeError(f"einsum(): output subscript {c} appears more than once in the output")
-        if c not in known:
+        if c not in input_labels:
             raise ShapeError(f"einsum(): output subscript {c} does not appear in the equation for any input operand")
     return _with_ellipsis(letters, len(_covered(inputs)))
 
@@ -135,17 +135,17 @@ def _sizes(operands: Sequence[tuple[Any, Labels]]) -> dict[Any, Dim]:
     sizes: dict[Any, Dim] = {}
     for tensor, labels in operands:
         for label, size in zip(labels, tensor.dims, strict=True):
-            known = sizes.get(label, 1)
-            if is_one(known):
+            seen = sizes.get(label, 1)
+            if is_one(seen):
                 sizes[label] = size
-            elif is_one(size) or shape_env.equal(known, size) or shape_env.equal(size, 1):
+            elif is_one(size) or shape_env.equal(seen, size) or shape_env.equal(size, 1):
                 continue
-            elif shape_env.equal(known, 1):
+            elif shape_env.equal(seen, 1):
                 sizes[label] = size
             else:
                 raise ShapeError(
                     f"einsum(): operands do not broadcast with remapped shapes: subscript {label} has size {size} "
-                    f"which does not broadcast with previously seen size {known}"
+                    f"which does not broadcast with previously seen size {seen}"
                 )
     return sizes
 

@@ -212,9 +212,9 @@ def _adjugate(A: Array) -> Array:
     u, s, vh = _attempt(lambda: np.linalg.svd(A), "linalg.det: The algorithm failed to converge.")
     n = A.shape[-1]
     others = np.stack([np.prod(np.delete(s, i, -1), -1) for i in range(n)], -1)
-    turn = np.linalg.det(u) * np.linalg.det(vh)
+    phase = np.linalg.det(u) * np.linalg.det(vh)
     out = np.matmul(np.swapaxes(vh, -2, -1).conj() * others[..., None, :], np.swapaxes(u, -2, -1).conj())
-    return np.asarray(out * turn[..., None, None], A.dtype)
+    return np.asarray(out * phase[..., None, None], A.dtype)
 
 
 def _adjugate_back(g: Any, A: Any, result: Any) -> Any:

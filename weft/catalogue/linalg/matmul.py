@@ -54,9 +54,9 @@ def multiply(a: Array, b: Array) -> Array:
     """The product of matrices or of batches of them, by the native product where it is large and of floats,
     else by NumPy's matmul; half precisions accumulate in float32."""
     if a.size * b.shape[-1] >= NATIVE_FROM and a.dtype.kind == "f" and a.itemsize > 2 and knobs.backend == "llvm":
-        found = native_product(a, b)
-        if found is not None:
-            return found
+        native = native_product(a, b)
+        if native is not None:
+            return native
     out = np.matmul(_operand(a), _operand(b))
     return out if out.dtype == a.dtype else np.asarray(out).astype(a.dtype)
 

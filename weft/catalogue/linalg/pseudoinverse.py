@@ -158,15 +158,15 @@ def _lstsq(self: Any, b: Any, rcond: Any, driver: str | None) -> tuple[Any, Any,
     right = aten.unsqueeze(b, -1) if is_vector else b
     broadcast_dims("torch.linalg.lstsq", [tuple(self.dims[:-2]), tuple(right.dims[:-2])])
     limits = {} if rcond is None else {"rtol": rcond, "atol": 0.0}
-    found = aten.matmul(aten.linalg_pinv.atol_rtol_float(self, **limits), right)
+    solution = aten.matmul(aten.linalg_pinv.atol_rtol_float(self, **limits), right)
     real = self.dtype.to_real() if self.dtype.is_complex else self.dtype
     nothing = aten.zeros((0,), dtype=real)
-    residuals = aten.slice(aten.reshape(aten.abs(found), (-1,)), 0, 0, 0)  # none, but differentiable
+    residuals = aten.slice(aten.reshape(aten.abs(solution), (-1,)), 0, 0, 0)  # none, but differentiable
     if driver != "gelsy" and shape_env.less(self.dims[-1], self.dims[-2]):
-        residuals = aten.sum(aten.square(aten.abs(aten.matmul(self, found) - right)), -2)
+        residuals = aten.sum(aten.square(aten.abs(aten.matmul(self, solution) - right)), -2)
     values = nothing if driver in ("gels", "gelsy") else aten.linalg_svdvals(self)
     rank = aten.zeros((0,), dtype=dt.int64) if driver == "gels" else aten.linalg_matrix_rank(self, **limits)
-    return (aten.squeeze(found, -1) if is_vector else found), residuals, rank, values
+    return (aten.squeeze(solution, -1) if is_vector else solution), residuals, rank, values
 
 
 define(

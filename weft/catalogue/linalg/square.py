@@ -294,8 +294,8 @@ def _slogdet_back(gs: Sequence[Any], A: Any, result0: Any) -> Any:
     """With t = tr(A^-1 dA): d log|det A| = Re t, d sign = i sign Im t (0 for a real matrix)."""
     g = gs[1]
     if A.dtype.is_complex and gs[0] is not None:
-        turn = -aten.imag(aten.conj(gs[0]) * result0)
-        g = aten.complex(aten.zeros_like(turn) if g is None else g, turn)
+        phase = -aten.imag(aten.conj(gs[0]) * result0)
+        g = aten.complex(aten.zeros_like(phase) if g is None else g, phase)
     if g is None:
         return A * 0
     return aten.unsqueeze(aten.unsqueeze(g, -1), -1) * _adjoint(aten.linalg_inv(A))

@@ -24,10 +24,14 @@ _INF = math.inf
 
 
 def _norm_type(self: TensorType, ord: Order, dim: Axes, keepdim: bool, dtype: DType | None) -> TensorType:
-    found = dtype or self.dtype
-    if found is not None and not found.is_differentiable:
-        raise DTypeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {found}")
-    return reduced_type("linalg.vector_norm", self, dim, keepdim, None if found is None else found.to_real())
+    compute_dtype = dtype or self.dtype
+    if compute_dtype is not None and not compute_dtype.is_differentiable:
+        raise DTypeError(
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {compute_dtype}"
+        )
+    return reduced_type(
+        "linalg.vector_norm", self, dim, keepdim, None if compute_dtype is None else compute_dtype.to_real()
+    )
 
 
 def _is(ord: Order, value: float) -> bool:
@@ -178,8 +182,8 @@ def _pair_of_dims(self: Any, dim: Axes) -> tuple[int, int] | None:
 def _sums_of_columns(self: Any, rows: int, columns: int, greatest: bool, keepdim: bool) -> Any:
     """The greatest (least) sum of magnitudes along `rows`, over `columns`."""
     sums = aten.sum(aten.abs(self), rows, True)
-    found = (aten.amax if greatest else aten.amin)(sums, columns, True)
-    return found if keepdim else aten.squeeze(found, (rows, columns))
+    norms = (aten.amax if greatest else aten.amin)(sums, columns, True)
+    return norms if keepdim else aten.squeeze(norms, (rows, columns))
 
 
 def _matrix_norm(self: Any, ord: Order, dim: tuple[int, int], keepdim: bool, dtype: DType | None) -> Any:

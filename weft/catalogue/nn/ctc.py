@@ -163,11 +163,11 @@ def _loss_gradient(
         return np.zeros_like(log_probs)
     likelihood = _likelihood(alpha, input_lengths, target_lengths)
     beta = _backward(emitted, skips, input_lengths, target_lengths)
-    known = np.isfinite(emitted)
-    given = np.exp(np.where(known, alpha + beta - np.where(known, emitted, 0), _NEVER) - likelihood[:, None])
+    finite = np.isfinite(emitted)
+    posterior = np.exp(np.where(finite, alpha + beta - np.where(finite, emitted, 0), _NEVER) - likelihood[:, None])
     share = np.zeros(log_probs.shape)
     times, batch = np.ogrid[: len(log_probs), : log_probs.shape[1]]
-    np.add.at(share, (times[..., None], batch[..., None], states[None]), given)
+    np.add.at(share, (times[..., None], batch[..., None], states[None]), posterior)
     out = (np.exp(log_probs.astype(np.float64)) - share) * g[:, None]
     out = np.where((np.arange(len(out))[:, None] < input_lengths)[..., None], out, 0)
     return np.where((zero_infinity & np.isinf(likelihood))[:, None], 0, out).astype(log_probs.dtype)
@@ -228,9 +228,9 @@ def _ctc_loss(
         raise ValueProblem(f"{reduction} is not a valid value for reduction")
     single = log_probs.ndim == 2
     scores = aten.unsqueeze(log_probs, 1) if single else log_probs
-    told, wanted = _lengths(input_lengths), _lengths(target_lengths)
+    lengths, wanted = _lengths(input_lengths), _lengths(target_lengths)
     labels = aten.unsqueeze(targets, 0) if single and targets.ndim == 1 else targets
-    loss = aten._ctc_loss(scores, labels, told, wanted, blank, zero_infinity)
+    loss = aten._ctc_loss(scores, labels, lengths, wanted, blank, zero_infinity)
     if reduction == "mean":
         return aten.mean(loss / aten.to(aten.clamp_min(wanted, 1), loss.dtype))
     if reduction == "sum":

@@ -127,12 +127,12 @@ for _count in (1, 2, 3):
 
 def _define_activation(name: str, arguments: str = "") -> None:
     def rule(input: Any, *rest: Any) -> Any:
-        *given, inplace = rest
-        if name == "hardtanh" and given[0] > given[1]:
+        *options, inplace = rest
+        if name == "hardtanh" and options[0] > options[1]:
             raise ValueProblem("min_val cannot be greater than max_val")
         if inplace:
-            return getattr(input, f"{name}_")(*given)
-        return getattr(aten, name)(input, *given)
+            return getattr(input, f"{name}_")(*options)
+        return getattr(aten, name)(input, *options)
 
     define(
         f"nn::{name}(Tensor input, {arguments}bool inplace=False) -> Tensor",

@@ -95,8 +95,8 @@ def _picked(image: Any, places: Sequence[Any], sizes: Sequence[Dim]) -> Any:
     batch, *rest = flat.dims
     channels = image.dims[1]
     index = aten.expand(aten.reshape(flat, (batch, 1, dm.product(rest))), (batch, channels, dm.product(rest)))
-    found = aten.reshape(aten.gather(image, 2, index), (batch, channels, *rest))
-    return aten.where(aten.unsqueeze(inside, 1), found, 0)
+    elements = aten.reshape(aten.gather(image, 2, index), (batch, channels, *rest))
+    return aten.where(aten.unsqueeze(inside, 1), elements, 0)
 
 
 def _linear(image: Any, places: Sequence[Any], sizes: Sequence[Dim]) -> Any:

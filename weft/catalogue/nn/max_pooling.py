@@ -229,7 +229,7 @@ def _define_max_pool(rank: int) -> None:
     ) -> Any:
         return (both if return_indices else values)(input, kernel_size, stride, padding, dilation, ceil_mode)
 
-    def lies(self: Operand, *arguments: Any) -> Orders:
+    def orders(self: Operand, *arguments: Any) -> Orders:
         return (pooled_order(rank, self),) * 2 if arguments[-1] else (None,)
 
     doc = f"The greatest element of each window over the last {rank} dims"
@@ -246,7 +246,7 @@ def _define_max_pool(rank: int) -> None:
         f"{size} dilation=1, bool ceil_mode=False, bool return_indices=False) -> Tensor",
         doc + "; with return_indices also where it is.",
         decompose=functional,
-        lies=Follows(lies) if rank == 1 else None,
+        lies=Follows(orders) if rank == 1 else None,
         more=("return_indices",),
         public=_PLACE,
     )

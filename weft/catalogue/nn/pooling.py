@@ -225,13 +225,13 @@ def _means(x: Any, dim: int, count: Dim) -> Any:
     length = -aten.floor_divide(-((j + 1) * size), count) - start
     steps = aten.arange(dm.floordiv(size + count - 1, count) + 1)  # no window is longer
     places = aten.clamp_max(aten.unsqueeze(start, 1) + steps, size - 1)
-    behind = x.ndim - 1 - dim
-    inside = aten.reshape(steps < aten.unsqueeze(length, 1), (count, steps.dims[0], *(1,) * behind))
+    trailing = x.ndim - 1 - dim
+    inside = aten.reshape(steps < aten.unsqueeze(length, 1), (count, steps.dims[0], *(1,) * trailing))
     parts = aten.index_select(x, dim, aten.reshape(places, (-1,)))
     parts = aten.reshape(parts, (*x.dims[:dim], count, steps.dims[0], *x.dims[dim + 1 :]))
     zero = aten.zeros((), dtype=x.dtype)
     total = aten.sum(aten.where(inside, parts, zero), dim + 1)
-    return total / aten.reshape(aten.to(length, x.dtype), (count, *(1,) * behind))
+    return total / aten.reshape(aten.to(length, x.dtype), (count, *(1,) * trailing))
 
 
 for _rank in (1, 2, 3):

@@ -16,10 +16,10 @@ from weft.types import shape_env
 _STATISTICS = "Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, Tensor? bias=None"
 
 
-def _update(running: Any, found: Any, momentum: float) -> None:
-    """running <- (1 - momentum) * running + momentum * found, outside of any history."""
+def _update(running: Any, statistic: Any, momentum: float) -> None:
+    """running <- (1 - momentum) * running + momentum * statistic, outside of any history."""
     if running is not None:
-        running.copy_(aten.lerp(running, aten.to(found.detach(), running.dtype), momentum))
+        running.copy_(aten.lerp(running, aten.to(statistic.detach(), running.dtype), momentum))
 
 
 def _of_nothing(input: Any, weight: Any, bias: Any) -> Any:

@@ -22,15 +22,15 @@ def _each(name: str, what: str, value: Any, rank: int) -> tuple[int, ...]:
 
 
 def _sizes(
-    input: Any, kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...], given: Any
+    input: Any, kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...], output_size: Any
 ) -> tuple[Dim, ...]:
     rank = len(kernel)
     usual = tuple(
         (d - 1) * s + k - 2 * p for d, k, s, p in zip(input.dims[-rank:], kernel, stride, padding, strict=True)
     )
-    if given is None:
+    if output_size is None:
         return usual
-    wanted: tuple[Dim, ...] = tuple(given)[-rank:] if len(given) == rank + 2 else tuple(given)
+    wanted: tuple[Dim, ...] = tuple(output_size)[-rank:] if len(output_size) == rank + 2 else tuple(output_size)
     if len(wanted) != rank:
         raise ValueProblem(
             f"output_size should be a sequence containing {rank} or {rank + 2} elements, "

@@ -20,8 +20,8 @@ class _Cast(Pointwise):
     """The rule of casts: self's dims, the dtype asked for."""
 
     def compute_dtype(self, args: tuple[Any, ...]) -> DType:
-        found: DType = args[0].dtype
-        return found
+        dtype: DType = args[0].dtype
+        return dtype
 
     def result_dtype(self, args: tuple[Any, ...]) -> DType:
         return args[1] if isinstance(args[1], DType) else self.compute_dtype(args)

@@ -38,8 +38,8 @@ def _uniform(words: Array, number: int) -> Array:
         state = (state ^ (state >> np.uint64(30))) * _FIRST
         state = (state ^ (state >> np.uint64(27))) * _SECOND
     state ^= state >> np.uint64(31)
-    found: Array = ((state >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-    return found
+    uniform: Array = ((state >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    return uniform
 
 
 def _searched(words: Array, first: Array, factor: Callable[[int, Array], Array]) -> Array:
@@ -86,8 +86,8 @@ def _tail(k: Array) -> Array:
 
 
 def _log_factorial(k: Array) -> Array:
-    found: Array = 0.5 * math.log(2 * math.pi) + (k + 0.5) * np.log(k + 1.0) - (k + 1.0) + _tail(k)
-    return found
+    logarithm: Array = 0.5 * math.log(2 * math.pi) + (k + 0.5) * np.log(k + 1.0) - (k + 1.0) + _tail(k)
+    return logarithm
 
 
 # ---- distributions
@@ -158,8 +158,8 @@ def _likely(words: Array, n: Array, p: Array) -> Array:
 def _of_elements(numbers: Callable[..., Array], words: Array, *parameters: Array) -> Array:
     flat = [np.asarray(p, np.float64).reshape(-1) for p in parameters]
     values = numbers(np.ascontiguousarray(words).reshape(-1).view(np.uint64), *flat)
-    made: Array = values.reshape(words.shape).astype(parameters[0].dtype)
-    return made
+    counts: Array = values.reshape(words.shape).astype(parameters[0].dtype)
+    return counts
 
 
 def _each(op: Op, size: Any, flags: Any, *args: Any) -> Any:

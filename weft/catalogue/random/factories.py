@@ -92,10 +92,10 @@ def draw(make: Callable[[Any, Dim], Any], size: Sequence[Dim], generator: Genera
 
 
 def float_dtype(name: str, dtype: DType | None) -> DType:
-    found = dt.get_default() if dtype is None else dtype
-    if not found.is_floating_point and not found.is_complex:
-        raise NotForDType(f"\"{name}\" not implemented for '{found}'")
-    return found
+    checked = dt.get_default() if dtype is None else dtype
+    if not checked.is_floating_point and not checked.is_complex:
+        raise NotForDType(f"\"{name}\" not implemented for '{checked}'")
+    return checked
 
 
 def uniform_values(size: Sequence[Dim], dtype: DType, generator: Generator | None) -> Any:

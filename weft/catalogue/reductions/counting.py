@@ -36,10 +36,10 @@ def _isin(elements: Any, test_elements: Any, assume_unique: bool, invert: bool) 
         return aten.full(elements.dims, invert, dtype=dt.bool_)
     joint = (aten.zeros((0,), dtype=elements.dtype) + aten.zeros((0,), dtype=test_elements.dtype)).dtype
     wanted = aten.to(elements, joint)
-    known = aten.sort(aten.to(aten.reshape(test_elements, (count,)), joint))[0]
-    place = aten.clamp_max(aten.searchsorted(known, wanted), count - 1)
-    found = aten.eq(aten.index(known, (place,)), wanted)
-    return aten.logical_not(found) if invert else found
+    ordered = aten.sort(aten.to(aten.reshape(test_elements, (count,)), joint))[0]
+    place = aten.clamp_max(aten.searchsorted(ordered, wanted), count - 1)
+    is_member = aten.eq(aten.index(ordered, (place,)), wanted)
+    return aten.logical_not(is_member) if invert else is_member
 
 
 define(
@@ -104,8 +104,8 @@ def _mode(x: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     starts[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
     length = place - np.maximum.accumulate(np.where(starts, place, 0), axis=-1)
     last = np.argmax(length, -1, keepdims=True)
-    found = [np.moveaxis(np.take_along_axis(v, last, -1), -1, dim) for v in (ordered, order)]
-    values, index = found if keepdim else [np.squeeze(v, dim) for v in found]
+    picked = [np.moveaxis(np.take_along_axis(v, last, -1), -1, dim) for v in (ordered, order)]
+    values, index = picked if keepdim else [np.squeeze(v, dim) for v in picked]
     return np.array(values, order="C"), np.array(index, order="C")
 
 
@@ -114,8 +114,8 @@ def _slow_mode(x: Any, dim: int, keepdim: bool) -> tuple[Any]:
         values, counts = np.unique(row, return_counts=True)
         return values[np.argmax(counts)]
 
-    found = np.apply_along_axis(of_row, dim, x) if x.ndim else x
-    return (np.expand_dims(found, dim) if keepdim and x.ndim else found,)
+    modes = np.apply_along_axis(of_row, dim, x) if x.ndim else x
+    return (np.expand_dims(modes, dim) if keepdim and x.ndim else modes,)
 
 
 define(
@@ -241,14 +241,14 @@ def _runs(x: Array, dim: int | None) -> tuple[Array, Array, Array]:
 
 def _runs_type(self: TensorType, dim: int | None) -> tuple[TensorType, TensorType, TensorType]:
     if dim is None:
-        found = share_of(self.dims)
-        runs = tensor_type(self.dtype, (found,), self.device)
-        return runs, self.with_dtype(dt.int64), tensor_type(dt.int64, (found,), self.device)
+        runs_count = share_of(self.dims)
+        runs = tensor_type(self.dtype, (runs_count,), self.device)
+        return runs, self.with_dtype(dt.int64), tensor_type(dt.int64, (runs_count,), self.device)
     at = normalize_dim("unique_consecutive", dim, self.ndim)
     dims = self.shape or (1,)
-    found = share_of((dims[at],))
-    counts = tensor_type(dt.int64, (found,), self.device)
-    kept = tuple(found if i == at else d for i, d in enumerate(dims))
+    runs_count = share_of((dims[at],))
+    counts = tensor_type(dt.int64, (runs_count,), self.device)
+    kept = tuple(runs_count if i == at else d for i, d in enumerate(dims))
     return tensor_type(self.dtype, kept, self.device), tensor_type(dt.int64, (dims[at],), self.device), counts
 
 

@@ -194,8 +194,8 @@ _with_position("min", "least", amin, argmin, "minimum", np.min)
 def _aminmax_type(self: TensorType, dim: int | None, keepdim: bool) -> tuple[TensorType, TensorType]:
     if self.dims is not None:
         _refuse("aminmax", self, normalize_dims("aminmax", dim, self.ndim), full=dim is None)
-    found = reduced_type("aminmax", self, dim, keepdim, self.dtype)
-    return found, found
+    extremum = reduced_type("aminmax", self, dim, keepdim, self.dtype)
+    return extremum, extremum
 
 
 aminmax = define(

@@ -63,13 +63,13 @@ def _quantile(name: str, self: Any, q: Any, dim: int | None, keepdim: bool, inte
     if name == "nanquantile":
         last = aten.sum(aten.logical_not(missing), -1, True) - 1
         ranks = steps * aten.clamp_min(aten.to(last, self.dtype), 0)
-        found = _between(ordered, ranks, interpolation)
+        quantiles = _between(ordered, ranks, interpolation)
     else:
         last = rows.dims[-1] - 1
         ranks = aten.expand(steps * last, (*rows.dims[:-1], steps.dims[0]))
         # a NaN is sorted last, and answers for its row
-        found = _between(ordered, aten.where(aten.any(missing, -1, True), last, ranks), interpolation)
-    out = aten.movedim(found, -1, 0) if q.ndim else aten.squeeze(found, -1)
+        quantiles = _between(ordered, aten.where(aten.any(missing, -1, True), last, ranks), interpolation)
+    out = aten.movedim(quantiles, -1, 0) if q.ndim else aten.squeeze(quantiles, -1)
     if not keepdim or not rank:
         return out
     if dim is not None:

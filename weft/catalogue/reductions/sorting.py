@@ -196,8 +196,8 @@ def _median(x: Array, dim: int, keepdim: bool, skip_nan: bool) -> tuple[Array, A
     if not x.ndim:
         return x.copy(), np.zeros((), np.int64)
     nan = np.sum(x != x, axis=dim, keepdims=True)
-    known = x.shape[dim] - nan
-    middle = (known - 1) // 2 if skip_nan else np.where(nan > 0, x.shape[dim] - nan, (x.shape[dim] - 1) // 2)
+    count = x.shape[dim] - nan
+    middle = (count - 1) // 2 if skip_nan else np.where(nan > 0, x.shape[dim] - nan, (x.shape[dim] - 1) // 2)
     return _pick_from_order(x, dim, keepdim, np.maximum(middle, 0))
 
 
@@ -253,9 +253,9 @@ def _unique_along(
 
 def _unique2_type(self: TensorType, *flags: bool) -> tuple[TensorType, TensorType, TensorType]:
     """The distinct elements: how many there are is known only when the operator has run."""
-    found = (share_of(self.dims),)
-    return tensor_type(self.dtype, found, self.device), self.with_dtype(dt.int64), tensor_type(
-        dt.int64, found, self.device
+    dims = (share_of(self.dims),)
+    return tensor_type(self.dtype, dims, self.device), self.with_dtype(dt.int64), tensor_type(
+        dt.int64, dims, self.device
     )
 
 
@@ -263,9 +263,9 @@ def _unique_dim_type(self: TensorType, dim: int, *flags: bool) -> tuple[TensorTy
     if not self.ndim:
         raise StateError("unique_dim: a 0-dim tensor has no slices")
     axis = normalize_dim("unique_dim", dim, self.ndim)
-    found = share_of((self.shape[axis],))
-    kept = tensor_type(self.dtype, tuple(found if i == axis else d for i, d in enumerate(self.shape)), self.device)
-    return kept, tensor_type(dt.int64, (self.shape[axis],), self.device), tensor_type(dt.int64, (found,), self.device)
+    count = share_of((self.shape[axis],))
+    kept = tensor_type(self.dtype, tuple(count if i == axis else d for i, d in enumerate(self.shape)), self.device)
+    return kept, tensor_type(dt.int64, (self.shape[axis],), self.device), tensor_type(dt.int64, (count,), self.device)
 
 
 define(
@@ -291,14 +291,14 @@ define(
 
 
 def _unique(self: Any, sorted: bool, return_inverse: bool, return_counts: bool, dim: int | None) -> Any:
-    found = (aten._unique2(self, sorted, return_inverse, return_counts) if dim is None
+    results = (aten._unique2(self, sorted, return_inverse, return_counts) if dim is None
              else aten.unique_dim(self, dim, sorted, return_inverse, return_counts))
-    return first_and(found, return_inverse, return_counts)
+    return first_and(results, return_inverse, return_counts)
 
 
-def first_and(found: tuple[Any, ...], *wanted: bool) -> Any:
+def first_and(results: tuple[Any, ...], *wanted: bool) -> Any:
     """The first result, with those of the others that are wanted in a tuple; alone if none is."""
-    asked = [found[0], *(part for part, is_wanted in zip(found[1:], wanted, strict=True) if is_wanted)]
+    asked = [results[0], *(part for part, is_wanted in zip(results[1:], wanted, strict=True) if is_wanted)]
     return asked[0] if len(asked) == 1 else tuple(asked)
 
 

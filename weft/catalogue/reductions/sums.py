@@ -88,13 +88,13 @@ nansum = define(
 
 
 def _mean_type(self: TensorType, dim: Axes, keepdim: bool, dtype: DType | None) -> TensorType:
-    found = dtype or self.dtype
-    if found is not None and not found.is_differentiable:
+    compute_dtype = dtype or self.dtype
+    if compute_dtype is not None and not compute_dtype.is_differentiable:
         which = "Input" if dtype is None else "Optional"
         raise DTypeError(
             f"mean(): could not infer output dtype. {which} dtype must be either a floating point or complex dtype. "
-            f"Got: {found}")
-    return reduced_type("mean", self, dim, keepdim, found)
+            f"Got: {compute_dtype}")
+    return reduced_type("mean", self, dim, keepdim, compute_dtype)
 
 
 def _mean(self: Any, dim: Axes, keepdim: bool, dtype: DType | None) -> Any:

@@ -334,19 +334,19 @@ def _tensor_split_at(self: Any, indices: Sequence[Dim], dim: int) -> Any:
 
 
 def _tensor_split_by(self: Any, tensor_indices_or_sections: Any, dim: int) -> Any:
-    told = tensor_indices_or_sections
-    if told.dtype is not dt.int64:
+    splits = tensor_indices_or_sections
+    if splits.dtype is not dt.int64:
         raise ShapeError(
-            f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {told.dtype}"
+            f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {splits.dtype}"
         )
-    if told.ndim > 1:
+    if splits.ndim > 1:
         raise ShapeError(
             "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, "
-            f"but got {told.ndim}D"
+            f"but got {splits.ndim}D"
         )
-    values = [told] if told.ndim == 0 else aten.unbind(told)
+    values = [splits] if splits.ndim == 0 else aten.unbind(splits)
     numbers = [v.item() for v in values]
-    return _tensor_split(self, numbers[0], dim) if told.ndim == 0 else _tensor_split_at(self, numbers, dim)
+    return _tensor_split(self, numbers[0], dim) if splits.ndim == 0 else _tensor_split_at(self, numbers, dim)
 
 
 define(

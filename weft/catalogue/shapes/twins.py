@@ -181,7 +181,7 @@ def _define_scatter(op: Op, batch: Rule | None, is_public: bool) -> Op:
         latest = shown(call(twin[0], (aten.new_zeros(turns, g.dims), turns, *args)), args)
         return aten.where(aten.eq(latest, turns), part, 0)
 
-    made = define(
+    scatter = define(
         fresh,
         f"A copy of self in which the elements that `{schema.base}` shows are those of src"
         + (" (of its result number `output`)." if several else "."),
@@ -197,8 +197,8 @@ def _define_scatter(op: Op, batch: Rule | None, is_public: bool) -> Op:
         reference=None if op.reference is None or several or op.type is not None else _scatter_reference(op.reference),
         samples=None if op.samples is None else lambda rng: _scatter_samples(op, several, rng),
     )
-    twin.append(made)
-    return made
+    twin.append(scatter)
+    return scatter
 
 
 def _scatter_reference(shows: Rule) -> Rule:
@@ -231,8 +231,8 @@ def _scatter(op: Op, several: bool, base: Array, src: Array, args: tuple[Any, ..
     out = np.array(base, order="C")
     shown = evaluate(op, (out, *(args[1:] if several else args)))
     target = shown[args[0]] if several else shown
-    lies = geometry_of(target)
-    if repeats_elements(lies) or (op.view is not None and op.view.is_free and overlaps(lies)):
+    layout = geometry_of(target)
+    if repeats_elements(layout) or (op.view is not None and op.view.is_free and overlaps(layout)):
         raise _refused(op)
     # a gradient of zeros may be complex
     target[...] = src.real if src.dtype.kind == "c" and target.dtype.kind != "c" else src

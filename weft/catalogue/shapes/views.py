@@ -41,9 +41,9 @@ def infer_size(size: Sequence[Dim], dims: Dims) -> Dims:
     shape_env.refuse_equal(rest, 0, lambda: ShapeError(
         f"cannot reshape tensor of 0 elements into shape {dims_text(size)} because the unspecified dimension size -1 "
         "can be any value and is ambiguous"))
-    found = dm.floordiv(numel, rest)
-    _check_numel(found * rest, numel, size)
-    return tuple(found if i == unknown[0] else d for i, d in enumerate(size))
+    inferred = dm.floordiv(numel, rest)
+    _check_numel(inferred * rest, numel, size)
+    return tuple(inferred if i == unknown[0] else d for i, d in enumerate(size))
 
 
 def _check_numel(wanted: Dim, numel: Dim, size: Sequence[Dim]) -> None:
@@ -58,13 +58,13 @@ def _reshape(g: Geometry, shape: Sequence[Dim]) -> Geometry | None:
 
 
 def _view(g: Geometry, size: Sequence[Dim]) -> Geometry:
-    found = _reshape(g, size)
-    if found is None:
+    geometry = _reshape(g, size)
+    if geometry is None:
         raise ShapeError(
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
             "contiguous subspaces). Use .reshape(...) instead."
         )
-    return found
+    return geometry
 
 
 def _numpy_view(x: Any, size: Sequence[int]) -> Any:
@@ -337,9 +337,9 @@ def _movedim(self: Any, source: Sequence[int], destination: Sequence[int]) -> An
         )
     from_dims = [normalize_dim("movedim", d, self.ndim) for d in source]
     to_dims = [normalize_dim("movedim", d, self.ndim) for d in destination]
-    for name, found in (("source", from_dims), ("destination", to_dims)):
-        if len(set(found)) != len(found):
-            raise ShapeError(f"movedim: repeated dim in `{name}` ({dims_text(found)})")
+    for name, axes in (("source", from_dims), ("destination", to_dims)):
+        if len(set(axes)) != len(axes):
+            raise ShapeError(f"movedim: repeated dim in `{name}` ({dims_text(axes)})")
     rest = iter(d for d in range(self.ndim) if d not in from_dims)
     placed = dict(zip(to_dims, from_dims, strict=True))
     return aten.permute(self, [placed[i] if i in placed else next(rest) for i in range(self.ndim)])

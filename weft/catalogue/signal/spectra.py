@@ -45,10 +45,10 @@ def _irfft_over(self: Any, s: Sequence[Dim] | None, dim: Sequence[int] | None, n
 
 
 def _some(name: str, self: Any, s: Sequence[Dim] | None, dim: Sequence[int] | None) -> list[tuple[int, Dim | None]]:
-    found = places_of(name, self, s, dim)
-    if not found:
+    places = places_of(name, self, s, dim)
+    if not places:
         raise ShapeError(f"{name} must transform at least one axis")
-    return found
+    return places
 
 
 for _base, _over, _words in (("rfft", _rfft_over, "Fourier transform of a real signal"), (

@@ -208,12 +208,12 @@ class _SameDtype(Pointwise):
     """The rule of heaviside: real tensors of one dtype."""
 
     def compute_dtype(self, args: tuple[Any, ...]) -> DType:
-        found = [a.dtype for a in args if isinstance(a, TensorType) and a.dtype is not None]
-        if len(set(found)) > 1:
+        dtypes = [a.dtype for a in args if isinstance(a, TensorType) and a.dtype is not None]
+        if len(set(dtypes)) > 1:
             raise DTypeError("heaviside is not yet implemented for tensors with different dtypes.")
-        if found[0].is_complex:
+        if dtypes[0].is_complex:
             raise DTypeError("heaviside is not yet implemented for complex tensors.")
-        return found[0]
+        return dtypes[0]
 
 
 heaviside = pointwise(
