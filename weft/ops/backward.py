@@ -58,8 +58,8 @@ class Plan:
     @cached_property
     def operands(self) -> tuple[int, ...]:
         """The slots of arguments that are tensors, or numbers in the place of one."""
-        given = self.op.schema.arguments
-        return tuple([i for i, s in enumerate(self.slots) if s.kind == ARG and given[s.position].kind == "Tensor"])
+        arguments = self.op.schema.arguments
+        return tuple([i for i, s in enumerate(self.slots) if s.kind == ARG and arguments[s.position].kind == "Tensor"])
 
     @cached_property
     def may_save_tensors(self) -> bool:
@@ -116,7 +116,7 @@ def node_names(op: Op) -> tuple[str, ...]:
         return op.node.plain, op.node.other, *written
     if op.copies is not None:
         return tuple([f"{name}_copy" for name in node_names(op.copies)])
-    name = _FIRST_LETTER.sub(lambda found: found[0].upper(), op.base).replace("_", "")
+    name = _FIRST_LETTER.sub(lambda match: match[0].upper(), op.base).replace("_", "")
     return op.node or f"{name}Backward{_overload_number(op)}", *written
 
 
@@ -217,13 +217,13 @@ def apply_functional(
     """The pure form of every node: cotangents, which inputs want one, and unpacked slots in;
     one gradient per differentiable input out."""
     out: list[Any] = []
-    given = (grads[0] if grads else None, grads, needs)
+    context = (grads[0] if grads else None, grads, needs)
     for formula, places in zip(plan.formulas, plan.places, strict=True):
         wanted = needs[len(out) : len(out) + len(formula.inputs)]
         if not any(wanted):
             out.extend([None] * len(wanted))
             continue
-        result = formula.rule(*[packed[at] if at >= 0 else given[-1 - at] for at in places])
+        result = formula.rule(*[packed[at] if at >= 0 else context[-1 - at] for at in places])
         if formula.is_joint:
             out.extend([r if w else None for r, w in zip(result, wanted, strict=True)])
         else:
@@ -247,8 +247,8 @@ def flat_gradients(
 def needed_slots(plan: Plan, needs: tuple[bool, ...]) -> tuple[int, ...]:
     """Indices of the slots that the formulas wanted by `needs` read."""
     wanted = dict(zip(plan.differentiable, needs, strict=True))
-    found: set[int] = set()
+    needed: set[int] = set()
     for formula in plan.formulas:
         if any(wanted[i] for i in formula.inputs):
-            found.update(plan.slots.index(s) for s in formula.sources if s in plan.slots)
-    return tuple(sorted(found))
+            needed.update(plan.slots.index(s) for s in formula.sources if s in plan.slots)
+    return tuple(sorted(needed))

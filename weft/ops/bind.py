@@ -41,10 +41,10 @@ def _integer(value: Any, argument: Argument) -> Any:
     if isinstance(value, (int, np.integer)):
         return int(value)
     if is_routable(value) and value.ndim == 0 and not argument.is_list:
-        found = value.item()
-        if type(found) is float or type(found) is complex:
-            raise Mismatch(f"argument '{argument.name}' must be int, not a {kind.__name__} of a {type(found).__name__}")
-        return found
+        item = value.item()
+        if type(item) is float or type(item) is complex:
+            raise Mismatch(f"argument '{argument.name}' must be int, not a {kind.__name__} of a {type(item).__name__}")
+        return item
     try:
         return value.__index__()
     except (AttributeError, TypeError):
@@ -183,13 +183,13 @@ def positional_count(op: Op) -> int:
 @cache
 def positions_of(op: Op) -> Mapping[str, int]:
     """Position of every argument by name, synonyms included."""
-    found = {a.name: i for i, a in enumerate(op.schema.arguments)}
-    own = list(found)
+    positions = {a.name: i for i, a in enumerate(op.schema.arguments)}
+    own = list(positions)
     for synonym, names in SYNONYMS.items():
         name = next((n for n in names if n in own), None)
-        if name is not None and synonym not in found:
-            found[synonym] = found[name]
-    return found
+        if name is not None and synonym not in positions:
+            positions[synonym] = positions[name]
+    return positions
 
 
 def bind(op: Op, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -247,10 +247,10 @@ def exact_types(op: Op, a: Argument) -> frozenset[type]:
     kinds: dict[str, tuple[type, ...]] = {
         "int": (int,), "float": (float,), "bool": (bool,), "str": (str,), "Scalar": (int, float, bool)
     }
-    found = kinds.get(a.kind, ())
+    exact = kinds.get(a.kind, ())
     if a.is_tensor and op.numbers:
-        found = (int, float, bool)
-    return frozenset((*found, type(None)) if a.is_optional else found)
+        exact = (int, float, bool)
+    return frozenset((*exact, type(None)) if a.is_optional else exact)
 
 
 def bind_plain(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...] | None:

@@ -41,13 +41,13 @@ def shortest_route(op: Op, args: tuple[Any, ...]) -> Route:
     classes, else as `call` does.
     """
     key = (op, *map(type, args))
-    found = _routes.get(key)
-    if found is None:
+    route = _routes.get(key)
+    if route is None:
         offered = _entries[False](op, args) if _entries else None
         if offered is None:
             return call
-        found = _routes[key] = offered
-    return found
+        route = _routes[key] = offered
+    return route
 
 
 class CallSignature(NamedTuple):
@@ -134,11 +134,11 @@ class Calls:
         op, bound = binding.bind_any(self.name, self.overloads, args, kwargs)
         route = None
         if key not in self.signatures and not overrides.is_mode_on():
-            made = _signature(self.overloads, op, args, kwargs)
-            if made is not None:
+            form = _signature(self.overloads, op, args, kwargs)
+            if form is not None:
                 asks = any(map(overrides.takes_over, map(type, (*args, *kwargs.values()))))
-                route = self._entry(op, bound) if made.keeps_classes and not asks else None
-                self.signatures[key] = made._replace(route=route)
+                route = self._entry(op, bound) if form.keeps_classes and not asks else None
+                self.signatures[key] = form._replace(route=route)
         return op, bound, route
 
     def _entry(self, op: Op, bound: tuple[Any, ...]) -> Route | None:
@@ -148,19 +148,19 @@ class Calls:
     def plain_signature(self, args: tuple[Any, ...]) -> Plain | None:
         """Overload, defaults and route of arguments that need no conversion; None when one does."""
         kinds = tuple(map(type, args))
-        found = self.plain.get(kinds[0] if len(kinds) == 1 else kinds)
-        if found is None:
+        plain = self.plain.get(kinds[0] if len(kinds) == 1 else kinds)
+        if plain is None:
             for op in self.overloads:
                 bound = binding.bind_plain(op, args)
                 if bound is not None:
-                    found = (
+                    plain = (
                         op,
                         bound[len(args) :],
                         self._entry(op, bound) or (None if self.is_inplace else route_of(op, bound) or call),
                     )
-                    overrides.cache_signature(self.plain, kinds, found)
+                    overrides.cache_signature(self.plain, kinds, plain)
                     break
-        return found
+        return plain
 
 
 def _signature(
@@ -232,10 +232,10 @@ def _surely_refused(op: Op, args: tuple[Any, ...], kwargs: Mapping[str, Any]) ->
         return True
     if len(args) > limit:
         return False
-    given = {**dict(enumerate(args)), **{names[name]: value for name, value in kwargs.items()}}
-    if any(not a.has_default and i not in given for i, a in enumerate(arguments)):
+    passed = {**dict(enumerate(args)), **{names[name]: value for name, value in kwargs.items()}}
+    if any(not a.has_default and i not in passed for i, a in enumerate(arguments)):
         return not (limit and arguments[limit - 1].is_list)
-    return any(_never_fits(op, arguments[i], type(value)) for i, value in given.items())
+    return any(_never_fits(op, arguments[i], type(value)) for i, value in passed.items())
 
 
 def _never_fits(op: Op, argument: Argument, kind: type) -> bool:

@@ -124,14 +124,14 @@ def call_of(op: Op, args: tuple[Any, ...]) -> tuple[Function, int]:
 
 def _view_call(op: Op, rest: tuple[Any, ...]) -> Function:
     """A view of arrays of one dtype and shape: how it is shown hangs on their strides."""
-    known: Memo[tuple[int, ...], Function] = Memo(limits.STRIDES_OF_A_VIEW)
+    shows: Memo[tuple[int, ...], Function] = Memo(limits.STRIDES_OF_A_VIEW)
 
     def run(x: Any) -> Any:
-        show = known.get(x.strides)
+        show = shows.get(x.strides)
         if show is None:
             if view(op, x, rest) is None:  # strides cannot express it
                 return view(op, np.ascontiguousarray(x), rest)
-            show = known[x.strides] = _shows(op, x, rest)
+            show = shows[x.strides] = _shows(op, x, rest)
         return show(x)
 
     return run
@@ -177,10 +177,10 @@ def views_of(op: Op) -> Memo[tuple[Any, ...], Function]:
 
 def view(op: Op, x: Array, rest: tuple[Any, ...]) -> Any:
     """What a view operator shows of x: a view or a tuple of them; None where strides cannot express it."""
-    key, known = (x.dtype, x.shape, x.strides, rest), views_of(op)
-    show = known.get(key)
+    key, shows = (x.dtype, x.shape, x.strides, rest), views_of(op)
+    show = shows.get(key)
     if show is None:
-        show = known[key] = _shows(op, x, rest)
+        show = shows[key] = _shows(op, x, rest)
     return show(x)
 
 
@@ -192,10 +192,10 @@ def _shows(op: Op, x: Array, rest: tuple[Any, ...]) -> Function:
         index = of.index(x.shape, *rest)
         if index is not None:
             return itemgetter(index)
-    made = None if of.numpy is None or is_lost else of.numpy(x, *rest)
-    if made is not None:
+    example = None if of.numpy is None or is_lost else of.numpy(x, *rest)
+    if example is not None:
         if of.keeps_order and x.flags.c_contiguous:
-            return _reshaping(made.shape)
+            return _reshaping(example.shape)
         numpy: Any = of.numpy
         return lambda x: numpy(x, *rest)
     if of.is_free:  # it may reach into memory that is not x's
@@ -226,8 +226,8 @@ def _is_reshaped(x: Array, g: Any) -> bool:
     """Whether NumPy's reshape gives this view (by sizes and strides alone)."""
     if g.offset or math.prod(g.dims) != x.size:
         return False
-    made = x.reshape(g.dims)
-    return np.may_share_memory(made, x) and geometry_of(made).strides == g.strides
+    reshaped = x.reshape(g.dims)
+    return np.may_share_memory(reshaped, x) and geometry_of(reshaped).strides == g.strides
 
 
 def _reshaping(dims: tuple[int, ...]) -> Function:
@@ -308,8 +308,8 @@ def in_order(x: Array, order: tuple[int, ...] | None) -> Array:
 def strides_in_order(x: Array, order: tuple[int, ...] | None) -> tuple[int, ...] | None:
     """The strides that the array has with its dims densely in this order; None where it lies so."""
     strides: Any = contiguous_strides(x.shape) if order is None else ordered(x.shape, order).strides  # integers
-    lies = zip(element_strides(x), strides, x.shape, strict=True)
-    return None if 0 in x.shape or all([a == b or n == 1 for a, b, n in lies]) else strides
+    axes = zip(element_strides(x), strides, x.shape, strict=True)
+    return None if 0 in x.shape or all([a == b or n == 1 for a, b, n in axes]) else strides
 
 
 def map_arrays(function: Callable[[Array], Any], value: Any) -> Any:
@@ -331,18 +331,18 @@ def strided(x: Array, g: Geometry) -> Array:
     """The view of `x`'s memory with this geometry, offset counted from x's first element."""
     size = x.dtype.itemsize
     root = dense_root(x)
-    known: Any = g  # sizes of an array are numbers
-    start = address(x) - address(root) + int(known.offset) * size
-    strides = tuple(int(s) * size for s in known.strides)
-    dims = tuple(map(int, known.dims))
+    concrete: Any = g  # sizes of an array are numbers
+    start = address(x) - address(root) + int(concrete.offset) * size
+    strides = tuple(int(s) * size for s in concrete.strides)
+    dims = tuple(map(int, concrete.dims))
     if 0 in dims:
         start = max(0, min(start, root.nbytes))
     elif not root.nbytes:  # NumPy lets a buffer of no bytes pass for any
-        raise outside_storage(Geometry(dims, known.strides, start // size), 0)
+        raise outside_storage(Geometry(dims, concrete.strides, start // size), 0)
     try:
         view: Array = np.ndarray(dims, x.dtype, buffer=root, offset=start, strides=strides)
     except ValueError:
-        raise outside_storage(Geometry(dims, known.strides, start // size), root.nbytes // size) from None
+        raise outside_storage(Geometry(dims, concrete.strides, start // size), root.nbytes // size) from None
     return view
 
 

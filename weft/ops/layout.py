@@ -34,11 +34,11 @@ def joint_strides(dims: Dims, operands: Sequence[Geometry]) -> Dims:
     for i in range(1, len(order)):
         at = i
         for before in range(i - 1, -1, -1):
-            found = _compare(order[before], order[at], rows, dims)
-            if found > 0:
+            comparison = _compare(order[before], order[at], rows, dims)
+            if comparison > 0:
                 order[before], order[at] = order[at], order[before]
                 at = before
-            elif found < 0:
+            elif comparison < 0:
                 break
     return _dense(dims, order)
 
@@ -97,10 +97,10 @@ def _compare(a: int, b: int, rows: Sequence[Dims], dims: Dims) -> int:
 
 def _dense(dims: Dims, order: Sequence[int]) -> Dims:
     inner_last = tuple(dims[i] for i in reversed(order))
-    found = contiguous_strides(inner_last)
+    dense = contiguous_strides(inner_last)
     strides: list[Dim] = [1] * len(dims)
     for place, i in enumerate(reversed(order)):
-        strides[i] = found[place]
+        strides[i] = dense[place]
     return tuple(strides)
 
 

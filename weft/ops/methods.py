@@ -231,9 +231,9 @@ def _method(packet: Packet) -> Any:
                 kinds = (type(args[0]), type(args[1]), type(args[2]))
             else:
                 kinds = tuple(map(type, args))
-            found = plain.get(kinds)
-            if found is not None:
-                op, rest, route = found
+            entry = plain.get(kinds)
+            if entry is not None:
+                op, rest, route = entry
                 return route(op, args + rest)
             form = signatures.get(kinds)
             if form is not None and form.route is not None and not (override_classes and form.op.tensor_list_positions):

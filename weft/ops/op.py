@@ -245,15 +245,15 @@ class Op:
     name: str = field(init=False)
 
     def __post_init__(self) -> None:
-        given = [h for h in HOWS if getattr(self, h) is not None]
-        if len(given) != 1:
-            raise ValueProblem(f"{self.schema.name}: give exactly one of {', '.join(HOWS)}; got {given or 'none'}")
+        hows = [h for h in HOWS if getattr(self, h) is not None]
+        if len(hows) != 1:
+            raise ValueProblem(f"{self.schema.name}: give exactly one of {', '.join(HOWS)}; got {hows or 'none'}")
         if self.effect == "random" and self.decompose is not None and self.vjp is not None:
             raise ValueProblem(
                 f"{self.schema.name}: what draws is opened when it is called, so that each call moves its generator "
                 "on; formulas of its gradient belong to an operator that it opens to"
             )
-        object.__setattr__(self, "how", given[0])
+        object.__setattr__(self, "how", hows[0])
         object.__setattr__(self, "name", self.schema.name)
 
     @cached_property

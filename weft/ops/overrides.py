@@ -99,15 +99,15 @@ def overriding(args: Iterable[Any], kwargs: Mapping[str, Any] | None = None) -> 
     level = _local.level
     if level == DISABLED:
         return None
-    found: list[Any] = []
+    overriders: list[Any] = []
     if level == ENABLED:
-        _collect(args, found)
+        _collect(args, overriders)
         if kwargs:
-            _collect(kwargs.values(), found)
-    return tuple(found) if found or _local.modes else None
+            _collect(kwargs.values(), overriders)
+    return tuple(overriders) if overriders or _local.modes else None
 
 
-def _collect(values: Iterable[Any], found: list[Any]) -> None:
+def _collect(values: Iterable[Any], overriders: list[Any]) -> None:
     for value in values:
         kind = type(value)
         if kind in _ordinary:
@@ -115,31 +115,31 @@ def _collect(values: Iterable[Any], found: list[Any]) -> None:
         if kind is list or kind is tuple:
             for v in value:
                 if type(v) not in _ordinary and takes_over(type(v)):
-                    _join(v, found)
+                    _join(v, overriders)
         elif takes_over(kind):
-            _join(value, found)
+            _join(value, overriders)
 
 
-def _join(value: Any, found: list[Any]) -> None:
+def _join(value: Any, overriders: list[Any]) -> None:
     kind = type(value)
-    at = len(found)
-    for i, other in enumerate(found):
+    at = len(overriders)
+    for i, other in enumerate(overriders):
         if type(other) is kind:
             return
-        if at == len(found) and issubclass(kind, type(other)):
+        if at == len(overriders) and issubclass(kind, type(other)):
             at = i
-    found.insert(at, value)
+    overriders.insert(at, value)
 
 
 def meets(args: Iterable[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether the process has just met its first class that takes calls over (and looks for others from now on)."""
     if override_classes:
         return False
-    found: list[Any] = []
-    _collect((*args, *kwargs.values()), found)
-    if found:
-        note_class(type(found[0]))
-    return bool(found)
+    overriders: list[Any] = []
+    _collect((*args, *kwargs.values()), overriders)
+    if overriders:
+        note_class(type(overriders[0]))
+    return bool(overriders)
 
 
 def handle(
@@ -148,18 +148,18 @@ def handle(
     """Ask the innermost mode, then each of the arguments. Raises ArgumentError (a TypeError)
     when all answer NotImplemented."""
     types = tuple([type(a) for a in asked])
-    given = {} if kwargs is None else kwargs
+    keywords = {} if kwargs is None else kwargs
     stack = _local.modes
     if stack:
         _local.modes = stack[:-1]
         try:
-            out = stack[-1].__weft_function__(func, types, args, given)
+            out = stack[-1].__weft_function__(func, types, args, keywords)
         finally:
             _local.modes = stack
         if out is not NotImplemented:
             return out
     for value in asked:
-        out = value.__weft_function__(func, types, args, given)
+        out = value.__weft_function__(func, types, args, keywords)
         if out is not NotImplemented:
             return out
     name = f"weft.{getattr(func, '__name__', func)}"

@@ -32,9 +32,9 @@ class Packet:
                 type(args[0]) if count == 1 else (type(args[0]), type(args[1])) if count == 2
                 else tuple(map(type, args))
             )
-            found = self.calls.plain.get(kinds)
-            if found is not None:
-                op, rest, route = found
+            entry = self.calls.plain.get(kinds)
+            if entry is not None:
+                op, rest, route = entry
                 return route(op, args + rest)
         op, bound, route = self.calls.resolve(args, kwargs)
         return call(op, bound) if route is None else route(op, bound)
@@ -66,8 +66,8 @@ class Overload(Packet):
     @property
     def overloadpacket(self) -> Packet:
         """The operator with all of its overloads: `aten.add`."""
-        found: Packet = getattr(namespace_of(self.namespace), self.op.base + self.suffix)
-        return found
+        packet: Packet = getattr(namespace_of(self.namespace), self.op.base + self.suffix)
+        return packet
 
     @property
     def _overloadname(self) -> str:

@@ -89,8 +89,8 @@ def _result_text(output: Any, holders: list[str]) -> str:
 class Calls:
     """NumPy calls in order: (function, registers of its operands, register of its value)."""
 
-    def __init__(self, given: int) -> None:
-        self.given = self.count = given
+    def __init__(self, input_count: int) -> None:
+        self.given = self.count = input_count
         self.constants: dict[int, Any] = {}
         self.steps: list[tuple[Function, tuple[int, ...], int]] = []
         self.writes: int | None = None  # the register of the array that the last call, a ufunc, writes into
@@ -122,15 +122,15 @@ class Calls:
 
     def as_computed(self, results: Sequence[int]) -> tuple[Calls, list[int]]:
         """The calls for row-major arrays, which place nothing, and where the results are there."""
-        made = Calls(self.given)
+        calls = Calls(self.given)
         same: dict[int, int] = {}
-        made.constants, made.count = self.constants, self.count
+        calls.constants, calls.count = self.constants, self.count
         for function, operands, out in self.steps:
             if out in self.placing:
                 same[out] = same.get(self.placing[out], self.placing[out])
             else:
-                made.steps.append((function, tuple([same.get(i, i) for i in operands]), out))
-        return made, [same.get(i, i) for i in results]
+                calls.steps.append((function, tuple([same.get(i, i) for i in operands]), out))
+        return calls, [same.get(i, i) for i in results]
 
     def inline(self, body: Body, operands: Sequence[int]) -> int:
         """The calls of a pointwise body on operands in these registers."""
@@ -178,15 +178,15 @@ class Calls:
         kept = {results} if isinstance(results, int) else set(results)
         names: dict[int, str] = {i: f"a{i}" for i in range(self.given)}
         names.update({i: f"c{i}" for i in self.constants})
-        given = ", ".join(f"a{i}" for i in range(self.given))
+        inputs = ", ".join(f"a{i}" for i in range(self.given))
         lines = (
-            [f"if {' or '.join(f'a{i}.size >= {LARGE}' for i in arrays)}: return large({given})"]
+            [f"if {' or '.join(f'a{i}.size >= {LARGE}' for i in arrays)}: return large({inputs})"]
             if large is not None and arrays
             else []
         )
         if otherwise is not None and row_major:
             tests = " and ".join(f"a{i}.flags.c_contiguous" for i in row_major)
-            lines.insert(0, f"if not ({tests}): return otherwise({given})")
+            lines.insert(0, f"if not ({tests}): return otherwise({inputs})")
         free = [f"t{i}" for i in range(len(self.steps), -1, -1)]
         for at, (_, operands, out) in enumerate(self.steps):
             used = [names[i] for i in operands]
@@ -210,7 +210,7 @@ class Calls:
         functions = [f for f, _, _ in self.steps]
         given_names = [names[i] for i in self.constants] + [f"f{i}" for i in range(len(functions))]
         constants = dict(zip(given_names, [*self.constants.values(), *functions], strict=True))
-        code = FunctionWriter("plan", f"plan({given})", large=large, otherwise=otherwise, **constants, **_SCOPE)
+        code = FunctionWriter("plan", f"plan({inputs})", large=large, otherwise=otherwise, **constants, **_SCOPE)
         code.lines += lines if is_silent else [
             "token = set_silent(SILENT)", "try:", *[f"    {line}" for line in lines], "finally:", "    reset(token)",
         ]
@@ -275,9 +275,9 @@ class Body:
         self.scalar, self.result = scalar, result
         tracer = _Scalars(stand_ins)
         arrays = frozenset(i for i, o in enumerate(stand_ins) if type(o) is ndarray and o.ndim)
-        given = [o if type(o) in PLAIN else _Value(i, arrays & {i}) for i, o in enumerate(stand_ins)]
+        traced = [o if type(o) in PLAIN else _Value(i, arrays & {i}) for i, o in enumerate(stand_ins)]
         try:
-            out = scalar(tracer, *given)
+            out = scalar(tracer, *traced)
         # a body that does more than call the protocol; what is wrong with the operands, the type rule says
         except Exception:
             out = None
@@ -288,7 +288,7 @@ class Body:
         self.dtype = tracer.values[out.register].dtype if isinstance(out, _Value) else result.numpy
         if isinstance(out, _Value) and out.needs == arrays:
             self.is_own = self._is_own(tracer.values, out.register)
-            self.is_operand = out.register < len(given) and tracer.values[out.register].dtype == result.numpy
+            self.is_operand = out.register < len(traced) and tracer.values[out.register].dtype == result.numpy
 
     def _is_own(self, values: dict[int, Any], out: int) -> bool:
         assert self.calls is not None

@@ -182,12 +182,12 @@ class Table:
         sign(args, key, arrays)
         kinds = tuple([k for k in key if type(k) is not tuple])  # all but the shapes
         is_native = knobs.backend == "llvm"
-        found = (*key, is_native, *[a.flags.c_contiguous for a in arrays])
-        run = self.large.get(found)
+        signature = (*key, is_native, *[a.flags.c_contiguous for a in arrays])
+        run = self.large.get(signature)
         if run is None:
             native = standalone(self.owner, self.rule, args, kinds, arrays) if is_native else None
             run = self._by_numpy(args, arrays) if native is None else _by_program(native, args, len(arrays))
-            self.large[found] = run
+            self.large[signature] = run
         return run(args, arrays)  # type: ignore[no-any-return]
 
     def _by_numpy(self, args: tuple[Any, ...], arrays: list[Any]) -> Callable[[Any, Any], Any]:
@@ -200,8 +200,8 @@ class Table:
 
 def _by_layout(args: Any, results: Any, wrap: Any, show: Any) -> Any:
     """A plan's `build` where its run gives it with the results."""
-    build, found = results
-    return wrap(found) if build is None else build(args, found, wrap, show)
+    build, values = results
+    return wrap(values) if build is None else build(args, values, wrap, show)
 
 
 _tables: list[Table] = []
@@ -237,12 +237,12 @@ def _emptied(value: Any) -> Any:
     return ndarray if type(value) is ndarray else tuple([_emptied(v) for v in value]) if type(value) is tuple else value
 
 
-def _by_program(native: Any, example: tuple[Any, ...], given: int) -> Callable[[Any, Any], Any]:
-    build = None if native.outputs == given else builder(native.outputs, example)
+def _by_program(native: Any, example: tuple[Any, ...], input_count: int) -> Callable[[Any, Any], Any]:
+    build = None if native.outputs == input_count else builder(native.outputs, example)
 
     def run(args: Any, arrays: list[Any]) -> tuple[Any, Any]:
         registers = native.run(arrays)
-        return (None, registers[given]) if build is None else (build, tuple(registers[given:]))
+        return (None, registers[input_count]) if build is None else (build, tuple(registers[input_count:]))
 
     return run
 
@@ -253,7 +253,7 @@ def _lookup(
     start: tuple[str, ...], names: tuple[str, ...],
 ) -> Callable[..., Any]:
     """What makes a table's lookup. args: a tuple of arguments of the classes that the table is for."""
-    lines, key, bares, given = [], [], [], []
+    lines, key, bares, operands = [], [], [], []
     otherwise = "return walk(op, args)" if gate else "return NOT_PLANNED"
     for i, use in enumerate(uses):
         if use in (HOLDER, ARRAY):
@@ -261,13 +261,13 @@ def _lookup(
             lines += [f"d{i} = {data}", f"if type(d{i}) is not ndarray: {otherwise}"]
             key += [f"d{i}.dtype", f"d{i}.ndim == 0" if is_pointwise else f"d{i}.shape"]
             bares.append(f"d{i}")
-            given.append(f"d{i}")
+            operands.append(f"d{i}")
             continue
         if use == LIST:
             lines += [f"d{i} = []", f"k{i} = signed(x{i}, d{i})", f"if k{i} is None: {otherwise}"]
             key.append(f"k{i}")
             bares.append(f"bare(x{i})")
-            given.append(f"*d{i}")
+            operands.append(f"*d{i}")
             continue
         if use == DEFAULTED:
             key.append(f"x{i} == default{i}")
@@ -275,12 +275,12 @@ def _lookup(
             key.append(f"(x{i} or repr(x{i}))" if use == FLOAT else f"x{i}")
         bares.append(f"x{i}")
         if is_pointwise:
-            given.append(f"x{i}")
+            operands.append(f"x{i}")
     find = [
         f"key = ({''.join(k + ', ' for k in key)})", "plan = planned(key)", "if plan is None:",
         f"    found = missing(key, ({''.join(b + ', ' for b in bares)}))",
         f"    if found is NOT_PLANNED: {otherwise}", "    plan, out = found",
-        f"else: out = plan.run({', '.join(given)})",
+        f"else: out = plan.run({', '.join(operands)})",
     ]
     if gate or not is_pointwise:  # (of other pointwise calls the caller wants to know what is wrong)
         # The walk says what is wrong, outside of the handler: its error is no consequence of this one.

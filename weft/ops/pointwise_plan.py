@@ -36,11 +36,11 @@ def plan_pointwise(op: Op, args: Sequence[Any], large: Function | None = None, s
     rule: Any = op.type
     types = tuple([tensor_type(dt.from_numpy(a.dtype), (1,) * a.ndim) if type(a) is ndarray else a for a in args])
     calls = Calls(len(args))
-    given = [i if type(a) is ndarray or type(a) in _NUMBERS else None for i, a in enumerate(args)]
+    registers = [i if type(a) is ndarray or type(a) in _NUMBERS else None for i, a in enumerate(args)]
     result = rule.result_dtype(types)
     arrays = [i for i, a in enumerate(args) if type(a) is ndarray and a.ndim]
     is_put = store is not None and (rule.into_self or arrays == [0]) and result.numpy == args[0].dtype
-    out, is_long = add_pointwise(calls, op, types, result, args, given, large is None, is_put)
+    out, is_long = add_pointwise(calls, op, types, result, args, registers, large is None, is_put)
     if is_put and calls.steps and calls.steps[-1][0] is put:
         return Plan(calls.function(out))
     if rule.into_self:
@@ -59,10 +59,10 @@ def plan_pointwise(op: Op, args: Sequence[Any], large: Function | None = None, s
 
 def _in_order(op: Op, compute: Function) -> Function:
     """A plan whose result lies as the entry says."""
-    lies: Any = op.lies
+    layout: Any = op.lies
 
     def run(*values: Any) -> Any:
-        return in_order(compute(*values), lies(*[operand_of(v) if type(v) is ndarray else v for v in values])[0])
+        return in_order(compute(*values), layout(*[operand_of(v) if type(v) is ndarray else v for v in values])[0])
 
     return run
 
@@ -73,8 +73,8 @@ def _in_joint_order(compute: Function) -> Function:
 
     def run(*values: Any) -> Any:
         out = compute(*values)
-        lies = [x for v in values if type(v) is ndarray for x in (v.shape, v.strides)]
-        wanted = _joint_strides(out.shape, out.strides, out.itemsize, *lies)
+        layouts = [x for v in values if type(v) is ndarray for x in (v.shape, v.strides)]
+        wanted = _joint_strides(out.shape, out.strides, out.itemsize, *layouts)
         if wanted is None:
             return out
         laid: Any = ndarray(out.shape, out.dtype, np.empty(out.size, out.dtype), 0, wanted)
@@ -85,9 +85,9 @@ def _in_joint_order(compute: Function) -> Function:
 
 
 @lru_cache(maxsize=limits.RESULTS)
-def _joint_strides(dims: Any, strides: Any, itemsize: int, *lies: Any) -> Any:
+def _joint_strides(dims: Any, strides: Any, itemsize: int, *layouts: Any) -> Any:
     """The strides in bytes of a result for operands of these shapes and strides; None where it has them already."""
-    operands = [Geometry(*each) for each in zip(lies[::2], lies[1::2], strict=True)]
+    operands = [Geometry(*each) for each in zip(layouts[::2], layouts[1::2], strict=True)]
     wanted: Any = tuple([s * itemsize for s in joint_strides(dims, operands)])
     is_there = 0 in dims or all([a == b or n == 1 for a, b, n in zip(strides, wanted, dims, strict=True)])
     return None if is_there else wanted
@@ -105,19 +105,19 @@ def _written_into(calls: Calls, out: int, store: Function, is_alike: bool) -> in
 
 
 def add_pointwise(
-    calls: Calls, op: Op, types: Sequence[Any], result: DType, values: Sequence[Any], given: Sequence[int | None],
+    calls: Calls, op: Op, types: Sequence[Any], result: DType, values: Sequence[Any], sources: Sequence[int | None],
     is_large: bool = False, is_put: bool = False,
 ) -> tuple[int, bool]:
-    """Add the calls of a pointwise operator: the register of its value, and whether it is more than one ufunc. given:
-    the registers of arrays, and of numbers that come with each call; None for what is known now. is_large: the body,
-    if it is long, is run in blocks. is_put: a value that the body only hands on goes into the first array.
+    """Add the calls of a pointwise operator: the register of its value, and whether it is more than one ufunc.
+    sources: the registers of arrays, and of numbers that come with each call; None for what is known now. is_large:
+    the body, if it is long, is run in blocks. is_put: a value that the body only hands on goes into the first array.
     """
     rule: Any = op.type
     assert isinstance(rule, Pointwise) and op.scalar is not None
     wide, looks = rule.operand_dtype(tuple(types)), rule.looks_at_numbers(tuple(types))
     operands: list[Any] = []
     registers: list[int] = []
-    for i, (argument, value, register) in enumerate(zip(op.schema.arguments, values, given, strict=True)):
+    for i, (argument, value, register) in enumerate(zip(op.schema.arguments, values, sources, strict=True)):
         operand: Any = value
         if register is not None and looks and type(value) is not ndarray:
             register = calls.add(_checked(rule, tuple(types), i), (register,))
@@ -153,12 +153,12 @@ def _number_as(dtype: DType) -> Function:
     seen: dict[Any, Any] = {}
 
     def cast(value: Any) -> Any:
-        found = seen.get(value)
-        if found is None:
-            found = np.asarray(NUMPY.const(value, dtype))
+        array = seen.get(value)
+        if array is None:
+            array = np.asarray(NUMPY.const(value, dtype))
             if len(seen) < 64 and (value or type(value) is int):
-                seen[value] = found
-        return found
+                seen[value] = array
+        return array
 
     return cast
 

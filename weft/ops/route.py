@@ -52,11 +52,11 @@ def route_of(op: Op, args: tuple[Any, ...]) -> Route | None:
     number: Route | None = None
     for i in op.tensor_positions:
         kind = type(args[i])
-        found: Route | None = getattr(kind, "__weft_route__", None)
-        if found is not None:
+        route: Route | None = getattr(kind, "__weft_route__", None)
+        if route is not None:
             if not hasattr(kind, "__weft_number__"):
-                return found
-            number = number or found
+                return route
+            number = number or route
     if number is not None:
         return number
     for i in op.tensor_list_positions:

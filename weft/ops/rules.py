@@ -179,10 +179,10 @@ def _kinds_of(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
 def _asks_nothing(args: tuple[Any, ...]) -> bool:
     """Whether operands of these types are broadcast without a question about sizes, whose answer would
     hang on the program."""
-    known = [a.dims for a in args if type(a) is TensorType]
-    if any(dims is None or None in dims for dims in known):
+    shapes = [a.dims for a in args if type(a) is TensorType]
+    if any(dims is None or None in dims for dims in shapes):
         return False
-    return all(dims == known[0] for dims in known) or all(type(d) is int for dims in known for d in dims or ())
+    return all(dims == shapes[0] for dims in shapes) or all(type(d) is int for dims in shapes for d in dims or ())
 
 
 @dataclass(frozen=True)
@@ -215,12 +215,12 @@ class Pointwise:
 
     def __call__(self, *args: Any) -> Any:
         key = _kinds_of(args)
-        found = self.known.get(key) if key is not None else None
-        if found is None:
-            found = self._found(args)
-            if key is not None and not found.is_passing and _asks_nothing(args):
-                self.known[key] = found
-        return found
+        result = self.known.get(key) if key is not None else None
+        if result is None:
+            result = self._found(args)
+            if key is not None and not result.is_passing and _asks_nothing(args):
+                self.known[key] = result
+        return result
 
     def _found(self, args: tuple[Any, ...]) -> Type:
         tensors = [a for a in args if isinstance(a, TensorType)]

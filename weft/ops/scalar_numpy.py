@@ -237,8 +237,8 @@ def _constant_power(x: Array, y: Array) -> Array:
         if exponent in (2, 3):
             return np.power(x, y)
         return _complex_power(x, y)
-    known = _POWERS.get(y.item()) if y.dtype.kind == "f" else None
-    return np.power(x, y) if known is None else known(x)
+    shortcut = _POWERS.get(y.item()) if y.dtype.kind == "f" else None
+    return np.power(x, y) if shortcut is None else shortcut(x)
 
 
 def _complex_power(x: Array, y: Array) -> Array:

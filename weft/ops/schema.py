@@ -131,14 +131,14 @@ def _head(text: str) -> tuple[str, str, str | None, str, str]:
 
 
 def _arguments(inside: str) -> tuple[Argument, ...]:
-    found: list[Argument] = []
+    arguments: list[Argument] = []
     keyword_only = False
     for part in _split(inside):
         if part == "*":
             keyword_only = True
             continue
-        found.append(_argument(part, keyword_only))
-    return tuple(found)
+        arguments.append(_argument(part, keyword_only))
+    return tuple(arguments)
 
 
 def _split(text: str) -> list[str]:
@@ -198,9 +198,9 @@ def _returns(text: str) -> tuple[Argument, ...]:
     if text == "()":
         return ()
     parts = _split(text[1:-1]) if text.startswith("(") else [text]
-    found = []
+    returns = []
     for part in parts:
         type_text, _, name = part.partition(" ")
         kind, alias, element_optional, size, is_list, is_optional = _type(type_text)
-        found.append(Argument(name.strip(), kind, is_list, size, is_optional, element_optional, alias=alias))
-    return tuple(found)
+        returns.append(Argument(name.strip(), kind, is_list, size, is_optional, element_optional, alias=alias))
+    return tuple(returns)

@@ -61,12 +61,12 @@ def signature_of(overloads: Sequence[Op], first: str, options: dict[str, Any]) -
     longest = max(listed, key=lambda op: sum(not a.keyword_only for a in op.schema.arguments))
     wanted = [{a.name for a in op.schema.arguments} for op in listed]
     positional = [a for a in longest.schema.arguments if not a.keyword_only]
-    known = {a.name for a in positional}
+    names = {a.name for a in positional}
     named = []
     for op in (longest, *listed):
         for argument in op.schema.arguments:
-            if argument.name not in known:
-                known.add(argument.name)
+            if argument.name not in names:
+                names.add(argument.name)
                 named.append(argument)
     parameters: list[Parameter] = []
     is_optional = False

@@ -89,28 +89,28 @@ class _Recorder:
             return self._placed(op, args, plain, self._wrapped(self._pointwise(op, args, plain)))
         function, count = compute.call_of(op, plain)
         register = self.calls.add(function, [self._operand(a) for a in args[:count]])
-        made = self._wrapped(register, args[0].root if op.view is not None else None)
-        return self._placed(op, args, plain, made)
+        traced = self._wrapped(register, args[0].root if op.view is not None else None)
+        return self._placed(op, args, plain, traced)
 
     def _placed(self, op: Op, args: tuple[Any, ...], plain: tuple[Any, ...], out: Any) -> Any:
         """Results as the entry says that they lie, and those of pointwise operators in their operands' joint order."""
-        lies = _JOINT if op.lies is None and op.scalar is not None else op.lies
-        if lies is None or not self.places:
+        layout = _JOINT if op.lies is None and op.scalar is not None else op.lies
+        if layout is None or not self.places:
             return out
-        operands, always = _registers(args), not isinstance(lies, Follows)
-        made = [
-            self._wrapped(self.calls.place(_placing(lies, i, plain), (t.register, *operands), always))
+        operands, always = _registers(args), not isinstance(layout, Follows)
+        placed = [
+            self._wrapped(self.calls.place(_placing(layout, i, plain), (t.register, *operands), always))
             if t.ndim > 1 else t
             for i, t in enumerate(out if type(out) is tuple else (out,))
         ]
-        return tuple(made) if type(out) is tuple else made[0]
+        return tuple(placed) if type(out) is tuple else placed[0]
 
     def _pointwise(self, op: Op, args: tuple[Any, ...], plain: tuple[Any, ...]) -> int:
         types = [compute.type_of(a) for a in plain]
         result = op.type(*types)  # type: ignore[misc]
-        given = [a.register if type(a) is Traced else None for a in args]
+        registers = [a.register if type(a) is Traced else None for a in args]
         is_large = any([type(a) is ndarray and a.size >= LARGE for a in plain])
-        register, _ = add_pointwise(self.calls, op, types, result.dtype, plain, given, is_large)
+        register, _ = add_pointwise(self.calls, op, types, result.dtype, plain, registers, is_large)
         return register if result.dims else self.calls.add(np.asarray, (register,))
 
     def _operand(self, value: Any) -> int:
@@ -148,7 +148,7 @@ class _Recorder:
         outputs = self._output(result, results, set())
         values, function = self.values, self.calls.function
         is_one = outputs == self.calls.given and len(results) == 1
-        found = values[results[0]] if is_one else tuple([values[i] for i in results])
+        run_results = values[results[0]] if is_one else tuple([values[i] for i in results])
         kept: Any = results[0] if is_one else results
         wide = [i for i, v in enumerate(values[: self.calls.given]) if v.ndim > 1]
         if self.calls.placing and wide and not self.calls.always_places:
@@ -156,7 +156,7 @@ class _Recorder:
             run = calls.function(same[0] if is_one else same, None, (), _later(lambda: function(kept)), wide)
         else:
             run = function(kept)
-        return Plan(run, None if is_one else builder(outputs, args)), found
+        return Plan(run, None if is_one else builder(outputs, args)), run_results
 
     def _output(self, value: Any, results: list[int], roots: set[int]) -> Any:
         if value is None:
@@ -165,24 +165,24 @@ class _Recorder:
             return type(value)([self._output(v, results, roots) for v in value])
         if type(value) is not Traced:
             raise Untraceable(f"a result is a {type(value).__name__}")
-        given = self.calls.given
-        if value.register < given:
+        input_count = self.calls.given
+        if value.register < input_count:
             roots.add(value.root)
             return value.register
         if value.root < self.shown:
             results.append(value.register)
             return Shown(len(results) - 1, value.root)
-        if value.root < given or value.root in roots:
+        if value.root < input_count or value.root in roots:
             raise Untraceable("a result is a view")
         roots.add(value.root)
         results.append(value.register)
-        return given + len(results) - 1
+        return input_count + len(results) - 1
 
 
 def _later(make: Callable[[], Function]) -> Function:
     """A function that is made when it is called first."""
-    made = lru_cache(maxsize=1)(make)
-    return lambda *values: made()(*values)
+    memoized = lru_cache(maxsize=1)(make)
+    return lambda *values: memoized()(*values)
 
 
 def _joint_orders(*args: Any) -> Any:
@@ -201,18 +201,18 @@ def _registers(value: Any) -> list[int]:
     return [value.register] if type(value) is Traced else []
 
 
-def _placing(lies: Function, index: int, args: tuple[Any, ...]) -> Function:
-    """What lays a result out as `lies` says for arguments like these."""
+def _placing(orders_of: Function, index: int, args: tuple[Any, ...]) -> Function:
+    """What lays a result out in the order that `orders_of` gives for arguments like these."""
 
-    known: dict[Any, Any] = {}
+    strides_by_key: dict[Any, Any] = {}
 
     def place(out: Any, *operands: Any) -> Any:
         key = (out.shape, out.strides, *[a.strides for a in operands])  # (sizes of operands are the plan's)
-        if key not in known:
+        if key not in strides_by_key:
             at = iter(operands)
-            order = lies(*compute.map_arrays(lambda _: compute.operand_of(next(at)), args))[index]
-            known[key] = compute.strides_in_order(out, order)
-        strides = known[key]
+            order = orders_of(*compute.map_arrays(lambda _: compute.operand_of(next(at)), args))[index]
+            strides_by_key[key] = compute.strides_in_order(out, order)
+        strides = strides_by_key[key]
         return out if strides is None else compute.with_strides(out, strides)
 
     return place
