@@ -49,13 +49,13 @@ def _cached_or_made(key: str, make: Callable[[], bytes], load_it: Callable[[byte
 
 def products_in(code: bytes, target: Target) -> dict[str, int]:
     """Addresses of the matrix product functions that object code may call: its symbol table names them."""
-    found: dict[str, int] = {}
+    addresses: dict[str, int] = {}
     for dtype in ("float32", "float64"):
         suffix = plan_gemm(dtype, target).suffix.encode()
         if b"weft_gemm_" + suffix in code or b"weft_gemm_batched_" + suffix in code:
             library = product_library(dtype, target)
-            found.update((name, library[name]) for name in library.exports)
-    return found
+            addresses.update((name, library[name]) for name in library.exports)
+    return addresses
 
 
 @once

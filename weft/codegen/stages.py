@@ -31,11 +31,11 @@ def kernel_stages(graph: Graph, target: Target | None = None) -> dict[str, Texts
     return {"nests": _nests(lowered, Texts()), "llvm": Texts({name: f.text() for name, f in module.functions.items()})}
 
 
-def _nests(lowered: LoweredGraph, found: Texts) -> Texts:
+def _nests(lowered: LoweredGraph, texts: Texts) -> Texts:
     for step in lowered.steps:
         if isinstance(step, KernelCall) and step.text:
-            found.setdefault(step.function, step.text)
+            texts.setdefault(step.function, step.text)
         elif isinstance(step, BlockStep):
             for block in step.blocks:
-                _nests(block, found)
-    return found
+                _nests(block, texts)
+    return texts

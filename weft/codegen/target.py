@@ -82,8 +82,8 @@ def _host_target(level: str) -> Target:
     if level == "native":
         return _native_target(triple, llvm.get_host_cpu_name(), present)
     if level not in X86_LEVELS or not triple.startswith("x86_64"):
-        known = ["native", *(X86_LEVELS if triple.startswith("x86_64") else ())]
-        raise ValueProblem(f"WEFT_CPU={level}: this machine ({triple}) knows {', '.join(known)}")
+        levels = ["native", *(X86_LEVELS if triple.startswith("x86_64") else ())]
+        raise ValueProblem(f"WEFT_CPU={level}: this machine ({triple}) knows {', '.join(levels)}")
     missing = [name for name in X86_LEVELS[level] if name not in present]
     if missing:
         raise ValueProblem(f"WEFT_CPU={level}: this machine lacks {', '.join(missing)}; use WEFT_CPU=native")

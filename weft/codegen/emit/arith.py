@@ -148,11 +148,11 @@ class Arithmetic(Emitter):
         if type.kind != "int":
             raise EmitError(f"{op}: needs integers, got {type} and {b.type}")
         if a.const is not None or b.const is not None:
-            found = _identity(op, a, b)
-            if found is None and a.const is not None and b.const is not None:
-                found = _fold_pair(op, type, int(a.const), int(b.const))
-            if found is not None:
-                return found
+            folded = _identity(op, a, b)
+            if folded is None and a.const is not None and b.const is not None:
+                folded = _fold_pair(op, type, int(a.const), int(b.const))
+            if folded is not None:
+                return folded
         return self._emit(type, f"{op} {flags}{' ' if flags else ''}{type.text} {a.text}, {b.text}", name or op)
 
     def add(self, a: Operand, b: Operand, name: str = "", flags: str = "") -> Value:

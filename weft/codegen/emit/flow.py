@@ -185,12 +185,12 @@ class ControlFlow(MemoryOps):
         more values may be added until the function is printed."""
         if not self._open:
             raise EmitError("phi: after the end of a block")
-        made = Phi(type, "%" + self._fresh(name))
-        self._phis.append((len(self._lines), made))
+        phi = Phi(type, "%" + self._fresh(name))
+        self._phis.append((len(self._lines), phi))
         self._lines.append("")
         for value, block in incoming:
-            made.add(value, block)
-        return made
+            phi.add(value, block)
+        return phi
 
     @contextmanager
     def loop(

@@ -86,8 +86,8 @@ class Module:
         if name in self.functions or name in self._declarations:
             raise EmitError(f"function {name}: the module has one of that name already")
         group = self.attribute_group(f"{attrs} {self._machine}".strip())
-        made = self.functions[name] = Function(self, name, result, params, "internal " if internal else "", group)
-        return made
+        function = self.functions[name] = Function(self, name, result, params, "internal " if internal else "", group)
+        return function
 
     def keep(self, names: Iterable[str]) -> None:
         """Take away every function that neither is one of `names` nor is called, at any depth, by one of them."""
@@ -104,10 +104,10 @@ class Module:
         self, name: str, result: LType, params: Sequence[LType] = (), varargs: bool = False, attrs: str = ""
     ) -> Signature:
         """An external function or intrinsic; the same declaration again gives the same one back."""
-        found = self._declarations.get(name)
-        if found is not None and found[0].result is result and found[0].params == tuple(params):
-            return found[0]
-        if found is not None or name in self.functions:
+        declared = self._declarations.get(name)
+        if declared is not None and declared[0].result is result and declared[0].params == tuple(params):
+            return declared[0]
+        if declared is not None or name in self.functions:
             raise EmitError(f"declare {name}: the module has another function of that name")
         signature = Signature(name, result, tuple(params), varargs)
         words = [t.text for t in params] + (["..."] if varargs else [])

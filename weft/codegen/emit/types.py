@@ -54,13 +54,13 @@ def vec(elem: LType, lanes: int) -> LType:
     is the width-1 case."""
     if lanes <= 1:
         return elem
-    found = elem._vectors.get(lanes)
-    if found is not None:
-        return found
+    interned = elem._vectors.get(lanes)
+    if interned is not None:
+        return interned
     if elem.lanes or elem.kind not in ("int", "float", "ptr"):
         raise EmitError(f"vec: lanes must be scalars, not {elem}")
-    made = LType(f"<{lanes} x {elem.text}>", elem.kind, elem.bits, f"v{lanes}{elem.suffix}", lanes, elem)
-    return elem._vectors.setdefault(lanes, made)
+    vector = LType(f"<{lanes} x {elem.text}>", elem.kind, elem.bits, f"v{lanes}{elem.suffix}", lanes, elem)
+    return elem._vectors.setdefault(lanes, vector)
 
 
 def like(elem: LType, shape: LType) -> LType:
@@ -140,12 +140,12 @@ def const(type: LType, value: int | float) -> Value:
     kind = type.kind
     # A float's key is its bits, because 0.0 == -0.0 and NaN != NaN.
     key: tuple[LType, float | bytes] = (type, _FLOAT_BITS(value) if kind == "float" else value)
-    found = _CONSTANTS.get(key)
-    if found is None:
+    constant = _CONSTANTS.get(key)
+    if constant is None:
         if kind not in ("int", "float") or (kind == "int" and value != int(value)):
             raise EmitError(f"const: {value!r} is no constant of type {type}")
-        found = _CONSTANTS[key] = _make_const(type, value if kind == "float" else wrap(type.elem, int(value)))
-    return found
+        constant = _CONSTANTS[key] = _make_const(type, value if kind == "float" else wrap(type.elem, int(value)))
+    return constant
 
 
 def _make_const(type: LType, value: int | float) -> Value:

@@ -214,8 +214,8 @@ class Driver:
         ends = []
         for label, find in zip(labels, (self._block_in_place, self._block_packed, self._block_ahead), strict=True):
             f.place(label)
-            found = find(part)
-            ends.append((found, f.current))
+            values = find(part)
+            ends.append((values, f.current))
             f.br(done)
         f.place(done)
         phis = [f.phi(v.type, [(values[at], end) for values, end in ends], f"b{at}") for at, v in enumerate(ends[0][0])]

@@ -167,8 +167,8 @@ class _Entries:
         return f.signature
 
     def _call_driver(self, f: Function, arg: dict[str, Value], b: Value, mode: Value) -> None:
-        given = {**arg, "B": b, "mode": mode}
-        f.call(self.driver.signature, [given[name] for name in Driver.NAMES])
+        arguments = {**arg, "B": b, "mode": mode}
+        f.call(self.driver.signature, [arguments[name] for name in Driver.NAMES])
 
     def _small_cases(self, f: Function, arg: dict[str, Value]) -> None:
         size = self.size
@@ -235,10 +235,10 @@ class _Entries:
     def _batched(self, gemm: Signature) -> Signature:
         f, arg = self._begin("batched")
         with f.loop(arg["b0"], arg["b1"], 1, "batch") as loop:
-            given = dict(arg, m0=const(I64, 0), m1=arg["M"])
+            arguments = dict(arg, m0=const(I64, 0), m1=arg["M"])
             for name in "ABC":
-                given[name] = f.gep(self.plan.elem, arg[name], f.mul(loop.index, arg["s" + name]))
-            f.call(gemm, [given[name] for _, name in PARAMETERS["gemm"]])
+                arguments[name] = f.gep(self.plan.elem, arg[name], f.mul(loop.index, arg["s" + name]))
+            f.call(gemm, [arguments[name] for _, name in PARAMETERS["gemm"]])
         f.ret()
         return f.signature
 

@@ -54,10 +54,10 @@ def lower_gather(block: BlockLowering, node: Node) -> list[KernelCall] | None:
 def lower_index(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """Advanced indexing by integer tensors for dims next to each other."""
     source, indices = node.args
-    found = adjacent_indices(indices)
-    if found is None or not dims_of(source):
+    adjacent = adjacent_indices(indices)
+    if adjacent is None or not dims_of(source):
         return None
-    first, tensors = found
+    first, tensors = adjacent
     strides = block.aliases.of(source)[1].strides
     rank = max(len(dims_of(t)) for t in tensors)
     lookups = []

@@ -91,9 +91,9 @@ class NestEmitter:
 
     def dim(self, *key: Any) -> Value | int:
         """A size, stride or offset: a value from the table, or the constant that it is."""
-        found = self.dims.get(key)
-        if found is not None:
-            return found
+        entry = self.dims.get(key)
+        if entry is not None:
+            return entry
         if key[0] == "size":
             return int(self.nest.axes[key[1]])
         if key[0] == "count":
@@ -103,8 +103,8 @@ class NestEmitter:
 
     def size(self, axis: int) -> Value:
         """Size of an axis as a value."""
-        found = self.dim("size", axis)
-        return found if isinstance(found, Value) else const(I64, found)
+        size = self.dim("size", axis)
+        return size if isinstance(size, Value) else const(I64, size)
 
     def _once(self, i: int, instr: Instr) -> Element:
         f, s = self.f, self.v.scalar(1)
@@ -116,7 +116,7 @@ class NestEmitter:
             return s.element(dt.int64, self.dims["number", i])
         return self._compute(i, self.once, Spot(1, None, None, self.bases))
 
-    def _compute(self, i: int, known: dict[int, Element], spot: Spot) -> Element:
+    def _compute(self, i: int, elements: dict[int, Element], spot: Spot) -> Element:
         """A load, range, cast or operator, all of whose operands are known with the spot's lanes."""
         instr = self.nest.instrs[i]
         if instr.kind == "load":
@@ -124,7 +124,7 @@ class NestEmitter:
             return self.v.load(access.dtype, spot.pointers[instr.what], self._lane_stride(instr.what), spot)
         if instr.kind == "index":
             return self._range(instr.what, spot)
-        args = [known[i] for i in operands(instr)]
+        args = [elements[i] for i in operands(instr)]
         if instr.kind in ("offset", "gather"):
             return self._look_up(i, args, spot)
         if instr.kind == "cast":
@@ -262,9 +262,9 @@ class NestEmitter:
         return [Element(x.dtype, v) for x, v in zip(identities, loop.results[len(start) :], strict=False)]
 
     def _compute_dtype(self, i: int) -> DType:
-        found = self.nest.instrs[i].compute
-        assert found is not None
-        return found
+        dtype = self.nest.instrs[i].compute
+        assert dtype is not None
+        return dtype
 
     def _decompose(self, row: Value, sizes: list[Value]) -> list[Value]:
         f = self.f
@@ -323,14 +323,14 @@ class NestEmitter:
         return Spot(wide, None, mask, pointers)
 
     def _row_value(self, i: int, spot: Spot) -> Element:
-        known = {k: self.row_value(k) for k in operands(self.nest.instrs[i])}
-        return self._compute(i, known, spot)
+        elements = {k: self.row_value(k) for k in operands(self.nest.instrs[i])}
+        return self._compute(i, elements, spot)
 
     def row_value(self, i: int) -> Element:
         """A value of level ONCE or ROW, with a row's lanes."""
-        found = self.row.get(i)
-        if found is not None:
-            return found
+        element = self.row.get(i)
+        if element is not None:
+            return element
         self.row[i] = self.v.splat(self.once[i], self.row_lanes)
         return self.row[i]
 

@@ -46,11 +46,11 @@ class Lowering:
 
     def function(self, key: object, hint: str, emit: Callable[[str], None]) -> str:
         """The name of the function for a key, written by `emit` if there is none yet."""
-        found = self.functions.get(key)
-        if found is None:
-            found = self.functions[key] = f"k{len(self.functions)}_{hint}"
-            emit(found)
-        return found
+        name = self.functions.get(key)
+        if name is None:
+            name = self.functions[key] = f"k{len(self.functions)}_{hint}"
+            emit(name)
+        return name
 
     def nest(self, nest: Nest) -> KernelCall:
         """The call of a nest."""
@@ -154,12 +154,12 @@ class BlockLowering:
             return tuple(self._result(r) for r in result)
         if type(result) is not Value or not isinstance(result.type, TensorType):
             return result
-        found = self.aliases.geometry.get(result)
-        if found is None or _is_whole(*found, dims_of(result)):
+        place = self.aliases.geometry.get(result)
+        if place is None or _is_whole(*place, dims_of(result)):
             return result
         copied = Value(result.type, result.name)
         assert result.node is not None
-        self.steps.append(self.copy(copied, dims_of(result), *found, result.node))
+        self.steps.append(self.copy(copied, dims_of(result), *place, result.node))
         return copied
 
 

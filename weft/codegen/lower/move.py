@@ -31,11 +31,11 @@ def lower_copy(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     if view is None or len(node.outputs) != 1:
         return None
     root, source = block.aliases.of(node.args[0])
-    found = view_geometries(view, source, node.args[1:])
+    shown = view_geometries(view, source, node.args[1:])
     dims = dims_of(node.outputs[0])
-    if found is None or len(found) != 1 or found[0].ndim != len(dims):
+    if shown is None or len(shown) != 1 or shown[0].ndim != len(dims):
         return None
-    return [block.copy(node.outputs[0], dims, root, replace(found[0], dims=dims), node)]
+    return [block.copy(node.outputs[0], dims, root, replace(shown[0], dims=dims), node)]
 
 
 def lower_scatter(block: BlockLowering, node: Node) -> list[KernelCall] | None:
@@ -49,10 +49,10 @@ def lower_scatter(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     if base.type.dtype is not source.type.dtype:
         return None
     picked = args.pop(0) if view.schema.returns_list else 0
-    found = view_geometries(view, contiguous(dims_of(out)), tuple(args))
-    if found is None:
+    places = view_geometries(view, contiguous(dims_of(out)), tuple(args))
+    if places is None:
         return None
-    place = found[picked]
+    place = places[picked]
     if place.ndim != len(dims_of(source)):
         return None
     if any(s == 0 and d != 1 for s, d in zip(place.strides, place.dims, strict=False)):
@@ -66,10 +66,10 @@ def write_into(block: BlockLowering, node: Node, base: Value, source: Value, pla
     """out = base with `source` at a place. When base is a buffer of its own, out may take its memory
     and nothing is copied."""
     out = node.outputs[0]
-    root, lies = block.aliases.of(base)
+    root, layout = block.aliases.of(base)
     other, source_geometry = block.aliases.of(source)
     is_whole = (
-        lies.offset == 0 and lies.strides == contiguous_strides(lies.dims)
+        layout.offset == 0 and layout.strides == contiguous_strides(layout.dims)
         and dm.product(dims_of(root)) == dm.product(dims_of(out))
     )
     before = []
@@ -78,7 +78,7 @@ def write_into(block: BlockLowering, node: Node, base: Value, source: Value, pla
         other = Value(source.type, source.name)
         before = [block.copy(other, dims_of(source), root, source_geometry, node)]
         source_geometry = contiguous(dims_of(source))
-    first = _copy_unless_same(block, root, out, node) if is_whole else block.copy(out, dims_of(out), root, lies, node)
+    first = _copy_unless_same(block, root, out, node) if is_whole else block.copy(out, dims_of(out), root, layout, node)
     second = computed or block.lowering.nest(
         copy_nest(out, dims_of(source), other, source_geometry, node, block.aliases, place)
     )

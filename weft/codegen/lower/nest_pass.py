@@ -242,16 +242,16 @@ class Pass:
         return out
 
     def _at(self, i: int, spot: Spot) -> Element:
-        found = spot.values.get(i)
-        return self.splats[i, spot.lanes] if found is None else found
+        element = spot.values.get(i)
+        return self.splats[i, spot.lanes] if element is None else element
 
     def _value(self, i: int, spot: Spot) -> Element:
         if self._is_fetched(i):
             number = self._home(i)
             return self.v.load(self.layout.homes[i].dtype, spot.pointers[number], self.e._lane_stride(number), spot)
         instr = self.nest.instrs[i]
-        known = {k: self._at(k, spot) for k in operands(instr)}
-        return self.e._compute(i, known, spot)
+        elements = {k: self._at(k, spot) for k in operands(instr)}
+        return self.e._compute(i, elements, spot)
 
     def _store(self, x: Element, number: int, spot: Spot) -> None:
         self.v.store(x, self.nest.accesses[number].dtype, spot.pointers[number], self.e._lane_stride(number), spot)

@@ -21,18 +21,18 @@ def groups_for_parts(plan: Plan, results: Sequence[Operand]) -> dict[Value, Grou
     if not scatters:
         return {}
     readers = _readers(plan.items, plan.aliases, results)
-    made = {v: item for item in plan.items if isinstance(item, Group) for n in item.nodes for v in n.outputs}
-    found: dict[Value, Group] = {}
+    producers = {v: item for item in plan.items if isinstance(item, Group) for n in item.nodes for v in n.outputs}
+    groups: dict[Value, Group] = {}
     for scatter in scatters:
         source = scatter.node.args[1]
-        group = made.get(source)
+        group = producers.get(source)
         if group is None or group.inner is not None or group.cross_row or readers.get(source) != {id(scatter)}:
             continue
         stored = {v for n in group.nodes for v in n.outputs if v in plan.stored}
         base = plan.aliases.of(scatter.node.args[0])[0]
         if stored == {source} and all(_dies(root, base, group, readers) for root in _reads(group, plan.aliases)):
-            found[source] = group
-    return found
+            groups[source] = group
+    return groups
 
 
 def _dies(root: Value, base: Value, group: Group, readers: dict[Value, set[int]]) -> bool:
@@ -50,23 +50,23 @@ def _reads(group: Group, aliases: Aliases) -> Iterator[Value]:
 
 
 def _readers(items: Sequence[Item], aliases: Aliases, results: Sequence[Operand]) -> dict[Value, set[int]]:
-    found: dict[Value, set[int]] = {}
+    readers: dict[Value, set[int]] = {}
     for item in items:
         for node in item.nodes:
             for value in node.reads():
-                found.setdefault(aliases.of(value)[0], set()).add(id(item))
+                readers.setdefault(aliases.of(value)[0], set()).add(id(item))
     for result in results:
         for value in values_in(result):
-            found.setdefault(aliases.of(value)[0], set()).add(OUTSIDE)
-    return found
+            readers.setdefault(aliases.of(value)[0], set()).add(OUTSIDE)
+    return readers
 
 
 def reads_elsewhere(group: Group, aliases: Aliases, root: Value, dims: Sequence[object], place: Geometry) -> bool:
     """Whether a group reads a buffer anywhere but at a place in it, element by element."""
     for node in group.nodes:
         for value in node.inputs():
-            lies, geometry = aliases.of(value)
-            if lies is root and (dims_of(value), geometry.strides, geometry.offset) != (
+            buffer, geometry = aliases.of(value)
+            if buffer is root and (dims_of(value), geometry.strides, geometry.offset) != (
                 dims, place.strides, place.offset
             ):
                 return True

@@ -59,8 +59,8 @@ def flat(running: Running) -> list[Value]:
 
 def carried_as(running: Running, values: Iterable[Value]) -> Running:
     """The values that a loop carries, in the order of `flat`."""
-    found = iter(values)
-    return [[tuple(next(found) for _ in accumulator) for accumulator in parts] for parts in running]
+    remaining = iter(values)
+    return [[tuple(next(remaining) for _ in accumulator) for accumulator in parts] for parts in running]
 
 
 class Accumulators:

@@ -36,18 +36,18 @@ def lower_scan(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     operands = node.args[:2] if is_linear else node.args[:1]
     axis = normalize_dim(kind, node.args[2] if is_linear else node.args[1], len(dims))
     is_reversed = is_linear and bool(node.args[3])
-    found = [whole_buffer(block, v, node, dtype) for v in operands]
+    sources = [whole_buffer(block, v, node, dtype) for v in operands]
     count, inner = dims[axis], dm.product(dims[axis + 1 :])
     chunks = dm.floordiv(inner + COLUMNS - 1, COLUMNS)
     target = block.lowering.target
     name = block.lowering.function(
         ("scan", kind, is_reversed, dtype.short), f"{kind.strip('_')}_{dtype.short}",
         lambda name: _Emit(block.lowering.module, name, kind, is_reversed, dtype, target).emit())
-    buffers = (*[v for v, _ in found], out)
+    buffers = (*[v for v, _ in sources], out)
     call = KernelCall(
         name, buffers, 1, (count, inner, chunks), (), dm.product(dims[:axis]) * chunks, dm.product(dims) * 4, 0,
         ((0, len(buffers) - 2),), (node,))
-    return [*[c for _, c in found if c is not None], call]
+    return [*[c for _, c in sources if c is not None], call]
 
 
 class _Emit:

@@ -52,7 +52,7 @@ class _Writer:
     def operands(self, args: Iterable[Operand]) -> tuple[Any, ...]:
         numbers = self.numbers
         return tuple([
-            (known if (known := numbers.get(a)) is not None else self._first(a)) if type(a) is Value else (memo_key(a),)
+            (n if (n := numbers.get(a)) is not None else self._first(a)) if type(a) is Value else (memo_key(a),)
             for a in args
         ])
 
@@ -86,11 +86,11 @@ class Template:
     def __init__(self, structure: Structure, calls: list[KernelCall]) -> None:
         numbers = {value: i for i, value in enumerate(structure.values)}
         at = {node: i for i, node in enumerate(structure.nodes)}
-        made: dict[Value, int] = {}
-        self.made = made  # values that lowering made, each with a number below 0
+        fresh: dict[Value, int] = {}
+        self.made = fresh  # values that lowering made, each with a number below 0
         self.calls = calls
         self.buffers = [
-            tuple([numbers[v] if v in numbers else made.setdefault(v, _FRESH - len(made)) for v in c.buffers])
+            tuple([numbers[v] if v in numbers else fresh.setdefault(v, _FRESH - len(fresh)) for v in c.buffers])
             for c in calls
         ]
         self.numbers = [tuple([numbers[n] if type(n) is Value else None for n in c.numbers]) for c in calls]
@@ -99,11 +99,11 @@ class Template:
     def calls_of(self, structure: Structure) -> list[KernelCall]:
         """The calls of another group of the structure."""
         values, nodes = structure.values, structure.nodes
-        made = {number: Value(v.type, v.name) for v, number in self.made.items()}
+        fresh = {number: Value(v.type, v.name) for v, number in self.made.items()}
         return [
             replace(
                 call,
-                buffers=tuple([values[i] if i >= 0 else made[i] for i in buffers]),
+                buffers=tuple([values[i] if i >= 0 else fresh[i] for i in buffers]),
                 numbers=tuple([n if i is None else values[i] for i, n in zip(numbers, call.numbers, strict=True)]),
                 nodes=tuple([nodes[i] for i in at]),
             )

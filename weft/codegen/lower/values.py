@@ -44,10 +44,10 @@ class Vectors:
 
     def scalar(self, lanes: int) -> LlvmScalar:
         """The handler for this many lanes."""
-        found = self._handlers.get(lanes)
-        if found is None:
-            found = self._handlers[lanes] = LlvmScalar(self.f, lanes, self.target)
-        return found
+        handler = self._handlers.get(lanes)
+        if handler is None:
+            handler = self._handlers[lanes] = LlvmScalar(self.f, lanes, self.target)
+        return handler
 
     def splat(self, x: Element, lanes: int) -> Element:
         """A scalar element in every lane."""
@@ -142,13 +142,13 @@ class Vectors:
         """The body of a pointwise operator. args: an Element for each Ref of the instruction,
         in the order of its arguments."""
         s = self.scalar(lanes)
-        given = iter(args)
+        elements = iter(args)
         operands: list[Any] = []
         for argument in instr.args:
             if argument is None:
                 operands.append(None)
             elif type(argument[0]) is Ref:
-                x = self.opened(next(given))
+                x = self.opened(next(elements))
                 operands.append(s.cast(x, instr.compute) if argument[1] and instr.compute is not None else x)
             elif argument[0] == "const":
                 assert instr.compute is not None

@@ -202,9 +202,9 @@ def _magic_bits(bits: int) -> int:
 def _lane_loop(f: Function, name: str, type: LType, count: int) -> Signature:
     """The module's function that applies the library's `name` to each lane of `type`."""
     symbol = f"weft_{name}_{type.suffix}"
-    found = f.module.functions.get(symbol)
-    if found is not None:
-        return found.signature
+    existing = f.module.functions.get(symbol)
+    if existing is not None:
+        return existing.signature
     library = f.module.declare(name, F64, [F64] * count)
     g = f.module.function(symbol, type, [(type, f"x{i}") for i in range(count)], internal=True, attrs="noinline")
     if not type.lanes:

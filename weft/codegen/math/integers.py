@@ -92,9 +92,9 @@ def _unrolled(f: Function, x: Value, exponent: int) -> Value:
 def _power_function(f: Function, type: LType, signed: bool) -> Signature:
     """The module's function that raises each lane of `type` to a power, by squaring."""
     symbol = f"weft_ipow_{'s' if signed else 'u'}_{type.suffix}"
-    found = f.module.functions.get(symbol)
-    if found is not None:
-        return found.signature
+    existing = f.module.functions.get(symbol)
+    if existing is not None:
+        return existing.signature
     g = f.module.function(symbol, type, [(type, "x"), (type, "y")], internal=True, attrs="noinline")
     if not type.lanes:
         g.ret(_scalar_power(g, g.params[0], g.params[1], signed))

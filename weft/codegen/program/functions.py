@@ -98,11 +98,11 @@ class SegmentEmitter:
     def bind(self, word: int, source: Value) -> None:
         """Let a symbol be a number, or that in a 0-dim tensor; 0 for a negative one."""
         f = self.f
-        found = (
+        number = (
             self.read_number(source) if is_number(source)
             else f.load(I64, self.address(self.storage.of(source)), name="count")
         )
-        f.store(f.select(f.icmp("slt", found, 0), const(I64, 0), found), at(f, self.frame, word), align=8)
+        f.store(f.select(f.icmp("slt", number, 0), const(I64, 0), number), at(f, self.frame, word), align=8)
 
     def calculate(self, plan: str) -> None:
         """Call a function that computes sizes."""
@@ -151,12 +151,12 @@ class SegmentEmitter:
         """A number operand as the double or i64 that `like` is."""
         f = self.f
         if isinstance(operand, Value):
-            found = self.read_number(operand)
+            scalar = self.read_number(operand)
         elif isinstance(operand, Expr):
-            found = self.read_dim(operand)
+            scalar = self.read_dim(operand)
         else:
-            found = const(F64 if type(operand) is float else I64, operand)
-        return f.sitofp(found, F64) if like.type is FLOAT and found.type is I64 else found
+            scalar = const(F64 if type(operand) is float else I64, operand)
+        return f.sitofp(scalar, F64) if like.type is FLOAT and scalar.type is I64 else scalar
 
     def count(self, operand: Operand, like: Value) -> Scalar:
         """A number operand, or the value of a 0-dim int64 tensor, as the i64 that `like` is."""

@@ -153,8 +153,8 @@ class _Assembly:
     def _late_plan(self, before: frozenset[str]) -> str:
         """The name of a function for the sizes that can be computed from here on, and not before."""
         name = f"weft_late_{len(self.late_plans)}"
-        known = frozenset(self.frame.known)
-        self.late_plans[name] = known - before, known
+        computable = frozenset(self.frame.known)
+        self.late_plans[name] = computable - before, computable
         return name
 
     def _emit_end(self) -> str:
@@ -171,7 +171,7 @@ class _Assembly:
         functions = (min(self.frame.functions.values(), default=0), tuple(self.frame.functions))
         emit_plan(self.module, "weft_plan", self.words, sizes, functions, slots)
         rest = {w: d for w, d in self.words.sizes.items() if w not in sizes}
-        for name, (found, known) in self.late_plans.items():
-            ready = {w: d for w, d in rest.items() if d.symbols() <= known and d.symbols() & found}
+        for name, (added, computable) in self.late_plans.items():
+            ready = {w: d for w, d in rest.items() if d.symbols() <= computable and d.symbols() & added}
             emit_plan(self.module, name, self.words, ready)
         return "weft_plan"

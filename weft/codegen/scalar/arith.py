@@ -119,20 +119,20 @@ class ScalarArithmetic(ScalarValues):
 
     def _float_power(self, x: Element, y: Element) -> Element:
         """Squares and reciprocals, exactly rounded, where the exponent is known; else pow."""
-        known = y.value.const
-        if known == 1:
+        exponent = y.value.const
+        if exponent == 1:
             return x
-        if known == 2:
+        if exponent == 2:
             return self.mul(x, x)
-        if known == -1:
+        if exponent == -1:
             return self.div(self.const(1.0, x.dtype), x)
-        if known == 0.5:  # as NumPy and PyTorch have it: NaN of -inf, where pow gives inf
+        if exponent == 0.5:  # as NumPy and PyTorch have it: NaN of -inf, where pow gives inf
             return self._unary("sqrt", x)
-        if known == -0.5:
+        if exponent == -0.5:
             return self.div(self.const(1.0, x.dtype), self._unary("sqrt", x))
-        if known == 3:
+        if exponent == 3:
             return self.mul(self.mul(x, x), x)
-        if known == -2:
+        if exponent == -2:
             return self.div(self.const(1.0, x.dtype), self.mul(x, x))
         return self._binary("pow", x, y)
 

@@ -162,10 +162,10 @@ class LlvmScalar(ScalarArithmetic):
     def _classified(self, x: Element, test: Callable[[Value], Value], any_part: bool, of_ints: bool) -> Element:
         if x.dtype.category < dt.FLOAT:
             return self.const(of_ints, dt.bool_)
-        found = test(self._single(x).value)
+        holds = test(self._single(x).value)
         if x.imag is not None:
-            found = (self.f.or_ if any_part else self.f.and_)(found, test(x.imag))
-        return Element(dt.bool_, found)
+            holds = (self.f.or_ if any_part else self.f.and_)(holds, test(x.imag))
+        return Element(dt.bool_, holds)
 
     def signbit(self, x: Element) -> Element:
         if x.dtype.is_complex:
