@@ -78,15 +78,15 @@ class Expr:
 
     def symbols(self) -> set[str]:
         """Names of all symbols in it."""
-        found: set[str] = set()
+        names: set[str] = set()
         for mono, _ in self.terms:
             for atom in mono:
                 if atom.kind == "symbol":
-                    found.add(str(atom.args[0]))
+                    names.add(str(atom.args[0]))
                 else:
                     for arg in atom.args:
-                        found |= symbols(arg)  # type: ignore[arg-type]
-        return found
+                        names |= symbols(arg)  # type: ignore[arg-type]
+        return names
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Expr) and self._hash == other._hash and self.terms == other.terms)

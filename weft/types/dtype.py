@@ -33,9 +33,9 @@ class DType:
     def __getattr__(self, name: str) -> Any:
         if name != "numpy":
             raise AttributeError(f"{self!r} has no attribute {name!r}")
-        found = self.numpy = _numpy_dtype(self)
-        BY_NUMPY[found] = self
-        return found
+        numpy = self.numpy = _numpy_dtype(self)
+        BY_NUMPY[numpy] = self
+        return numpy
 
     def to_real(self) -> DType:
         """The dtype of the real part."""
@@ -83,16 +83,16 @@ def _unheld(name: str) -> DType:
     """The dtype of this name among those that no tensor has."""
     from weft.types import unheld  # it stands on this module, and few programs name its dtypes
 
-    found: DType = getattr(unheld, name)
-    return found
+    dtype: DType = getattr(unheld, name)
+    return dtype
 
 
 def _numpy_dtype(dtype: DType) -> np.dtype[Any]:
     if dtype.name == "bfloat16":
         import ml_dtypes  # deferred: costs import time, and few programs use bfloat16
 
-        found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-        return found
+        numpy_dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return numpy_dtype
     return np.dtype(dtype.name)
 
 
@@ -139,9 +139,9 @@ def by_short(short: str) -> DType | None:
 
 def from_numpy(dtype: np.dtype[Any]) -> DType:
     """The weft dtype of a NumPy dtype. Raises DTypeError for one that weft has not."""
-    found = BY_NUMPY.get(dtype)
-    if found is not None:
-        return found
+    exact = BY_NUMPY.get(dtype)
+    if exact is not None:
+        return exact
     if dtype.name == "bfloat16" and dtype == bfloat16.numpy:
         return bfloat16
     native = BY_NUMPY.get(dtype.newbyteorder("="))

@@ -45,11 +45,11 @@ class finfo:
         real = wanted
         if wanted.is_complex:
             real = dt.float16 if wanted.name == "complex32" else wanted.to_real()
-        found: Any = ml_dtypes.finfo(_numpy(real))  # type: ignore[no-untyped-call]
+        limits: Any = ml_dtypes.finfo(_numpy(real))  # type: ignore[no-untyped-call]
         self.bits, self.dtype = real.itemsize * 8, real
-        self.eps, self.max, self.min = float(found.eps), float(found.max), float(found.min)
-        self.tiny = self.smallest_normal = float(found.smallest_normal)
-        self.resolution = 10.0 ** -math.floor(found.nmant * math.log10(2))
+        self.eps, self.max, self.min = float(limits.eps), float(limits.max), float(limits.min)
+        self.tiny = self.smallest_normal = float(limits.smallest_normal)
+        self.resolution = 10.0 ** -math.floor(limits.nmant * math.log10(2))
 
     def __repr__(self) -> str:
         return (
@@ -65,9 +65,9 @@ class iinfo:
         wanted = _asked("iinfo", type)
         if wanted.is_floating_point or wanted.is_complex or wanted is dt.bool_:
             raise ArgumentError(f"weft.iinfo() requires an integer input type. Use weft.finfo to handle '{wanted}'")
-        found = np.iinfo(_numpy(wanted))
-        self.bits, self.dtype = found.bits, wanted
-        self.max, self.min = int(found.max), int(found.min)
+        limits = np.iinfo(_numpy(wanted))
+        self.bits, self.dtype = limits.bits, wanted
+        self.max, self.min = int(limits.max), int(limits.min)
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype.name})"

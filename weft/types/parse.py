@@ -29,31 +29,31 @@ def parse_type(text: str) -> Type:
     """`f32[s0, 128]`, `Tensor`, `f32[*, *]`, `i64[...]`, `int[]`, `List(f32[3])?`, `(int, float)`.
     Raises ParseError with line and column."""
     scanner = Scanner(text)
-    found = read_type(scanner)
+    parsed = read_type(scanner)
     scanner.expect_end()
-    return found
+    return parsed
 
 
 def parse_dim(text: str) -> Dim:
     """`s0*s1 + 2`, `(s0 // 2)`, `max(s0, 4)`. Raises ParseError with line and column."""
     scanner = Scanner(text)
-    found = read_dim(scanner)
+    parsed = read_dim(scanner)
     scanner.expect_end()
-    return found
+    return parsed
 
 
 # ---- types
 def read_type(scanner: Scanner) -> Type:
     """Read one type."""
-    found = _read_plain(scanner)
+    kind = _read_plain(scanner)
     while True:
         if scanner.take("?"):
-            found = optional(found)
+            kind = optional(kind)
         elif scanner.sees("[") and scanner.after_next().text == "]":
             scanner.read(), scanner.read()
-            found = list_of(found)
+            kind = list_of(kind)
         else:
-            return found
+            return kind
 
 
 def _read_plain(scanner: Scanner) -> Type:
@@ -129,12 +129,12 @@ _COMPOUND: dict[str, Callable[[Scanner], Type]] = {
 
 
 def _read_types(scanner: Scanner) -> list[Type]:
-    found: list[Type] = []
+    types: list[Type] = []
     while not scanner.take(")"):
-        found.append(read_type(scanner))
+        types.append(read_type(scanner))
         if not scanner.sees(")"):
             scanner.expect(",")
-    return found
+    return types
 
 
 def _read_tensor_dims(scanner: Scanner) -> tuple[Dim | None, ...] | None:
@@ -142,12 +142,12 @@ def _read_tensor_dims(scanner: Scanner) -> tuple[Dim | None, ...] | None:
     if scanner.take("..."):
         scanner.expect("]")
         return None
-    found: list[Dim | None] = []
+    dims: list[Dim | None] = []
     while not scanner.take("]"):
-        found.append(None if scanner.take("*") else read_dim(scanner))
+        dims.append(None if scanner.take("*") else read_dim(scanner))
         if not scanner.sees("]"):
             scanner.expect(",")
-    return tuple(found)
+    return tuple(dims)
 
 
 # ---- dims

@@ -83,10 +83,10 @@ def result_type(dims: tuple[DType, ...], zero_dims: tuple[DType, ...], numbers: 
         for d in group:
             joined = d if joined is None else promote(joined, d)
         parts.append(joined)
-    known = combine(parts[0], combine(parts[1], parts[2])) if parts[0] is None else combine(
+    promoted = combine(parts[0], combine(parts[1], parts[2])) if parts[0] is None else combine(
         combine(parts[0], parts[1]), parts[2]
     )
-    return dt.get_default() if known is None else known
+    return dt.get_default() if promoted is None else promoted
 
 
 def can_cast(source: DType, target: DType) -> bool:

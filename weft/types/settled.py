@@ -33,24 +33,24 @@ class SettledSizes:
             equal = [fact for fact in map(self.replaced, equal) if isinstance(fact, Expr)]  # the others are settled
         for fact in equal:
             self._note_whole(self.replaced(fact))
-        told = [*map(_atom, self.values), *self.whole]
-        self.symbols = {s for d in told for s in d.symbols()}
+        determined = [*map(_atom, self.values), *self.whole]
+        self.symbols = {s for d in determined for s in d.symbols()}
         self._memo: dict[Expr, Dim] = {}
 
     def settle(self, d: Dim) -> Dim:
         """The dim in symbols that are left open, or its number."""
         if not isinstance(d, Expr):
             return d
-        found = self._memo.get(d)
-        if found is None:
-            found = self._memo[d] = self._settled(d)
-        return found
+        resolved = self._memo.get(d)
+        if resolved is None:
+            resolved = self._memo[d] = self._settled(d)
+        return resolved
 
     def _settled(self, d: Expr) -> Dim:
         replaced = self.replaced(d)
         rest, constant = _split(replaced)
-        known = self.whole.get(rest) if isinstance(rest, Expr) else None
-        return replaced if known is None else known + constant
+        number = self.whole.get(rest) if isinstance(rest, Expr) else None
+        return replaced if number is None else number + constant
 
     def replaced(self, d: Expr) -> Dim:
         """The sum with what its symbols stand for."""
@@ -61,13 +61,13 @@ class SettledSizes:
         before = len(self.values)
         for fact in facts:
             left = self.replaced(fact)
-            found = solution(left) if isinstance(left, Expr) else {}
-            if found:
-                names = {name for atom in found for name in _atom(atom).symbols()}
+            solved = solution(left) if isinstance(left, Expr) else {}
+            if solved:
+                names = {name for atom in solved for name in _atom(atom).symbols()}
                 touched = {atom for name in names for atom in self._users.get(name, ())}
                 for atom in touched:
-                    self._put(atom, _substituted(self.values[atom], found))
-                for atom, d in found.items():
+                    self._put(atom, _substituted(self.values[atom], solved))
+                for atom, d in solved.items():
                     self._put(atom, d)
                 self._told |= names
         return len(self.values) > before
@@ -98,20 +98,20 @@ def settled_sizes(env: ShapeEnv) -> SettledSizes:
     guards = list(env.guards.values())
     if env._settled is None or env._settled[0] != guards:
         env._settled = guards, SettledSizes(env)
-    found: SettledSizes = env._settled[1]
-    return found
+    sizes: SettledSizes = env._settled[1]
+    return sizes
 
 
 def settled_guards(env: ShapeEnv) -> dict[Relation, ShapeGuard]:
     """The guards in settled symbols, those that say nothing any more left out."""
     sizes = settled_sizes(env)
-    found: dict[Relation, ShapeGuard] = {}
+    guards: dict[Relation, ShapeGuard] = {}
     for guard in env.guards.values():
         expr = sizes.replaced(guard.relation.expr)
         if isinstance(expr, Expr):
             relation = Relation(guard.relation.op, positive_first(expr) if guard.relation.op == "==" else expr)
-            found[relation] = ShapeGuard(relation, guard.answer, guard.where)
-    return found
+            guards[relation] = ShapeGuard(relation, guard.answer, guard.where)
+    return guards
 
 
 def solution(fact: Expr) -> dict[Atom, Dim]:
@@ -188,12 +188,12 @@ def _value(atom: Atom, values: Mapping[Atom, Dim]) -> Dim:
     if atom.kind == "symbol":
         return _atom(atom)
     a, b = (_substituted(x, values) for x in atom.args)  # type: ignore[arg-type]
-    made = dm.combined(atom.kind, a, b)
-    if isinstance(made, Expr) and len(made.terms) == 1 and made.terms[0] != ((atom,), 1):
-        factors, coefficient = made.terms[0]
+    combined = dm.combined(atom.kind, a, b)
+    if isinstance(combined, Expr) and len(combined.terms) == 1 and combined.terms[0] != ((atom,), 1):
+        factors, coefficient = combined.terms[0]
         if coefficient == 1 and len(factors) == 1:
-            return values.get(factors[0], made)
-    return made
+            return values.get(factors[0], combined)
+    return combined
 
 
 def _split(d: Dim) -> tuple[Dim, int]:

@@ -72,15 +72,15 @@ class ShapeEnv:
         remedy: what a program writes instead where it knows the size beforehand, for the error of a question
         that cannot be answered.
         """
-        known = self.expected.pop(0) if self.expected else None
+        symbol = self.expected.pop(0) if self.expected else None
         if self.reused:
-            known = self.reused.pop(0)
-        if known is None:
-            known = self.fresh("u")
-            self.origins[str(known)] = (user_location(2), remedy)
+            symbol = self.reused.pop(0)
+        if symbol is None:
+            symbol = self.fresh("u")
+            self.origins[str(symbol)] = (user_location(2), remedy)
             if at_most is not None:
-                self.most[str(known)] = at_most
-        return known
+                self.most[str(symbol)] = at_most
+        return symbol
 
     def _origin_text(self, names: Iterable[str]) -> str:
         """Where unbacked sizes come from, and what to write instead."""
@@ -95,9 +95,10 @@ class ShapeEnv:
             return a == b
         if a == b:
             return True
-        known = self._asked.get((a, b))
-        if known is not None and (known[1] is None or known[1] in self.guards):  # a guard may have been put off since
-            return known[0]
+        earlier = self._asked.get((a, b))
+        # a guard may have been put off since
+        if earlier is not None and (earlier[1] is None or earlier[1] in self.guards):
+            return earlier[0]
         difference = a - b
         if isinstance(difference, int):
             return difference == 0
@@ -125,8 +126,8 @@ class ShapeEnv:
         if proven:
             raise error()
         if proven is None:
-            made = error()
-            self.demands.append(Demand(relation, type(made).__name__, str(made)))
+            refusal = error()
+            self.demands.append(Demand(relation, type(refusal).__name__, str(refusal)))
 
     def proves_equal(self, a: Dim, b: Dim) -> bool:
         """Whether a == b is certain from structure or from a guard that is already recorded. Records nothing."""
@@ -135,8 +136,8 @@ class ShapeEnv:
         difference = a - b
         if isinstance(difference, int):
             return difference == 0
-        known = self.guards.get(Relation("==", positive_first(difference)))
-        return known is not None and known.answer
+        guard = self.guards.get(Relation("==", positive_first(difference)))
+        return guard is not None and guard.answer
 
     def proves_not_less(self, difference: Expr) -> bool:
         """Whether bounds say that it is not negative."""
@@ -146,9 +147,9 @@ class ShapeEnv:
         proven = self._prove(relation)
         if proven is not None:
             return proven
-        known = self.guards.get(relation)
-        if known is not None:
-            return known.answer
+        guard = self.guards.get(relation)
+        if guard is not None:
+            return guard.answer
         missing = [s for s in relation.expr.symbols() if s not in self.examples]
         if missing:
             raise UnknownSize(
@@ -171,8 +172,8 @@ class ShapeEnv:
 
     def _at_least(self, d: Dim) -> int | None:
         """A proven lower bound."""
-        found = dims.lower_bound(d, lower_bound_of)
-        return found if found is not None else dims.lower_bound(with_most(d, self.most_of), lower_bound_of)
+        bound = dims.lower_bound(d, lower_bound_of)
+        return bound if bound is not None else dims.lower_bound(with_most(d, self.most_of), lower_bound_of)
 
     def most_of(self, size: Atom) -> Dim | None:
         """What a size never exceeds."""

@@ -99,23 +99,23 @@ _ALIVE: WeakValueDictionary[_Facts, TensorType] = WeakValueDictionary()
 def tensor_type(dtype: DType | None, dims: Dims | None = None, device: str = "cpu") -> TensorType:
     """The interned TensorType of these facts."""
     key = (dtype, dims, device)
-    found = _recent(key)
-    return found if found is not None else _made_or_alive(key)
+    recent = _recent(key)
+    return recent if recent is not None else _made_or_alive(key)
 
 
 def _made_or_alive(key: _Facts) -> TensorType:
-    found = _ALIVE.get(key)
-    if found is None:
-        made = TensorType()
-        made.dtype, made.dims, made.device = key
-        made.is_symbolic = made.dims is not None and any([type(d) is Expr for d in made.dims])
-        symbols = [atom for d in made.dims or () if type(d) is Expr for atom in dm.symbol_atoms(d)]
-        made.is_passing = any([atom.is_passing for atom in symbols])
-        made.text = _tensor_text(*key)
-        found = _ALIVE.setdefault(key, made)  # another thread may have been faster
-    if not found.is_passing:
-        _RECENT[key] = found
-    return found
+    interned = _ALIVE.get(key)
+    if interned is None:
+        fresh = TensorType()
+        fresh.dtype, fresh.dims, fresh.device = key
+        fresh.is_symbolic = fresh.dims is not None and any([type(d) is Expr for d in fresh.dims])
+        symbols = [atom for d in fresh.dims or () if type(d) is Expr for atom in dm.symbol_atoms(d)]
+        fresh.is_passing = any([atom.is_passing for atom in symbols])
+        fresh.text = _tensor_text(*key)
+        interned = _ALIVE.setdefault(key, fresh)  # another thread may have been faster
+    if not interned.is_passing:
+        _RECENT[key] = interned
+    return interned
 
 
 def _tensor_text(dtype: DType | None, dims: Dims | None, device: str) -> str:
@@ -222,9 +222,9 @@ class TupleType(Type):
 
 
 def _simple(text: str) -> SimpleType:
-    made = SimpleType()
-    made.text = text
-    return made
+    simple_type = SimpleType()
+    simple_type.text = text
+    return simple_type
 
 
 ANY, INT, FLOAT, BOOL, COMPLEX, STR, NONE = map(_simple, ("Any", "int", "float", "bool", "complex", "str", "None"))
@@ -244,9 +244,9 @@ def optional(inner: Type) -> Type:
         return inner
     key = ("optional", inner)
     if key not in _COMPOUND:
-        made = OptionalType()
-        made.inner, made.text = inner, f"{inner}?"
-        _COMPOUND[key] = made
+        optional_type = OptionalType()
+        optional_type.inner, optional_type.text = inner, f"{inner}?"
+        _COMPOUND[key] = optional_type
     return _COMPOUND[key]
 
 
@@ -261,24 +261,24 @@ def members_of(kind: Type) -> tuple[Type, ...]:
 
 def union_of(*types: Type) -> Type:
     """A value of one of these types: the type itself where there is one, Optional where None is among them."""
-    found: list[Type] = []
+    members: list[Type] = []
     for kind in [m for t in types for m in members_of(t)]:
-        if not any(kind.is_subtype_of(f) for f in found):
-            found = [*(f for f in found if not f.is_subtype_of(kind)), kind]
-    plain = [f for f in found if f is not NONE]
+        if not any(kind.is_subtype_of(f) for f in members):
+            members = [*(f for f in members if not f.is_subtype_of(kind)), kind]
+    plain = [f for f in members if f is not NONE]
     if not plain:
         return NONE
     inner = plain[0] if len(plain) == 1 else NUMBER if set(plain) <= {INT, FLOAT, COMPLEX} else _union(tuple(plain))
-    return inner if len(plain) == len(found) else optional(inner)
+    return inner if len(plain) == len(members) else optional(inner)
 
 
 def _union(members: tuple[Type, ...]) -> Type:
     members = tuple(sorted(members, key=str))
     key = ("union", members)
     if key not in _COMPOUND:
-        made = UnionType()
-        made.members, made.text = members, f"Union({', '.join(map(str, members))})"
-        _COMPOUND[key] = made
+        union_type = UnionType()
+        union_type.members, union_type.text = members, f"Union({', '.join(map(str, members))})"
+        _COMPOUND[key] = union_type
     return _COMPOUND[key]
 
 
@@ -286,29 +286,31 @@ def list_of(element: Type) -> Type:
     """The type of lists of `element`."""
     key = ("list", element)
     if key not in _COMPOUND:
-        made = ListType()
-        made.element, made.text = element, f"{element}[]" if isinstance(element, SimpleType) else f"List({element})"
-        _COMPOUND[key] = made
+        list_type = ListType()
+        list_type.element, list_type.text = (
+            element, f"{element}[]" if isinstance(element, SimpleType) else f"List({element})"
+        )
+        _COMPOUND[key] = list_type
     return _COMPOUND[key]
 
 
 def dict_of(key: Type, value: Type) -> Type:
     """The type of dicts from `key` to `value`."""
-    found = ("dict", key, value)
-    if found not in _COMPOUND:
-        made = DictType()
-        made.key, made.value, made.text = key, value, f"Dict({key}, {value})"
-        _COMPOUND[found] = made
-    return _COMPOUND[found]
+    memo_key = ("dict", key, value)
+    if memo_key not in _COMPOUND:
+        dict_type = DictType()
+        dict_type.key, dict_type.value, dict_type.text = key, value, f"Dict({key}, {value})"
+        _COMPOUND[memo_key] = dict_type
+    return _COMPOUND[memo_key]
 
 
 def class_of(name: str) -> Type:
     """The type of objects of the class with this qualified name (identifiers with dots between them)."""
     key = ("class", name)
     if key not in _COMPOUND:
-        made = ClassType()
-        made.name, made.text = name, f"Class({name})"
-        _COMPOUND[key] = made
+        class_type = ClassType()
+        class_type.name, class_type.text = name, f"Class({name})"
+        _COMPOUND[key] = class_type
     return _COMPOUND[key]
 
 
@@ -324,14 +326,14 @@ def named_tuple_of(name: str, fields: Mapping[str, Type]) -> TupleType:
 
 def _tuple(elements: tuple[Type, ...], fields: tuple[str, ...], name: str) -> TupleType:
     key = ("tuple", elements, fields, name)
-    found = _COMPOUND.get(key)
-    if not isinstance(found, TupleType):
-        found = TupleType()
-        found.elements, found.fields, found.name = elements, fields, name
+    interned = _COMPOUND.get(key)
+    if not isinstance(interned, TupleType):
+        interned = TupleType()
+        interned.elements, interned.fields, interned.name = elements, fields, name
         parts = [f"{f}: {t}" for f, t in zip(fields, elements, strict=True)] if name else map(str, elements)
-        found.text = f"{f'NamedTuple({name})' if name else ''}({', '.join(parts)})"
-        _COMPOUND[key] = found
-    return found
+        interned.text = f"{f'NamedTuple({name})' if name else ''}({', '.join(parts)})"
+        _COMPOUND[key] = interned
+    return interned
 
 
 def unify(a: Type, b: Type) -> Type:

@@ -47,16 +47,16 @@ class UnbackedSize(Atom):
         KNOWN[self.key] = number
         users, self.users, self.value = self.users, [], None
         for user in users:
-            found = user()
-            if found is not None:
-                found.learn_sizes()
+            holder = user()
+            if holder is not None:
+                holder.learn_sizes()
 
     def __repr__(self) -> str:
         return str(KNOWN.get(self.key, self.key))
 
-    def __del__(self, counted: list[int] = alive, known: dict[str, int] = KNOWN) -> None:
+    def __del__(self, counted: list[int] = alive, numbers: dict[str, int] = KNOWN) -> None:
         counted[0] -= 1  # (at exit the module's names may be gone)
-        known.pop(self.key, None)
+        numbers.pop(self.key, None)
 
 
 class SizeNeeded(Exception):
@@ -82,8 +82,8 @@ class UnbackedEnv(ShapeEnv):
 
     def unbacked(self, remedy: str = "", at_most: Dim | None = None) -> Expr:
         """A new size, or that which an earlier operator finds too."""
-        known = self.expected.pop(0) if self.expected else None
-        return Expr({(UnbackedSize(at_most),): 1}) if known is None else known
+        expected = self.expected.pop(0) if self.expected else None
+        return Expr({(UnbackedSize(at_most),): 1}) if expected is None else expected
 
     def _ask(self, relation: Relation) -> bool:
         proven = self._prove(relation)
