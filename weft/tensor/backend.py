@@ -122,10 +122,10 @@ class Backend:
         """A tensor of another device, here, without history."""
         raise NotImplementedError
 
-    def lay_out_like(self, made: Tensor, source: Tensor) -> Tensor:
+    def lay_out_like(self, tensor: Tensor, source: Tensor) -> Tensor:
         """What a `*_like` factory made, with its dims in the order in memory of its source's."""
-        payload: Payload = made._data
-        return payload.laid_out_like(made, source)
+        payload: Payload = tensor._data
+        return payload.laid_out_like(tensor, source)
 
     def resize(self, tensor: Tensor, dims: tuple[int, ...]) -> None:
         """Let a tensor show its storage row-major with other sizes (resize_)."""
@@ -178,10 +178,10 @@ def _in_order(tensor: Tensor, order: tuple[int, ...] | None) -> Tensor:
 
 def tensors_in(args: Iterable[Any]) -> list[Tensor]:
     """The tensors among bound arguments, those in lists included."""
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
     for a in args:
         if isinstance(a, Tensor):
-            found.append(a)
+            tensors.append(a)
         elif isinstance(a, (tuple, list)):
-            found.extend(tensors_in(a))
-    return found
+            tensors.extend(tensors_in(a))
+    return tensors

@@ -75,8 +75,8 @@ def _recorded(data: Any, dtype: DType | None) -> Tensor:
             raise ValueProblem(f"weft.tensor: {_ragged_text(data)}")
         flat = [x for row in flat for x in row]
     kind = dtype or _dtype_of(data)
-    made = [x.__weft_tensor__(kind) if _is_run_time(x) else aten.scalar_tensor(x, dtype=kind) for x in flat]
-    return aten.stack(made).reshape(sizes) if sizes else made[0]  # type: ignore[no-any-return]
+    elements = [x.__weft_tensor__(kind) if _is_run_time(x) else aten.scalar_tensor(x, dtype=kind) for x in flat]
+    return aten.stack(elements).reshape(sizes) if sizes else elements[0]  # type: ignore[no-any-return]
 
 
 def _copied(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
@@ -92,10 +92,10 @@ def _copied(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
     try:
         with np.errstate(all="ignore"):
             if dtype.category == dt.INT:
-                found = np.array(plain, dtype=np.int64)
-                for extreme in (found.min(), found.max()) if found.size and dtype is not dt.int64 else ():
+                integers = np.array(plain, dtype=np.int64)
+                for extreme in (integers.min(), integers.max()) if integers.size and dtype is not dt.int64 else ():
                     check_fits(int(extreme), dtype)
-                return found.astype(dtype.numpy)
+                return integers.astype(dtype.numpy)
             return np.array(plain, dtype=np.float64 if dtype is dt.bfloat16 else dtype.numpy).astype(
                 dtype.numpy, copy=False
             )

@@ -42,8 +42,8 @@ class DensePayload(Payload):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        found: tuple[int, ...] = self.array.shape
-        return found
+        shape: tuple[int, ...] = self.array.shape
+        return shape
 
     @property
     def ndim(self) -> int:

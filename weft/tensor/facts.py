@@ -54,8 +54,8 @@ class Facts(Operators):
     @property
     def dims(self) -> tuple[Dim, ...]:
         """Sizes as dims: integers or symbolic expressions."""
-        found: tuple[Dim, ...] = self._data.shape
-        return found
+        dims: tuple[Dim, ...] = self._data.shape
+        return dims
 
     @property
     def shape(self) -> Size:
@@ -159,10 +159,10 @@ class Facts(Operators):
     # ---- memory
     def storage(self) -> Any:
         """The Storage (made when first asked for)."""
-        found = self._storage
-        if found is None:
-            found = self._storage = payload_of(self).new_storage()
-        return found
+        storage = self._storage
+        if storage is None:
+            storage = self._storage = payload_of(self).new_storage()
+        return storage
 
     def untyped_storage(self) -> UntypedStorage:
         """The memory as bytes."""

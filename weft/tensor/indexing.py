@@ -48,22 +48,22 @@ def setitem_plan(x: Any, index: Any) -> tuple[Any, Indices | None]:
     """What `x[index] = v` writes to: a view, and the index list for index_put
     (None when the view itself is written)."""
     view, dim, axis = x, 0, 0
-    found: list[tuple[int, Any]] = []
+    tensors: list[tuple[int, Any]] = []
     for item in _expand_ellipsis(x, _as_items(index)):
         view, step, consumed, tensor = _apply(view, item, dim, axis)
         if tensor is not None:
-            found.append((dim, tensor))
+            tensors.append((dim, tensor))
         dim += step
         axis += consumed
-    return view, _index_list(found) if found else None
+    return view, _index_list(tensors) if tensors else None
 
 
-def _index_list(found: list[tuple[int, Any]]) -> Indices:
+def _index_list(tensors: list[tuple[int, Any]]) -> Indices:
     """Index tensors in order, with a None for each dim that is kept before them;
     a mask of several dims stands for all of its dims."""
     out: list[Any] = []
     at = 0
-    for dim, tensor in found:
+    for dim, tensor in tensors:
         out.extend([None] * (dim - at))
         out.append(tensor)
         at = dim + _width(tensor)

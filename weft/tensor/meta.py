@@ -74,9 +74,9 @@ class MetaPayload(Payload):
         """Itself: there is nothing to copy."""
         return self
 
-    def laid_out_like(self, made: Tensor, source: Tensor) -> Tensor:
+    def laid_out_like(self, tensor: Tensor, source: Tensor) -> Tensor:
         """With strides in the order of the source's."""
-        return meta_tensor(made.type_, Geometry(made.dims, like_strides(source.geometry())))
+        return meta_tensor(tensor.type_, Geometry(tensor.dims, like_strides(source.geometry())))
 
     def _refuse(self, what: str) -> NoReturn:
         raise Unsupported(

@@ -232,11 +232,11 @@ class _GradMode(_ModeSetting):
         self._previous: list[bool] = []
 
     def __new__(cls, function: Any = None) -> Any:
-        made = super().__new__(cls)
+        mode = super().__new__(cls)
         if callable(function):
-            _GradMode.__init__(made)
-            return made(function)
-        return made
+            _GradMode.__init__(mode)
+            return mode(function)
+        return mode
 
     def __enter__(self) -> None:
         self._previous.append(modes.grad)
@@ -263,11 +263,11 @@ class inference_mode(_ModeSetting):
     A context manager and a decorator."""
 
     def __new__(cls, mode: Any = True) -> Any:
-        made = super().__new__(cls)
+        context = super().__new__(cls)
         if callable(mode):
-            inference_mode.__init__(made)
-            return made(mode)
-        return made
+            inference_mode.__init__(context)
+            return context(mode)
+        return context
 
     def __init__(self, mode: bool = True) -> None:
         self.mode = bool(mode)

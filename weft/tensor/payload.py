@@ -51,9 +51,9 @@ class Payload:
     @property
     def dtype(self) -> DType:
         """The element type."""
-        found = self.type.dtype
-        assert found is not None
-        return found
+        dtype = self.type.dtype
+        assert dtype is not None
+        return dtype
 
     @property
     def companions(self) -> str:
@@ -79,10 +79,10 @@ class Payload:
 
     def item(self) -> Any:
         """The only element as a Python number."""
-        found = self.materialize("item()")
-        if found.size != 1:
-            raise StateError(f"a Tensor with {found.size} elements cannot be converted to Scalar")
-        return found.item() if found.dtype.kind != "V" else float(found.reshape(()))
+        array = self.materialize("item()")
+        if array.size != 1:
+            raise StateError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
+        return array.item() if array.dtype.kind != "V" else float(array.reshape(()))
 
     def materialize(self, what: str) -> Any:
         """The bytes that `what` asks for as an ndarray, or an error that says why there are none."""
@@ -157,9 +157,9 @@ class Payload:
         """The payload that is saved of a view, without what it is a view of."""
         return self
 
-    def laid_out_like(self, made: Tensor, source: Tensor) -> Tensor:
+    def laid_out_like(self, tensor: Tensor, source: Tensor) -> Tensor:
         """A new tensor with this payload, its dims in the order in memory that another tensor's have."""
-        return made
+        return tensor
 
     def note_inference(self, owner: Tensor) -> None:
         """The owner was made in inference mode."""

@@ -45,10 +45,10 @@ def run(op: Op, args: tuple[Any, ...]) -> Any:
 def table(op: Op, kinds: tuple[type, ...], store: Callable[..., Any] | None = None) -> Table:
     """The plans of an operator for arguments of these classes. store: for calls that write into their first argument,
     see Table."""
-    found = _TABLES.get((op, kinds, store))
-    if found is None:
-        found = _TABLES[op, kinds, store] = table_of(op, kinds, WRAP if store is None else WRITTEN, store)
-    return found
+    plans = _TABLES.get((op, kinds, store))
+    if plans is None:
+        plans = _TABLES[op, kinds, store] = table_of(op, kinds, WRAP if store is None else WRITTEN, store)
+    return plans
 
 
 class Formula:
@@ -73,8 +73,8 @@ class Formula:
             others = " or ".join(f"type(x{i}) is not class{i}" for i in range(len(kinds)))
             names = (*WRAP.names, *classes.items(), ("find", self.find))
             wrap = WRAP._replace(names=names, start=(f"if {others}: return find(args)",))
-            made = table_of_rule(self.owner, self.rule, kinds, wrap, self.gradients)
-            table = self.tables.setdefault(kinds, made)
+            new_table = table_of_rule(self.owner, self.rule, kinds, wrap, self.gradients)
+            table = self.tables.setdefault(kinds, new_table)
         if table.can_plan:
             self.run = table.run
         return table.run(args)

@@ -39,8 +39,8 @@ class Size(tuple):  # type: ignore[type-arg]
         return total
 
     def __getitem__(self, index: Any) -> Any:
-        found = tuple.__getitem__(self, index)
-        return Size(found) if isinstance(index, slice) else found
+        item = tuple.__getitem__(self, index)
+        return Size(item) if isinstance(index, slice) else item
 
     def __add__(self, other: Any) -> Size:
         if not isinstance(other, tuple):

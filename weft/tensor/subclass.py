@@ -95,8 +95,8 @@ def retyped(source: Tensor, kind: type[Tensor]) -> Any:
     state = source._autograd
     out._autograd = None
     if state is not None:
-        known = out._autograd = AutogradState(state.requires_grad, state.node, state.index)
-        known.version = state.version
+        autograd = out._autograd = AutogradState(state.requires_grad, state.node, state.index)
+        autograd.version = state.version
     return out
 
 
@@ -164,8 +164,8 @@ def converted(out: Any, cls: type[Tensor], args: tuple[Any, ...] = ()) -> Any:
             return out
         return as_subclass(out, cls) if any(a is out for a in args) else retyped(out, cls)
     if isinstance(out, (tuple, list)) and any(isinstance(r, (Tensor, tuple, list)) for r in out):
-        made = [converted(r, cls, args) for r in out]
-        return type(out)(*made) if hasattr(out, "_fields") else type(out)(made)
+        parts = [converted(r, cls, args) for r in out]
+        return type(out)(*parts) if hasattr(out, "_fields") else type(out)(parts)
     return out
 
 
@@ -220,8 +220,11 @@ def _derive(cls: type, base: type[Tensor]) -> None:
 def _install_guards() -> None:
     """Put on Overriding what asks first, made from Tensor as it is once weft is imported."""
     for name in guarded_names():
-        known = _owner_value(name)
-        setattr(Overriding, name, _guarded_property(known) if isinstance(known, property) else _guarded(known))
+        attribute = _owner_value(name)
+        setattr(
+            Overriding, name,
+            _guarded_property(attribute) if isinstance(attribute, property) else _guarded(attribute),
+        )
     for name in dir(Tensor):
         slow = getattr(_owner_value(name), "slow", None)
         if slow is not None:
@@ -231,14 +234,14 @@ def _install_guards() -> None:
 @functools.cache
 def guarded_names() -> tuple[str, ...]:
     """Tensor's properties, and its methods that are no operators."""
-    found = []
+    names = []
     for name in dir(Tensor):
-        known = _owner_value(name)
+        attribute = _owner_value(name)
         if name in _INTERNAL or (name.startswith("_") and not name.startswith("__")) or name.startswith("__weft"):
             continue
-        if isinstance(known, property) or (callable(known) and not asks_itself(name, known)):
-            found.append(name)
-    return tuple(found)
+        if isinstance(attribute, property) or (callable(attribute) and not asks_itself(name, attribute)):
+            names.append(name)
+    return tuple(names)
 
 
 def _owner_value(name: str) -> Any:
@@ -262,26 +265,26 @@ def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
     return guard
 
 
-def _guarded_property(found: property) -> property:
+def _guarded_property(wrapped: property) -> property:
     def get(self: Any) -> Any:
         asked = overriding((self,))
-        return found.__get__(self) if asked is None else handle(found.__get__, asked, (self,))
+        return wrapped.__get__(self) if asked is None else handle(wrapped.__get__, asked, (self,))
 
     def put(self: Any, value: Any) -> None:
         asked = overriding((self, value))
         if asked is None:
-            found.__set__(self, value)
+            wrapped.__set__(self, value)
         else:
-            handle(found.__set__, asked, (self, value))
+            handle(wrapped.__set__, asked, (self, value))
 
     def delete(self: Any) -> None:
         asked = overriding((self,))
         if asked is None:
-            found.__delete__(self)
+            wrapped.__delete__(self)
         else:
-            handle(found.__delete__, asked, (self,))
+            handle(wrapped.__delete__, asked, (self,))
 
-    return property(get, put if found.fset else None, delete if found.fdel else None, found.__doc__)
+    return property(get, put if wrapped.fset else None, delete if wrapped.fdel else None, wrapped.__doc__)
 
 
 Tensor.__weft_function__ = classmethod(default_weft_function)

@@ -40,10 +40,10 @@ class Tensor(Questions, Conversions):
         """A tensor around an array or a payload. As older programs write it: of sizes (2, 3), uninitialised,
         or of the numbers in a sequence."""
         if type(data) is not ndarray and (sizes or isinstance(data, _OLDER)):
-            made = Tensor._construct(get_default(), (data, *sizes))
-            if type(made) is not Tensor:
-                made.__weft_become__(self)  # type: ignore[attr-defined]
-            data = made._data
+            constructed = Tensor._construct(get_default(), (data, *sizes))
+            if type(constructed) is not Tensor:
+                constructed.__weft_become__(self)  # type: ignore[attr-defined]
+            data = constructed._data
         self._data = data
         self._storage: Any = None
         self._autograd: AutogradState | None = None
@@ -325,8 +325,8 @@ class Tensor(Questions, Conversions):
                 "at the moment."
             )
         if id(self) in memo:
-            known: Tensor = memo[id(self)]
-            return known
+            copied: Tensor = memo[id(self)]
+            return copied
         with _NoGrad():
             out: Tensor = object.__new__(type(self))
             payload_of(self).copy_to(out, memo)
@@ -340,9 +340,9 @@ class Tensor(Questions, Conversions):
         return out
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        found = payload_of(self).reduced(self)
-        if found is not None:
-            return found
+        reduced = payload_of(self).reduced(self)
+        if reduced is not None:
+            return reduced
         array, device = np.asarray(self._array("pickle"), order="C"), str(self.device)
         facts = (type(self), array, self.dtype, self.requires_grad, self.__dict__)
         return (_rebuild, facts if device == "cpu" else (*facts, device))

@@ -36,8 +36,8 @@ def recorded_view(source: Tensor, storage: Any, payload: Any, op: Op, rest: tupl
 
 def views_of(source: Tensor, storage: Any, payloads: Iterable[Any], op: Op, rest: tuple[Any, ...]) -> Any:
     """What op(source, *rest) gives, around these payloads."""
-    made = tuple([view_of(source, storage, payload, op, rest, i) for i, payload in enumerate(payloads)])
-    return made if op.schema.gives_several else made[0]
+    views = tuple([view_of(source, storage, payload, op, rest, i) for i, payload in enumerate(payloads)])
+    return views if op.schema.gives_several else views[0]
 
 
 new = object.__new__

@@ -141,11 +141,11 @@ class WrapperPayload(Payload):
         """A tensor with this payload as an object of the class, with attributes of its own."""
         if type(out) is self.kind:
             return out
-        made = shaped(
+        wrapper = shaped(
             self.kind, WrapperPayload(self.kind, {}, self.type, self._geometry, self.env, self.dense), self.attributes
         )
-        made._storage, made._autograd, made._view = out._storage, out._autograd, out._view
-        return made
+        wrapper._storage, wrapper._autograd, wrapper._view = out._storage, out._autograd, out._view
+        return wrapper
 
     def reduced(self, owner: Tensor) -> Any:
         """Class, type, strides, attributes, and what is behind. Raises StateError for a tensor with history."""
@@ -172,12 +172,12 @@ def shaped(kind: type[Tensor], payload: WrapperPayload, attributes: dict[str, An
         wrapper_classes.add(kind)
     if modes.capture is not None:
         modes.capture.outside.note_class(kind)
-    made: Tensor = object.__new__(kind)
-    made.__dict__.update(attributes)
-    made._data = payload
-    made._storage = made._autograd = made._view = None
-    payload.adopt(made)
-    return made
+    wrapper: Tensor = object.__new__(kind)
+    wrapper.__dict__.update(attributes)
+    wrapper._data = payload
+    wrapper._storage = wrapper._autograd = wrapper._view = None
+    payload.adopt(wrapper)
+    return wrapper
 
 
 def over(kind: type[Tensor], dense: Tensor) -> Tensor:
@@ -214,9 +214,9 @@ def make_wrapper(
 
 def _dim(size: Any, env: list[Any]) -> Dim:
     if isinstance(size, SymInt):
-        found = size.expr
+        expr = size.expr
         env.append(size.env)
-        return found
+        return expr
     return size if isinstance(size, int) else int(size)
 
 
@@ -243,8 +243,8 @@ def default_weft_dispatch(
     cls: type[Tensor], func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
 ) -> Any:
     """Run the operator on the plain tensors behind objects that were made from one; its results are plain tensors."""
-    plain, given = pytree.map_leaves(_behind, (tuple(args), dict(kwargs or {})))
-    return func(*plain, **given)
+    plain, plain_kwargs = pytree.map_leaves(_behind, (tuple(args), dict(kwargs or {})))
+    return func(*plain, **plain_kwargs)
 
 
 def _behind(value: Any) -> Any:
