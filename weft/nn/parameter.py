@@ -72,9 +72,9 @@ class Buffer(metaclass=_BufferClass):
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
         source = empty((0,)) if data is None else data
-        made: Any = source.detach().requires_grad_(source.requires_grad)
-        made.persistent, made._is_buffer = persistent, True
-        return made
+        buffer: Any = source.detach().requires_grad_(source.requires_grad)
+        buffer.persistent, buffer._is_buffer = persistent, True
+        return buffer
 
 
 def _of_subclass(data: Tensor, requires_grad: bool = True) -> Tensor:

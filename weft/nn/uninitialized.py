@@ -69,8 +69,8 @@ class _Uninitialized(Shapeless):
         """Become a tensor of this shape, with any values, of the class that is not lazy; the object stays the same.
         device, dtype: its own where not given."""
         sizes = tuple(int(size) for size in ((shape,) if isinstance(shape, int) else shape))
-        made = empty(sizes, dtype=self.dtype if dtype is None else dtype, device=device or self.device)
-        self._data, self._storage = made._data, made.storage()
+        filled = empty(sizes, dtype=self.dtype if dtype is None else dtype, device=device or self.device)
+        self._data, self._storage = filled._data, filled.storage()
         self.__class__ = self._becomes  # type: ignore[assignment]
 
     def share_memory_(self) -> Any:
@@ -114,10 +114,10 @@ class UninitializedBuffer(_Uninitialized, Tensor):
 
     def _cast_to(self, name: str, args: Any, kwargs: Any) -> Any:
         with no_grad():
-            found = getattr(self.data, name)(*args, **kwargs)
-        if not isinstance(found, Tensor):
-            return found
-        return type(self)(self.requires_grad, found.device, found.dtype, self.persistent)
+            converted = getattr(self.data, name)(*args, **kwargs)
+        if not isinstance(converted, Tensor):
+            return converted
+        return type(self)(self.requires_grad, converted.device, converted.dtype, self.persistent)
 
 
 def _nothing(dtype: DType | None, device: Any) -> Tensor:

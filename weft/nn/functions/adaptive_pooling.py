@@ -117,5 +117,5 @@ def _flat_places(picked: Tensor, spatial: list[int], wanted: list[int], widths: 
         step = math.prod(widths[i + 1 :])
         place = place * size + _places(window, aten.floor_divide(picked, step), size, count)
         picked = aten.remainder(picked, step)
-    found: Tensor = place
-    return found
+    positions: Tensor = place
+    return positions

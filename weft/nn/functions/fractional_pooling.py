@@ -23,8 +23,8 @@ def fractional_max_pool2d(
 ) -> Any:
     """The greatest elements of windows of [n, c, h, w] or [c, h, w] at random places;
     one of output_size and output_ratio says how many."""
-    found = _fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
-    return found if return_indices else found[0]
+    pooled = _fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
+    return pooled if return_indices else pooled[0]
 
 
 def fractional_max_pool2d_with_indices(
@@ -41,8 +41,8 @@ def fractional_max_pool3d(
 ) -> Any:
     """The greatest elements of windows of [n, c, d, h, w] or [c, d, h, w] at random places;
     see fractional_max_pool2d."""
-    found = _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
-    return found if return_indices else found[0]
+    pooled = _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
+    return pooled if return_indices else pooled[0]
 
 
 def fractional_max_pool3d_with_indices(
@@ -94,8 +94,8 @@ def _fractional_on_device(
     windows = aten.gather(aten.expand(flat, (batch, channels, math.prod(wanted), math.prod(spatial))), 3, places)
     values, picked = aten.max(windows, 3, True)
     shape = [batch, channels, *wanted]
-    found = aten.reshape(values, tuple(shape)), aten.reshape(aten.gather(places, 3, picked), tuple(shape))
-    return (aten.squeeze(found[0], 0), aten.squeeze(found[1], 0)) if input.ndim == rank + 1 else found
+    pooled = aten.reshape(values, tuple(shape)), aten.reshape(aten.gather(places, 3, picked), tuple(shape))
+    return (aten.squeeze(pooled[0], 0), aten.squeeze(pooled[1], 0)) if input.ndim == rank + 1 else pooled
 
 
 def _starts(sample: Tensor, size: int, count: int, width: int) -> Tensor:

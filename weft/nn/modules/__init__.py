@@ -14,7 +14,7 @@ install()
 def __getattr__(name: str) -> Any:
     if name in FILES:
         return importlib.import_module(f"{__name__}.{name}")
-    found = getattr(importlib.import_module("weft.nn"), name, None)
-    if not isinstance(found, type):
+    module_class = getattr(importlib.import_module("weft.nn"), name, None)
+    if not isinstance(module_class, type):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return found
+    return module_class

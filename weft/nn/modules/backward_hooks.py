@@ -129,8 +129,8 @@ def _replaced(result: Any, grads: Grads, hook: str, what: str) -> Grads:
 
 def call_without_inputs(hook: Any, module: Module, grad_inputs: Grads, grad_outputs: Grads) -> None:
     """Tell a hook the gradients of a module's results, where none of its arguments has one."""
-    found = hook(module, grad_inputs, grad_outputs)
-    if found is not None and not (isinstance(found, tuple) and all(f is None for f in found)):
+    replacement = hook(module, grad_inputs, grad_outputs)
+    if replacement is not None and not (isinstance(replacement, tuple) and all(f is None for f in replacement)):
         raise StateError(
             "Backward hook for Modules where no input requires gradient should always return None or None for "
             "all gradients.")
@@ -148,11 +148,11 @@ def _through(values: Any) -> tuple[Any, BackwardHookFunctionBackward | None, lis
     passed = list(values)
     for slot, i in enumerate(places):
         passed[i] = _behind(values[i], node, slot, len(places))
-    made = (
+    aliased = (
         type(values)(*passed) if hasattr(values, "_fields") else type(values)(passed) if type(values) in (tuple, list)
         else tuple(passed)
     )
-    return made, node, places
+    return aliased, node, places
 
 
 def _behind(tensor: Tensor, node: Node, slot: int, count: int) -> Tensor:
@@ -168,7 +168,7 @@ def _behind(tensor: Tensor, node: Node, slot: int, count: int) -> Tensor:
 
 
 def _spread(grads: Grads, places: list[int], count: int) -> Grads:
-    found: list[Any] = [None] * count
+    gradients: list[Any] = [None] * count
     for i, gradient in zip(places, grads, strict=True):
-        found[i] = gradient
-    return tuple(found)
+        gradients[i] = gradient
+    return tuple(gradients)

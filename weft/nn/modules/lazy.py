@@ -53,15 +53,15 @@ class LazyModuleMixin:
                 destination[prefix + name] = buffer if keep_vars or is_lazy(buffer) else buffer.detach()
 
     def _load_one(
-        self, name: str, key: str, value: Tensor, given: Any, assign: bool, errors: list[str],
+        self, name: str, key: str, value: Tensor, saved: Any, assign: bool, errors: list[str],
         copies: list[Callable[[], None]],
     ) -> None:
-        if is_lazy(value) and is_lazy(given):
+        if is_lazy(value) and is_lazy(saved):
             return
-        if is_lazy(value) and isinstance(given, Tensor):
+        if is_lazy(value) and isinstance(saved, Tensor):
             lazy: Any = value
-            lazy.materialize(given.shape)
-        super()._load_one(name, key, value, given, assign, errors, copies)  # type: ignore[misc]
+            lazy.materialize(saved.shape)
+        super()._load_one(name, key, value, saved, assign, errors, copies)  # type: ignore[misc]
 
     def _replicate_for_data_parallel(self) -> Any:
         raise StateError(

@@ -41,9 +41,9 @@ class LazyLinear(LazyModuleMixin, Linear):
 
     def initialize_parameters(self, input: Tensor) -> None:
         """Take in_features from the input's last dim."""
-        known = not self.has_uninitialized_params()
-        self.in_features = int(input.shape[-1]) if not known else int(self.weight.shape[-1])
-        if known:
+        is_initialized = not self.has_uninitialized_params()
+        self.in_features = int(input.shape[-1]) if not is_initialized else int(self.weight.shape[-1])
+        if is_initialized:
             return
         _materialize(self.weight, (self.out_features, self.in_features))
         _materialize(self.bias, (self.out_features,))

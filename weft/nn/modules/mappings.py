@@ -227,10 +227,10 @@ class ParameterDict(Module):
 
     def update(self, parameters: Any) -> None:
         """Add values from a mapping or from pairs."""
-        given = _pairs(parameters, "ParameterDict")
+        pairs = _pairs(parameters, "ParameterDict")
         is_ordered = not isinstance(parameters, Mapping) or isinstance(parameters, OrderedDict)
         # the keys of a plain dict are sorted, as in PyTorch
-        for key, value in given if is_ordered else sorted(given, key=lambda pair: str(pair[0])):
+        for key, value in pairs if is_ordered else sorted(pairs, key=lambda pair: str(pair[0])):
             self[key] = value
 
     def extra_repr(self) -> str:

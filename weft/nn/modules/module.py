@@ -152,9 +152,9 @@ class Module(Hooked, Saved, Converted):
     def __getattr__(self, name: str) -> Any:
         fields = self.__dict__
         for table in _TABLES:
-            found = fields.get(table)
-            if found is not None and name in found:
-                return found[name]
+            entries = fields.get(table)
+            if entries is not None and name in entries:
+                return entries[name]
         shown = getattr_static(type(self), name, None)
         if isinstance(shown, property) and shown.fget is not None:
             return shown.fget(self)  # a property that failed for want of another attribute: say which
@@ -229,13 +229,13 @@ class Module(Hooked, Saved, Converted):
 
     def get_submodule(self, target: str) -> Module:
         """The submodule of a dotted name. Raises AttributeError."""
-        found = self
+        module = self
         for part in target.split(".") if target else ():
-            child = getattr(found, part, None)
+            child = getattr(module, part, None)
             if not isinstance(child, Module):
-                raise AttributeError(f"{type(found).__name__} has no attribute `{part}` that is an nn.Module")
-            found = child
-        return found
+                raise AttributeError(f"{type(module).__name__} has no attribute `{part}` that is an nn.Module")
+            module = child
+        return module
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
         """Put a module in the place of a dotted name; with strict, only where there is one.
@@ -255,10 +255,10 @@ class Module(Hooked, Saved, Converted):
     def get_parameter(self, target: str) -> Parameter:
         """The parameter of a dotted name."""
         path, _, name = target.rpartition(".")
-        found = getattr(self.get_submodule(path), name)
-        if not isinstance(found, Parameter):
+        parameter = getattr(self.get_submodule(path), name)
+        if not isinstance(parameter, Parameter):
             raise AttributeError(f"`{name}` is not an nn.Parameter")
-        return found
+        return parameter
 
     def get_buffer(self, target: str) -> Tensor | None:
         """The buffer of a dotted name (None if it was registered as None)."""

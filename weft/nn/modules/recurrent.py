@@ -79,9 +79,9 @@ class RNNBase(Module):
         """The parameters of each layer (and direction): weight_ih, weight_hh, bias_ih, bias_hh, weight_hr,
         as far as there are such."""
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
-        found = self._parameters
+        parameters = self._parameters
         places = [f"_l{layer}{end}" for layer in range(self.num_layers) for end in self._ends()]
-        return [[p for name in names if (p := found.get(name + place)) is not None] for place in places]
+        return [[p for name in names if (p := parameters.get(name + place)) is not None] for place in places]
 
     def reset_parameters(self) -> None:
         """Draw everything anew, uniform in +-1/sqrt(hidden_size)."""

@@ -104,8 +104,8 @@ class BatchNorm(_RunningNorm):
         out = F.batch_norm(input, mean, variance, self.weight, self.bias, True, 1.0, self.eps)
         with no_grad():
             share = 1.0 / self.num_batches_tracked.to(dt.float64)
-            for running, found in ((self.running_mean, mean), (self.running_var, variance)):
-                running.copy_(running + (found - running) * share)
+            for running, statistic in ((self.running_mean, mean), (self.running_var, variance)):
+                running.copy_(running + (statistic - running) * share)
         return out
 
 
@@ -158,14 +158,14 @@ class SyncBatchNorm(BatchNorm):
 
     @classmethod
     def _of(cls, norm: BatchNorm, process_group: Any) -> SyncBatchNorm:
-        made = cls(
+        synced = cls(
             norm.num_features, norm.eps, norm.momentum, norm.affine, norm.track_running_stats, process_group,
             bias=norm.bias is not None,
         )
-        made._parameters.update(norm._parameters)
-        made._buffers.update(norm._buffers)
-        made.training = norm.training
-        return made
+        synced._parameters.update(norm._parameters)
+        synced._buffers.update(norm._buffers)
+        synced.training = norm.training
+        return synced
 
 
 class _InstanceNorm(_RunningNorm):

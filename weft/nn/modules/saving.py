@@ -50,8 +50,8 @@ class Saved:
     def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
         """Parameters and persistent buffers by dotted name; detached unless keep_vars."""
         if args:
-            given: tuple[Any, ...] = (*args, *(destination, prefix, keep_vars)[len(args) :])
-            destination, prefix, keep_vars = given
+            options: tuple[Any, ...] = (*args, *(destination, prefix, keep_vars)[len(args) :])
+            destination, prefix, keep_vars = options
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()
@@ -102,8 +102,8 @@ class Saved:
         unexpected: list[str] = []
         errors: list[str] = []
         copies: list[Callable[[], None]] = []
-        given: Any = OrderedDict(state_dict)
-        _load(self, given, "", getattr(state_dict, "_metadata", None), assign, missing, unexpected, errors, copies)
+        saved: Any = OrderedDict(state_dict)
+        _load(self, saved, "", getattr(state_dict, "_metadata", None), assign, missing, unexpected, errors, copies)
         if strict:
             if unexpected:
                 errors.insert(
@@ -157,33 +157,33 @@ class Saved:
         return head not in self._modules if dot else head not in own
 
     def _load_one(
-        self, name: str, key: str, value: Tensor, given: Any, assign: bool, errors: list[str],
+        self, name: str, key: str, value: Tensor, saved: Any, assign: bool, errors: list[str],
         copies: list[Callable[[], None]],
     ) -> None:
-        if not isinstance(given, Tensor):
+        if not isinstance(saved, Tensor):
             errors.append(
                 f'While copying the parameter named "{key}", expected weft.Tensor or Tensor-like object from '
                 'checkpoint but received '
-                f"{type(given)}"
+                f"{type(saved)}"
             )
             return
-        if value.ndim == 0 and given.ndim == 1 and given.dims[0] == 1:
-            given = given[0]
-        if tuple(given.dims) != tuple(value.dims):
+        if value.ndim == 0 and saved.ndim == 1 and saved.dims[0] == 1:
+            saved = saved[0]
+        if tuple(saved.dims) != tuple(value.dims):
             errors.append(
-                f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, "
+                f"size mismatch for {key}: copying a param with shape {saved.shape} from checkpoint, "
                 f"the shape in current model is {value.shape}."
             )
             return
-        copies.append(lambda: self._assign(name, value, given) if assign else _copy(value, given))
+        copies.append(lambda: self._assign(name, value, saved) if assign else _copy(value, saved))
 
-    def _assign(self, name: str, value: Tensor, given: Tensor) -> None:
+    def _assign(self, name: str, value: Tensor, saved: Tensor) -> None:
         if isinstance(value, Parameter):
             self._parameters[name] = (
-                given if isinstance(given, Parameter) else Parameter(given, requires_grad=value.requires_grad)
+                saved if isinstance(saved, Parameter) else Parameter(saved, requires_grad=value.requires_grad)
             )
         else:
-            self._buffers[name] = given
+            self._buffers[name] = saved
 
     def _load_extra(
         self, state: Mapping[str, Any], key: str, strict: bool, missing: list[str], unexpected: list[str],
@@ -198,8 +198,8 @@ class Saved:
             unexpected.append(key)
 
 
-def _copy(value: Tensor, given: Tensor) -> None:
-    value.copy_(given)
+def _copy(value: Tensor, saved: Tensor) -> None:
+    value.copy_(saved)
 
 
 def _load(
@@ -215,9 +215,9 @@ def _load(
                 child, OrderedDict((k, v) for k, v in state.items() if k.startswith(below)), below, metadata, assign,
                 missing, unexpected, errors, copies,
             )
-    found = IncompatibleKeys(missing, unexpected)
+    incompatible = IncompatibleKeys(missing, unexpected)
     for hook in list(module._load_state_dict_post_hooks.values()):
-        if hook(module, found) is not None:
+        if hook(module, incompatible) is not None:
             raise StateError(
                 "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values, "
                 "if incompatible_keys need to be modified, it should be done inplace."

@@ -23,12 +23,12 @@ from weft.tensor.tensor import Tensor
 Activation = Callable[[Tensor], Tensor]
 
 
-def _get_activation_fn(given: str | Activation) -> Activation:
-    if callable(given):
-        return given
-    if given not in ("relu", "gelu"):
-        raise StateError(f"activation should be relu/gelu, not {given}")
-    return getattr(F, given)
+def _get_activation_fn(activation: str | Activation) -> Activation:
+    if callable(activation):
+        return activation
+    if activation not in ("relu", "gelu"):
+        raise StateError(f"activation should be relu/gelu, not {activation}")
+    return getattr(F, activation)
 
 
 class TransformerEncoderLayer(Module):

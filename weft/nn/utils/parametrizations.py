@@ -215,11 +215,11 @@ class _Orthogonal(Module):
         packed, tau = (np.stack(parts) for parts in zip(
             *(np.linalg.qr(m, mode="raw") for m in array.reshape(-1, *array.shape[-2:])), strict=True
         ))
-        found = np.swapaxes(packed, -1, -2).reshape(array.shape).copy()
+        reflectors = np.swapaxes(packed, -1, -2).reshape(array.shape).copy()
         diagonal = np.arange(array.shape[-1])
-        signs = np.sign(found[..., diagonal, diagonal])
-        found[..., diagonal, diagonal] = np.where(tau.reshape(signs.shape) == 0, -signs, signs)
-        return Tensor(found)
+        signs = np.sign(reflectors[..., diagonal, diagonal])
+        reflectors[..., diagonal, diagonal] = np.where(tau.reshape(signs.shape) == 0, -signs, signs)
+        return Tensor(reflectors)
 
 
 def _orthonormal(matrix: Tensor) -> Tensor:
@@ -252,8 +252,8 @@ def orthogonal(
         raise ValueProblem(
             f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}'
         )
-    made = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
-    return parametrize.register_parametrization(module, name, made, unsafe=True)
+    parametrization = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
+    return parametrize.register_parametrization(module, name, parametrization, unsafe=True)
 
 
 def _weight(module: Module, name: str) -> Tensor:

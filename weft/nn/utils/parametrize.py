@@ -77,8 +77,8 @@ class ParametrizationList(ModuleList):
         else:
             for i, part in enumerate(start):
                 _check_tensor(part, f"'right_inverse' must return a Tensor or a Sequence of tensors; element {i}")
-                made = Parameter(part, original.requires_grad) if isinstance(original, Parameter) else part
-                _register(self, f"original{i}", made.requires_grad_(original.requires_grad))
+                leaf = Parameter(part, original.requires_grad) if isinstance(original, Parameter) else part
+                _register(self, f"original{i}", leaf.requires_grad_(original.requires_grad))
         if not self.unsafe:
             value = self()
             _check_tensor(value, "A parametrization must return a tensor: it")
