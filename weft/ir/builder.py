@@ -90,13 +90,15 @@ def _only_known_at_run_time(type: Type) -> CaptureError:
 
 def _builder_of(args: Sequence[Any]) -> Builder:
     """That of the innermost block among the operands': what a rule makes of constants may stand outside of it."""
-    found: Builder | None = None
+    innermost: Builder | None = None
     for a in args:
         for b in a if type(a) is tuple else (a,):
-            if type(b) is Handle and b.builder is not found and (found is None or b.builder.depth > found.depth):
-                found = b.builder
-    assert found is not None, "no handle among the arguments"
-    return found
+            if type(b) is Handle and b.builder is not innermost and (
+                innermost is None or b.builder.depth > innermost.depth
+            ):
+                innermost = b.builder
+    assert innermost is not None, "no handle among the arguments"
+    return innermost
 
 
 class Builder:
@@ -142,9 +144,9 @@ class Builder:
         key: Any = None
         if op.effect in REPEATABLE and not blocks:
             key = (op, memo_key(args)) if variant is None else (op, memo_key(args), variant)
-            found = self._find(key)
-            if found is not None:
-                return found
+            earlier = self._find(key)
+            if earlier is not None:
+                return earlier
         types = self.infer(op, args)
         where = self.where or (user_location(2) if self.track_locations else None)
         if self.env.demands:
@@ -168,9 +170,9 @@ class Builder:
         """Take a node of another graph over as it is (its arguments are values of this one too), or find its equal."""
         if node.op.effect in REPEATABLE:
             key = (node.op, memo_key(node.args))
-            found = self._find(key)
-            if found is not None and len(found.outputs) == len(node.outputs):
-                return found
+            earlier = self._find(key)
+            if earlier is not None and len(earlier.outputs) == len(node.outputs):
+                return earlier
             self._memo[key] = node
         self._append(node)
         return node
@@ -181,9 +183,9 @@ class Builder:
         key: Any = None
         if node.op.effect in REPEATABLE:
             key = (node.op, memo_key(args)) if variant is None else (node.op, memo_key(args), variant)
-            found = self._find(key)
-            if found is not None and len(found.outputs) == len(node.outputs):
-                return found
+            earlier = self._find(key)
+            if earlier is not None and len(earlier.outputs) == len(node.outputs):
+                return earlier
         if same_types(node.args, args):
             types = tuple(v.type for v in node.outputs)
         elif self.env.has_unbacked:
@@ -225,9 +227,9 @@ class Builder:
     def _find(self, key: Any) -> Node | None:
         builder: Builder | None = self
         while builder is not None:
-            found = builder._memo.get(key)
-            if found is not None:
-                return found
+            node = builder._memo.get(key)
+            if node is not None:
+                return node
             builder = builder.parent
         return None
 
@@ -317,10 +319,10 @@ def _dtype_of(array: np.ndarray[Any, Any]) -> DType:
 
 def _unbacked_by(node: Node) -> list[Expr]:
     """The sizes that a node's results have and none of its arguments has: it finds them while it runs."""
-    given = {d for value in values_in(node.args) for d in _sizes(value)}
+    argument_sizes = {d for value in values_in(node.args) for d in _sizes(value)}
     return [
         d for value in node.outputs
-        for d in _sizes(value) if d not in given and str(d)[0] == "u" and list(d.symbols()) == [str(d)]
+        for d in _sizes(value) if d not in argument_sizes and str(d)[0] == "u" and list(d.symbols()) == [str(d)]
     ]
 
 

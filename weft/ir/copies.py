@@ -32,9 +32,9 @@ def stand_for(old: Iterable[Value], new: Iterable[Value], values: Values) -> Non
 
 def remade(node: Node, args: tuple[Operand, ...], blocks: tuple[Block, ...] = ()) -> Node:
     """The node with other arguments and blocks; its results have the types and names that they had."""
-    made = Node(node.op, args, tuple([v.type for v in node.outputs]), blocks, node.where)
-    stand_for(node.outputs, made.outputs, {})
-    return made
+    copy = Node(node.op, args, tuple([v.type for v in node.outputs]), blocks, node.where)
+    stand_for(node.outputs, copy.outputs, {})
+    return copy
 
 
 def fitted(node: Node, args: tuple[Operand, ...], blocks: tuple[Block, ...] = ()) -> Node:
@@ -71,9 +71,9 @@ class Copy:
         """A copy of a node with what is in its blocks."""
         args = tuple([self.operand(a) for a in self.args_of(node)])
         types = tuple([self.type_of(v) for v in node.outputs])
-        made = Node(node.op, args, types, tuple([self.block(b) for b in node.blocks]), node.where)
-        stand_for(node.outputs, made.outputs, self.values)
-        return made
+        copy = Node(node.op, args, types, tuple([self.block(b) for b in node.blocks]), node.where)
+        stand_for(node.outputs, copy.outputs, self.values)
+        return copy
 
     def args_of(self, node: Node) -> tuple[Operand, ...]:
         """The arguments that its copy has, before they are mapped."""

@@ -65,16 +65,16 @@ class Node:
 
     def inputs(self) -> tuple[Value, ...]:
         """Every Value among the arguments, in order, repeats included."""
-        found = self._inputs
-        if found is None:  # listed once, read by every pass
+        values = self._inputs
+        if values is None:  # listed once, read by every pass
             listed: list[Value] = []
             for a in self.args:
                 if type(a) is Value:
                     listed.append(a)
                 elif type(a) is tuple:
                     listed.extend(values_in(a))
-            found = self._inputs = tuple(listed)
-        return found
+            values = self._inputs = tuple(listed)
+        return values
 
     def take(self, args: tuple[Operand, ...]) -> None:
         """Take other arguments, in a graph that a user edits; a pass makes a new graph."""
@@ -91,12 +91,12 @@ class Node:
         """Every Value that the node or anything in its blocks reads, those defined inside included."""
         if not self.blocks:
             return self.inputs()
-        found = list(self.inputs())
+        values = list(self.inputs())
         for block in self.blocks:
             for node in block.nodes:
-                found += node.reads()
-            found += values_in(block.results)
-        return found
+                values += node.reads()
+            values += values_in(block.results)
+        return values
 
     def __repr__(self) -> str:
         return f"<node {self.op.name} -> {', '.join(map(repr, self.outputs))}>"
@@ -115,12 +115,12 @@ class Block:
     def free_values(self) -> tuple[Value, ...]:
         """The Values that the block reads and does not define, each once, in order."""
         inside: set[Value] = set(self.params)
-        found: dict[Value, None] = {}
+        free: dict[Value, None] = {}
         for node in self.nodes:
-            found.update(dict.fromkeys(v for v in node.needs() if v not in inside))
+            free.update(dict.fromkeys(v for v in node.needs() if v not in inside))
             inside.update(node.outputs)
-        found.update(dict.fromkeys(v for v in values_in(self.results) if v not in inside))
-        return tuple(found)
+        free.update(dict.fromkeys(v for v in values_in(self.results) if v not in inside))
+        return tuple(free)
 
     def walk(self) -> Iterator[Node]:
         """All nodes, those of inner blocks included, in order."""

@@ -25,11 +25,11 @@ _OPAQUE: dict[Plan, Op] = {}
 
 def opaque_op(plan: Plan) -> Op:
     """The opaque operator of a forward operator's node."""
-    found = _OPAQUE.get(plan)
-    if found is None:
+    opaque = _OPAQUE.get(plan)
+    if opaque is None:
         with defining:
-            found = _OPAQUE.get(plan) or _define(plan)
-    return found
+            opaque = _OPAQUE.get(plan) or _define(plan)
+    return opaque
 
 
 def _define(plan: Plan) -> Op:

@@ -49,10 +49,10 @@ def parse_verified(text: str) -> Graph:
 def parse_graphs(text: str) -> list[Graph]:
     """All graphs of a text, one after another."""
     parser = _Parser(text)
-    found = []
+    graphs = []
     while parser.scanner.next.kind != "end":
-        found.append(parser.whole_graph())
-    return found
+        graphs.append(parser.whole_graph())
+    return graphs
 
 
 Scope = dict[str, Value]
@@ -216,7 +216,7 @@ class _Parser:
 
     def _arguments(self, op: Op, scope: Scope) -> tuple[Operand, ...]:
         scanner, schema = self.scanner, op.schema.arguments
-        given: dict[str, Operand] = {}
+        operands: dict[str, Operand] = {}
         start = scanner.expect("(")
         named = False
         while not scanner.take(")"):
@@ -227,18 +227,18 @@ class _Parser:
                 scanner.expect("=")
             elif named:
                 scanner.fail(f"an argument without name behind a named one: {op.schema}", token)
-            elif len(given) < len(schema):
-                name = schema[len(given)].name
+            elif len(operands) < len(schema):
+                name = schema[len(operands)].name
             else:
                 scanner.fail(f"{op.name} takes {len(schema)} arguments: {op.schema}", token)
-            if name in given or name not in [a.name for a in schema]:
+            if name in operands or name not in [a.name for a in schema]:
                 scanner.fail(
-                    f"{op.name} {'got two of' if name in given else 'has no'} argument {name!r}: {op.schema}", token
+                    f"{op.name} {'got two of' if name in operands else 'has no'} argument {name!r}: {op.schema}", token
                 )
-            given[name] = self._operand(scope)
+            operands[name] = self._operand(scope)
             if not scanner.sees(")"):
                 scanner.expect(",")
-        return tuple(given[a.name] if a.name in given else self._default(op, a, start) for a in schema)
+        return tuple(operands[a.name] if a.name in operands else self._default(op, a, start) for a in schema)
 
     def _default(self, op: Op, argument: Argument, start: Token) -> Operand:
         if not argument.has_default:
@@ -264,12 +264,12 @@ class _Parser:
         return self._immediate()
 
     def _list(self, scope: Scope) -> tuple[Operand, ...]:
-        found: list[Operand] = []
+        operands: list[Operand] = []
         while not self.scanner.take("]"):
-            found.append(self._operand(scope))
+            operands.append(self._operand(scope))
             if not self.scanner.sees("]"):
                 self.scanner.expect(",")
-        return tuple(found)
+        return tuple(operands)
 
     def _immediate(self) -> Operand:
         scanner = self.scanner

@@ -14,15 +14,15 @@ def _ends_a_part(*args: Any) -> Any:
     raise StateError("a program with calls of Python is run in parts, with the calls between them")
 
 
-def python_call_types(given: tuple[Any, ...], results: tuple[Any, ...]) -> tuple[Any, ...]:
+def python_call_types(argument_types: tuple[Any, ...], results: tuple[Any, ...]) -> tuple[Any, ...]:
     """The type of each result: that of something given, by its number, or one of dims and dtype."""
-    return tuple([tensor_type(r[1], r[0]) if isinstance(r, tuple) else given[r] for r in results])
+    return tuple([tensor_type(r[1], r[0]) if isinstance(r, tuple) else argument_types[r] for r in results])
 
 
 PYTHON_CALL = define(
     "autograd::python_call(int call, Object[] given, Object[] written, Object[] results) -> Object[]",
     "Calls a hook or a rule: number `call` of a program, which knows who that is and where the written values belong.",
-    type=lambda call, given, written, results: python_call_types(given, results),
+    type=lambda call, arguments, written, results: python_call_types(arguments, results),
     kernel=_ends_a_part, vjp=NOT_DIFFERENTIABLE, effect="python", public=(),
 )
 

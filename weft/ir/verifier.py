@@ -174,10 +174,10 @@ class _Verifier:
             return self._gradients(node)
         if node.op in LATER:
             return None  # whoever calls the block says what comes of it
-        found = self._inferred(node)
-        if len(found) != len(node.outputs):
-            raise _Broken(f"{node.op.name} has {len(node.outputs)} results, its type rule gives {len(found)}", node)
-        for value, type in zip(node.outputs, found, strict=True):
+        inferred = self._inferred(node)
+        if len(inferred) != len(node.outputs):
+            raise _Broken(f"{node.op.name} has {len(node.outputs)} results, its type rule gives {len(inferred)}", node)
+        for value, type in zip(node.outputs, inferred, strict=True):
             if not self.agree(value.type, type):
                 raise _Broken(f"{node.op.name} results in {value.type}, its type rule gives {type}", node)
 
@@ -190,43 +190,43 @@ class _Verifier:
         if not node.op.host and (_has_no_rule(node) or any(map(_is_vague, node.inputs()))):
             return _at_most(declared, node)
         try:
-            found = self.builder.infer(node.op, node.args)
+            inferred = self.builder.infer(node.op, node.args)
         except WeftError as error:
             raise _Broken(f"{node.op.name} refuses its arguments: {error}", node) from None
-        if not any(a.kind == "Object" for a in node.op.schema.arguments) or len(found) != len(node.outputs):
-            return found
-        return tuple([_with_sizes_of(f, v.type) for f, v in zip(found, node.outputs, strict=True)])
+        if not any(a.kind == "Object" for a in node.op.schema.arguments) or len(inferred) != len(node.outputs):
+            return inferred
+        return tuple([_with_sizes_of(f, v.type) for f, v in zip(inferred, node.outputs, strict=True)])
 
-    def agree(self, declared: Type, found: Type) -> bool:
-        """Whether a value that is `found` may be declared so: equal, or declared with less knowledge."""
-        if found is declared or found.is_subtype_of(declared):
+    def agree(self, declared: Type, actual: Type) -> bool:
+        """Whether a value that is `actual` may be declared so: equal, or declared with less knowledge."""
+        if actual is declared or actual.is_subtype_of(declared):
             return True
-        if not isinstance(declared, TensorType) or not isinstance(found, TensorType):
+        if not isinstance(declared, TensorType) or not isinstance(actual, TensorType):
             return False
-        if declared.dtype is not None and declared.dtype is not found.dtype:
+        if declared.dtype is not None and declared.dtype is not actual.dtype:
             return False
-        if declared.dims is None or found.dims is None:
+        if declared.dims is None or actual.dims is None:
             return declared.dims is None
         return (
-            len(declared.dims) == len(found.dims)
-            and all(self._same(a, b) for a, b in zip(declared.dims, found.dims, strict=True))
+            len(declared.dims) == len(actual.dims)
+            and all(self._same(a, b) for a, b in zip(declared.dims, actual.dims, strict=True))
         )
 
-    def _same(self, declared: Dim | None, found: Dim | None) -> bool:
+    def _same(self, declared: Dim | None, actual: Dim | None) -> bool:
         if declared is None:
             return True
-        if found is None or any(s.startswith("u") for s in symbols(declared) | symbols(found)):
+        if actual is None or any(s.startswith("u") for s in symbols(declared) | symbols(actual)):
             return True  # a size that only the run tells
         try:
-            return self.env.equal(declared, found)
+            return self.env.equal(declared, actual)
         except CaptureError:  # no example, no guard: nothing says that they are equal
             return False
 
     # ---- blocks
     def _pair(self, node: Node, what: str, declared: Type, operand: Operand) -> None:
-        found = type_of_immediate(operand)
-        if not self.agree(declared, found):
-            raise _Broken(f"{node.op.name}: {what} is {found}, should be {declared}", node)
+        actual = type_of_immediate(operand)
+        if not self.agree(declared, actual):
+            raise _Broken(f"{node.op.name}: {what} is {actual}, should be {declared}", node)
 
     def _if(self, node: Node) -> None:
         _check_truth(node, node.args[0])
@@ -347,11 +347,11 @@ def _check_truth(node: Node, operand: Operand) -> None:
         raise _Broken(f"{node.op.name}: a condition is {kind}, should be bool or a 0-dim tensor", node)
 
 
-def _with_sizes_of(found: Type, declared: Type) -> Type:
+def _with_sizes_of(inferred: Type, declared: Type) -> Type:
     """What a rule gives that does not see into its arguments (an index of slices): the graph may know more of sizes."""
-    if not isinstance(found, TensorType) or not isinstance(declared, TensorType) or found.dims is not None:
-        return found
-    return declared if declared.dtype is found.dtype else found
+    if not isinstance(inferred, TensorType) or not isinstance(declared, TensorType) or inferred.dims is not None:
+        return inferred
+    return declared if declared.dtype is inferred.dtype else inferred
 
 
 def _at_most(declared: tuple[Type, ...], node: Node) -> tuple[Type, ...]:

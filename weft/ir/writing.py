@@ -20,11 +20,11 @@ _WRITING: dict[Op, Op] = {}
 
 def writing_op(op: Op) -> Op:
     """The operator that writes the result of `op` into its first argument, and gives that back."""
-    found = _WRITING.get(op)
-    if found is None:
+    writing = _WRITING.get(op)
+    if writing is None:
         with defining:
-            found = _WRITING.get(op) or _define(op)
-    return found
+            writing = _WRITING.get(op) or _define(op)
+    return writing
 
 
 def _define(op: Op) -> Op:
