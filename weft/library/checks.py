@@ -41,19 +41,19 @@ def opcheck(
     """
     user, named = registry.find(op), kwargs or {}
     wanted = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
-    found: dict[str, Any] = {}
+    outcomes: dict[str, Any] = {}
     for name in wanted:
         check = _CHECKS.get(name)
         if check is None:
             raise ValueProblem(f"opcheck: no check {name!r}; there are {', '.join(_CHECKS)}")
         try:
             check(user, args, named, {"atol": atol, "rtol": rtol})
-            found[name] = "SUCCESS"
+            outcomes[name] = "SUCCESS"
         except Exception as error:
             if raise_exception:
                 raise OpCheckError(f"opcheck(op, ...): {name} failed with {error}") from error
-            found[name] = OpCheckError(f"opcheck(op, ...): {name} failed with {error}")
-    return found
+            outcomes[name] = OpCheckError(f"opcheck(op, ...): {name} failed with {error}")
+    return outcomes
 
 
 def _copies(args: Any, wants: bool) -> Any:
@@ -68,12 +68,12 @@ def _copies(args: Any, wants: bool) -> Any:
 
 
 def _schema(user: UserOperator, args: Any, kwargs: Any, tolerance: Any) -> None:
-    given, named = _copies((args, kwargs), False)
-    before = _copies((given, named), False)
-    user.overload(*given, **named)
+    positional, named = _copies((args, kwargs), False)
+    before = _copies((positional, named), False)
+    user.overload(*positional, **named)
     names = [a.name for a in user.schema.arguments]
     allowed = {names[i] for i in user.mutated}
-    pairs = [*zip(names, given, before[0], strict=False), *((k, v, before[1][k]) for k, v in named.items())]
+    pairs = [*zip(names, positional, before[0], strict=False), *((k, v, before[1][k]) for k, v in named.items())]
     for name, now, then in pairs:
         if name in allowed:
             continue
@@ -89,19 +89,19 @@ def _autograd(user: UserOperator, args: Any, kwargs: Any, tolerance: Any) -> Non
 
 
 def _fake(user: UserOperator, args: Any, kwargs: Any, tolerance: Any) -> None:
-    given, named = _copies((args, kwargs), False)
-    _, bound, _ = user.overload.calls.resolve(tuple(given), named)
+    positional, named = _copies((args, kwargs), False)
+    _, bound, _ = user.overload.calls.resolve(tuple(positional), named)
     promised = user.types(*[types_of(b) for b in bound])
-    made = user.overload(*given, **named)
-    for t, r in zip(types_in((promised,)), tensors_in((made,)), strict=True):
+    results = user.overload(*positional, **named)
+    for t, r in zip(types_in((promised,)), tensors_in((results,)), strict=True):
         if t.dtype is not r.dtype or not fits(t.shape, r.shape):
             raise StateError(f"register_fake promises {t}, the implementation gave {r.type_}")
 
 
 def _compiled(user: UserOperator, args: Any, kwargs: Any, tolerance: Any) -> None:
-    def step(given: Any, named: Any) -> Any:
-        out = tensors_in((user.overload(*given, **named),))
-        leaves = [t for t in tensors_in((*given, *named.values())) if t.requires_grad]
+    def step(positional: Any, named: Any) -> Any:
+        out = tensors_in((user.overload(*positional, **named),))
+        leaves = [t for t in tensors_in((*positional, *named.values())) if t.requires_grad]
         total = [o.sum() for o in out if o.requires_grad]
         if not total or not leaves or not modes.grad:
             return out, []

@@ -28,10 +28,10 @@ def call_function(user: UserOperator, args: Args) -> Any:
         len(value) if a.is_tensor and a.is_list and value is not None else None
         for a, value in zip(user.schema.arguments, args, strict=True)
     ])
-    found = user.functions.get(lengths)
-    if found is None:
-        found = user.functions[lengths] = _make(user, lengths)
-    return found.apply(*_spread(lengths, args))
+    function = user.functions.get(lengths)
+    if function is None:
+        function = user.functions[lengths] = _make(user, lengths)
+    return function.apply(*_spread(lengths, args))
 
 
 def _spread(lengths: Lengths, values: Sequence[Any]) -> list[Any]:
@@ -72,9 +72,9 @@ def _make(user: UserOperator, lengths: Lengths) -> type[Function]:
             ctx.needs_input_grad = _gathered(lengths, ctx.needs_input_grad, list)
         if user.setup_context is None:
             return
-        given = _gathered(lengths, inputs, list)
-        extra = {"keyword_only_inputs": dict(zip(named, given[positional:], strict=True))} if named else {}
-        user.setup_context(ctx=ctx, inputs=given[:positional], output=output, **extra)
+        arguments = _gathered(lengths, inputs, list)
+        extra = {"keyword_only_inputs": dict(zip(named, arguments[positional:], strict=True))} if named else {}
+        user.setup_context(ctx=ctx, inputs=arguments[:positional], output=output, **extra)
 
     def backward(ctx: Any, *grads: Any) -> Any:
         if user.backward is None:
@@ -82,23 +82,23 @@ def _make(user: UserOperator, lengths: Lengths) -> type[Function]:
                 f"Trying to backward through {schema.namespace}.{schema.base}.{schema.overload or 'default'} but no "
                 "autograd formula was registered. Please use register_autograd to add one."
             )
-        made = user.backward(ctx, *([list(grads)] if schema.returns_list else grads))
-        return tuple(_spread(lengths, _per_argument(name, made, positional) + (None,) * len(named)))
+        gradients = user.backward(ctx, *([list(grads)] if schema.returns_list else grads))
+        return tuple(_spread(lengths, _per_argument(name, gradients, positional) + (None,) * len(named)))
 
     def vmap(info: Any, in_dims: Args, *flat: Any) -> Any:
         args, dims = _gathered(lengths, flat), _gathered(lengths, in_dims, list)
         rule = user.vmap
         if rule is not None:
-            return user.call(lambda *given, **also: rule(info, dims[:positional], *given, **also), args)
+            return user.call(lambda *values, **also: rule(info, dims[:positional], *values, **also), args)
         return _one_by_one(user, info.batch_size, lengths, flat, in_dims)
 
     rules = {"forward": forward, "setup_context": setup_context, "backward": backward, "vmap": vmap}
     return type(name, (Function,), {key: staticmethod(rule) for key, rule in rules.items()})
 
 
-def _per_argument(name: str, made: Any, count: int) -> Args:
+def _per_argument(name: str, gradients: Any, count: int) -> Args:
     """What backward gave, one for each argument by position. Surplus Nones are forgiven."""
-    out = made if isinstance(made, tuple) else (made,)
+    out = gradients if isinstance(gradients, tuple) else (gradients,)
     if len(out) > count and all(g is None for g in out[count:]):
         out = out[:count]
     if len(out) != count:

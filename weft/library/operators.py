@@ -128,8 +128,8 @@ class UserOperator:
         if self.twin is None:
             out = go_on(self.op, args)
             return out if self.schema.returns else None
-        made = walk(self.twin, args)
-        results = separated(made)
+        twin_results = walk(self.twin, args)
+        results = separated(twin_results)
         written = [i for i in self.mutated if args[i] is not None]
         with no_grad():
             for i in reversed(written):
@@ -150,58 +150,58 @@ class UserOperator:
 
     def kernel(self, device: str) -> Callable[..., Any]:
         """The implementation for a device. Raises Unsupported if none is registered."""
-        found = self.kernels.get(device) or self.kernels.get(ANY_DEVICE)
-        if found is None:
+        implementation = self.kernels.get(device) or self.kernels.get(ANY_DEVICE)
+        if implementation is None:
             raise Unsupported(
                 f"Could not run '{self.schema.name}' with arguments from the '{device.upper()}' backend: no "
                 "implementation is registered for it (weft.library.register_kernel, Library.impl)"
             )
-        return found
+        return implementation
 
     def call(self, function: Callable[..., Any], args: Args) -> Any:
         """Call an implementation with bound arguments as the user wrote them."""
         arguments = self.schema.arguments
-        given = [as_given(a, value) for a, value in zip(arguments, args, strict=True)]
-        named = {a.name: v for a, v in zip(arguments, given, strict=True) if a.keyword_only}
-        return function(*given[: len(given) - len(named)], **named)
+        as_written = [as_given(a, value) for a, value in zip(arguments, args, strict=True)]
+        named = {a.name: v for a, v in zip(arguments, as_written, strict=True) if a.keyword_only}
+        return function(*as_written[: len(as_written) - len(named)], **named)
 
     def _checked(self, out: Any, args: Args) -> Any:
         """The results as the schema has them. Raises StateError where one is an argument, or shows memory of one."""
         results = self.results(out)
         seen = [id(root_of(t._data)) for t in tensors_in(args) if is_dense(t)]
-        made: list[Any] = []
+        checked: list[Any] = []
         for r, at in zip(results, self.given_back, strict=True):
             if at is not None:
-                made.append(args[at])
+                checked.append(args[at])
                 continue
             for t in tensors_in((r,)):
                 if is_dense(t) and id(root_of(t._data)) in seen and t._data.size:
                     raise StateError(_ALIAS.format(name=self.schema.base))
                 seen.append(id(root_of(t._data)))
-            made.append(tuple(r) if isinstance(r, list) else r)
-        return joined(made)
+            checked.append(tuple(r) if isinstance(r, list) else r)
+        return joined(checked)
 
     def results(self, out: Any) -> list[Any]:
         """What an implementation returned, one for each of the schema's. Raises StateError for another number."""
         returns = self.schema.returns
-        given = [] if not returns and out is None else [out] if len(returns) == 1 else out
-        if not isinstance(given, (tuple, list)) or len(given) != len(returns):
-            count = len(given) if isinstance(given, (tuple, list)) else type(given).__name__
+        returned = [] if not returns and out is None else [out] if len(returns) == 1 else out
+        if not isinstance(returned, (tuple, list)) or len(returned) != len(returns):
+            count = len(returned) if isinstance(returned, (tuple, list)) else type(returned).__name__
             raise StateError(f"{self.schema.name}: the schema promises {len(returns)} results, got {count}")
-        return list(given)
+        return list(returned)
 
     # ---- types
     def types(self, *args: Any) -> Any:
         """The type rule: what the fake implementation gives. Raises Unsupported where there is none."""
         try:
-            found = self._types.get(args)
+            promised = self._types.get(args)
         except TypeError:  # a number that is known when the program runs
             return self._fake_types(args)
-        if found is None:
-            found = self._fake_types(args)
-            if not any(isinstance(d, Expr) for t in types_in((args, found)) for d in t.shape):
-                self._types[args] = found
-        return found
+        if promised is None:
+            promised = self._fake_types(args)
+            if not any(isinstance(d, Expr) for t in types_in((args, promised)) for d in t.shape):
+                self._types[args] = promised
+        return promised
 
     def _fake_types(self, args: Args) -> Any:
         if None not in self.given_back:
@@ -212,10 +212,10 @@ class UserOperator:
                 f"There was no fake impl registered for {self.schema.name}. It says which dtype and sizes the results "
                 "have, which weft.compile, functionalization and meta tensors need: weft.library.register_fake"
             )
-        made = self.results(fake_types(lambda *given: self.call(function, given), args))
+        promised = self.results(fake_types(lambda *fake_args: self.call(function, fake_args), args))
         return joined([
             args[at] if at is not None else tuple(r) if isinstance(r, list) else r
-            for r, at in zip(made, self.given_back, strict=True)
+            for r, at in zip(promised, self.given_back, strict=True)
         ])
 
     def twin_types(self, *args: Any) -> Any:
@@ -236,25 +236,25 @@ class UserOperator:
         out, _ = self._run_on_arrays(tuple([as_tensors(a, keeps) for a in args]))
         return out if self.schema.returns else ()
 
-    def _run_on_arrays(self, given: Args) -> tuple[Any, Args]:
+    def _run_on_arrays(self, args: Args) -> tuple[Any, Args]:
         with by_itself():
-            function = self.composite or self.kernel(device_of(given))
-            out = self._checked(self.call(function, given), given)
-        return self._as_promised(out, given), given
+            function = self.composite or self.kernel(device_of(args))
+            out = self._checked(self.call(function, args), args)
+        return self._as_promised(out, args), args
 
     def twin_on_arrays(self, *args: Any) -> Any:
         """The functional twin as a host call: what is written is a copy."""
-        given = tuple([as_tensors(a, i in self.mutated) for i, a in enumerate(args)])
-        out, _ = self._run_on_arrays(given)
+        tensors = tuple([as_tensors(a, i in self.mutated) for i, a in enumerate(args)])
+        out, _ = self._run_on_arrays(tensors)
         results = separated(out)
         fresh = [r for r, at in zip(results, self.given_back, strict=True) if at is None]
-        return joined(fresh + [as_arrays(given[i]) for i in self.mutated if given[i] is not None])
+        return joined(fresh + [as_arrays(tensors[i]) for i in self.mutated if tensors[i] is not None])
 
-    def _as_promised(self, out: Any, given: Args) -> Any:
+    def _as_promised(self, out: Any, args: Args) -> Any:
         """Results as arrays. Raises StateError where the fake implementation promised others: memory is laid out by
         it."""
         try:
-            promised = self.types(*[types_of(g) for g in given]) if self.schema.returns else ()
+            promised = self.types(*[types_of(g) for g in args]) if self.schema.returns else ()
         except NoFake:  # nothing is promised: it is computed at once
             promised = ()
         for t, r in zip(types_in((promised,)), tensors_in((out,)), strict=False):

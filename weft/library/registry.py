@@ -27,10 +27,10 @@ def find(op: Any) -> UserOperator:
             "expected the name of an operator (\"mylib::name\"), weft.ops.mylib.name or what custom_op gave, got "
             f"{type(op).__name__}"
         )
-    found = USER_OPERATORS.get(op.removesuffix(".default"))
-    if found is None:
+    operator = USER_OPERATORS.get(op.removesuffix(".default"))
+    if operator is None:
         raise StateError(f"operator {op} does not exist: no operator of that name was defined by weft.library")
-    return found
+    return operator
 
 
 def _registers(func: Rule | None, enter: Callable[[Rule], None]) -> Any:
@@ -80,11 +80,11 @@ def register_kernel(
 
 
 def _names(device_types: str | Sequence[str]) -> tuple[str, ...]:
-    given = (device_types,) if isinstance(device_types, str) else tuple(device_types)
-    for name in given:
+    names = (device_types,) if isinstance(device_types, str) else tuple(device_types)
+    for name in names:
         if not isinstance(name, str):
             raise ArgumentError(f"device_types: expected names of devices, got {type(name).__name__}")
-    return tuple([ANY_DEVICE if name == "default" else name for name in given])
+    return tuple([ANY_DEVICE if name == "default" else name for name in names])
 
 
 def register_autograd(op: Any, backward: Rule, /, *, setup_context: Rule | None = None, lib: Any = None) -> None:

@@ -23,13 +23,13 @@ def as_given(argument: Argument, value: Any) -> Any:
 
 def types_in(values: Iterable[Any]) -> list[TensorType]:
     """The types of tensors among values, those in lists included."""
-    found: list[TensorType] = []
+    types: list[TensorType] = []
     for v in values:
         if isinstance(v, TensorType):
-            found.append(v)
+            types.append(v)
         elif isinstance(v, (tuple, list)):
-            found.extend(types_in(v))
-    return found
+            types.extend(types_in(v))
+    return types
 
 
 def types_of(value: Any) -> Any:
@@ -72,8 +72,8 @@ def separated(joint: Any) -> list[Any]:
 
 def device_of(args: Iterable[Any]) -> str:
     """The type of the device that an operator's tensors are on."""
-    found = tensors_in(args)
-    return found[0].device.type if found else "cpu"
+    tensors = tensors_in(args)
+    return tensors[0].device.type if tensors else "cpu"
 
 
 def fits(promised: Sequence[Any], sizes: Sequence[Any]) -> bool:
