@@ -65,13 +65,13 @@ def plan_slots(requests: Sequence[Request], hint: Callable[[Dim], int]) -> Place
     """
     placement = Placement()
     free: dict[Dim, list[int]] = {}  # by size: a training step frees thousands of slots of a few sizes
-    known: dict[Dim, int] = {}
+    hints: dict[Dim, int] = {}
 
     def remembered(size: Dim) -> int:
-        found = known.get(size)
-        if found is None:
-            found = known[size] = hint(size)
-        return found
+        estimate = hints.get(size)
+        if estimate is None:
+            estimate = hints[size] = hint(size)
+        return estimate
 
     ends: dict[int, list[tuple[int, Hashable]]] = {}  # step -> slots to free after it, if this tenant is still in them
     tenants: dict[int, Hashable] = {}

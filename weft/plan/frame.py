@@ -125,12 +125,12 @@ class Frame:
         """What steps need memory for that native code makes when they are reached: the words of the address, of how
         much there is, and of how much is needed.
         """
-        found: list[int] = []
+        words: list[int] = []
         for item in run:
             for root, size in self.storage.rooms.get(id(item), ()):
                 self.rooms += (HEADER + root, self.words.take())
-                found += (*self.rooms[-2:], self.words.dims((size,)))
-        return found
+                words += (*self.rooms[-2:], self.words.dims((size,)))
+        return words
 
     def host_segment(self, item: HostCall) -> HostSegment:
         """A step that Python runs. The symbols that it binds are known from then on."""
@@ -189,9 +189,9 @@ class Frame:
     def _result(self, index: int, operand: Operand) -> Result:
         if type(operand) is not Value:
             return self._immediate(operand)
-        given = self._given_to.get(index, self._given_to.get(operand))
-        if given is not None:
-            return Result("given", self.slot(self.lowered.params[given]))
+        param_index = self._given_to.get(index, self._given_to.get(operand))
+        if param_index is not None:
+            return Result("given", self.slot(self.lowered.params[param_index]))
         if is_number(operand):
             return Result("number", self.slot(operand))
         fresh = self._fresh.get(operand)
@@ -203,10 +203,10 @@ class Frame:
     def _find_given(self) -> dict[int | Value, int]:
         """The parameter that each written result lands in, by the result's position and by its value (the first,
         if it lands in several)."""
-        found: dict[int | Value, int] = dict(self.graph.writes)
+        landing: dict[int | Value, int] = dict(self.graph.writes)
         for position, param in self.graph.writes:
-            found.setdefault(self.lowered.results[position], param)
-        return found
+            landing.setdefault(self.lowered.results[position], param)
+        return landing
 
     def _immediate(self, operand: Operand) -> Result:
         if isinstance(operand, Expr):

@@ -203,8 +203,8 @@ def _is_sized(items: Iterable[Item], late: set[str]) -> bool:
 def _symbols(operand: Operand) -> set[str]:
     if not isinstance(operand, Value):
         return operand.symbols() if isinstance(operand, Expr) else set()
-    known = isinstance(operand.type, TensorType) and operand.type.is_complete
-    return dm.symbols(operand.tensor_type.numel) if known else set()
+    is_complete = isinstance(operand.type, TensorType) and operand.type.is_complete
+    return dm.symbols(operand.tensor_type.numel) if is_complete else set()
 
 
 def _is_plain(value: Value, outer: LoweredGraph) -> bool:
@@ -215,8 +215,8 @@ def _is_plain(value: Value, outer: LoweredGraph) -> bool:
 
 
 def _lies_plain(value: Value, lowered: LoweredGraph) -> bool:
-    found = lowered.alias.get(value)
-    return found is None or found[1] == contiguous(found[1].dims)
+    place = lowered.alias.get(value)
+    return place is None or place[1] == contiguous(place[1].dims)
 
 
 def _fits_if(item: BlockItem, env: ShapeEnv) -> bool:

@@ -65,12 +65,12 @@ class Lives:
 
     def uses(self, at: int) -> Uses:
         """What the kernel at a position does with its buffers."""
-        found = self._uses.get(at)
-        if found is None:
+        uses = self._uses.get(at)
+        if uses is None:
             call = self.events[at]
             assert isinstance(call, KernelCall)
-            found = self._uses[at] = Uses(call, self.owner)
-        return found
+            uses = self._uses[at] = Uses(call, self.owner)
+        return uses
 
     def is_of_body(self, block: BlockItem, at: int) -> bool:
         """Whether an event belongs to a loop's block itself, so that it runs exactly once in each iteration."""
@@ -99,11 +99,11 @@ class Lives:
         return [(starts[block], i, block) for i, block in ends]
 
     def _find_readers(self) -> dict[Value, list[int]]:
-        found: dict[Value, list[int]] = {}
+        readers: dict[Value, list[int]] = {}
         for i, event in enumerate(self.events):
             for value in event_reads(event):
-                found.setdefault(self.owner(value), []).append(i)
-        return found
+                readers.setdefault(self.owner(value), []).append(i)
+        return readers
 
     def _find_around(self) -> list[tuple[tuple[int, int], ...]]:
         """First and last position of each loop around each position, both of its ends among it."""
@@ -148,8 +148,8 @@ class Lives:
     def _find_last(self) -> None:
         around = self._find_around()
         for value, reads in self.readers.items():
-            made = self.producer.get(value, -1)
-            self.last[value] = max(max([i, *(end for start, end in around[i] if made <= start)]) for i in reads)
+            produced_at = self.producer.get(value, -1)
+            self.last[value] = max(max([i, *(end for start, end in around[i] if produced_at <= start)]) for i in reads)
         for value, at in self.producer.items():
             self.last[value] = max(self.last.get(value, -1), at)
         for _, end, block in self.loops:

@@ -44,8 +44,8 @@ def graph_symbols(graph: Graph) -> tuple[tuple[str, ...], int]:
         for output in node.outputs:
             used.update(dict.fromkeys(type_symbols(output)))
     order = {name: i for i, name in enumerate(graph.env.examples)}
-    given = sorted((s for s in used if s[0] != "u"), key=lambda s: order.get(s, len(order)))
-    return (*given, *(s for s in used if s[0] == "u")), len(given)
+    bound = sorted((s for s in used if s[0] != "u"), key=lambda s: order.get(s, len(order)))
+    return (*bound, *(s for s in used if s[0] == "u")), len(bound)
 
 
 def _add_symbols(operand: Operand, used: dict[str, None]) -> None:
@@ -64,17 +64,17 @@ def type_symbols(value: Value) -> Iterable[str]:
                 yield from sorted(dm.symbols(d))
 
 
-def late_binds(node: Node, known: set[str], word: dict[str, int]) -> tuple[Bind, ...]:
+def late_binds(node: Node, bound: set[str], word: dict[str, int]) -> tuple[Bind, ...]:
     """The symbols that a node's results determine: dims that are a bare `u` symbol not known before.
-    `known` is extended."""
+    `bound` is extended."""
     binds = []
     for position, output in enumerate(node.outputs):
         if not isinstance(output.type, TensorType) or output.type.dims is None:
             continue
         for axis, d in enumerate(output.type.dims):
             name = d.symbol_name if isinstance(d, Expr) else None
-            if name is not None and name[0] == "u" and name not in known:
-                known.add(name)
+            if name is not None and name[0] == "u" and name not in bound:
+                bound.add(name)
                 binds.append(Bind(word[name], position, axis))
     return tuple(binds)
 

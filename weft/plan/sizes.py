@@ -47,10 +47,10 @@ class SizeTable:
         """A word that has the value of a dim."""
         if not isinstance(dim, Expr):
             return self._words.dims((dim,))
-        found = self._dims.get(dim)
-        if found is None:
-            found = self._dims[dim] = self._sum(dim)
-        return found
+        word = self._dims.get(dim)
+        if word is None:
+            word = self._dims[dim] = self._sum(dim)
+        return word
 
     def step(self, operation: Operation, x: int, y: int, target: int | None = None) -> int:
         """Add a step; the word of its result, a fresh one if none is given."""
@@ -71,13 +71,13 @@ class SizeTable:
         return self.step(Operation.MUL, self._product(monomial), self.word(coefficient))
 
     def _product(self, monomial: tuple[Atom, ...]) -> int:
-        found = self._products.get(monomial)
-        if found is None:
-            found = self._atom(monomial[-1])
+        word = self._products.get(monomial)
+        if word is None:
+            word = self._atom(monomial[-1])
             if len(monomial) > 1:
-                found = self.step(Operation.MUL, self._product(monomial[:-1]), found)
-            self._products[monomial] = found
-        return found
+                word = self.step(Operation.MUL, self._product(monomial[:-1]), word)
+            self._products[monomial] = word
+        return word
 
     def _atom(self, atom: Atom) -> int:
         if atom.kind == "symbol":

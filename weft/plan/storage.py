@@ -127,10 +127,10 @@ class _Assignment:
 
     def _shown(self) -> dict[Value, set[int]]:
         """The results that show each buffer."""
-        found: dict[Value, set[int]] = {}
+        positions: dict[Value, set[int]] = {}
         for position, value in self.results:
-            found.setdefault(self.s.owner(value), set()).add(position)
-        return found
+            positions.setdefault(self.s.owner(value), set()).add(position)
+        return positions
 
     def run(self) -> Storage:
         for value in self.lowered.params:
@@ -384,10 +384,10 @@ class _Assignment:
 
     def _count_copies(self) -> None:
         """Copies of what a write to a part leaves alone, and of what was computed elsewhere into state."""
-        made = set(self.lives.producer)
+        produced = set(self.lives.producer)
         for position, param in self.lowered.graph.writes:
             value = self.s.owner(self.lowered.results[position])
-            self.s.needless += value in made and self.s.of(value) != param
+            self.s.needless += value in produced and self.s.of(value) != param
         for event in self.events:
             if isinstance(event, KernelCall):
                 pairs = [(event.writes[out], event.buffers[at]) for out, at in event.copies]

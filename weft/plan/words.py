@@ -48,15 +48,15 @@ class Words:
     def dims(self, dims: tuple[Dim, ...]) -> int:
         """A table of integers; where it starts."""
         key = ("dims", *dims)
-        found = self._tables.get(key)
-        if found is None:
-            found = self._tables[key] = self.take(len(dims))
+        start = self._tables.get(key)
+        if start is None:
+            start = self._tables[key] = self.take(len(dims))
             for i, d in enumerate(dims):
                 if isinstance(d, Expr):
-                    self.sizes[found + i] = d
+                    self.sizes[start + i] = d
                 else:
-                    self.preset[found + i] = int(d)
-        return found
+                    self.preset[start + i] = int(d)
+        return start
 
     def numbers(self, operands: tuple[Operand, ...], scope: int = 0) -> tuple[int, bool]:
         """A table of doubles, and whether it is new: constants are preset, the others are for the caller to store
@@ -66,9 +66,9 @@ class Words:
         for what follows).
         """
         key = ("numbers", scope, *(memo_key(o) for o in operands))
-        found = self._tables.get(key)
-        if found is not None:
-            return found, False
+        existing = self._tables.get(key)
+        if existing is not None:
+            return existing, False
         start = self._tables[key] = self.take(len(operands))
         for i, operand in enumerate(operands):
             if type(operand) not in (Value, Expr):
