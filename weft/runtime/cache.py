@@ -167,16 +167,16 @@ class Cache:
 
     def _entries(self) -> list[tuple[float, int, str]]:
         """(time of last use, bytes, path) of every entry; stale temporaries are removed on the way."""
-        found = []
+        entries = []
         with contextlib.suppress(OSError), os.scandir(self.folder or "") as listing:
             for item in listing:
                 with contextlib.suppress(OSError):  # another process may prune at the same moment
                     status = item.stat(follow_symlinks=False)
                     if item.name.endswith(".o"):
-                        found.append((status.st_mtime, status.st_size, item.path))
+                        entries.append((status.st_mtime, status.st_size, item.path))
                     elif item.name.startswith(".new-") and time.time() - status.st_mtime > HOUR:
                         os.unlink(item.path)
-        return found
+        return entries
 
     def _prune_is_due(self) -> bool:
         """After an eighth of the limit was written here, or an hour since any process looked."""

@@ -221,8 +221,8 @@ class Generator:
         """The seed of the current stream."""
         _tell("asks a generator for its seed or state")
         seed, env = self._here().seed, current_env()
-        known: int = seed if env is None else wrap(seed, env)  # type: ignore[assignment]
-        return known if known < 1 << 63 else int(known)  # a symbol in a program has 64 bits and a sign
+        number: int = seed if env is None else wrap(seed, env)  # type: ignore[assignment]
+        return number if number < 1 << 63 else int(number)  # a symbol in a program has 64 bits and a sign
 
     def advance(self, numel: Dim) -> tuple[Dim, Dim]:
         """Take `numel` counters: (key, first counter)."""

@@ -106,12 +106,12 @@ def _rich(value: Any) -> Any:
 
 def _record(kind: type, content: tuple[Any, ...]) -> Any:
     """A record whose fields have the types that its class gives them."""
-    made = kind(*content)
+    record = kind(*content)
     for name, wanted in _field_types(kind).items():
-        value = getattr(made, name)
+        value = getattr(record, name)
         if type(value) is not wanted and not _is_a(value, wanted):
             raise ParseError(f"{kind.__name__}.{name} is {value!r}")
-    return made
+    return record
 
 
 def _field_types(kind: type) -> dict[str, Any]:

@@ -22,8 +22,9 @@ def everything_of(kind: type) -> Iterator[Any]:
     """All objects of a class that the garbage collector knows. Raises StateError where it does not see some."""
     if gc.get_freeze_count():
         raise StateError(f"{NOT_RESIZABLE}: gc.freeze() hides who shows it; call gc.unfreeze() first")
-    known, kinds = gc.get_objects(), frozenset(_with_subclasses(kind))
-    return compress(known, map(kinds.__contains__, map(type, known)))  # a million are looked at: none by Python's loops
+    objects, kinds = gc.get_objects(), frozenset(_with_subclasses(kind))
+    # a million are looked at: none by Python's loops
+    return compress(objects, map(kinds.__contains__, map(type, objects)))
 
 
 def _with_subclasses(kind: type) -> Iterator[type]:
@@ -36,10 +37,10 @@ def _with_subclasses(kind: type) -> Iterator[type]:
 def holders(*held: object) -> list[Any]:
     """The objects that hold one of these in an attribute, which the garbage collector finds: nobody pays for being
     found until memory moves."""
-    found = gc.get_referrers(*held)
-    dicts = {id(x): x for x in found if type(x) is dict}
+    referrers = gc.get_referrers(*held)
+    dicts = {id(x): x for x in referrers if type(x) is dict}
     owners = gc.get_referrers(*dicts.values()) if dicts else []
-    return [*found, *[x for x in owners if id(getattr(x, "__dict__", None)) in dicts]]
+    return [*referrers, *[x for x in owners if id(getattr(x, "__dict__", None)) in dicts]]
 
 
 class Move:
@@ -53,10 +54,10 @@ class Move:
 
     def once(self, shown: Any, make: Callable[[Any], Any]) -> Any:
         """What is made of something that shows the old bytes: the same thing for all who hold it."""
-        known = self._known.get(id(shown))
-        if known is None:
-            known = self._known[id(shown)] = shown, make(shown)
-        return known[1]
+        entry = self._known.get(id(shown))
+        if entry is None:
+            entry = self._known[id(shown)] = shown, make(shown)
+        return entry[1]
 
     def place_of(self, array: Array) -> int:
         """Where an array over the old bytes begins in them."""

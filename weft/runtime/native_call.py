@@ -116,8 +116,8 @@ class NativeCaller:
         make = _new_builtin()
         definition = ctypes.addressof(self._definitions[kind])
         # The third argument is only shown as __module__; the builtin holds a reference to it, which keeps `kept` alive.
-        made: Callable[..., int] = make(definition, self_value, kept)
-        return made
+        builtin: Callable[..., int] = make(definition, self_value, kept)
+        return builtin
 
 
 class _Owner:

@@ -212,11 +212,11 @@ class Program:
         return results
 
     def _add_results(self, results: list[Any], frame: Frame) -> None:
-        made: dict[Any, Array] = {}
+        escaped: dict[Any, Array] = {}
         for position, result in self._other_results:
-            results.insert(position, self._result(result, frame, made, results))
+            results.insert(position, self._result(result, frame, escaped, results))
 
-    def _result(self, result: Result, frame: Frame, made: dict[Any, Array], others: list[Any]) -> Any:
+    def _result(self, result: Result, frame: Frame, escaped: dict[Any, Array], others: list[Any]) -> Any:
         kind, slot = result.kind, result.slot
         if isinstance(slot, NumberSlot):
             return frame.read(slot)
@@ -224,10 +224,10 @@ class Program:
             return dm.evaluate(result.value, frame.values) if isinstance(result.value, Expr) else result.value
         if isinstance(slot, ObjectSlot) and not isinstance(frame.held[slot.root], np.ndarray):
             return frame.held[slot.root]
-        if slot not in made:
-            must_copy = kind == "copied" or any(s.root == slot.root for s in made)  # type: ignore[union-attr]
-            made[slot] = self._escaping(frame.read(slot), frame, must_copy, others)  # type: ignore[arg-type]
-        return made[slot]
+        if slot not in escaped:
+            must_copy = kind == "copied" or any(s.root == slot.root for s in escaped)  # type: ignore[union-attr]
+            escaped[slot] = self._escaping(frame.read(slot), frame, must_copy, others)  # type: ignore[arg-type]
+        return escaped[slot]
 
     def _escaping(self, value: Array, frame: Frame, must_copy: bool, others: list[Any]) -> Array:
         """The array itself if nobody else sees its memory, else a copy; always row-major.

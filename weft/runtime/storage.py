@@ -53,11 +53,11 @@ class Loans:
 
     def lend(self, array: Array) -> Array:
         """The memory as bytes, to be shown to others."""
-        found = None if self._latest is None else self._latest()
-        if found is None:
-            found = np.asarray(Loan(array))
-            self._latest = ref(found)
-        return found
+        loan = None if self._latest is None else self._latest()
+        if loan is None:
+            loan = np.asarray(Loan(array))
+            self._latest = ref(loan)
+        return loan
 
 
 class Storage:
@@ -92,9 +92,9 @@ class Storage:
 
     def silent_alias(self) -> Storage:
         """The same memory under a version counter of its own (Tensor.data)."""
-        made = type(self)(self.array)
-        made.loans, made.is_inference = self._loans(), self.is_inference
-        return made
+        twin = type(self)(self.array)
+        twin.loans, twin.is_inference = self._loans(), self.is_inference
+        return twin
 
     # ---- others than tensors
     @property
@@ -153,10 +153,10 @@ class Storage:
         """What a view of the memory shows, for others: while they have it, or arrays made of it, the memory is lent."""
         whole = self.array
         offset = address_of(view) - self.address if view.size else 0
-        made: Array = np.ndarray(view.shape, view.dtype, self._loans().lend(whole), offset, view.strides)
+        lent: Array = np.ndarray(view.shape, view.dtype, self._loans().lend(whole), offset, view.strides)
         if not view.flags.writeable:
-            made.flags.writeable = False
-        return made
+            lent.flags.writeable = False
+        return lent
 
     def data_ptr(self) -> int:
         """Address of the first byte."""
@@ -182,8 +182,8 @@ class Storage:
 
     def tolist(self) -> list[Any]:
         """The elements in order."""
-        found: list[Any] = self.array.reshape(-1).tolist()
-        return found
+        elements: list[Any] = self.array.reshape(-1).tolist()
+        return elements
 
     def element_size(self) -> int:
         """Bytes per element."""
@@ -193,8 +193,8 @@ class Storage:
         """Element offset of a view into this storage."""
         if view is self.array:
             return 0
-        found = (address_of(view) - self.address) // int(view.dtype.itemsize)
-        return found if view.size or 0 <= found <= self.nbytes // view.dtype.itemsize else 0
+        offset = (address_of(view) - self.address) // int(view.dtype.itemsize)
+        return offset if view.size or 0 <= offset <= self.nbytes // view.dtype.itemsize else 0
 
     def row(self, dtype: np.dtype[Any]) -> Array:
         """All of the memory as elements of a dtype; bytes at the end that make no element are not shown."""
@@ -292,8 +292,8 @@ class UntypedStorage:
 
     def tolist(self) -> list[int]:
         """The bytes as numbers."""
-        found: list[int] = self._bytes().tolist()
-        return found
+        numbers: list[int] = self._bytes().tolist()
+        return numbers
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -322,12 +322,12 @@ def resized(array: Array, nbytes: int) -> Array:
         raise StateError(f"Trying to resize a storage to {nbytes} bytes")
     dtype = array.dtype if nbytes % array.itemsize == 0 else np.dtype(np.uint8)
     try:
-        made = np.zeros(nbytes // dtype.itemsize, dtype)
+        copy = np.zeros(nbytes // dtype.itemsize, dtype)
     except (MemoryError, ValueError) as problem:
         raise too_large("resize", problem) or problem from None
     kept = min(nbytes, array.nbytes)
-    made.view(np.uint8)[:kept] = array.reshape(-1).view(np.uint8)[:kept]
-    return made
+    copy.view(np.uint8)[:kept] = array.reshape(-1).view(np.uint8)[:kept]
+    return copy
 
 
 def root_of(array: Array) -> Array:

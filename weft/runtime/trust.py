@@ -51,11 +51,11 @@ def secret_of(folder: Path, *, make: bool) -> bytes | None:
     """The secret that this user's entries in a folder are signed with; a new one is made where there is none,
     if `make` says so."""
     path = folder / ".secret"
-    found = _read_secret(path)
-    if found is None and make:
+    secret = _read_secret(path)
+    if secret is None and make:
         _publish(path, secrets.token_bytes(SECRET_SIZE))
-        found = _read_secret(path)
-    return found
+        secret = _read_secret(path)
+    return secret
 
 
 def _read_secret(path: Path) -> bytes | None:
