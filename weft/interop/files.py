@@ -54,8 +54,8 @@ def load(f: Any, map_location: Any = None, *, weights_only: bool = True, mmap: b
     if map_location is not None and not isinstance(map_location, str):
         raise ArgumentError(f"load: map_location must name a device ('cpu', 'meta'), got {type(map_location).__name__}")
     content = streams.read(f)
-    found = torch_files.decode(content) if content[:4] == _ZIP else _decode(content)
-    return found if map_location is None else structure.map_tensors(found, _mover(usable(map_location)))
+    loaded = torch_files.decode(content) if content[:4] == _ZIP else _decode(content)
+    return loaded if map_location is None else structure.map_tensors(loaded, _mover(usable(map_location)))
 
 
 def _decode(content: bytearray) -> Any:
@@ -68,9 +68,9 @@ def _decode(content: bytearray) -> Any:
     if CHECKSUM not in metadata and KEY not in metadata:
         return {name: Tensor(array) for name, array in arrays.items()}
     tree = parse_json(metadata.get(KEY, "{}"), "load: the file's structure is not JSON")
-    found = structure.put_together(tree, arrays) if KEY in metadata else None
+    restored = structure.put_together(tree, arrays) if KEY in metadata else None
     _check(content, metadata)  # behind the structure, whose faults say more
-    return found
+    return restored
 
 
 def _check(content: bytearray, metadata: dict[str, str]) -> None:
@@ -85,8 +85,8 @@ def _check(content: bytearray, metadata: dict[str, str]) -> None:
 def _checksum(content: bytes | bytearray, at: int) -> bytes:
     """That of a file whose checksum stands at `at`, which counts as zeros."""
     whole = memoryview(content)
-    found = zlib.crc32(whole[at + len(_BLANK) :], zlib.crc32(_BLANK.encode(), zlib.crc32(whole[:at])))
-    return f"{found:08x}".encode()
+    checksum = zlib.crc32(whole[at + len(_BLANK) :], zlib.crc32(_BLANK.encode(), zlib.crc32(whole[:at])))
+    return f"{checksum:08x}".encode()
 
 
 def _mover(device: Device) -> Any:

@@ -198,14 +198,14 @@ class PickleReader:
         self._op_reduce(None)
 
     def _call(self, function: Any, arguments: tuple[Any, ...]) -> Any:
-        known = self.calls.get(function.name) if isinstance(function, Global) else None
-        if known is None:
+        builder = self.calls.get(function.name) if isinstance(function, Global) else None
+        if builder is None:
             raise ParseError(
                 "load: the file holds an object that only "
                 f"{getattr(function, 'name', type(function).__name__)[:200]!r} can build, and nothing in a file is "
                 "run; save a state dict of tensors and plain data"
             )
-        return known(*arguments)
+        return builder(*arguments)
 
     def _op_build(self, _: Any) -> None:
         """State of an object: only the note that state dicts carry is kept."""

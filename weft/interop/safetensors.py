@@ -60,8 +60,8 @@ def load(data: bytes | bytearray) -> dict[str, Tensor]:
 
 def load_file(filename: Any, device: Any = "cpu") -> dict[str, Tensor]:
     """The tensors of a file by name. Raises ParseError, OSError."""
-    found = {name: Tensor(array) for name, array in decode(streams.read(filename))[0].items()}
-    return found if str(device) == "cpu" else {name: t.to(device) for name, t in found.items()}
+    tensors = {name: Tensor(array) for name, array in decode(streams.read(filename))[0].items()}
+    return tensors if str(device) == "cpu" else {name: t.to(device) for name, t in tensors.items()}
 
 
 # ---- the format, over arrays

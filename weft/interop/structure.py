@@ -64,10 +64,10 @@ class _Mapped:
         if id(value) not in self._made:
             self._made[id(value)] = _OPEN
             self._made[id(value)] = self._changed(value)
-        found = self._made[id(value)]
-        if found is _OPEN:
+        changed = self._made[id(value)]
+        if changed is _OPEN:
             raise ParseError("load: the file's structure holds itself")
-        return found
+        return changed
 
     def _changed(self, value: Any) -> Any:
         if isinstance(value, Tensor):
@@ -76,10 +76,10 @@ class _Mapped:
             return type(value)(map(self.value, value))
         if not isinstance(value, dict):
             return value
-        made = type(value)((k, self.value(v)) for k, v in value.items())
+        changed = type(value)((k, self.value(v)) for k, v in value.items())
         if hasattr(value, "_metadata"):
-            made._metadata = value._metadata  # type: ignore[attr-defined]
-        return made
+            changed._metadata = value._metadata  # type: ignore[attr-defined]
+        return changed
 
 
 _OPEN = object()
@@ -142,10 +142,10 @@ class _Writer:
         items = [[self.tree(k, path), self.tree(v, (*path, str(k)))] for k, v in value.items()]
         if not isinstance(value, OrderedDict):
             return {"dict": items}
-        made: dict[str, Any] = {"ordered": items}
+        encoded: dict[str, Any] = {"ordered": items}
         if hasattr(value, "_metadata"):  # the versions that Module.state_dict leaves
-            made["metadata"] = self.tree(value._metadata, (*path, "_metadata"))
-        return made
+            encoded["metadata"] = self.tree(value._metadata, (*path, "_metadata"))
+        return encoded
 
     def _tensor(self, tensor: Tensor, path: tuple[str, ...]) -> Any:
         if tensor.device.type == "meta":
@@ -209,35 +209,35 @@ class _Reader:
         return self._build[kind](content)
 
     def _ordered(self, tree: dict[str, Any]) -> OrderedDict[Any, Any]:
-        made = OrderedDict((self.value(k), self.value(v)) for k, v in tree["ordered"])
+        ordered = OrderedDict((self.value(k), self.value(v)) for k, v in tree["ordered"])
         if "metadata" in tree:
-            made._metadata = self.value(tree["metadata"])  # type: ignore[attr-defined]
-        return made
+            ordered._metadata = self.value(tree["metadata"])  # type: ignore[attr-defined]
+        return ordered
 
     def _tensor(self, facts: dict[str, Any]) -> Tensor:
         dims, strides, offset = facts["at"]
         base = self._base(facts["in"])
         dtype = dt.by_name(facts["dtype"])
-        made = tensor_over(base, dtype, dims, strides, offset)
+        tensor = tensor_over(base, dtype, dims, strides, offset)
         if "device" in facts:
-            made = self._moved(facts["in"], dtype, facts["device"]).as_strided(dims, strides, offset).detach()
+            tensor = self._moved(facts["in"], dtype, facts["device"]).as_strided(dims, strides, offset).detach()
         if facts.get("parameter"):
-            return Parameter(made, requires_grad=bool(facts.get("grad")))
-        return made.requires_grad_() if facts.get("grad") else made
+            return Parameter(tensor, requires_grad=bool(facts.get("grad")))
+        return tensor.requires_grad_() if facts.get("grad") else tensor
 
     def _moved(self, name: str, dtype: DType, device: str) -> Tensor:
         """A storage's elements on another device, once for all tensors over it."""
-        found = self._elsewhere.get((name, device))
-        if found is None:
+        moved = self._elsewhere.get((name, device))
+        if moved is None:
             row = Tensor(self._base(name).numpy().view(dtype.numpy))
-            found = self._elsewhere[name, device] = row.to(usable(device))
-        return found if found.dtype is dtype else found.view(dtype)
+            moved = self._elsewhere[name, device] = row.to(usable(device))
+        return moved if moved.dtype is dtype else moved.view(dtype)
 
     def _base(self, name: str) -> Tensor:
-        found = self._bases.get(name)
-        if found is None:
-            found = self._bases[name] = Tensor(self.arrays[name].reshape(-1))
-        return found
+        base = self._bases.get(name)
+        if base is None:
+            base = self._bases[name] = Tensor(self.arrays[name].reshape(-1))
+        return base
 
 
 def tensor_over(base: Tensor, dtype: DType, dims: Any, strides: Any, offset: int) -> Tensor:

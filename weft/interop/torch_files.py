@@ -55,13 +55,13 @@ class _Archive:
     def __init__(self, file: zipfile.ZipFile, room: int) -> None:
         self._file, self.room = file, room
         self.names = frozenset(file.namelist())
-        found = [n for n in file.namelist() if n.endswith("data.pkl") and n.count("/") <= 1]
-        if len(found) != 1:
+        pickles = [n for n in file.namelist() if n.endswith("data.pkl") and n.count("/") <= 1]
+        if len(pickles) != 1:
             raise ParseError(
                 "load: the zip file holds no data.pkl; it is not one that torch.save wrote (TorchScript archives "
                 "are not read)"
             )
-        self.prefix = found[0][: -len("data.pkl")]
+        self.prefix = pickles[0][: -len("data.pkl")]
         if any(n.startswith(self.prefix + "code/") for n in self.names):
             raise ParseError("load: this is a TorchScript archive, which is a program; save a state dict")
         self._check_order()
@@ -73,16 +73,16 @@ class _Archive:
     def read(self, name: str) -> bytes:
         """The bytes of a file. Raises ParseError where the archive unfolds to more than its size lets expect,
         and what zipfile raises."""
-        found = self._file.getinfo(self.prefix + name)
-        if found.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        entry = self._file.getinfo(self.prefix + name)
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ParseError(f"load: {excerpt(name)} is packed in a way that torch.save does not use")
-        self.room -= found.file_size
+        self.room -= entry.file_size
         if self.room < 0:
             raise ParseError(
                 f"load: the zip file unfolds to more than {_UNFOLDED} times its size; torch.save does not pack its "
                 "files, so unpack and pack it with `zip -0`"
             )
-        return self._file.read(found)
+        return self._file.read(entry)
 
     def _check_order(self) -> None:
         if self.holds("byteorder"):
@@ -127,21 +127,21 @@ class TorchReader(PickleReader):
         return self._base(_text(key)), dtype
 
     def _base(self, key: str) -> Tensor:
-        found = self._bases.get(key)
-        if found is None:
+        base = self._bases.get(key)
+        if base is None:
             name = f"data/{key}"
             if not self.archive.holds(name):
                 raise ParseError(f"load: the file lacks the bytes of storage {excerpt(key)}")
-            found = self._bases[key] = Tensor(np.frombuffer(bytearray(self.archive.read(name)), np.uint8))
-        return found
+            base = self._bases[key] = Tensor(np.frombuffer(bytearray(self.archive.read(name)), np.uint8))
+        return base
 
     def _tensor(
         self, storage: Any, offset: int, size: Any, stride: Any,
         requires_grad: bool = False, hooks: Any = None, *rest: Any,
     ) -> Tensor:
         base, dtype = storage
-        made = tensor_over(base, dtype, size, stride, offset)
-        return made.requires_grad_() if requires_grad else made
+        tensor = tensor_over(base, dtype, size, stride, offset)
+        return tensor.requires_grad_() if requires_grad else tensor
 
     def _parameter(self, data: Tensor, requires_grad: bool = True, *rest: Any) -> Parameter:
         return Parameter(data, requires_grad=bool(requires_grad))
