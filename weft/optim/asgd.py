@@ -50,9 +50,9 @@ class ASGD(Optimizer):
     def _sizes(self, p: Tensor, group: Group) -> tuple[Any, Any]:
         """How far this step goes, and how much of it the average takes: what the step before left."""
         state = self.state[p]
-        known = [state[name] for name in ("eta", "mu") if state.get(name) is not None]
-        with beside(known, _SIZES):
-            if len(known) < 2:
+        present = [state[name] for name in ("eta", "mu") if state.get(name) is not None]
+        with beside(present, _SIZES):
+            if len(present) < 2:
                 self._add_state(p, lambda p: {
                     "eta": aten.full((), float(group["lr"]), dtype=dt.float32), "mu": aten.ones((), dtype=dt.float32)})
             eta, mu = state["eta"], state["mu"]

@@ -43,11 +43,11 @@ def _fact(value: Any) -> Any:
     return id(value)
 
 
-def group_change(name: str, known: list[dict[str, Any]], now: list[dict[str, Any]]) -> str:
+def group_change(name: str, captured: list[dict[str, Any]], now: list[dict[str, Any]]) -> str:
     """How parameter groups differ from those that a captured step knows, in words."""
-    if len(known) != len(now):
-        return f"the number of parameter groups of {name} was {len(known)}, is now {len(now)}"
-    for i, (old, new) in enumerate(zip(known, now, strict=True)):
+    if len(captured) != len(now):
+        return f"the number of parameter groups of {name} was {len(captured)}, is now {len(now)}"
+    for i, (old, new) in enumerate(zip(captured, now, strict=True)):
         if list(map(id, old["params"])) != list(map(id, new["params"])):
             return (
                 f"param_groups[{i}]['params'] of {name} were {len(old['params'])} tensors, "
@@ -103,10 +103,10 @@ class KnownState:
         ]
         if any((id(p), name) not in self.makers for p, name in missing):
             return None
-        made = {(id(p), name): self.makers[id(p), name](p) for p, name in missing}
+        remade = {(id(p), name): self.makers[id(p), name](p) for p, name in missing}
         taken: dict[int, Tensor] = {}
         for p, before in self.known.items():
-            after = {**state[p], **{name: made[id(p), name] for name in before if (id(p), name) in made}}
+            after = {**state[p], **{name: remade[id(p), name] for name in before if (id(p), name) in remade}}
             if (
                 before.keys() != after.keys()
                 or not all(_takes_place(taken, old, after[name]) for name, old in before.items())
@@ -115,7 +115,7 @@ class KnownState:
         if len(set(map(id, taken.values()))) < len(taken):
             return None
         for p, name in missing:
-            state[p][name] = made[id(p), name]
+            state[p][name] = remade[id(p), name]
         return taken
 
     def change(self) -> str:

@@ -48,8 +48,8 @@ def strong_wolfe(
     """Loss, gradient and step at a point that satisfies the conditions, and how many evaluations it took."""
     search = _Search(evaluate, direction, Point(0.0, loss, gradient.clone(), slope))
     bracket = search.bracket(t)
-    found = search.zoom(*bracket) if len(bracket) == 2 else bracket[0]
-    return found.loss, found.gradient, found.t, search.calls
+    point = search.zoom(*bracket) if len(bracket) == 2 else bracket[0]
+    return point.loss, point.gradient, point.t, search.calls
 
 
 class _Search:

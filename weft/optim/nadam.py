@@ -55,8 +55,8 @@ class NAdam(Optimizer):
 
     def _product(self, p: Tensor, now: Any, is_differentiable: bool) -> Any:
         """The product of the momenta of all steps, this one's included."""
-        known = self.state[p].get("mu_product")
-        with beside([] if known is None else [known], "the optimizer's product of its momenta"):
+        previous = self.state[p].get("mu_product")
+        with beside([] if previous is None else [previous], "the optimizer's product of its momenta"):
             product = self._state_of(p, ("mu_product",), _one)["mu_product"]
             product.mul_(as_number(now, product))
             return (

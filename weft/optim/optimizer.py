@@ -244,20 +244,20 @@ class Optimizer:
         and taken back if that fails."""
         state, capture = self.state[p], modes.capture
         if capture is None:
-            made = make(p)
-            for tensor in made.values():
+            entries = make(p)
+            for tensor in entries.values():
                 payload_of(tensor).backend.ready(tensor)
-            state.update(made)
+            state.update(entries)
             return
         if not capture.outside.is_outside(p):
             raise capture.refuse(
                 "an optimizer inside a compiled function can only update tensors that exist outside of it"
             )
         with capture.paused():
-            made = dict(make(p))
-        before = {name: state[name] for name in made if name in state}
-        state.update(made)
-        capture.on_roll_back(lambda: _forget(self.state, p, made, before))
+            entries = dict(make(p))
+        before = {name: state[name] for name in entries if name in state}
+        state.update(entries)
+        capture.on_roll_back(lambda: _forget(self.state, p, entries, before))
 
     def _clocks(self, group: Group, params: list[Tensor]) -> list[Clock]:
         """Advance the step counters of these parameters by one; see clock.py."""
@@ -268,9 +268,9 @@ class Optimizer:
                 fresh["step"] = aten.zeros((), dtype=dt.float32)
             return fresh
 
-        known = [self.state[p].get("step") for p in params]
-        with beside([step for step in known if step is not None], "the optimizer's count of its steps"):
-            for p, step in zip(params, known, strict=True):
+        counters = [self.state[p].get("step") for p in params]
+        with beside([step for step in counters if step is not None], "the optimizer's count of its steps"):
+            for p, step in zip(params, counters, strict=True):
                 if step is None:
                     self._add_state(p, counter)
             return advance(self.state, params, group["params"])
@@ -279,12 +279,12 @@ class Optimizer:
         """Tell an active capture that it depends on the groups."""
         capture = modes.capture
         if capture is not None:
-            found = group_facts(self.param_groups)
-            known = [{**group, "params": list(group["params"])} for group in self.param_groups]
-            capture.python_state.keep(known)
+            facts = group_facts(self.param_groups)
+            groups = [{**group, "params": list(group["params"])} for group in self.param_groups]
+            capture.python_state.keep(groups)
             capture.python_state.guard(
-                (id(self), "groups"), lambda: group_change(type(self).__name__, known, self.param_groups),
-                lambda: group_facts(self.param_groups) == found,
+                (id(self), "groups"), lambda: group_change(type(self).__name__, groups, self.param_groups),
+                lambda: group_facts(self.param_groups) == facts,
             )
 
     def _guard_state(self) -> None:
@@ -295,8 +295,8 @@ class Optimizer:
             return
 
         tables = (global_pre_hooks, self._step_pre_hooks, self._step_post_hooks, global_post_hooks)
-        known = KnownState(self, lambda: [*tables], self._makers)
-        capture.python_state.guard((id(self), "state"), known.change, known.holds, known)
+        state = KnownState(self, lambda: [*tables], self._makers)
+        capture.python_state.guard((id(self), "state"), state.change, state.holds, state)
 
     # ---- saving
     def state_dict(self) -> dict[str, Any]:

@@ -15,12 +15,12 @@ from weft.support.errors import ArgumentError, ValueProblem
 Factor = Callable[[int], float]
 
 
-def _per_group(optimizer: Optimizer, given: Factor | Sequence[Factor]) -> list[Factor]:
-    if not isinstance(given, (list, tuple)):
-        return [given] * len(optimizer.param_groups)  # type: ignore[list-item]
-    if len(given) != len(optimizer.param_groups):
-        raise ValueProblem(f"Expected {len(optimizer.param_groups)} lr_lambdas, but got {len(given)}")
-    return list(given)
+def _per_group(optimizer: Optimizer, factors: Factor | Sequence[Factor]) -> list[Factor]:
+    if not isinstance(factors, (list, tuple)):
+        return [factors] * len(optimizer.param_groups)  # type: ignore[list-item]
+    if len(factors) != len(optimizer.param_groups):
+        raise ValueProblem(f"Expected {len(optimizer.param_groups)} lr_lambdas, but got {len(factors)}")
+    return list(factors)
 
 
 class _ByFunction(LRScheduler):

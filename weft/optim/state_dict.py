@@ -31,21 +31,21 @@ def state_dict(optimizer: Optimizer) -> dict[str, Any]:
         options["params"] = [numbers[id(p)] for p in group["params"]]
         groups.append(options)
     state = {numbers[id(p)] if isinstance(p, Tensor) else p: value for p, value in optimizer.state.items()}
-    found: dict[str, Any] = {"state": state, "param_groups": groups}
+    packed: dict[str, Any] = {"state": state, "param_groups": groups}
     for hook in list(optimizer._state_dict_hooks.values()):
-        changed = hook(optimizer, found)
-        found = found if changed is None else changed
-    return found
+        changed = hook(optimizer, packed)
+        packed = packed if changed is None else changed
+    return packed
 
 
-def load_state_dict(optimizer: Optimizer, given: Mapping[str, Any]) -> None:
+def load_state_dict(optimizer: Optimizer, saved_state: Mapping[str, Any]) -> None:
     """Take over a state_dict: state is copied and cast to the parameters' dtypes and devices,
     options replace those of the groups."""
-    given = dict(given)
+    saved_state = dict(saved_state)
     for hook in list(optimizer._load_state_dict_hooks.values()):
-        changed = hook(optimizer, given)
-        given = given if changed is None else changed
-    own, saved = optimizer.param_groups, given["param_groups"]
+        changed = hook(optimizer, saved_state)
+        saved_state = saved_state if changed is None else changed
+    own, saved = optimizer.param_groups, saved_state["param_groups"]
     if len(own) != len(saved):
         raise ValueProblem("loaded state dict has a different number of parameter groups")
     if any(len(a["params"]) != len(b["params"]) for a, b in zip(own, saved, strict=True)):
@@ -55,7 +55,7 @@ def load_state_dict(optimizer: Optimizer, given: Mapping[str, Any]) -> None:
     by_number = dict(zip((n for group in saved for n in group["params"]), _params(own), strict=True))
     state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
     with no_grad():
-        for number, value in given["state"].items():
+        for number, value in saved_state["state"].items():
             p = by_number.get(number)
             state[number if p is None else p] = copy.deepcopy(value) if p is None else _cast(p, value)
         for group in own:

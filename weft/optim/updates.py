@@ -39,8 +39,8 @@ def update_each(rule: Callable[..., None], rows: Iterable[Row], *args: Any) -> N
 
     def backend(row: Row) -> Backend:
         p: Tensor = row[0]
-        found: Backend = payload_of(p).backend
-        return below.backend if below is not None and is_dense(p) else found
+        own: Backend = payload_of(p).backend
+        return below.backend if below is not None and is_dense(p) else own
 
     for where, group in groupby(rows, backend):
         where.update_each(rule, list(group), args)
