@@ -20,10 +20,10 @@ def checked_argnums(argnums: Argnums, count: int) -> Argnums:
         raise StateError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
     if not argnums:
         raise StateError("argnums must be non-empty")
-    found = tuple(_position(a, count) for a in argnums)
-    if len(set(found)) != len(found):
+    positions = tuple(_position(a, count) for a in argnums)
+    if len(set(positions)) != len(positions):
         raise StateError(f"argnums elements must be unique, got {argnums}")
-    return found
+    return positions
 
 
 def _position(argnum: Any, count: int) -> int:

@@ -43,8 +43,8 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
             f"tangents with structure {tangent_spec}"
         )
 
-    for what, given in (("primals", leaves), ("tangents", directions)):
-        for value in given:
+    for what, values in (("primals", leaves), ("tangents", directions)):
+        for value in values:
             if not isinstance(value, Tensor):
                 raise StateError(
                     f"jvp(f, primals, tangents): Expected {what} to only contain Tensors, but got {type(value)}"

@@ -46,8 +46,8 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
         with FunctionalLevel(remove == "mutations_and_views") as level:
             inside = _enter(level, (args, kwargs))
             payloads: dict[int, Any] = {key: t._data for key, (_, t) in inside.items()}
-            given = [map_tensors(lambda t: inside[id(t)][1], a) for a in (*args, *kwargs.values())]
-            result = func(*given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True)))
+            arguments = [map_tensors(lambda t: inside[id(t)][1], a) for a in (*args, *kwargs.values())]
+            result = func(*arguments[: len(args)], **dict(zip(kwargs, arguments[len(args) :], strict=True)))
         moved = [(tensor, t) for tensor, t in inside.values() if t._data is not payloads[id(tensor)]]
         storages = {id(data.storage): data.storage for data in payloads.values()}
         originals = {id(t): tensor for tensor, t in inside.values()}
@@ -71,12 +71,12 @@ def _move(tensor: Tensor, before: Functional, after: Functional, shown: Tensor) 
         else:
             tensor.set_(shown)
         return
-    known, version = len(before.path), tensor.storage().version
+    shared, version = len(before.path), tensor.storage().version
     with set_grad_enabled(modes.grad and not tensor.is_leaf):
-        further = after.path[known:]
+        further = after.path[shared:]
         steps = [(f"{op.base}_", args) for op, args, _ in further]
         is_free = any([op.view is not None and op.view.is_free for op, _, _ in further])  # (its offset is the base's)
-        if after.path[:known] == before.path and not is_free and all([hasattr(tensor, name) for name, _ in steps]):
+        if after.path[:shared] == before.path and not is_free and all([hasattr(tensor, name) for name, _ in steps]):
             for name, args in steps:
                 getattr(tensor, name)(*args)
         else:
@@ -104,8 +104,8 @@ def _enter(level: FunctionalLevel, arguments: Any) -> dict[int, tuple[Tensor, Te
     inside: dict[int, tuple[Tensor, Tensor]] = {}
     for family in families.values():
         for base, group in _with_bases(family):
-            for (_, tensor), made in zip(group, level.enter(base, group), strict=True):
-                inside[id(tensor)] = (tensor, made)
+            for (_, tensor), stand_in in zip(group, level.enter(base, group), strict=True):
+                inside[id(tensor)] = (tensor, stand_in)
     return inside
 
 

@@ -37,8 +37,8 @@ def grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Functio
 
     @functools.wraps(func)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        found, value = grad_and_value(func, argnums, has_aux)(*args, **kwargs)
-        return (found, value[1]) if has_aux else found
+        gradients, value = grad_and_value(func, argnums, has_aux)(*args, **kwargs)
+        return (gradients, value[1]) if has_aux else gradients
 
     return gradient
 
@@ -62,9 +62,9 @@ def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
             result = func(*put(outer, chosen, pytree.unflatten(inputs, spec)), **kwargs)
             output, aux = split_aux(result, has_aux, "grad_and_value(f)(*args)")
             _check_scalar(output)
-            found = level.gradients([output], inputs, [None])
+            input_gradients = level.gradients([output], inputs, [None])
             value, aux = level.lower(output), map_tensors(level.lower, aux)
-        gradients = pytree.unflatten(found, spec)
+        gradients = pytree.unflatten(input_gradients, spec)
         return (gradients, (value, aux)) if has_aux else (gradients, value)
 
     return both

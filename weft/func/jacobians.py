@@ -58,8 +58,8 @@ def jacrev(
         only_real(outputs, "jacrev: Expected all outputs")
         rows = _rows(pullback, outputs, out_spec, chunk_size)
         jacobians = [_blocks(rows[k], outputs, x) for k, x in enumerate(inputs)]
-        found = [pytree.unflatten([jacobians[k][o] for k in range(len(inputs))], spec) for o in range(len(outputs))]
-        result = pytree.unflatten(found, out_spec)
+        by_output = [pytree.unflatten([jacobians[k][o] for k in range(len(inputs))], spec) for o in range(len(outputs))]
+        result = pytree.unflatten(by_output, out_spec)
         return (result, aux) if has_aux else result
 
     return jacobian
@@ -90,9 +90,9 @@ def _rows(pullback: Function, outputs: list[Tensor], out_spec: pytree.TreeSpec, 
 
     directions = unit_vectors(outputs)
     if chunk_size == 1 and isinstance(directions[0].dims[0], int):  # without vmap and what it refuses
-        found = [row(*[d[i] for d in directions]) for i in range(directions[0].dims[0])]
-        if found:
-            return [aten.stack(column) for column in zip(*found, strict=True)]
+        rows = [row(*[d[i] for d in directions]) for i in range(directions[0].dims[0])]
+        if rows:
+            return [aten.stack(column) for column in zip(*rows, strict=True)]
     return list(vmap(row, chunk_size=chunk_size)(*directions))
 
 
@@ -140,8 +140,8 @@ def jacfwd(func: Function, argnums: Argnums = 0, has_aux: bool = False, *, rando
             _, tangents, aux = push_forward(of_chosen, tuple(inputs), directions, has_aux)
             return (tangents, aux) if has_aux else tangents
 
-        found = vmap(column, out_dims=(0, None) if has_aux else 0, randomness=randomness)(*unit_vectors(inputs))
-        tangents, aux = split_aux(found, has_aux, "jacfwd")
+        mapped = vmap(column, out_dims=(0, None) if has_aux else 0, randomness=randomness)(*unit_vectors(inputs))
+        tangents, aux = split_aux(mapped, has_aux, "jacfwd")
         columns, out_spec = only_tensors(tangents, "jacfwd: Expected all outputs to be tensors")
         only_real(columns, "jacfwd: Expected all outputs")
         result = pytree.unflatten([pytree.unflatten(_columns(c, inputs), spec) for c in columns], out_spec)

@@ -171,8 +171,8 @@ def _in_chunks(
             default_generator.return_to(place)
         count = min(chunk, size - start)
         some = [leaf if d is None else aten.narrow(leaf, d, start, count) for leaf, d in zip(leaves, dims, strict=True)]
-        found, out_spec = pytree.flatten(_map(func, some, spec, dims, count, out_dims, randomness, kwargs))
-        parts.append(found)
+        results, out_spec = pytree.flatten(_map(func, some, spec, dims, count, out_dims, randomness, kwargs))
+        parts.append(results)
     places = pytree.spread(tuple(out_dims) if isinstance(out_dims, list) else out_dims, out_spec) or list(out_dims)
     joined = [
         column[0] if d is None else aten.cat(tuple(column), d)
