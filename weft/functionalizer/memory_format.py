@@ -49,12 +49,12 @@ def result_orders(op: Op, args: tuple[Any, ...], env: ShapeEnv | None) -> tuple[
         if op.scalar is not None:
             return _told([_joint_order([a for a in args if isinstance(a, Tensor)], env)])
         key = (op, forms, tuple(map(type, forms)))
-        found = _FOUND.get(key)
+        probed = _FOUND.get(key)
     except (TypeError, KeyError, CaptureError):
         return ()  # something without a form: a number of another kind, a size known only while running
-    if found is None:
-        found = _FOUND[key] = _probe(op, forms)
-    return found
+    if probed is None:
+        probed = _FOUND[key] = _probe(op, forms)
+    return probed
 
 
 def orders_said(op: Op, args: tuple[Any, ...], env: ShapeEnv | None) -> tuple[Order | None, ...] | None:
@@ -197,8 +197,8 @@ def _joint_order(operands: list[Tensor], env: ShapeEnv | None) -> Order:
 
 def _told(orders: Orders) -> tuple[Order | None, ...]:
     """Orders as result_orders gives them."""
-    told = tuple([None if o is None or o == tuple(range(len(o))) else o for o in orders])
-    return told if any(o is not None for o in told) else ()
+    normalized = tuple([None if o is None or o == tuple(range(len(o))) else o for o in orders])
+    return normalized if any(o is not None for o in normalized) else ()
 
 
 def _operand(value: Any, env: ShapeEnv | None) -> Any:

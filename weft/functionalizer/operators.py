@@ -29,5 +29,5 @@ def copy_of(op: Op) -> Op:
 
 def _twin(op: Op, name: str) -> Op:
     schema = op.schema
-    found = OPS.get(f"{schema.namespace}::{schema.base}_{name}.{schema.overload}")
-    return found if found is not None else OPS[f"{schema.namespace}::{schema.base}_{name}"]
+    overload = OPS.get(f"{schema.namespace}::{schema.base}_{name}.{schema.overload}")
+    return overload if overload is not None else OPS[f"{schema.namespace}::{schema.base}_{name}"]

@@ -31,11 +31,11 @@ def resize(tensor: Tensor, dims: tuple[int, ...]) -> None:
     """
     data = tensor._data
     data.storage.grow(replace(contiguous(dims), offset=data.geometry().offset), tensor.element_size())
-    made: Tensor = tensor.as_strided(dims, contiguous_strides(dims))
-    before, after = tensor._view, made._view
+    resized: Tensor = tensor.as_strided(dims, contiguous_strides(dims))
+    before, after = tensor._view, resized._view
     if before is not None and after is not None:
         tensor._view = ViewOf(after.base, after.path, before.creation, after.array)
-    tensor._data = made._data
+    tensor._data = resized._data
     tensor._storage.version += 1
 
 
@@ -94,16 +94,16 @@ def show(tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> No
     if source.dtype is not tensor.dtype:
         raise StateError(f"Could not set tensor of type {source.dtype} to a tensor of type {tensor.dtype}")
     if size is None:
-        made = aten.alias(source)
+        shown = aten.alias(source)
     else:
         dims = tuple(size)
         strides = contiguous_strides(dims) if stride is None else tuple(stride)
         if isinstance(source._data, View):
             source._data.storage.grow(Geometry(dims, strides, offset), tensor.element_size())
-        made = source.as_strided(dims, strides, offset)
-    if not isinstance(made._data, View):
+        shown = source.as_strided(dims, strides, offset)
+    if not isinstance(shown._data, View):
         raise Unsupported(_FOREIGN)
-    tensor._data, tensor._storage = made._data, made.storage()
+    tensor._data, tensor._storage = shown._data, shown.storage()
 
 
 def _as_row(storage: Storage[Any], like: Tensor) -> Tensor:

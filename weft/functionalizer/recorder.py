@@ -35,5 +35,5 @@ class Calls:
 
     def type_of(self, value: Any) -> TensorType:
         """The type of a tensor."""
-        found: TensorType = value.type_
-        return found
+        kind: TensorType = value.type_
+        return kind

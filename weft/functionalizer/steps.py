@@ -24,10 +24,10 @@ def after(op: Op, g: Geometry, rest: tuple[Any, ...], env: ShapeEnv | None) -> A
     try:
         shapes = op.view.geometry(g, *rest)
     except ShapeError:
-        known = g if env is None or not op.view.keeps_order else with_known_sizes(g, env)
-        if known is g or known == g:
+        sized = g if env is None or not op.view.keeps_order else with_known_sizes(g, env)
+        if sized is g or sized == g:
             raise
-        return op.view.geometry(known, *rest)
+        return op.view.geometry(sized, *rest)
     if shapes is None and env is not None:
         shapes = op.view.geometry(with_known_sizes(g, env), *rest)
     if shapes is None:

@@ -53,11 +53,11 @@ def show(op: Op, source: View[Any], rest: tuple[Any, ...], env: ShapeEnv | None 
         shapes = after(op, source.geometry(), rest, env)
     if shapes is None:
         return Shown(None, questions)
-    made = []
+    views = []
     for i, g in enumerate(shapes if isinstance(shapes, tuple) else (shapes,)):
         path = path_in_memory(source.storage, g, source.type.dtype) if op.view.is_free else _longer(op, source, rest, i)
-        made.append((path, tensor_type(_dtype(op, source, rest), g.dims), g))
-    return Shown(tuple(made), questions)
+        views.append((path, tensor_type(_dtype(op, source, rest), g.dims), g))
+    return Shown(tuple(views), questions)
 
 
 def _longer(op: Op, source: View[Any], rest: tuple[Any, ...], index: int) -> Path:
@@ -83,12 +83,12 @@ def _or_copy(
         return op.view.geometry(source.geometry(), *rest)
     # sizes must fit in any case: these questions are guards
     op.view.geometry(contiguous(source.geometry().dims), *rest)
-    known = dict(env.guards)
+    before = dict(env.guards)
     shape = op.view.geometry(source.geometry(), *rest)
     if shape is None:
         shape = op.view.geometry(with_known_sizes(source.geometry(), env), *rest)
     for relation, guard in list(env.guards.items()):
-        if relation not in known:
+        if relation not in before:
             questions.append(guard)
             del env.guards[relation]
     return shape
