@@ -90,12 +90,12 @@ def _open_handlers(code: CodeType) -> dict[int, tuple[str, ...]]:
 def _table(code: CodeType) -> list[tuple[int, int, int]]:
     """Where each handler begins, and which instructions are under it.
     Source: CPython, Objects/exception_handling_notes.txt."""
-    found, values, number = [], [], 0
+    handlers, values, number = [], [], 0
     for byte in getattr(code, "co_exceptiontable", b""):
         number = number << 6 | byte & 63
         if not byte & 64:
             values.append(2 * number)
             number = 0
     for start, length, target, _ in zip(*[iter(values)] * 4, strict=True):
-        found.append((start, start + length, target))
-    return found
+        handlers.append((start, start + length, target))
+    return handlers

@@ -35,10 +35,10 @@ def _words(text: str) -> frozenset[str]:
 
 def _words_of(*allowed: str) -> Callable[[str], frozenset[str]]:
     def parse(text: str) -> frozenset[str]:
-        found = _words(text)
-        for word in sorted(found.difference(allowed)):
+        words = _words(text)
+        for word in sorted(words.difference(allowed)):
             raise ValueProblem(f"{word!r} is not one of {', '.join(allowed)}{nearest(word, allowed)}")
-        return found
+        return words
 
     return parse
 
@@ -47,8 +47,8 @@ def nearest(word: str, allowed: Iterable[str]) -> str:
     """A question about the allowed word that is spelled most alike, if there is one."""
     import difflib  # only a mistake needs it
 
-    found = difflib.get_close_matches(word, [name for name in allowed if name != word], 1)
-    return f" (did you mean {found[0]}?)" if found else ""
+    matches = difflib.get_close_matches(word, [name for name in allowed if name != word], 1)
+    return f" (did you mean {matches[0]}?)" if matches else ""
 
 
 def _choice(*allowed: str) -> Callable[[str], str]:
@@ -134,11 +134,11 @@ _OTHER_VARIABLES = frozenset((
 
 def _warn_of_unknown_variables() -> None:
     """One warning for each variable WEFT_... that nothing reads, which names the nearest that something does."""
-    known = {*(k.variable for k in KNOBS.values()), *_OTHER_VARIABLES}
+    variables = {*(k.variable for k in KNOBS.values()), *_OTHER_VARIABLES}
     for name in sorted(os.environ):
-        if name.startswith("WEFT_") and name not in known:
+        if name.startswith("WEFT_") and name not in variables:
             text = (
-                f"weft: nothing reads the environment variable {name}{nearest(name, known)}; "
+                f"weft: nothing reads the environment variable {name}{nearest(name, variables)}; "
                 "`python -m weft knobs` lists the switches"
             )
             warn(text, RuntimeWarning)

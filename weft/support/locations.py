@@ -18,8 +18,8 @@ class _Internal(dict[str, bool]):
     """The answers of `is_internal`."""
 
     def __missing__(self, filename: str) -> bool:
-        found = self[filename] = filename.startswith((PACKAGE, "<weft")) or filename == contextlib.__file__
-        return found
+        answer = self[filename] = filename.startswith((PACKAGE, "<weft")) or filename == contextlib.__file__
+        return answer
 
 
 _INTERNAL = _Internal()

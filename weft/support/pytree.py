@@ -187,13 +187,13 @@ def _rebuild(kind: Any, children: list[Any], meta: Any) -> Any:
 def flatten(tree: Any, leaves: list[Any] | None = None, stop: type | None = None) -> tuple[list[Any], TreeSpec]:
     """Leaves in order, and the structure. Anything that is not a registered container, named tuple or dataclass
     is a leaf, and objects of type `stop`."""
-    found: list[Any] = [] if leaves is None else leaves
+    collected: list[Any] = [] if leaves is None else leaves
     parts = None if type(tree) is stop else _parts(tree)
     if parts is None:
-        found.append(tree)
-        return found, LEAF
+        collected.append(tree)
+        return collected, LEAF
     children, meta = parts
-    return found, TreeSpec(type(tree), meta, tuple(flatten(c, found, stop)[1] for c in children))
+    return collected, TreeSpec(type(tree), meta, tuple(flatten(c, collected, stop)[1] for c in children))
 
 
 def one_level(tree: Any) -> tuple[list[Any], TreeSpec]:
@@ -229,10 +229,10 @@ def spread(values: Any, spec: TreeSpec) -> list[Any] | None:
         return None
     out: list[Any] = []
     for part, child in zip(parts, spec.children, strict=True):
-        found = spread(part, child)
-        if found is None:
+        numbers = spread(part, child)
+        if numbers is None:
             return None
-        out.extend(found)
+        out.extend(numbers)
     return out
 
 

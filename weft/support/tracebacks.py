@@ -79,8 +79,8 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
     seen: set[int] = set()
     pending = [error]
     while pending:
-        found = pending.pop()
-        if found is not None and id(found) not in seen:
-            seen.add(id(found))
-            yield found
-            pending += [found.__cause__, found.__context__]
+        exception = pending.pop()
+        if exception is not None and id(exception) not in seen:
+            seen.add(id(exception))
+            yield exception
+            pending += [exception.__cause__, exception.__context__]
