@@ -157,17 +157,17 @@ def _parse_optimizer(
 ) -> list[dict[str, Array | float]]:
     """Each parameter's state, whose arrays have the parameter's shape or are single numbers."""
     optimizer: list[dict[str, Array | float]] = [{} for _ in shapes]
-    known = list(shapes.values())
+    parameter_shapes = list(shapes.values())
     states: dict[str, Any] = {**tensors, **numbers}
     for key, value in states.items():
         if not key.startswith("optimizer."):
             continue
         _, index, name = key.split(".", 2)
-        if not (index.isdecimal() and int(index) < len(known)):
-            raise ValueError(f"{key}: there are {len(known)} parameters")
+        if not (index.isdecimal() and int(index) < len(parameter_shapes)):
+            raise ValueError(f"{key}: there are {len(parameter_shapes)} parameters")
         floats = value.dtype.kind == "f" if isinstance(value, np.ndarray) else _is_number(value)
-        if not floats or np.shape(value) not in ((), known[int(index)]):
-            raise ValueError(f"{key} does not fit its parameter, {list(known[int(index)])}")
+        if not floats or np.shape(value) not in ((), parameter_shapes[int(index)]):
+            raise ValueError(f"{key} does not fit its parameter, {list(parameter_shapes[int(index)])}")
         optimizer[int(index)][name] = value
     return optimizer
 

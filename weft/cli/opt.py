@@ -69,10 +69,10 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(options: argparse.Namespace) -> int:
     """Print what the passes make of the first graph."""
-    known = (*PASSES, INLINE)
+    names = (*PASSES, INLINE)
     for name in options.passes:
-        if name not in known:
-            raise CommandError(f"there is no pass {name!r}; there are {', '.join(sorted(known))}{nearest(name, known)}")
+        if name not in names:
+            raise CommandError(f"there is no pass {name!r}; there are {', '.join(sorted(names))}{nearest(name, names)}")
     graph, *others = _read(options.file)
     for name in options.passes:
         graph = verify(_applied(name, graph, others), f"after {name}")
@@ -98,9 +98,9 @@ def _read(file: str) -> list[Graph]:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         if text.lstrip().startswith("graph("):
             return [parse_ir(text).ir]
-        found = [verify(g) for g in parse_graphs(text)]
+        graphs = [verify(g) for g in parse_graphs(text)]
     except (ParseError, VerifyError, UnicodeDecodeError) as error:
         raise CommandError(f"{file}: {error}") from None
-    if not found:
+    if not graphs:
         raise CommandError(f"{file}: there is no graph in it")
-    return found
+    return graphs

@@ -104,14 +104,14 @@ def _in_order(arrays: dict[str, Any], names: list[str], path: Path) -> list[Any]
     if len(arrays) > len(names):
         raise CommandError(f"{path} has {len(arrays)} arrays, the program takes {len(names)}: {', '.join(names)}")
     if set(arrays) <= set(names):
-        given = names[: len(arrays)]
-        missing = [n for n in given if n not in arrays]
+        passed = names[: len(arrays)]
+        missing = [n for n in passed if n not in arrays]
         if missing:
             raise CommandError(f"{path} has no array {missing[0]!r}; the program takes {', '.join(names)}")
-        found = [arrays[n] for n in given]
+        arguments = [arrays[n] for n in passed]
     else:
-        found = list(arrays.values())
-    return [weft.from_numpy(np.ascontiguousarray(a).reshape(a.shape)) for a in found]
+        arguments = list(arrays.values())
+    return [weft.from_numpy(np.ascontiguousarray(a).reshape(a.shape)) for a in arguments]
 
 
 def _numbers(program: Any, inputs: list[Any]) -> list[Any]:

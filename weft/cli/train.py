@@ -91,14 +91,14 @@ def run(options: argparse.Namespace) -> int:
 def _settings(options: argparse.Namespace, resumed: Checkpoint | None) -> Settings:
     """The options over the checkpoint's settings over the defaults."""
     base = resumed.settings if resumed else Settings()
-    given = {name: getattr(options, name) for name in OF_THE_RUN if getattr(options, name) is not None}
+    run_options = {name: getattr(options, name) for name in OF_THE_RUN if getattr(options, name) is not None}
     size = {name: getattr(options, name) for name in OF_THE_SIZE if getattr(options, name) is not None}
     try:
-        settings = replace(base, size=replace(base.size, **size), **given)
+        settings = replace(base, size=replace(base.size, **size), **run_options)
     except ValueError as error:
         raise CommandError(_as_option(str(error))) from None
     if resumed and settings != base:
-        changed = {**given, **size}
+        changed = {**run_options, **size}
         stored = {name: getattr(base.size if name in OF_THE_SIZE else base, name) for name in changed}
         raise CommandError(
             f"{options.resume}: was trained with {_as_options(stored)}; a run cannot go on with {_as_options(changed)}"
