@@ -239,12 +239,12 @@ class GroupBuilder:
 
     def access(self, root: Value | None, strides: tuple[Dim, ...], offset: Dim) -> int:
         key = (root, strides, offset)
-        found = self.raw.get(key)
-        if found is None:
-            found = self.raw[key] = len(self.raw)
+        number = self.raw.get(key)
+        if number is None:
+            number = self.raw[key] = len(self.raw)
             if root is not None and root not in self.roots:
                 self.roots.append(root)
-        return found
+        return number
 
     def level(self, strides: Sequence[Dim]) -> int:
         if any(strides[a] != 0 for a in self.inner):

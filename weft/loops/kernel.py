@@ -111,5 +111,5 @@ class LoweredGraph:
 
     def root(self, value: Value) -> Value:
         """The buffer that holds a value."""
-        found = self.alias.get(value)
-        return value if found is None else found[0]
+        place = self.alias.get(value)
+        return value if place is None else place[0]

@@ -45,13 +45,13 @@ def phase_roots(nest: Nest, phase: int) -> list[int]:
 
 def operands(instr: Instr) -> list[int]:
     """Numbers of the instructions that an instruction reads."""
-    found = []
+    indices = []
     for a in instr.args:
         if type(a) is Ref:
-            found.append(a.index)
+            indices.append(a.index)
         elif type(a) is tuple and type(a[0]) is Ref:
-            found.append(a[0].index)
-    return found
+            indices.append(a[0].index)
+    return indices
 
 
 def _keep(nest: Nest, index: int, phase: int) -> None:
