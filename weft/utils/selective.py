@@ -88,17 +88,17 @@ class _SecondRun(WeftDispatchMode):
         return _shown(self.table.pop(key), func, self.allows_writes)
 
 
-def _shown(found: Any, func: Any, allows_writes: bool) -> Any:
-    if isinstance(found, _Kept):
-        if not allows_writes and found.tensor._version != found.version:
+def _shown(cached: Any, func: Any, allows_writes: bool) -> Any:
+    if isinstance(cached, _Kept):
+        if not allows_writes and cached.tensor._version != cached.version:
             raise StateError(
                 f"checkpoint: the result of {func} was kept and has been mutated since; clone it before the in-place "
                 "operator, do not keep it, or pass allow_cache_entry_mutation=True"
             )
-        return found.tensor
-    if isinstance(found, (tuple, list)):
-        return tuple([_shown(v, func, allows_writes) for v in found])
-    return found
+        return cached.tensor
+    if isinstance(cached, (tuple, list)):
+        return tuple([_shown(v, func, allows_writes) for v in cached])
+    return cached
 
 
 def create_selective_checkpoint_contexts(

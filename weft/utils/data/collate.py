@@ -50,11 +50,11 @@ def _of_kind(first: Mapping[Any, Any], fields: dict[Any, Any]) -> Any:
     try:
         if not isinstance(first, MutableMapping):
             return type(first)(fields)  # type: ignore[call-arg]
-        made = copy.copy(first)
-        made.update(fields)
+        mapping = copy.copy(first)
+        mapping.update(fields)
     except TypeError:  # its constructor or update takes something else
         return fields
-    return made
+    return mapping
 
 
 def default_convert(data: Any) -> Any:

@@ -73,13 +73,15 @@ class StackDataset(Dataset[Any]):
         named = self.datasets if isinstance(self.datasets, dict) else dict(enumerate(self.datasets))
         columns: dict[Any, list[Any]] = {}
         for name, dataset in named.items():
-            found = (
+            samples = (
                 list(dataset.__getitems__(indices)) if hasattr(dataset, "__getitems__")
                 else [dataset[i] for i in indices]
             )
-            if len(found) != len(indices):
-                raise ValueProblem(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(found)}")
-            columns[name] = found
+            if len(samples) != len(indices):
+                raise ValueProblem(
+                    f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(samples)}"
+                )
+            columns[name] = samples
         rows = zip(*columns.values(), strict=True)
         return [dict(zip(columns, row, strict=True)) if isinstance(self.datasets, dict) else tuple(row) for row in rows]
 
