@@ -16,8 +16,8 @@ _ARRAY_API = ("matrix_transpose", "outer", "tensordot", "trace")  # the standard
 
 def __getattr__(name: str) -> Any:
     if name in _ARRAY_API:
-        found = globals()[name] = getattr(import_module("weft.layers.array_api"), name)
-        return found
+        function = globals()[name] = getattr(import_module("weft.layers.array_api"), name)
+        return function
     return _functions.find(name)
 
 

@@ -124,16 +124,16 @@ def _watched_reserve(reserve: Any, held: _Held) -> Any:
 
 def _arrays_alive() -> Iterator[object]:
     """The arrays behind everything that holds memory now."""
-    for found in gc.get_objects():
-        kind = type(found)
+    for holder in gc.get_objects():
+        kind = type(holder)
         if issubclass(kind, Tensor):
-            yield getattr(found, "_data", None)
+            yield getattr(holder, "_data", None)
         elif kind is SavedTensor:
-            yield getattr(found, "payload", None)
+            yield getattr(holder, "payload", None)
         elif issubclass(kind, Storage):
-            yield found.array
+            yield holder.array
         elif kind is Arena:
-            yield found.memory
+            yield holder.memory
 
 
 def current() -> int:

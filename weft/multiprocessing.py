@@ -117,10 +117,10 @@ def start_processes(
     ]
     for process in processes:
         process.start()
-    made = SpawnContext(processes, errors)
+    spawned = SpawnContext(processes, errors)
     if not join:
-        return made
-    while not made.join():
+        return spawned
+    while not spawned.join():
         pass
     return None
 

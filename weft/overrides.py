@@ -130,21 +130,21 @@ wrap_torch_function = wrap_weft_function
 @functools.cache
 def _of_modules() -> list[tuple[Any, str, Callable[..., Any]]]:
     """(module, name, function), all of them."""
-    found = []
+    functions = []
     for where in _MODULES:
         module = importlib.import_module(where)
         listed = [(module, n, getattr(module, n)) for n in dir(module) if _is_function_name(where, n)]
-        found += [(m, n, f) for m, n, f in listed if callable(f)]
-    return [*found, (autograd, "backward", autograd.backward), (autograd, "grad", autograd.grad)]
+        functions += [(m, n, f) for m, n, f in listed if callable(f)]
+    return [*functions, (autograd, "backward", autograd.backward), (autograd, "grad", autograd.grad)]
 
 
 @functools.cache
 def _overridable() -> Mapping[Any, list[Callable[..., Any]]]:
-    found: dict[Any, list[Callable[..., Any]]] = {}
+    by_owner: dict[Any, list[Callable[..., Any]]] = {}
     for module, _, function in _of_modules():
-        found.setdefault(module, []).append(function)
-    found[Tensor] = [_of_tensor(n) for n in (*_operator_names(), *guarded_names())]
-    return found
+        by_owner.setdefault(module, []).append(function)
+    by_owner[Tensor] = [_of_tensor(n) for n in (*_operator_names(), *guarded_names())]
+    return by_owner
 
 
 def _is_function_name(module: str, name: str) -> bool:
@@ -173,15 +173,15 @@ def get_overridable_functions() -> Mapping[Any, list[Callable[..., Any]]]:
 
 @functools.cache
 def _names() -> dict[Any, str]:
-    found: dict[Any, str] = {}
+    names: dict[Any, str] = {}
     for name in sorted((*_operator_names(), *guarded_names()), key=lambda n: n.startswith("__")):
-        found.setdefault(
+        names.setdefault(
             _of_tensor(name),
             f"weft.Tensor.{name}" + (".__get__" if isinstance(getattr(Tensor, name), property) else ""),
         )
     for module, name, function in _of_modules():
-        found.setdefault(function, f"{module.__name__}.{name}")
-    return found
+        names.setdefault(function, f"{module.__name__}.{name}")
+    return names
 
 
 def resolve_name(f: Callable[..., Any]) -> str | None:

@@ -53,12 +53,15 @@ def _difference(
             return f"The length of the sequences mismatch: {len(a)} != {len(b)}{where and f' (at {where})'}"
         items = [(f"{where}[{i}]", x, y) for i, (x, y) in enumerate(zip(a, b, strict=True))]
     else:
-        found = _compared(a, b, tolerances, equal_nan, check_dtype, check_stride)
-        return found if found is None or not where else f"{found}\n\nThe failure occurred for item {where}"
+        difference = _compared(a, b, tolerances, equal_nan, check_dtype, check_stride)
+        return (
+            difference if difference is None or not where
+            else f"{difference}\n\nThe failure occurred for item {where}"
+        )
     for place, x, y in items:
-        found = _difference(x, y, place, tolerances, equal_nan, check_dtype, check_stride)
-        if found is not None:
-            return found
+        difference = _difference(x, y, place, tolerances, equal_nan, check_dtype, check_stride)
+        if difference is not None:
+            return difference
     return None
 
 
@@ -131,21 +134,21 @@ def make_tensor(
     dims = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
     least = (0 if dtype in (dt.uint8, dt.bool_) else -9) if low is None else low
     most = (2 if dtype is dt.bool_ else 10 if not dtype.is_differentiable else 9) if high is None else high
-    made = _drawn(dims, dtype, least, most)
+    tensor = _drawn(dims, dtype, least, most)
     if exclude_zero:
-        made = made.masked_fill(made == 0, 1)
-    if noncontiguous and made.numel() > 1:
-        made = made.repeat_interleave(2, -1)[..., ::2]
+        tensor = tensor.masked_fill(tensor == 0, 1)
+    if noncontiguous and tensor.numel() > 1:
+        tensor = tensor.repeat_interleave(2, -1)[..., ::2]
     if memory_format is not None:
-        made = made.clone(memory_format=memory_format)
-    return made.to(device).requires_grad_(requires_grad)
+        tensor = tensor.clone(memory_format=memory_format)
+    return tensor.to(device).requires_grad_(requires_grad)
 
 
 def _drawn(dims: tuple[int, ...], dtype: DType, low: float, high: float) -> Tensor:
     from weft.ops.packet import aten  # its entries are complete once weft is
 
     if not dtype.is_differentiable:
-        made: Tensor = aten.randint(int(low), max(int(high), int(low) + 1), dims).to(dtype)
-        return made
+        drawn: Tensor = aten.randint(int(low), max(int(high), int(low) + 1), dims).to(dtype)
+        return drawn
     scaled: Tensor = aten.rand(dims, dtype=dt.complex128 if dtype.is_complex else dt.float64) * (high - low)
     return (scaled + (complex(low, low) if dtype.is_complex else low)).to(dtype)
