@@ -21,6 +21,7 @@ from weft.support.errors import StateError, ValueProblem
 from weft.support.warn import warn
 from weft.tensor.modes import active_trace, as_they_are, enable_grad, modes
 from weft.tensor.tensor import Tensor
+from weft.types.sym import to_dim
 
 Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
 
@@ -212,7 +213,7 @@ class Region:
         pairs = [(i, kind, _facts(collected[i])) for i, kind in enumerate(self.kinds)]
         others = [
             f"tensor at position {i}:\nsaved metadata: {saved}\nrecomputed metadata: {again}"
-            for i, saved, again in pairs if saved != again
+            for i, saved, again in pairs if not _agree(saved, again)
         ]
         if others:
             raise CheckpointError(
@@ -229,7 +230,17 @@ _TWICE = (
 
 def _facts(tensor: Tensor) -> dict[str, Any]:
     """What the second run's tensor must have in common with the first's."""
-    return {"shape": list(tensor.dims), "dtype": tensor.dtype, "device": tensor.device}
+    return {"shape": list(tensor.shape), "dtype": tensor.dtype, "device": tensor.device}
+
+
+def _agree(saved: dict[str, Any], again: dict[str, Any]) -> bool:
+    """Whether two tensors have these facts in common, as far as is known now: sizes that a run is yet to find may be
+    the same."""
+    sizes = [list(map(to_dim, facts["shape"])) for facts in (saved, again)]
+    return (
+        {**saved, "shape": len(sizes[0])} == {**again, "shape": len(sizes[1])}
+        and all([a == b or not (type(a) is type(b) is int) for a, b in zip(*sizes, strict=True)])
+    )
 
 
 def _cut(value: Any, kind: type[Tensor] | None = None) -> Any:

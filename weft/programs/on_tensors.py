@@ -4,18 +4,17 @@ sizes that are found on the way included."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 from weft.ir.evaluate import Evaluator, Values
 from weft.ir.graph import Graph, Node
 from weft.ir.opaque import ACCUMULATE, CALL_FUNCTION, STOP_GRADIENT, VALIDATE, plan_of_opaque
+from weft.layers.transforms.level import constants
 from weft.ops.backward import flat_gradients
 from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.record.blocks.function_rules import called_function
-from weft.tensor.dense import payload_of
 from weft.tensor.tensor import Tensor
 from weft.types.dtype import DType
 
@@ -33,8 +32,7 @@ def evaluate_op(op: Op, args: tuple[Any, ...]) -> Results:
         return (args[0].detach(),)
     plan = plan_of_opaque(op)
     if plan is not None:
-        seed = next((g for g in args[0] if isinstance(g, Tensor)), None)
-        with nullcontext() if seed is None else payload_of(seed).backend.constants(args):  # where its zeros are made
+        with constants(args):  # as the node itself would compute it
             return flat_gradients(plan, *args)
     out = op.decompose(*args) if op is VALIDATE or op is ACCUMULATE else call(op, args)  # type: ignore[misc]
     return tuple(out) if isinstance(out, (tuple, list)) else (out,)  # (a named tuple is one)
