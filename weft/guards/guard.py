@@ -157,7 +157,7 @@ class AbsentGuard(Guard):
         if isinstance(self.slot, ClassSlot):
             return f"{self.slot.name!r} not in {names.bind_class_dict(self.slot.holder)}"
         if isinstance(self.slot, ItemSlot):
-            return f"{self.slot.name!r} not in {place}"
+            return self.slot.absent_source(names.bind)
         if instance_dict(self.holder):
             return f"{self.slot.name!r} not in {place}.__dict__"
         return f"{names.variable(self.slot.get)}() is {names.bind(MISSING)}"

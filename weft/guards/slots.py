@@ -90,11 +90,17 @@ class ItemSlot(Slot):
     def source(self, bind: Bind) -> str:
         if adds_when_read(self.holder):
             return f"{bind(dict.get)}({bind(self.holder)}, {bind(self.name)}, {bind(MISSING)})"
-        return (
-            f"{bind(self.holder)}[{self.name!r}]"
-            if type(self.name) in (int, str)
-            else f"{bind(self.holder)}[{bind(self.name)}]"
-        )
+        return f"{bind(self.holder)}[{self._key(bind)}]"
+
+    def _key(self, bind: Bind) -> str:
+        return repr(self.name) if type(self.name) in (int, str) else bind(self.name)
+
+    def absent_source(self, bind: Bind) -> str:
+        """An expression that is true while nothing is there: no key of a dict, no place of a list."""
+        if isinstance(self.holder, dict):
+            return f"{self._key(bind)} not in {bind(self.holder)}"
+        least = self.name + 1 if self.name >= 0 else -self.name
+        return f"{bind(len)}({bind(self.holder)}) < {least}"
 
 
 class GlobalSlot(ItemSlot):
