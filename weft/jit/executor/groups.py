@@ -8,6 +8,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from weft.autograd.saved import default_hooks
 from weft.compile.driver import CompiledFunction
 from weft.ir.graph import Node, Value
 from weft.jit.executor.grouping import body_of, has_loop, work
@@ -67,7 +68,10 @@ class NativeGroup:
         return tuple(results) if self._many else (results,)
 
     def _needs_steps(self, leaves: list[Any]) -> bool:
-        """Whether gradients are those of single operators."""
+        """Whether gradients are those of single operators. Hooks on what is saved count on the same tensors each time
+        (a checkpoint's second run is another call), and programs come with the calls."""
+        if default_hooks.stack:
+            return True
         if self.is_written_behind and any([isinstance(v, Tensor) and v.requires_grad for v in leaves]):
             return True
         return _share_memory_with_gradients(leaves)
