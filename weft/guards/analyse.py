@@ -91,6 +91,7 @@ class _Walk:
     def finish(self) -> Plan:
         plan = self.plan
         plan.nested = nested_codes(self.code)
+        plan.asks_identity |= "id" in plan.global_names
         for inner in map(plan_of, plan.nested):  # a comprehension reads loop variables of ours
             plan.loose |= inner.loose
             plan.optional |= inner.optional
@@ -338,6 +339,7 @@ class _Walk:
             self.stack.take()
         else:
             self.stack.use(2)
+            self.plan.asks_identity = True
         self.stack.push(None)
 
     def iterate(self, ins: dis.Instruction) -> None:

@@ -334,6 +334,7 @@ class FrameWatcher:
         if seen in self._seen and self._stored.isdisjoint(plan.path_names):
             return
         self._seen.add(seen)
+        self.reads.asks_identity |= plan.asks_identity and not plan.is_library
         self.visitor.frame(frame, plan, values or frame.f_locals)
 
     def _made(self, obj: Any) -> None:

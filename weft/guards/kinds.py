@@ -21,7 +21,7 @@ import numpy as np
 
 from weft.guards.asked import IN_MEMORY, is_buffer, is_fixed
 from weft.guards.origin import Origins
-from weft.guards.values import SCALARS, are_numbers, has_attributes, number_kind
+from weft.guards.values import SCALARS, has_attributes, is_list_of_numbers, number_kind
 from weft.support import pytree
 
 
@@ -180,7 +180,9 @@ class Kinds:
             return True
         if not self.inputs:
             return False
-        return (are_numbers(old) and are_numbers(new)) or (self.holds_input(old) and self.holds_input(new))
+        if is_list_of_numbers(old) and is_list_of_numbers(new):
+            return True
+        return self.holds_input(old) and self.holds_input(new)
 
     def holds_input(self, value: object) -> bool:
         """Whether a value is, or holds in containers, what a program can take anew at every call."""

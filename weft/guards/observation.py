@@ -61,6 +61,11 @@ class Observation:
         """The attributes that were looked up on tensors of the call's own."""
         return self._reads.names_of_leaves
 
+    @property
+    def asks_identity(self) -> bool:
+        """Whether code that ran asks which of two objects one is."""
+        return self._reads.asks_identity
+
     def may_call(self, methods: Iterable[str]) -> bool:
         """Whether code that ran names one of these methods or properties of tensors."""
         return any((id(cls), name) in self._reads.classes for cls in self._reads.kinds.leaves for name in methods)

@@ -41,7 +41,8 @@ class Plan:
     exist; loose_stores: the same for writes;
     names: every attribute name; operators: the special methods behind its operators;
     called: methods that an operator.methodcaller calls;
-    everything: attributes are named at run time; mutations: lines that change an unidentified container.
+    everything: attributes are named at run time; mutations: lines that change an unidentified container;
+    asks_identity: whether it asks which of two objects one is.
     """
 
     code: CodeType
@@ -53,6 +54,7 @@ class Plan:
     operators: dict[str, int] = field(default_factory=dict)
     called: dict[str, int] = field(default_factory=dict)
     everything: int = 0
+    asks_identity: bool = False
     mutations: list[int] = field(default_factory=list)
     # of the standard library: what it reads of its arguments counts, what it writes is its own
     is_library: bool = False

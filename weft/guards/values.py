@@ -43,7 +43,7 @@ def number_kind(value: object) -> str | None:
     return "float" if issubclass(kind, (float, np.floating)) else None
 
 
-def are_numbers(value: Any) -> bool:
+def is_list_of_numbers(value: Any) -> bool:
     """Whether a value is a list or tuple of numbers alone, as lengths are."""
     return type(value) in (list, tuple) and len(value) > 0 and all(map(number_kind, value))
 

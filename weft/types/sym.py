@@ -15,6 +15,7 @@ from typing import Any, Protocol, Union
 import numpy as np
 
 from weft.support.errors import UnknownSize, Unsupported
+from weft.support.locations import is_internal
 from weft.types import dims
 from weft.types.dims import Dim, Expr
 from weft.types.numbers import BINARY, COMPARISONS, NumberMethods, NumberOperation, are_numbers
@@ -255,7 +256,8 @@ class SymInt(NumberMethods):
         return str(int(self))
 
     def __repr__(self) -> str:
-        return self.env.text(self.expr)
+        """The symbol in texts of weft's own; the user's code reads a number."""
+        return self.env.text(self.expr) if is_internal(sys._getframe(1).f_code.co_filename) else str(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.array(int(self), dtype)

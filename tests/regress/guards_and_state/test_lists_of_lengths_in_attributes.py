@@ -71,3 +71,28 @@ def test_code_that_takes_no_symbols() -> None:
     for first in (1, 2, 3, 1, 2, 3, 1):
         held.parts = [first, 4 - first]
         assert compiled(weft.ones(2)).tolist() == step(weft.ones(2)).tolist()
+
+
+def test_code_that_asks_which_list_it_is_or_for_its_text() -> None:
+    kept = [1, 2]
+
+    def which(x: weft.Tensor) -> weft.Tensor:
+        return x * held.parts[0] * (2 if held.parts is held.other else 3 if held.parts is kept else 5)
+
+    def text(x: weft.Tensor) -> weft.Tensor:
+        return x * len(f"{held.parts}")
+
+    for body in (which, text):
+        step = weft.compile(body, backend="interpret")
+        for call, parts in enumerate(([1, 2], [2, 2], [10, 2], kept, [3, 2], [4, 2])):
+            held.parts, held.other = parts, parts if call % 2 else list(parts)
+            assert step(weft.ones(2)).tolist() == body(weft.ones(2)).tolist()
+
+
+def test_texts_of_numbers_among_the_arguments() -> None:
+    def text(x: weft.Tensor, numbers: list[int]) -> weft.Tensor:
+        return x * len(repr(numbers)) + len(repr(numbers[0])) * 10
+
+    step = weft.compile(text, backend="interpret")
+    for first in (1, 2, 30, 4, 500):
+        assert step(weft.ones(2), [first, 2]).tolist() == text(weft.ones(2), [first, 2]).tolist()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.guards.slots import Slot
-from weft.guards.values import are_numbers
+from weft.guards.values import is_list_of_numbers
 from weft.ops.overrides import override_classes
 from weft.record.wrappers import desugar
 from weft.support import pytree
@@ -42,7 +42,7 @@ class BoundState:
         self.places: list[BoundPlace] = []
         for slot in slots:
             found, spec = pytree.flatten(_value(slot))
-            if any(isinstance(leaf, Tensor) for leaf in found) or are_numbers(slot.get()):
+            if any(isinstance(leaf, Tensor) for leaf in found) or is_list_of_numbers(slot.get()):
                 self.places.append(BoundPlace(slot, spec, len(leaves), len(leaves) + len(found)))
                 leaves += found
 

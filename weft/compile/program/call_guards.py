@@ -12,7 +12,7 @@ from weft.compile.program.bound_state import BoundState
 from weft.compile.program.call_plan import Symbols
 from weft.compile.program.quick_match import quick_match
 from weft.compile.program.state_guards import StateGuards
-from weft.guards.values import MISSING, are_numbers, same
+from weft.guards.values import MISSING, is_list_of_numbers, same
 from weft.programs.arguments import (
     TensorFacts,
     expanded_dims,
@@ -140,7 +140,7 @@ class CallGuards:
         for target in [m.lift_target for m in self.python.misses() if m.lift_target is not None]:
             value = target.get()
             found.append((target.key, target))
-            found += [(("leaf", (*target.key, i)), None) for i in range(len(value) if are_numbers(value) else 0)]
+            found += [(("leaf", (*target.key, i)), None) for i in range(len(value) if is_list_of_numbers(value) else 0)]
         return tuple(found)
 
     def _changed_numbers(self, leaves: list[Any]) -> tuple[tuple[Any, Any], ...]:

@@ -29,6 +29,7 @@ from weft.compile.tracing.results import bind_late, bind_sizes, returns_of
 from weft.compile.tracing.sharing import restart_for_sharing, tensors_in
 from weft.compile.tracing.stand_ins import stand_ins_of
 from weft.guards import switches
+from weft.guards.values import is_list_of_numbers
 from weft.ops.overrides import override_classes
 from weft.programs.argument_histories import changed_histories
 from weft.programs.arguments import TensorFacts, with_given
@@ -132,6 +133,9 @@ def _take_guards(recording: Recording, outcome: Outcome, seen: guards.Observatio
     """The guards on Python state. Raises Restart where an argument turns out to be reached otherwise too."""
     outcome.capture.leaf_gradients.settle_grads()
     outcome.checks = seen.guards
+    lists = {slot.key for slot, value in bound if type(value) is list and is_list_of_numbers(value)}
+    if lists and seen.asks_identity:  # perhaps of one of them, for which another list stands
+        raise Restart(identical=lists)
     if bound:
         containers = [c for _, value in bound for c in containers_in(value)]
         outcome.checks = seen.guards.without([slot for slot, _ in bound], containers)
