@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 MANY = 100_000  # young objects, whose walk would be noticed
+FROZEN_AT_START = 1000  # CPython 3.12 itself freezes some hundred objects; what a user freezes are thousands
 IN_A_ROW = 3  # times that young objects are made old unseen before the collector has walked the old ones
 
 
@@ -44,7 +45,7 @@ class _Hold:
 
         Cycles among them that nobody holds wait for the next walk of old ones, so that must not be put off for ever.
         """
-        if gc.get_count()[0] < MANY or gc.get_freeze_count():  # (what the user has frozen would be thawed)
+        if gc.get_count()[0] < MANY or gc.get_freeze_count() > FROZEN_AT_START:  # what users freeze would be thawed
             return
         walks = gc.get_stats()[2]["collections"]
         self.aged, self.walks = (1 if walks != self.walks else self.aged + 1), walks
