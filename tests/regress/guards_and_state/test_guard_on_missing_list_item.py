@@ -1,5 +1,5 @@
-"""That a list has no item at a place was guarded as if the list had the place's number among its items: tensors that the
-list held later were asked for their truth, and numbers that it held were taken for places.
+"""That a list has no item at a place was guarded as if the list had the place's number among its items: tensors
+that the list held later were asked for their truth, and numbers that it held were taken for places.
 """
 
 from __future__ import annotations

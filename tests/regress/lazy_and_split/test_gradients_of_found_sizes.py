@@ -1,5 +1,6 @@
-"""Sorting what a mask picks and going backward: in a checkpoint under split, the second run's sizes, which were found by
-then, were said to be others than the first run's; under compiled autograd a lazy gradient met zeros on the CPU.
+"""Sorting what a mask picks and going backward: in a checkpoint under split, the second run's sizes, which were
+found by then, were said to be others than the first run's; under compiled autograd a lazy gradient met zeros on
+the CPU.
 """
 
 from __future__ import annotations
