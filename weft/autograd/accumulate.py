@@ -14,6 +14,7 @@ from weft.ops.geometry import contiguous_strides
 from weft.ops.overrides import DISABLED, OverrideLevel, override_classes, plain_kinds
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
+from weft.support.refusals import Caller, passes
 from weft.tensor.dense import dense_array, payload_of
 from weft.tensor.modes import modes, no_grad
 from weft.tensor.tensor import Tensor
@@ -95,9 +96,13 @@ class AccumulateGrad(Node):
 
 def call_accumulated(hook: Any, variable: Tensor) -> None:
     """Tell a hook that the gradient of a leaf is there."""
-    found = hook(variable)
-    if found is not None:
-        _refuse_result(found)
+    try:
+        result = hook(variable)
+    except BaseException as error:
+        passes(error, Caller.USER, hook)
+        raise
+    if result is not None:
+        _refuse_result(result)
 
 
 def _refuse_result(found: Any) -> None:

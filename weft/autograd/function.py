@@ -22,6 +22,7 @@ from weft.autograd.saved import with_recording
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
 from weft.support.locations import user_mark
+from weft.support.refusals import Caller, passes
 from weft.support.seams import open_function
 from weft.support.warn import warn
 from weft.tensor.history import AutogradState
@@ -59,7 +60,11 @@ class FunctionNode(Node):
         called = None if modes.capture is None else modes.capture.call_rule(self, rule, grads)
         if called is not None:
             return called
-        out = with_recording(rule, ctx, *grads) if modes.special is not None else rule(ctx, *grads)
+        try:
+            out = with_recording(rule, ctx, *grads) if modes.special is not None else rule(ctx, *grads)
+        except BaseException as error:
+            passes(error, Caller.USER, rule)
+            raise
         return self.per_edge(out if isinstance(out, tuple) else (out,))
 
     def _rule(self) -> Callable[..., Any]:
@@ -263,6 +268,9 @@ class Function:
                 output = run_rules(cls, ctx, args)
                 note(cls, ctx, args, output, before)
             return output
+        except BaseException as error:
+            passes(error, Caller.USER, cls.forward)
+            raise
         finally:
             modes.grad = previous
 

@@ -14,8 +14,9 @@ from weft.autograd.engine import current_walk
 from weft.autograd.node import RemovableHandle, add_hook, hooks_of
 from weft.autograd.record import arrival_edge
 from weft.ops.packet import aten
-from weft.support import registry, seams
+from weft.support import seams
 from weft.support.errors import StateError, ValueProblem
+from weft.support.refusals import Caller, passes
 from weft.tensor.modes import modes, refuse_in_trace
 from weft.tensor.tensor import Tensor
 
@@ -179,7 +180,8 @@ def _tell(fn: Callable[..., None], what: Any) -> None:
 
 def call_multi_hook(hook: Callable[..., None], what: Any) -> None:
     """Tell a hook of several tensors their gradients, or the first of them."""
-    hook(what)
-
-
-registry.user_callers.add(call_multi_hook.__code__)
+    try:
+        hook(what)
+    except BaseException as error:
+        passes(error, Caller.USER, hook)
+        raise

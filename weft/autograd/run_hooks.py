@@ -7,6 +7,7 @@ from typing import Any
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.node import Node, hooks_of
 from weft.support.errors import StateError
+from weft.support.refusals import Caller, passes
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
@@ -51,7 +52,12 @@ def _call_tensor_hooks(node: Node, grads: list[Any]) -> None:
 
 def call_tensor_hook(hook: Any, gradient: Any) -> Any:
     """The gradient, or what a tensor's hook puts in its place."""
-    return _replaced(hook(gradient), gradient, hook)
+    try:
+        result = hook(gradient)
+    except BaseException as error:
+        passes(error, Caller.USER, hook)
+        raise
+    return _replaced(result, gradient, hook)
 
 
 def _replaced(result: Any, gradient: Any, hook: Any) -> Any:
@@ -91,7 +97,11 @@ def _call_pre_hooks(node: Node, grads: list[Any]) -> None:
 
 def call_pre_hook(hook: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
     """A node's incoming gradients, or what a hook puts in their place."""
-    result = hook(grads)
+    try:
+        result = hook(grads)
+    except BaseException as error:
+        passes(error, Caller.USER, hook)
+        raise
     return grads if result is None else _replaced_all(hook, result, grads)
 
 
@@ -123,7 +133,11 @@ def run_post_hooks(node: Node, out: tuple[Any, ...], grads: tuple[Any, ...]) -> 
 
 def call_post_hook(hook: Any, out: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
     """What a node gave for its edges, or what a hook puts in its place."""
-    result = hook(out, grads)
+    try:
+        result = hook(out, grads)
+    except BaseException as error:
+        passes(error, Caller.USER, hook)
+        raise
     return out if result is None else _replaced_all(hook, result, out)
 
 

@@ -11,9 +11,10 @@ from weft.guards.watching import watched
 from weft.ops.packet import aten
 from weft.runtime.moving import Move
 from weft.runtime.storage import Storage
-from weft.support import registry, seams
+from weft.support import seams
 from weft.support.errors import ArgumentError, StateError, VersionError
 from weft.support.locations import located
+from weft.support.refusals import Caller, passes
 from weft.tensor.dense import follow, payload_kept, payload_of
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes, no_grad, refuse_in_trace
@@ -177,7 +178,11 @@ class SavedTensor:
             kept = self.leaf
         kept = rewrapped(kept)
         with no_grad():
-            self.packed = pack(kept) if modes.capture is None else watched(pack, kept)
+            try:
+                self.packed = pack(kept) if modes.capture is None else watched(pack, kept)
+            except BaseException as error:
+                passes(error, Caller.USER)
+                raise
         if kept._version != before:
             raise StateError(
                 "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
@@ -189,10 +194,14 @@ class SavedTensor:
     def unpack(self, node: Any) -> Tensor:
         """The tensor, with its history."""
         if self.unpack_hook is not None:
-            restored = (
-                self.unpack_hook(self.packed) if modes.special is None
-                else with_recording(self.unpack_hook, self.packed)
-            )
+            try:
+                restored = (
+                    self.unpack_hook(self.packed) if modes.special is None
+                    else with_recording(self.unpack_hook, self.packed)
+                )
+            except BaseException as error:
+                passes(error, Caller.USER)
+                raise
             if not isinstance(restored, Tensor):
                 raise ArgumentError(
                     "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
@@ -327,6 +336,3 @@ class save_on_cpu(saved_tensors_hooks):
 
     def __init__(self, pin_memory: bool = False) -> None:
         super().__init__(lambda t: aten.clone(t.detach()), lambda t: t)
-
-
-registry.user_callers.update((SavedTensor.register_hooks.__code__, SavedTensor.unpack.__code__))

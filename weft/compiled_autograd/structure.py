@@ -257,7 +257,10 @@ class Structure:
         if not is_careful:
             self._add_saved(node, holder, slots, forms)
             return tuple(forms)
-        lists, positions = (self.tensors, self.saved, self.sizes, self.ints, self.floats, self.objects), self._positions
+        positions = self._positions
+        lists: tuple[list[Any], ...] = (
+            self.tensors, self.saved, self.sizes, self.ints, self.floats, self.objects
+        )
         marks, known = [len(values) for values in lists], dict(positions)
         try:
             self._add_saved(node, holder, slots, forms)

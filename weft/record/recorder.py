@@ -145,6 +145,8 @@ class GraphRecorder:
         named = [f"{s} = {n}" for s, n in self.env.examples.items() if re.search(rf"\b{s}\b|{s}x|x{s}", text)]
         meaning = f" (here {', '.join(named)})" if named else ""
         error.args = (f"{where}: {text}{meaning}", *error.args[1:])
+        if isinstance(error, CaptureError):
+            error.where = where
 
     def explain_raised(self, error: WeftError) -> None:
         """The same for an error that reached the end of the capture."""
@@ -154,7 +156,9 @@ class GraphRecorder:
 def refusal(what: str, depth: int = 2, kind: type[CaptureError] = CaptureError) -> CaptureError:
     """The error for something that a compiled function may not do, with the user's line."""
     where = user_location(depth)
-    return kind(f"{where}: {what}" if where else what)
+    error = kind(f"{where}: {what}" if where else what)
+    error.where = where
+    return error
 
 
 @contextmanager

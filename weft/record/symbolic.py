@@ -15,7 +15,7 @@ from weft.ir.graph import Value, map_operand, values_in
 from weft.ops.geometry import Geometry, contiguous_strides
 from weft.record.writes import ArgumentChange
 from weft.support.errors import CaptureError
-from weft.support.locations import user_location
+from weft.support.locations import Location, user_location
 from weft.tensor.payload import Payload
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Dim
@@ -239,13 +239,14 @@ class SymbolicPayload(Payload, View[Value]):
         raise self._refused(what)
 
     def _refused(self, what: str, kind: type[CaptureError] = CaptureError) -> CaptureError:
-        error = kind(self._text(what))
+        where = user_location(2)
+        error = kind(self._text(what, where))
+        error.where = where
         if self.storage.recorder.thread == get_ident():  # another thread that looks on is refused, the capture goes on
             self.storage.recorder.refused = error
         return error
 
-    def _text(self, what: str) -> str:
-        where = user_location(3)
+    def _text(self, what: str, where: Location | None) -> str:
         at = f"{where}: " if where else ""
         if self.env.is_over:
             return (

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import re
+from typing import Any
+
+from weft.support.locations import Location
 
 
 class WeftError(Exception):
-    """Any error that weft raises on purpose. Its text reads: operator, what is wrong (both facts), what to do."""
+    """Any error that weft raises on purpose. Its text reads: operator, what is wrong (both facts), what to do.
+
+    passed: for a refused capture, what it came out of, the innermost first (support/refusals.py).
+    """
+
+    passed: tuple[Any, ...] = ()
 
 
 class ShapeError(WeftError, RuntimeError):
@@ -89,7 +97,9 @@ class VersionError(StateError):
 
 
 class CaptureError(WeftError, RuntimeError):
-    """A function cannot be captured by weft.compile as it stands."""
+    """A function cannot be captured by weft.compile as it stands. `where` is the user's line, if the text names one."""
+
+    where: Location | None = None
 
 
 class ValuesThatWait(CaptureError):

@@ -5,16 +5,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from types import CodeType
 from typing import Any
 
 module_classes: list[type] = []
 opaque_classes: list[type] = []
 # hooks on every module, by their handles' numbers: a captured function depends on which there are
 hook_tables: list[Mapping[int, Any]] = []
-user_callers: set[CodeType] = set()  # code that calls what users have registered, as `hook`
-# code that runs scripted programs: a function in which one cannot be recorded runs as it is written
-script_callers: set[CodeType] = set()
 optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # those alive, whose groups a captured function may not change
 
 

@@ -17,6 +17,7 @@ from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.ops.route import default_route
 from weft.support.errors import Unsupported, ValuesThatWait
+from weft.support.refusals import Caller, passes
 from weft.tensor.device import Device, backends
 from weft.tensor.modes import modes
 from weft.tensor.payload import Payload
@@ -73,7 +74,11 @@ class Backend:
 
     def composed(self, op: Op, args: Args) -> Any:
         """What a composite's rule makes of its arguments, in memory as the entry says."""
-        out = op.decompose(*args)  # type: ignore[misc]
+        try:
+            out = op.decompose(*args)  # type: ignore[misc]
+        except BaseException as error:
+            passes(error, Caller.COMPOSITE)
+            raise
         if op.lies is None or not isinstance(out, Tensor):
             return out
         orders = () if op.lies is ROW_MAJOR else self.orders_of(op, args)

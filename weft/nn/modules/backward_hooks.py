@@ -10,8 +10,8 @@ from weft.autograd.node import InputMetadata, Node, hooks_of
 from weft.autograd.record import gradient_edge
 from weft.nn.modules import global_hooks as everywhere
 from weft.ops.packet import aten
-from weft.support import registry
 from weft.support.errors import StateError
+from weft.support.refusals import Caller, passes
 from weft.support.warn import warn
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes, no_grad
@@ -107,12 +107,22 @@ def _hooks(tables: Tables, caller: Callable[..., Any], replaced: int | None) -> 
 
 def call_pre_hook(hook: Any, module: Module, grad_outputs: Grads) -> Grads:
     """The gradients of a module's results, or what a hook puts in their place."""
-    return _replaced(hook(module, grad_outputs), grad_outputs, "Backward pre hook", "grad_output")
+    result = _called(hook, module, grad_outputs)
+    return _replaced(result, grad_outputs, "Backward pre hook", "grad_output")
 
 
 def call_hook(hook: Any, module: Module, grad_inputs: Grads, grad_outputs: Grads) -> Grads:
     """The gradients of a module's arguments, or what a hook puts in their place."""
-    return _replaced(hook(module, grad_inputs, grad_outputs), grad_inputs, "Backward hook", "grad_input")
+    result = _called(hook, module, grad_inputs, grad_outputs)
+    return _replaced(result, grad_inputs, "Backward hook", "grad_input")
+
+
+def _called(hook: Any, *args: Any) -> Any:
+    try:
+        return hook(*args)
+    except BaseException as error:
+        passes(error, Caller.USER, hook)
+        raise
 
 
 def _replaced(result: Any, grads: Grads, hook: str, what: str) -> Grads:
@@ -129,14 +139,11 @@ def _replaced(result: Any, grads: Grads, hook: str, what: str) -> Grads:
 
 def call_without_inputs(hook: Any, module: Module, grad_inputs: Grads, grad_outputs: Grads) -> None:
     """Tell a hook the gradients of a module's results, where none of its arguments has one."""
-    replacement = hook(module, grad_inputs, grad_outputs)
-    if replacement is not None and not (isinstance(replacement, tuple) and all(f is None for f in replacement)):
+    result = _called(hook, module, grad_inputs, grad_outputs)
+    if result is not None and not (isinstance(result, tuple) and all(f is None for f in result)):
         raise StateError(
             "Backward hook for Modules where no input requires gradient should always return None or None for "
             "all gradients.")
-
-
-registry.user_callers.update((call_pre_hook.__code__, call_hook.__code__, call_without_inputs.__code__))
 
 
 def _through(values: Any) -> tuple[Any, BackwardHookFunctionBackward | None, list[int]]:

@@ -17,8 +17,8 @@ from weft.jit.interpreter.recording.values import UNSET, Asked, NotRecorded, Run
 from weft.jit.interpreter.steps import Registers, Step, setting
 from weft.ops.op import OPS
 from weft.record.blocks import front_ends as blocks
-from weft.support import registry
 from weft.support.locations import Location
+from weft.support.refusals import Caller, passes
 from weft.tensor.modes import modes
 from weft.types.sym import SymInt
 
@@ -53,7 +53,11 @@ class RecordingCode(Code):
         return _once(step, node.op.name) if node.op in _IN_PYTHON else step
 
     def from_python(self, args: Sequence[Any]) -> Any:
-        *_, result = settled((*args, self(args)))
+        try:
+            *_, result = settled((*args, self(args)))
+        except BaseException as error:
+            passes(error, Caller.SCRIPT)
+            raise
         return result
 
     def _raise(self, node: Node, step: Step) -> Step:
@@ -173,6 +177,3 @@ def _once(step: Step, name: str) -> Step:
         step(registers)
 
     return only_outside
-
-
-registry.script_callers.add(RecordingCode.from_python.__code__)
