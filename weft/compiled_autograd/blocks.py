@@ -99,9 +99,9 @@ def _row(stacked: Value) -> TensorType:
     return tensor_type(kind.dtype, kind.shape[1:])
 
 
-def _refuse_others(types: Sequence[Type], found: Sequence[Operand], builder: Builder, what: str) -> None:
+def _refuse_others(types: Sequence[Type], results: Sequence[Operand], builder: Builder, what: str) -> None:
     """Raises CaptureError unless the results have these types; that sizes are the same is guarded."""
-    for kind, other in zip(types, map(_type, found), strict=True):
+    for kind, other in zip(types, map(_type, results), strict=True):
         if kind is other:
             continue
         if not isinstance(kind, TensorType) or not isinstance(other, TensorType) or not (

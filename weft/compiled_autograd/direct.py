@@ -54,8 +54,8 @@ class _Direct:
             "short part", "run(v)", ndarray=ndarray, SMALL=SMALL, NOT_PLANNED=NOT_PLANNED, evaluate=evaluate_as
         )
         self.lines = self.code.lines
-        made = {v for node in nodes for v in node.outputs}
-        for value in dict.fromkeys(v for node in nodes for v in node.needs() if v not in made):
+        own_values = {v for node in nodes for v in node.outputs}
+        for value in dict.fromkeys(v for node in nodes for v in node.needs() if v not in own_values):
             name = self.names[value] = f"i{len(self.names)}"
             self.lines.append(f"{name} = v[{self.code.name(value)}]")
             if value.type is TENSOR:
@@ -84,8 +84,8 @@ class _Direct:
         take = f"({''.join(r + ', ' for r in results)}) = "
         if node.op is VALIDATE:
             gradient, dims, dtype = node.args
-            given, expected = self._operand(gradient), self.code.name(dtype.numpy)
-            self.lines += fitting(given, expected, self._operands(dims), results[0], take + generic)
+            gradient_name, expected = self._operand(gradient), self.code.name(dtype.numpy)
+            self.lines += fitting(gradient_name, expected, self._operands(dims), results[0], take + generic)
         elif plan is None or plan.op.tensor_list_positions:
             self.lines.append(take + generic)
         else:

@@ -43,15 +43,15 @@ Results = tuple[Any, ...]
 
 def evaluate(op: Op, args: tuple[Any, ...]) -> Results:
     """The results of a node: what only a captured backward holds by the functions below, all else as in any graph."""
-    found = _CALLS.get(op)
-    return evaluate_op(op, args) if found is None else found(*args)
+    function = _CALLS.get(op)
+    return evaluate_op(op, args) if function is None else function(*args)
 
 
 def calling(op: Op) -> tuple[Callable[..., Any], bool]:
     """evaluate() of one operator, on its operands; and whether it gives the one result that there is, not a tuple."""
-    found = _ONE_RESULT.get(op)
-    if found is not None:
-        return found, True
+    function = _ONE_RESULT.get(op)
+    if function is not None:
+        return function, True
     return _CALLS.get(op) or (lambda *args: evaluate_op(op, args)), False
 
 
@@ -80,8 +80,8 @@ def question(grads: Any, needs: tuple[bool, ...], packed: Any) -> Question:
 
 def undefined(op: Op, asked: Question) -> tuple[bool, ...] | None:
     """Which results of an opaque call are there, where it is known that not all are."""
-    known = _UNDEFINED.get(op)
-    return None if known is None else known.get(asked)
+    patterns = _UNDEFINED.get(op)
+    return None if patterns is None else patterns.get(asked)
 
 
 def evaluate_as(node: ir.Node, args: tuple[Any, ...]) -> Results:

@@ -38,15 +38,15 @@ class Copies:
             None if g is not None else (tuple([sizes.operand(d) for d in p.tensor_type.shape]), p.tensor_type.dtype)
             for g, p in zip(grads, body.given, strict=True)
         ]
-        given: tuple[Value, ...] = ()
+        tangents: tuple[Value, ...] = ()
         if grads:
             types = (TENSOR,) * len(grads)
-            given = self.builder.emit_raw(
+            tangents = self.builder.emit_raw(
                 PROGRAM_PROLOGUE, (tuple(grads), tuple(missing)), types, where=where
             ).outputs
         copy = _Copy(self, prefix, name_values(body.graph), sizes, where)
-        values: dict[Value, Operand] = dict(zip(body.graph.params, (*taken, *given), strict=True))
-        for value, param in zip(given, body.given, strict=True):
+        values: dict[Value, Operand] = dict(zip(body.graph.params, (*taken, *tangents), strict=True))
+        for value, param in zip(tangents, body.given, strict=True):
             copy.name(value, param)
         copy.nodes(body.graph.block, values, self.builder)
         return [copy.mapped(r, values) for r in body.graph.results]
@@ -54,11 +54,11 @@ class Copies:
     def constant(self, node: Node, where: Location | None) -> tuple[Value, ...]:
         """A constant, outside of all blocks."""
         key = repr(node.args)
-        found = self.constants.get(key)
-        if found is None:
+        values = self.constants.get(key)
+        if values is None:
             types = (TENSOR,) * len(node.outputs)
-            found = self.constants[key] = self.builder.emit_raw(node.op, node.args, types, where=where).outputs
-        return found
+            values = self.constants[key] = self.builder.emit_raw(node.op, node.args, types, where=where).outputs
+        return values
 
     def _prefix(self, body: Body) -> str:
         number = list(self.uses).index(body) if body in self.uses else len(self.uses)

@@ -87,10 +87,10 @@ def _find_uses(graph: Graph, parts: list[Part]) -> None:
         )
     uses = Counter(v for node in graph.nodes for v in node.needs())
     for part in parts:
-        made = {v for node in part.nodes for v in node.outputs}
+        own_values = {v for node in part.nodes for v in node.outputs}
         part.given = {
             v for _, call in part.calls if call.op is ACCUMULATE_LEAF for v in call.inputs()
-            if v in made and v not in wanted and uses[v] == 1
+            if v in own_values and v not in wanted and uses[v] == 1
         }
     by_calls = {v for node in graph.nodes if node.op.effect == "python" for v in (*node.needs(), *node.outputs)}
     makers = {v: part for part in parts for node in part.nodes for v in node.outputs}

@@ -104,10 +104,10 @@ class Program:
         """The parts of a call that begins at a node: one of them begins there, if it is a pure one."""
         if start not in self._resumed:
             if any(part.first < start < part.behind for part in self.parts):
-                found = self._sequence(parts_of(self.graph, start=start), None, start)
+                sequence = self._sequence(parts_of(self.graph, start=start), None, start)
             else:
-                found = self._sequence(self.parts, self._whole.runs, start)
-            self._resumed[start] = found
+                sequence = self._sequence(self.parts, self._whole.runs, start)
+            self._resumed[start] = sequence
         return self._resumed[start]
 
     def _for(self, tensors: list[Any]) -> _Sequence:

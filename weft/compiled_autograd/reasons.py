@@ -59,14 +59,14 @@ def reason(
             best, at = other, same
     if best is None:
         return f"the first backward of {len(steps)} steps, {place(0)}"
-    known = list(_steps(best.graph))
-    if at == len(steps) == len(known):
+    earlier_steps = list(_steps(best.graph))
+    if at == len(steps) == len(earlier_steps):
         return _other_ends(recording, best, structure, place(at - 1))
     if at == len(steps):
-        return f"ends where an earlier one goes on with {_name(known[at])}, {place(at - 1)}"
-    if at == len(known):
+        return f"ends where an earlier one goes on with {_name(earlier_steps[at])}, {place(at - 1)}"
+    if at == len(earlier_steps):
         return f"goes on with {_name(steps[at])} where an earlier one ends, {place(at)}"
-    return f"step {at} differs from every captured backward, {place(at)}: {_difference(known[at], steps[at])}"
+    return f"step {at} differs from every captured backward, {place(at)}: {_difference(earlier_steps[at], steps[at])}"
 
 
 def _other_ends(recording: Recording, earlier: Recording, structure: Structure, place: str) -> str:
@@ -117,8 +117,8 @@ def _shown(operand: Operand, names: Mapping[Value, _Ref]) -> Any:
 
 def _kind(kind: Kind) -> str:
     """What the gradients are."""
-    made = "wrappers" if kind.has_wrappers else "plain gradients"
-    return f"{made} with a history" if kind.is_differentiable else f"{made} without a history"
+    gradients = "wrappers" if kind.has_wrappers else "plain gradients"
+    return f"{gradients} with a history" if kind.is_differentiable else f"{gradients} without a history"
 
 
 def _common(a: Iterable[Step], b: Iterable[Step]) -> int:

@@ -126,7 +126,7 @@ class Recording:
                 return False
             self.epoch = epoch()
         structure.restart_programs()
-        return all([structure.program(place, given, needs) == form for place, given, needs, form in self.programs])
+        return all([structure.program(place, defined, needs) == form for place, defined, needs, form in self.programs])
 
     def inputs(self, structure: Structure) -> tuple[list[Any], list[Saved | None]]:
         """The graph's inputs, which the structure gives away; and where its tensors were saved."""
@@ -469,13 +469,13 @@ class _Recorder(Evaluator):
         tangents = [grads[i] for i in form.tangents]
         results = self.copies.add(form.body, taken, tangents, numbers, self.builder.where)
 
-        def given(part: Any) -> Any:
+        def gradient_of(part: Any) -> Any:
             if type(part) is not tuple:
                 return results[part]
-            inner = tuple([given(p) for p in part])
+            inner = tuple([gradient_of(p) for p in part])
             return self._python(MAKE_SUBCLASS_CALL, (next_of(OBJECTS), inner), (True,))[0]
 
-        gradients = {edge: given(part) for edge, part in form.edges}
+        gradients = {edge: gradient_of(part) for edge, part in form.edges}
         self.wholes[self.place] = frozenset(edge for edge, part in form.edges if type(part) is tuple)
         others = grads if node.hands_all_on else (None,) * len(needs)
         return tuple([gradients.get(i, other) for i, other in enumerate(others)])

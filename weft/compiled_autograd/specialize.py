@@ -109,8 +109,8 @@ class NativePart:
 
     def __init__(self, part: Part, backend: str | None = None) -> None:
         self.part, self.backend = part, backend
-        made = {v for node in part.nodes for v in node.outputs}
-        read = dict.fromkeys(v for node in part.nodes for v in node.needs() if v not in made)
+        own_values = {v for node in part.nodes for v in node.outputs}
+        read = dict.fromkeys(v for node in part.nodes for v in node.needs() if v not in own_values)
         self.programs = _programs_of(part, list(read), backend)
         self.tensors = [v for v in read if v.type is TENSOR]
         self.floats = [v for v in read if v.type is FLOAT]
@@ -168,12 +168,12 @@ class NativePart:
         """The same with tensors whose histories go on: the gradients can be differentiated again."""
         numbers = [n for x in inputs for n in x.shape]
         numbers.extend([values[v] for v in self.integers])
-        given = [values[v] for v in (*self.tensors, *self.floats)]
-        match = self._program((True, *[(x.dtype, x.ndim) for x in inputs]), given, numbers)
+        operands = [values[v] for v in (*self.tensors, *self.floats)]
+        match = self._program((True, *[(x.dtype, x.ndim) for x in inputs]), operands, numbers)
         if match is None:
             return self._one_by_one(values)
         program, symbols = match
-        values.update(zip(self.part.outputs, program.run(given, symbols), strict=True))
+        values.update(zip(self.part.outputs, program.run(operands, symbols), strict=True))
         return False
 
     @property

@@ -261,14 +261,14 @@ class Structure:
         lists: tuple[list[Any], ...] = (
             self.tensors, self.saved, self.sizes, self.ints, self.floats, self.objects
         )
-        marks, known = [len(values) for values in lists], dict(positions)
+        marks, earlier_positions = [len(values) for values in lists], dict(positions)
         try:
             self._add_saved(node, holder, slots, forms)
         except (StateError, VersionError):
             for values, mark in zip(lists, marks, strict=True):
                 del values[mark:]
             positions.clear()
-            positions.update(known)
+            positions.update(earlier_positions)
             return INVALID
         return tuple(forms)
 
@@ -435,10 +435,10 @@ class Structure:
                 return True
         if node.hook_tables is None:
             return False
-        known, now = self.hooked.get(node, {}), stages_of(node)
+        recorded, now = self.hooked.get(node, {}), stages_of(node)
         if node is running:
-            return any([known.get(s) != now.get(s) for s in {*known, *now} if s > stage])
-        return known != now
+            return any([recorded.get(s) != now.get(s) for s in {*recorded, *now} if s > stage])
+        return recorded != now
 
     def resume(self, finished: Collection[Node], running: Node, stage: Stage) -> None:
         """Look again at what has not run: hooks as they are now, and what was saved; places stay. running: a node that
@@ -474,8 +474,8 @@ class Structure:
         place = self.places[node]
         now = {} if node.hook_tables is None else stages_of(node)
         if node is running:
-            known = self.hooked.get(node, {})
-            now = {**{s: known[s] for s in known if s <= stage}, **{s: now[s] for s in now if s > stage}}
+            recorded = self.hooked.get(node, {})
+            now = {**{s: recorded[s] for s in recorded if s <= stage}, **{s: now[s] for s in now if s > stage}}
         kind, counts, inputs, edges, saved, _, flow = self.forms[place]
         if isinstance(node, AccumulateGrad) and (node is not running or stage < (RUN_STAGE, 0)):
             saved = calls_hooks(node)

@@ -149,14 +149,14 @@ class _Lines:
         """Make the call. Stops where other results are there than the graph goes by."""
         outputs, name = call.outputs, self.name
         function, gives_one = self.caller.called(call)
-        made = f"{name(function)}({', '.join([self._operand(a) for a in call.args])})"
+        call_text = f"{name(function)}({', '.join([self._operand(a) for a in call.args])})"
         if not outputs:
-            return [made]
+            return [call_text]
         results = [f"r{j}" for j in range(len(outputs))]
         take = results[0] if gives_one else f"({''.join([r + ', ' for r in results])})"
         differs = [f"{r} is {'' if v.type is NONE else 'not '}None" for r, v in zip(results, outputs, strict=True)]
         pattern = "".join([f"{r} is not None, " for r in results])
-        lines = [f"{take} = {made}"]
+        lines = [f"{take} = {call_text}"]
         if call.op is CHECK_GRADIENT:
             _, _, gradient, dims, dtype = call.args
             sizes = "".join([self._operand(n) + ", " for n in dims])
@@ -193,15 +193,15 @@ def _last_reads(graph: Graph) -> tuple[set[Node], dict[Node, list[Value]]]:
     for node in graph.nodes:
         if node.op is not POST_HOOK_CALL:
             last.update(dict.fromkeys(node.inputs(), node))
-    behind = {  # what hooks on other nodes than leaves read again
+    by_hooks = {  # what hooks on other nodes than leaves read again
         v for node in graph.nodes if node.op is POST_HOOK_CALL and node.args[1] for v in node.inputs()
     }
-    behind.update(v for r in graph.results for v in values_in(r))
+    by_hooks.update(v for r in graph.results for v in values_in(r))
     leaves = {
         node for node in graph.nodes
-        if node.op is ACCUMULATE_LEAF and isinstance(v := node.args[1], Value) and last[v] is node and v not in behind
+        if node.op is ACCUMULATE_LEAF and isinstance(v := node.args[1], Value) and last[v] is node and v not in by_hooks
     }
-    read_later = {v for node in graph.nodes if node.op is POST_HOOK_CALL for v in node.inputs()} | behind
+    read_later = {v for node in graph.nodes if node.op is POST_HOOK_CALL for v in node.inputs()} | by_hooks
     ends: dict[Node, list[Value]] = {}
     for value, node in last.items():
         if node.op.effect == "python" and value.type is TENSOR and value not in read_later:

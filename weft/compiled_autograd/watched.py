@@ -91,9 +91,9 @@ def _by_edge(origin: Node, op: Op, args: tuple[Any, ...], results: Results) -> R
     inner = origin.inner if type(origin) is CopySlices else origin
     if plan_of_opaque(op) is None or not isinstance(inner, OpNode):
         return results
-    made, out = iter(results), []
+    remaining, out = iter(results), []
     for count, is_wanted in zip(inner.argument_counts, args[1], strict=True):
-        out += [next(made) if is_wanted else None for _ in range(count)]
+        out += [next(remaining) if is_wanted else None for _ in range(count)]
     if type(origin) is CopySlices and origin.self_slot is not None:
         out.insert(0, out.pop(origin.self_slot))
     return tuple(out)
