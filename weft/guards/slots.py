@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CellType
 from typing import Any, Final
 
@@ -96,8 +96,8 @@ class ItemSlot(Slot):
         return repr(self.name) if type(self.name) in (int, str) else bind(self.name)
 
     def absent_source(self, bind: Bind) -> str:
-        """An expression that is true while nothing is there: no key of a dict, no place of a list."""
-        if isinstance(self.holder, dict):
+        """An expression that is true while nothing is there: no key of a mapping, no place of a list."""
+        if not isinstance(self.holder, Sequence):
             return f"{self._key(bind)} not in {bind(self.holder)}"
         least = self.name + 1 if self.name >= 0 else -self.name
         return f"{bind(len)}({bind(self.holder)}) < {least}"

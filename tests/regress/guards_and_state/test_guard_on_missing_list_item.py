@@ -1,9 +1,10 @@
-"""That a list has no item at a place was guarded as if the list had the place's number among its items: tensors
-that the list held later were asked for their truth, and numbers that it held were taken for places.
+"""That a list has no item at a place was guarded as if the list had the place's number among its items: tensors that
+the list held later were asked for their truth, and numbers that it held were taken for places.
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -56,3 +57,19 @@ def test_numbers_are_no_places() -> None:
     for _ in range(3):
         assert compiled(weft.ones(3)).tolist() == [3.0] * 3
     assert weft.support.counters.counters.captures == before + 1
+
+
+def test_keys_of_mappings_are_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "WEFT_TEST_OF_A_MISSING_KEY"
+    monkeypatch.delenv(name, raising=False)
+
+    def step(x: Tensor) -> Tensor:
+        return x * len(os.environ.get(name, "abc"))
+
+    compiled = weft.compile(step)
+    for value in (None, "a", "ab", None):
+        if value is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, value)
+        assert compiled(weft.ones(2)).tolist() == step(weft.ones(2)).tolist()

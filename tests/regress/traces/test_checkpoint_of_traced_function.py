@@ -1,5 +1,5 @@
-"""A traced function with enough work for a program of its own failed in a checkpoint: the first run was
-interpreted, and the second one, by the program that had come by then, saved other tensors.
+"""A traced function with enough work for a program of its own failed in a checkpoint: the first run was interpreted,
+and the second one, by the program that had come by then, saved other tensors.
 """
 
 from __future__ import annotations
