@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from bisect import bisect_right
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,14 +22,16 @@ from weft.compiled_autograd.recording import Pattern, Recording, record
 from weft.compiled_autograd.structure import Structure, unpacked
 from weft.compiled_autograd.turns import Progress
 from weft.compiled_autograd.watched import Watched
+from weft.programs.store import UNFIT, Miss, ProgramStore
+from weft.support import limits
 from weft.support.counters import counters
 from weft.support.errors import StateError
+from weft.support.memo import Memo
 from weft.tensor.modes import modes
 from weft.types.unbacked import alive
 
 Compiler = Callable[[CapturedGraph], Callable[..., Any]]
-LIMIT = 1024  # captured graphs; the one that was not used for the longest time goes first
-MOST_NODES = 1_000_000  # of all captured graphs: the same where they are long
+MOST_NODES = 1_000_000  # of all captured graphs: few long ones take as much memory as many short ones
 NEVER = float("inf")
 
 
@@ -42,6 +44,10 @@ class Captured:
     graph: CapturedGraph
     compiled: dict[Any, Callable[..., Any]] = field(default_factory=dict)
     has_run: bool = False  # to its end
+
+    def match(self, structure: Structure, patterns: Mapping[int, Pattern]) -> Miss | None:
+        """Whether the graph is that of a structure with its key; a miss where it is not."""
+        return None if self.recording.fits(structure, patterns) else UNFIT
 
     def run(self, compiler: Compiler, inputs: list[Any], progress: Progress, resumed: Diverged | None) -> Any:
         """Call what the compiler made of the graph."""
@@ -60,27 +66,25 @@ class Cache:
     gradients."""
 
     def __init__(self) -> None:
-        self._graphs: OrderedDict[Key, list[Captured]] = OrderedDict()  # the latest used last, within a list first
-        self._count = 0
-        self._nodes = 0  # of the graphs
-        self._patterns: dict[Key, dict[int, Pattern]] = {}  # what calls of Python gave the last time
+        self._store: ProgramStore[Key, Captured] = ProgramStore(limits.BACKWARDS, limits.GRAPHS_OF_A_BACKWARD)
+        # what calls of Python gave the last time
+        self._patterns: Memo[Key, dict[int, Pattern]] = Memo(limits.BACKWARDS)
         self._lock = threading.RLock()
         self.calls = 0  # backward calls that ran by a captured graph
-        self.misses: deque[str] = deque(maxlen=LIMIT)
+        self.misses: deque[str] = deque(maxlen=limits.TEXTS_OF_MISSES)
         self.last: CapturedGraph | None = None
 
     def __len__(self) -> int:
-        return self._count
+        return len(self.graphs())
 
     def graphs(self) -> list[Captured]:
-        """All captured graphs, the one first that was not used for the longest time."""
-        return [captured for graphs in self._graphs.values() for captured in reversed(graphs)]
+        """All captured graphs."""
+        return [captured for graphs in self._store for captured in graphs]
 
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
-            self._graphs.clear()
-            self._count = self._nodes = 0
+            self._store.forget()
             self._patterns.clear()
             self.misses.clear()
             self.last = None
@@ -88,17 +92,10 @@ class Cache:
     def lookup(self, structure: Structure, patterns: Mapping[int, Pattern], is_verbose: bool = False) -> Captured:
         """The captured graph of a structure, where calls of Python give these results: one that is there, or a new
         one, printed with its reason if asked."""
-        key = structure.key
         with self._lock:
             self.calls += 1
-            graphs = self._graphs.get(key, [])
-            captured = next((c for c in graphs if c.recording.fits(structure, patterns)), None)
-            if captured is None:
-                captured = self._capture(structure, patterns, is_verbose)
-            else:
-                self._graphs.move_to_end(key)
-                if captured is not graphs[0]:
-                    self._graphs[key] = [captured, *[c for c in graphs if c is not captured]]
+            match = self._store.find(structure.key, structure, patterns)
+            captured = self._capture(structure, patterns, is_verbose) if match is None else match[0]
             self.last = captured.graph
             return captured
 
@@ -106,35 +103,23 @@ class Cache:
         counters.captures += 1
         recording = record(structure, patterns)
         calls = _calls(recording, structure.nodes)
-        why = reason(recording, structure, calls, [c.recording for c in self.graphs()])
+        others = [c.recording for c in self.graphs()]
+        why = reason(recording, structure, calls, others)
         self.misses.append(why)
         captured = Captured(structure.key, recording, CapturedGraph(recording.graph, calls))
         if is_verbose:
             print(f"compiled autograd: {why}\n{captured.graph.explain()}", file=sys.stderr)
-        self._graphs[structure.key] = [captured, *self._graphs.pop(structure.key, ())]
-        self._count += 1
-        self._nodes += len(recording.graph.nodes)
-        while self._count > 1 and (self._count > LIMIT or self._nodes > MOST_NODES):
-            graphs = next(iter(self._graphs.values()))
-            self._remove(graphs[-1])
-        return captured
-
-    def _remove(self, captured: Captured) -> None:
-        graphs = self._graphs[captured.key]
-        graphs.remove(captured)
-        if not graphs:
-            del self._graphs[captured.key]
-        self._count -= 1
-        self._nodes -= len(captured.recording.graph.nodes)
+        if sum([len(r.graph.nodes) for r in (recording, *others)]) > MOST_NODES:
+            self._store.forget()
+        return self._store.variants(structure.key).add(captured)
 
     def drop(self, captured: Captured) -> None:
         """Take a graph back whose first run has shown that a call of Python gives something else than was guessed, so
         that the rest of it was never run: the one that goes by what it gives is the capture."""
         with self._lock:
-            if captured in self._graphs.get(captured.key, ()):
-                self._remove(captured)
-                self.misses.pop()
-                counters.captures -= 1
+            self._store.variants(captured.key).remove(lambda other: other is captured)
+            self.misses.pop()
+            counters.captures -= 1
 
     def expected(self, key: Key) -> Mapping[int, Pattern]:
         """What calls of Python gave the last time."""
@@ -142,10 +127,7 @@ class Cache:
 
     def learn(self, key: Key, patterns: dict[int, Pattern]) -> None:
         """Remember what calls of Python gave."""
-        with self._lock:
-            if len(self._patterns) > LIMIT:
-                self._patterns.clear()
-            self._patterns[key] = patterns
+        self._patterns[key] = patterns
 
 
 cache = Cache()

@@ -38,7 +38,7 @@ def _literal_limits(path: Path) -> list[int]:
 
 
 def test_caches_take_their_limits_from_the_table() -> None:
-    apart = {"guards", "compiled_autograd"}
+    apart = {"guards"}
     wrong = {
         str(path.relative_to(ROOT)): lines for path in ROOT.rglob("*.py")
         if path.relative_to(ROOT).parts[0] not in apart and (lines := _literal_limits(path))
