@@ -100,15 +100,15 @@ class Assumptions:
 
     def with_forward(self, number: int, facts: ForwardFacts) -> Assumptions:
         """With what the forward number so many among those that are called has given."""
-        known = [*self.forwards, *[None] * (number + 1 - len(self.forwards))]
-        known[number] = facts
-        return replace(self, forwards=tuple(known))
+        forwards = [*self.forwards, *[None] * (number + 1 - len(self.forwards))]
+        forwards[number] = facts
+        return replace(self, forwards=tuple(forwards))
 
 
-def _updated(known: frozenset[tuple[int, int]], number: int, found: Mapping[int, bool]) -> frozenset[tuple[int, int]]:
+def _updated(pairs: frozenset[tuple[int, int]], number: int, answers: Mapping[int, bool]) -> frozenset[tuple[int, int]]:
     """Pairs with this number: those that are found, and none that is not."""
-    told = {(number, place) for place in found}
-    return (known - told) | {(number, place) for place, is_so in found.items() if is_so}
+    answered = {(number, place) for place in answers}
+    return (pairs - answered) | {(number, place) for place, is_so in answers.items() if is_so}
 
 
 @dataclass(eq=False)

@@ -110,9 +110,9 @@ class CompiledFunction(FunctionWrapper):
     def take_forward(self, number: int, facts: ForwardFacts) -> bool:
         """Take up what one of them gave. Whether that is news."""
         forwards = self.assumptions.forwards
-        known = forwards[number] if number < len(forwards) else None
-        if known is not None:
-            return known.takes(facts)
+        earlier = forwards[number] if number < len(forwards) else None
+        if earlier is not None:
+            return earlier.takes(facts)
         self.assumptions = self.assumptions.with_forward(number, facts)
         return True
 
@@ -197,8 +197,8 @@ class CompiledFunction(FunctionWrapper):
         lift = nearest.lift
         if lift and nearest.leaf is not None:  # of an argument: what else changed is an input too
             lift += entry.guards.numbers_of_python()
-        known = self.assumptions.lifting_changed(dict(lift))
-        self.assumptions = replace(known, changing_sizes=known.changing_sizes.union(nearest.sizes))
+        assumptions = self.assumptions.lifting_changed(dict(lift))
+        self.assumptions = replace(assumptions, changing_sizes=assumptions.changing_sizes.union(nearest.sizes))
 
     def _say(self, why: str) -> None:
         """Keep why a call had no program."""

@@ -101,9 +101,9 @@ def explain_function(function: Any, *args: Any, **kwargs: Any) -> Explanation:
 
 def _of_none(owner: CompiledFunction, *reasons: str) -> Explanation:
     """Of calls that run as they are written."""
-    known = [s.why for s in owner.stepwise]
+    whys = [s.why for s in owner.stepwise]
     return Explanation(
-        str(owner.name), 0.0, 0.0, [], [], [], [], [], [], list(owner.misses), list(dict.fromkeys([*reasons, *known]))
+        str(owner.name), 0.0, 0.0, [], [], [], [], [], [], list(owner.misses), list(dict.fromkeys([*reasons, *whys]))
     )
 
 
@@ -189,26 +189,26 @@ def _count(graph: Graph) -> int:
 
 
 # ---- as text
-def _lines(found: Explanation) -> Iterator[str]:
-    if not found.programs:
-        yield f"{found.name}: no program, runs as it is written"
-        yield from _section("why", found.as_written)
+def _lines(explanation: Explanation) -> Iterator[str]:
+    if not explanation.programs:
+        yield f"{explanation.name}: no program, runs as it is written"
+        yield from _section("why", explanation.as_written)
         return
     yield (
-        f"{found.name}: captured and compiled in {found.seconds * 1e3:.0f} ms, "
-        f"of that {found.seconds_compile * 1e3:.0f} ms in the compiler"
+        f"{explanation.name}: captured and compiled in {explanation.seconds * 1e3:.0f} ms, "
+        f"of that {explanation.seconds_compile * 1e3:.0f} ms in the compiler"
     )
-    for program in found.programs:
+    for program in explanation.programs:
         yield ""
         yield from _program_lines(program)
     yield ""
-    yield from _section("state", found.state)
-    yield from _section("guards on sizes", found.size_guards)
-    yield from _section("guards on Python", found.python_guards)
-    yield from _section("guards on numbers", found.number_guards)
-    yield from _section("numbers read at each call", found.numbers)
-    yield from _section("guards that missed so far", found.misses)
-    yield from _section("other calls that run as they are written", found.as_written)
+    yield from _section("state", explanation.state)
+    yield from _section("guards on sizes", explanation.size_guards)
+    yield from _section("guards on Python", explanation.python_guards)
+    yield from _section("guards on numbers", explanation.number_guards)
+    yield from _section("numbers read at each call", explanation.numbers)
+    yield from _section("guards that missed so far", explanation.misses)
+    yield from _section("other calls that run as they are written", explanation.as_written)
 
 
 def _section(title: str, entries: list[str]) -> Iterator[str]:

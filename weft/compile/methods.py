@@ -45,17 +45,17 @@ def method_of(compiled: CompiledFunction, instance: Any) -> Any:
     methods = held.get(PLACE)
     if methods is None:
         methods = held.setdefault(PLACE, Methods())
-    found = methods.of.get(compiled)
-    if found is None or found.function.__self__ is not instance:
-        if found is not None:  # a shallow copy has the attributes of the other
+    method = methods.of.get(compiled)
+    if method is None or method.function.__self__ is not instance:
+        if method is not None:  # a shallow copy has the attributes of the other
             methods = held[PLACE] = Methods()
-        made = type(compiled)(MethodType(compiled.function, instance), compiled.name, compiled.backend)
-        found = methods.of.setdefault(compiled, made)
-    return found
+        bound = type(compiled)(MethodType(compiled.function, instance), compiled.name, compiled.backend)
+        method = methods.of.setdefault(compiled, bound)
+    return method
 
 
 def is_method(compiled: CompiledFunction) -> bool:
     """Whether it was made by `method_of`."""
     instance = getattr(compiled.function, "__self__", None)
     methods = getattr(instance, "__dict__", {}).get(PLACE)
-    return methods is not None and any(found is compiled for found in methods.of.values())
+    return methods is not None and any(method is compiled for method in methods.of.values())

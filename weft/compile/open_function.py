@@ -14,13 +14,13 @@ _PLAIN = object()  # of a Function that cannot be captured
 
 def open_function(function: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a Function by its program; as it is written, now and later, if it cannot be captured."""
-    found: Any = function.__dict__.get("_opened")
-    if found is None:
-        found = CompiledFunction(_call_of(function), function.__name__)
-        setattr(function, "_opened", found)  # noqa: B010  it lives as long as the Function
-    if found is not _PLAIN:
+    program: Any = function.__dict__.get("_opened")
+    if program is None:
+        program = CompiledFunction(_call_of(function), function.__name__)
+        setattr(function, "_opened", program)  # noqa: B010  it lives as long as the Function
+    if program is not _PLAIN:
         try:
-            return found(*args, **kwargs)
+            return program(*args, **kwargs)
         except CaptureError:
             setattr(function, "_opened", _PLAIN)  # noqa: B010
     return function._apply(*args, **kwargs)

@@ -41,10 +41,10 @@ class BoundState:
         self.given = len(leaves)
         self.places: list[BoundPlace] = []
         for slot in slots:
-            found, spec = pytree.flatten(_value(slot))
-            if any(isinstance(leaf, Tensor) for leaf in found) or is_list_of_numbers(slot.get()):
-                self.places.append(BoundPlace(slot, spec, len(leaves), len(leaves) + len(found)))
-                leaves += found
+            held, spec = pytree.flatten(_value(slot))
+            if any(isinstance(leaf, Tensor) for leaf in held) or is_list_of_numbers(slot.get()):
+                self.places.append(BoundPlace(slot, spec, len(leaves), len(leaves) + len(held)))
+                leaves += held
 
     def take(self, leaves: list[Any]) -> str | None:
         """Put what the places hold now behind the leaves of the arguments. Returns what is wrong if it is of another

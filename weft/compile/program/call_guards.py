@@ -128,20 +128,20 @@ class CallGuards:
 
     def python_miss(self) -> Miss:
         """What of Python's state is not as the program takes it to be."""
-        found = self.python.first_miss()
-        if found is None:
+        miss = self.python.first_miss()
+        if miss is None:
             return Miss("Python state changed", 4)
-        return Miss(str(found), 4, self.numbers_of_python() if found.lift_target is not None else ())
+        return Miss(str(miss), 4, self.numbers_of_python() if miss.lift_target is not None else ())
 
     def numbers_of_python(self) -> tuple[tuple[Any, Any], ...]:
         """The numbers of Python's state that changed, by the keys of their places; with a list of numbers, all in it.
         """
-        found: list[tuple[Any, Any]] = []
+        pairs: list[tuple[Any, Any]] = []
         for target in [m.lift_target for m in self.python.misses() if m.lift_target is not None]:
             value = target.get()
-            found.append((target.key, target))
-            found += [(("leaf", (*target.key, i)), None) for i in range(len(value) if is_list_of_numbers(value) else 0)]
-        return tuple(found)
+            pairs.append((target.key, target))
+            pairs += [(("leaf", (*target.key, i)), None) for i in range(len(value) if is_list_of_numbers(value) else 0)]
+        return tuple(pairs)
 
     def _changed_numbers(self, leaves: list[Any]) -> tuple[tuple[Any, Any], ...]:
         """The arguments that are other numbers of the same type than in the capture; () if anything else about the

@@ -99,7 +99,7 @@ class Inputs:
             inputs[at] = _YES if present_grad(target_of(flag, leaves)) is not None else _NO
 
     def gather_gradients(
-        self, leaves: list[Any], inputs: list[Any], grads: Grads, settled: Container[int | None]
+        self, leaves: list[Any], inputs: list[Any], grads: Grads, resolved: Container[int | None]
     ) -> None:
         """Look again for gradients that are there already, but for those with memory that is `settled`."""
         self._gather_flags(leaves, inputs)
@@ -109,7 +109,7 @@ class Inputs:
             is_other = present is not before
             if source.slot.has is None:  # the memory of one that nobody could see; now somebody may
                 is_other = before is not None and present is before and not tensor._state().owns_grad
-            if is_other and at not in settled:
+            if is_other and at not in resolved:
                 inputs[at] = _grad_buffer(at, source, tensor, grads)
 
 

@@ -87,22 +87,22 @@ class CallingEntry(Entry):
     @property
     def programs(self) -> list[tuple[str, Graph, Executable]]:
         """The parts, each with the hook that is called behind it."""
-        found = []
+        programs = []
         for number, (part, executable) in enumerate(self.parts):
             if executable is not None and part.graph is not None:
                 title = f"part {number + 1}"
                 if number < len(self.calls):
                     title += f", up to the hook at {self.calls[number].call.where}"
-                found.append((title, part.graph, executable))
-        return found
+                programs.append((title, part.graph, executable))
+        return programs
 
     def stages(self) -> dict[str, Any]:
         """Every stage of every part, by name and the part's number."""
-        found: dict[str, Any] = {"captured": self.graph}
+        stages: dict[str, Any] = {"captured": self.graph}
         for number, (_, executable) in enumerate(self.parts, 1):
-            stages = {} if executable is None else self.stages_of(executable)
-            found.update((f"{name} {number}", stage) for name, stage in stages.items())
-        return found
+            stages_of_part = {} if executable is None else self.stages_of(executable)
+            stages.update((f"{name} {number}", stage) for name, stage in stages_of_part.items())
+        return stages
 
     def _end(self, running: Running, before: Before) -> Any:
         interrupt: Interrupted | None = None
@@ -132,13 +132,13 @@ class CallingEntry(Entry):
         inputs, slots = running.inputs, running.slots
         for param, slot in part.saved:
             slots[slot] = inputs[param].copy()
-        given = [inputs[at] if held else slots[at] for held, at in part.reads]
-        results = executable.run(given, running.symbols)
-        taken = set(map(id, given))
+        operands = [inputs[at] if held else slots[at] for held, at in part.reads]
+        results = executable.run(operands, running.symbols)
+        taken = set(map(id, operands))
         for at, slot in part.kept:
-            found = results[at]
-            slots[slot] = found.copy() if isinstance(found, np.ndarray) and id(found) in taken else found
-            taken.add(id(found))
+            array = results[at]
+            slots[slot] = array.copy() if isinstance(array, np.ndarray) and id(array) in taken else array
+            taken.add(id(array))
         return results
 
     def _settle(self, number: int, running: Running) -> None:
@@ -161,13 +161,13 @@ class CallingEntry(Entry):
     # ---- calls
     def _make_call(self, number: int, running: Running) -> None:
         step, part = self.calls[number], self.parts[number][0]
-        given = self._given(step, part, running)
-        copies = [x for x, at in zip(given, step.call.given, strict=True) if type(at) is Given and at.is_copy]
+        arguments = self._given(step, part, running)
+        copies = [x for x, at in zip(arguments, step.call.given, strict=True) if type(at) is Given and at.is_copy]
         hook = running.hooks[number]
         if not self._is_there(number, hook):
             hook = None
         before, copied = step.versions(running.leaves), [x._version for x in copies]
-        running.given = pytree.unflatten(given, step.call.spec)
+        running.given = pytree.unflatten(arguments, step.call.spec)
         running.found = called(step.call, hook, running.given)
         if step.versions(running.leaves) != before:
             raise VersionError(_WRITTEN.format(where=step.call.where))
@@ -215,7 +215,7 @@ class CallingEntry(Entry):
         return any([other is hook for other in table.values()])
 
     def _given(self, step: Step, part: Part, running: Running) -> list[Any]:
-        given: list[Any] = []
+        arguments: list[Any] = []
         for i, leaf in enumerate(step.call.given):
             if type(leaf) is Given:
                 held, at = part.given[leaf.operand]
@@ -224,8 +224,8 @@ class CallingEntry(Entry):
                 leaf = running.contexts.setdefault(leaf.number, FunctionCtx(leaf.needs))
             elif type(leaf) is Size:
                 leaf = dm.evaluate(leaf.dim, running.symbols)
-            given.append(running.leaves[step.leaves[i]] if i in step.leaves else leaf)
-        return given
+            arguments.append(running.leaves[step.leaves[i]] if i in step.leaves else leaf)
+        return arguments
 
     # ---- what a hook may have changed
     def _holds(self, number: int, running: Running) -> bool:
@@ -237,20 +237,20 @@ class CallingEntry(Entry):
         if any([(running.found[i] is None) is not (step.call.likes[i] is None) for i in step.call.places]):
             return False
         tensors = []
-        for known in step.known:
-            tensor = target_of(known, running.leaves)
+        for effect in step.known:
+            tensor = target_of(effect, running.leaves)
             tensors.append(tensor)
             now = present_grad(tensor)
-            if (now is None) is not (known.param is None):
+            if (now is None) is not (effect.param is None):
                 return False
-            if now is None or known.param is None:
+            if now is None or effect.param is None:
                 continue
             if not is_dense(now) or not is_like(now._data, tensor._data) or now._data.shape != tensor._data.shape:
                 return False
-            running.inputs[known.param], running.grads[known.param] = now._data, now
+            running.inputs[effect.param], running.grads[effect.param] = now._data, now
         self.inputs.copy_again(running.leaves, running.inputs, self._read_behind[number])
-        settled = {known.param for known in step.known}
-        self.inputs.gather_gradients(running.leaves, running.inputs, running.grads, settled)
+        resolved = {effect.param for effect in step.known}
+        self.inputs.gather_gradients(running.leaves, running.inputs, running.grads, resolved)
         for state in step.call.random:
             state.go_along(running.symbols)
         for source in self._other_numbers(running):
@@ -268,19 +268,19 @@ class CallingEntry(Entry):
 
     def _switches(self, number: int, running: Running) -> list[Switch] | None:
         """What changes in Python's state at the calls up to this one; None where that is more than slots."""
-        found = switches_in(self.calls[number].guards, number)
-        if found is None:
+        switches = switches_in(self.calls[number].guards, number)
+        if switches is None:
             return None
         slots = {slot.key: slot for slot in self.owner.assumptions.lifted_slots}
         for source in self._other_numbers(running):
             slot = next((s for s in slots.values() if s.get == source.getter), None)
             if slot is not None:
-                found.append(Switch(number, slot, running.symbols[source.key], source.getter()))
+                switches.append(Switch(number, slot, running.symbols[source.key], source.getter()))
             elif source.since <= number:
                 return None
-        changed = {switch.slot.key for switch in found}
-        found += [Switch(number, s.slot, s.new, s.slot.get()) for s in self._moved_again(number, changed)]
-        return [*[s for s in self.switches if s.call < number], *found]
+        changed = {switch.slot.key for switch in switches}
+        switches += [Switch(number, s.slot, s.new, s.slot.get()) for s in self._moved_again(number, changed)]
+        return [*[s for s in self.switches if s.call < number], *switches]
 
     def _moved_again(self, number: int, changed: set[Any]) -> list[Switch]:
         """The latest switches of slots that hold something else now."""
@@ -293,23 +293,23 @@ class CallingEntry(Entry):
         owner = self.owner
         with owner.lock:
             self._learn(number, running)
-            tensors = [target_of(known, running.leaves) for known in self.calls[number].known]
+            tensors = [target_of(effect, running.leaves) for effect in self.calls[number].known]
             owner.assumptions = owner.assumptions.after_call(
                 number, {i: running.found[i] is None for i in self.calls[number].call.places},
                 {id(tensor): present_grad(tensor) is None for tensor in tensors},
             )
-            found = [e for e in owner.entries if isinstance(e, CallingEntry) and e.guards.spec == self.guards.spec]
-            for entry in found:
+            candidates = [e for e in owner.entries if isinstance(e, CallingEntry) and e.guards.spec == self.guards.spec]
+            for entry in candidates:
                 if entry is not self and entry._takes_over(self, number, running):
                     return entry
             switches = self._switches(number, running)
-            made = None if switches is None else owner.capture_within(self, running.leaves, switches)
+            successor = None if switches is None else owner.capture_within(self, running.leaves, switches)
             why = _CHANGED.format(where=self.calls[number].call.where)
-            if isinstance(made, CallingEntry) and made._takes_over(self, number, running):
-                owner.keep(made)
-                if len(found) >= _MOST_ALIKE:
-                    owner.give_up(made, why)
-                return made
+            if isinstance(successor, CallingEntry) and successor._takes_over(self, number, running):
+                owner.keep(successor)
+                if len(candidates) >= _MOST_ALIKE:
+                    owner.give_up(successor, why)
+                return successor
             raise self._given_up(why)
 
     def _given_up(self, why: str) -> NotCallable:
@@ -324,9 +324,9 @@ class CallingEntry(Entry):
             ctx, args = running.given
             output = running.found[0] if len(running.found) == 1 else tuple(running.found)
             facts = facts_of(ctx, args, output)
-            known = self.owner.assumptions.forwards[forward]
-            assert known is not None
-            if facts is not None and not (known.takes(facts) and known.tells(facts)):  # its sizes hang on values
+            earlier = self.owner.assumptions.forwards[forward]
+            assert earlier is not None
+            if facts is not None and not (earlier.takes(facts) and earlier.tells(facts)):  # its sizes hang on values
                 self.owner.assumptions = self.owner.assumptions.with_forward(forward, facts)
 
     def _takes_over(self, other: CallingEntry, number: int, running: Running) -> bool:
@@ -339,14 +339,14 @@ class CallingEntry(Entry):
         held = dict(zip(other.texts, other.parts[number][0].held, strict=True))
         slots: list[Any] = [None] * len(self.slots)
         kept: list[tuple[int, str]] = []
-        made = set(self.parts[number][0].made).union(*[part.slots_made() for part, _ in self.parts[number + 1 :]])
+        made_later = set(self.parts[number][0].made).union(*[part.slots_made() for part, _ in self.parts[number + 1 :]])
         for held_there, at in self._read_behind[number]:
             if held_there:
                 text = self.texts[at]
                 if self.parts[number][0].held[at] != held.get(text, text):
                     return False
                 kept.append((at, text))
-            elif at not in made:
+            elif at not in made_later:
                 text = self.slots[at]
                 while text not in there and (earlier := read_before(text)) is not None:
                     text = earlier
@@ -368,17 +368,17 @@ class CallingEntry(Entry):
 
     def _before(self, other: CallingEntry, running: Running) -> Symbols:
         """Symbols that are as they were when the call began: where generators stood, and lifted numbers."""
-        found = {n.key: running.symbols[n.key] for n in self.guards.numbers if n.key in running.symbols}
+        symbols = {n.key: running.symbols[n.key] for n in self.guards.numbers if n.key in running.symbols}
         for mine in self.guards.random:
             for its in other.guards.random:
                 if mine.generator is its.generator:
-                    found[mine.key], found[mine.offset] = running.symbols[its.key], running.symbols[its.offset]
-        return found
+                    symbols[mine.key], symbols[mine.offset] = running.symbols[its.key], running.symbols[its.offset]
+        return symbols
 
     @cached_property
     def _read_behind(self) -> list[set[Place]]:
         """For each call, the places that are read behind it."""
-        found: list[set[Place]] = [set()]
+        places: list[set[Place]] = [set()]
         for part, _ in self.parts[:0:-1]:
-            found.append(found[-1] | part.places_read())
-        return found[:0:-1]
+            places.append(places[-1] | part.places_read())
+        return places[:0:-1]

@@ -68,14 +68,14 @@ class Entry:
         """What follows the program's run. Raises the interrupt that came meanwhile."""
         kept_up: list[ObjectWrite] = []
         try:
-            made = self._finish(leaves, inputs, results, symbols, grads, kept_up, before)
+            output = self._finish(leaves, inputs, results, symbols, grads, kept_up, before)
         # the program has written its state: what belongs to that follows, and the step has been made
         except KeyboardInterrupt:
             to_the_end(lambda: self._finish(leaves, inputs, results, symbols, grads, kept_up, before))
             raise
         if interrupt is not None:
             raise interrupt
-        return made
+        return output
 
     def _finish(
         self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, grads: Grads,
@@ -100,8 +100,8 @@ class Entry:
     @staticmethod
     def stages_of(executable: Interpreted | Compiled) -> dict[str, Any]:
         """Every stage of one executable by name."""
-        found: dict[str, Any] = executable.stages()
+        stages: dict[str, Any] = executable.stages()
         program = getattr(executable, "program", None)
         if program is not None and hasattr(program, "stages"):
-            found.update(program.stages())
-        return found
+            stages.update(program.stages())
+        return stages

@@ -108,88 +108,90 @@ class Outputs:
         """The call's result. Assignments are made too, but for those that are `kept_up` already. before: what was
         `remembered`."""
         fresh = self.all_fresh
-        made = self._rebuild(leaves, results, symbols) if fresh is None else [Tensor(results[i]) for i in fresh]
+        returned = self._rebuild(leaves, results, symbols) if fresh is None else [Tensor(results[i]) for i in fresh]
         for i in self.made_leaves:
-            made[i]._state().requires_grad = True
+            returned[i]._state().requires_grad = True
         self.changes.settle(leaves, partial(_numbers, symbols=symbols))
-        shown = self._bare(made, symbols) if self.of_functions else ()
+        shown = self._bare(returned, symbols) if self.of_functions else ()
         try:
             if self.joint is not None:
-                self.joint.attach(self.capture, self.sources, leaves, inputs, results, symbols, made, before)
+                self.joint.attach(self.capture, self.sources, leaves, inputs, results, symbols, returned, before)
             for tensor, view in shown:
                 tensor._view, tensor._state().version = view, tensor._version
             for i in self.retained:
-                made[i].retain_grad()
+                returned[i].retain_grad()
         finally:  # hooks that take what is saved may end the call: the step has been made, and its state is whole
-            result = self._finished(made, symbols, kept_up)
+            result = self._finished(returned, symbols, kept_up)
         return result
 
-    def _finished(self, made: list[Any], symbols: Symbols, kept_up: list[ObjectWrite]) -> Any:
+    def _finished(self, returned: list[Any], symbols: Symbols, kept_up: list[ObjectWrite]) -> Any:
         """The call's result, once all that was assigned is in its place."""
         if self.views:
-            self._follow(self.views, made, symbols)
+            self._follow(self.views, returned, symbols)
         if modes.inference:
-            self._mark(made)
+            self._mark(returned)
         if self.leaves_grad is not None:
             modes.grad = self.leaves_grad
         if not self.assigned:
-            return pytree.unflatten(made, self.spec)
+            return pytree.unflatten(returned, self.spec)
         for i in self.spent:
-            SpentBackward.mark(made[i])
-        result, values = joined(made, self.spec) if self.is_joined else pytree.unflatten(made, self.spec)
+            SpentBackward.mark(returned[i])
+        result, values = joined(returned, self.spec) if self.is_joined else pytree.unflatten(returned, self.spec)
         values = resugar(values) if wrapper_classes or override_classes else values
         for at in range(len(kept_up), len(self.assigned)):
             self.assigned[at].target.put(values[at])
             kept_up.append(self.assigned[at])
         return result
 
-    def _mark(self, made: list[Any]) -> None:
+    def _mark(self, tensors: list[Any]) -> None:
         """Results of a call in inference mode are inference tensors."""
-        for tensor, (returned, _) in zip(made, self.returns, strict=True):
-            if type(returned) in (ReturnFresh, ReturnView) and isinstance(tensor, Tensor):
+        for tensor, (kind, _) in zip(tensors, self.returns, strict=True):
+            if type(kind) in (ReturnFresh, ReturnView) and isinstance(tensor, Tensor):
                 tensor.storage().is_inference = True
 
-    def _bare(self, made: list[Any], symbols: Symbols) -> list[tuple[Tensor, ViewOf]]:
+    def _bare(self, tensors: list[Any], symbols: Symbols) -> list[tuple[Tensor, ViewOf]]:
         """Make the returned views that custom Functions gave, each a tensor of its own until it has its history; and
         say what each is a view of."""
-        self._follow(self.of_functions, made, symbols)
+        self._follow(self.of_functions, tensors, symbols)
         shown = []
         for i, view, group in self.of_functions:
             if group == i:
-                made[i]._view.creation = view.creation
-                shown.append((made[i], made[i]._view))
-                made[i]._view = None
+                tensors[i]._view.creation = view.creation
+                shown.append((tensors[i], tensors[i]._view))
+                tensors[i]._view = None
         return shown
 
-    def _follow(self, views: Sequence[tuple[int, ReturnView, int]], made: list[Any], symbols: Symbols) -> None:
+    def _follow(self, views: Sequence[tuple[int, ReturnView, int]], tensors: list[Any], symbols: Symbols) -> None:
         """Make returned views of what they are views of."""
         for i, view, group in views:
             if group < i:
-                made[i] = made[group]
+                tensors[i] = tensors[group]
                 continue
             path = tuple((op, _numbers(args, symbols), index) for op, args, index in view.path)
             with set_grad_enabled(view.is_recorded):
-                made[i] = follow(made[view.root], path)
+                tensors[i] = follow(tensors[view.root], path)
 
     def _shared(self, results: list[Any], inputs: list[Any]) -> list[int]:
         """Results that the caller gets and that are an input's array or another result's (equal computations are made
         once): they are copied.
         """
         taken = {id(x) for x in inputs}
-        found = []
+        positions = []
         for position in sorted({r.position for r, _ in self.returns if type(r) is ReturnFresh}):
             if isinstance(results[position], np.ndarray) and id(results[position]) in taken:
-                found.append(position)
+                positions.append(position)
             taken.add(id(results[position]))
-        self.shared = found
-        return found
+        self.shared = positions
+        return positions
 
     def _rebuild(self, leaves: list[Any], results: list[Any], symbols: Symbols) -> list[Any]:
-        made: list[Any] = []
+        rebuilt: list[Any] = []
         bases: dict[int, Tensor] = {}
         for returned, group in self.returns:
-            made.append(made[group] if group < len(made) else self._returned(returned, leaves, results, symbols, bases))
-        return made  # (views, and tensors that only they show, follow once there is a history)
+            rebuilt.append(
+                rebuilt[group] if group < len(rebuilt) else self._returned(returned, leaves, results, symbols, bases)
+            )
+        return rebuilt  # (views, and tensors that only they show, follow once there is a history)
 
     def _returned(
         self, returned: Return, leaves: list[Any], results: list[Any], symbols: Symbols, bases: dict[int, Tensor]

@@ -44,8 +44,8 @@ class Part:
 
     def places_read(self) -> set[Place]:
         """Where it, and the call behind it, finds something."""
-        given = [place for place in self.given if isinstance(place, tuple)]
-        return {*self.reads, *given, *[(False, old) for old, _ in self.shared], *[place for place, _ in self.apart]}
+        operands = [place for place in self.given if isinstance(place, tuple)]
+        return {*self.reads, *operands, *[(False, old) for old, _ in self.shared], *[place for place, _ in self.apart]}
 
     def slots_made(self) -> set[int]:
         """The slots that it, and the call behind it, fills."""
@@ -94,14 +94,14 @@ class _Cut:
             self.texts[node.output] = f"{self.texts[old]}{_BEHIND}{call}{'' if place >= 0 else _SHARED}"
             return
         inside = str(id(node)) if node.blocks else ""  # what has blocks is like nothing else
-        text = f"{node.op.name}{inside}{self._told(node.args)}"
+        text = f"{node.op.name}{inside}{self._described(node.args)}"
         digest = blake2b(text.encode(), digest_size=16).hexdigest()
         self.texts.update((v, f"{digest}.{i}") for i, v in enumerate(node.outputs))
 
-    def _told(self, operand: Operand) -> str:
+    def _described(self, operand: Operand) -> str:
         if isinstance(operand, Value):
             return self.texts[operand]
-        return f"({','.join(map(self._told, operand))})" if isinstance(operand, tuple) else repr(operand)
+        return f"({','.join(map(self._described, operand))})" if isinstance(operand, tuple) else repr(operand)
 
     def parts(self) -> list[Part]:
         """The graph, cut."""
@@ -122,32 +122,32 @@ class _Cut:
     def _read_later(self, pieces: list[Piece]) -> list[set[Value]]:
         """For each piece, the values that are read behind its call."""
         reads = {v for r in self.graph.results for v in values_in(r)}
-        found = []
+        later = []
         for nodes, call, again in reversed(pieces):
-            found.append(set(reads))
+            later.append(set(reads))
             reads |= {v for node in (*nodes, *(() if call is None else (call,))) for v in node.needs()}
             reads |= _shared(again)
-        return found[::-1]
+        return later[::-1]
 
     def _part(self, nodes: list[Node], call: Node | None, again: list[Node], later: set[Value]) -> Part:
         part = Part()
-        made = {v for node in nodes for v in node.outputs}
+        own_values = {v for node in nodes for v in node.outputs}
         results: list[Operand] = []
         if call is None:
             results = list(self.graph.results)
             changes = [(at, p) for at, p in self.graph.writes if results[at] is not self.holder[p]]
         else:
-            number, given, values, _ = call.args
+            number, arguments, values, _ = call.args
             part.call = number
             results = list(values)
             changes = [(i, p) for i, p in enumerate(self.written[number]) if values[i] is not self.holder[p]]
-            used = later | _shared(again) | set(values_in(given))
+            used = later | _shared(again) | set(values_in(arguments))
             self._save_overwritten(part, [p for _, p in changes], used)
             placed = {values[i] for i, _ in changes}
             for v in dict.fromkeys(v for node in nodes for v in node.outputs if v in used and v not in placed):
                 part.kept.append((len(results), self._slot(v)))
                 results.append(v)
-        params = self._needed(nodes, made, results, [p for _, p in changes])
+        params = self._needed(nodes, own_values, results, [p for _, p in changes])
         part.reads = [self._place(v) for v in params]
         where = {v: i for i, v in reversed(list(enumerate(params)))}
         writes = [(at, where[self.holder[p]]) for at, p in changes]
@@ -158,8 +158,8 @@ class _Cut:
             for at, p in changes:
                 self.holder[p] = results[at]
             self._read_again(part, again, later)
-            behind = {node.args[0]: node.output for node in again}
-            part.given = [self._place(behind.get(v, v)) if isinstance(v, Value) else v for v in call.args[1]]
+            renewed = {node.args[0]: node.output for node in again}
+            part.given = [self._place(renewed.get(v, v)) if isinstance(v, Value) else v for v in call.args[1]]
             part.made = [self._slot(v) for v in call.outputs]
         part.held = [self.texts[before_calls(v)] for v in self.holder]
         part.mentioned = {name for node in nodes for name in mentioned_by(node)}
@@ -185,10 +185,10 @@ class _Cut:
                 part.apart.append((before[old], self._slot(node.output)))
             else:
                 part.shared.append((at, self._slot(node.output)))
-        given = {slot for slot, _ in part.shared}
+        shared = {slot for slot, _ in part.shared}
         part.apart += [
             ((held, at), self._slot(old)) for old, (held, at) in before.items()
-            if old in later and (held or at in given)
+            if old in later and (held or at in shared)
         ]
 
     def _save_overwritten(self, part: Part, params: list[int], used: set[Value]) -> None:
@@ -198,11 +198,11 @@ class _Cut:
                 part.saved.append((p, self._slot(old)))
 
     def _needed(
-        self, nodes: list[Node], made: set[Value], results: list[Operand], targets: Iterable[int]
+        self, nodes: list[Node], own_values: set[Value], results: list[Operand], targets: Iterable[int]
     ) -> list[Value]:
         """The values from before that a part reads, and those whose memory it writes."""
         read = [v for node in nodes for v in node.needs()] + [v for r in results for v in values_in(r)]
-        return list(dict.fromkeys([v for v in read if v not in made] + [self.holder[p] for p in targets]))
+        return list(dict.fromkeys([v for v in read if v not in own_values] + [self.holder[p] for p in targets]))
 
     def _slot(self, value: Value) -> int:
         return self.slots.setdefault(value, len(self.slots))

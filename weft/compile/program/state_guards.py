@@ -111,13 +111,13 @@ class StateGuards:
                 return Miss(
                     f"the number of hooks on every module {_counted(self.hooks_everywhere, _hooks_everywhere())}", 5
                 )
-            for tensor, known in self.hooks:
-                found = hooks_on(tensor)
-                if found != known and not (id(tensor) in self.open and _same_counts(found, known)):
+            for tensor, hooks in self.hooks:
+                hooks_now = hooks_on(tensor)
+                if hooks_now != hooks and not (id(tensor) in self.open and _same_counts(hooks_now, hooks)):
                     return Miss(
                         (
                             f"{self._where(tensor)}the number of hooks of a tensor of shape {list(tensor.dims)} "
-                            f"{_counted(known, found)}"
+                            f"{_counted(hooks, hooks_now)}"
                         ),
                         5,
                     )
@@ -131,16 +131,16 @@ class StateGuards:
             return Miss("a .grad that is added to now shares memory with another tensor that the function uses", 5)
         return None if self.memory.is_in_place() else self._go_along(leaves)
 
-    def holds_within(self, known: Collection[Tensor], passed: Container[int]) -> bool:
-        """Whether all of it still holds on the program's way. Of `known` tensors the program has set `.grad`; hooks
+    def holds_within(self, tensors: Collection[Tensor], passed: Container[int]) -> bool:
+        """Whether all of it still holds on the program's way. Of these `tensors` the program has set `.grad`; hooks
         that were added to those with ids in `passed` come too late."""
-        own = {id(tensor) for tensor in known}
+        own = {id(tensor) for tensor in tensors}
         for _, tensor, present in self.presence:
             if id(tensor) not in own and (present_grad(tensor) is not None) is not present:
                 return False
         if RemovableHandle.changes != self.hook_changes and any(
-            len(now) > len(before) for tensor, known in self.hooks
-            for now, before in zip(hooks_on(tensor), known, strict=True) if id(tensor) not in passed
+            len(now) > len(before) for tensor, hooks in self.hooks
+            for now, before in zip(hooks_on(tensor), hooks, strict=True) if id(tensor) not in passed
         ):
             return False
         return all(g.check() for g in self.capture.python_state.state_guards.values()) and self.memory.is_in_place()
@@ -157,7 +157,7 @@ class StateGuards:
         self.inputs.take_state()
         wants = self.capture.outside.wants_grad
         wants.update({id(new): (new, *wants.pop(old)[1:]) for old, new in renewed.items() if old in wants})
-        self.hooks = [(renewed.get(id(tensor), tensor), known) for tensor, known in self.hooks]
+        self.hooks = [(renewed.get(id(tensor), tensor), hooks) for tensor, hooks in self.hooks]
         self.capture.python_state.release(renewed)
         guard.renewal.settle()
         return True
@@ -180,8 +180,8 @@ def _hooks_everywhere() -> list[list[int]]:
     return [list(table) for table in registry.hook_tables]
 
 
-def _same_counts(found: Any, known: Any) -> bool:
-    return list(map(len, found)) == list(map(len, known))
+def _same_counts(now: Any, before: Any) -> bool:
+    return list(map(len, now)) == list(map(len, before))
 
 
 def _moved(place: Place) -> str:
@@ -196,6 +196,6 @@ def _form(array: Any) -> str:
     return f"{array.dtype}{list(array.shape)}"
 
 
-def _counted(known: Any, found: Any) -> str:
-    was, now = sum(map(len, known)), sum(map(len, found))
+def _counted(before: Any, after: Any) -> str:
+    was, now = sum(map(len, before)), sum(map(len, after))
     return f"was {was}, is now {now}{' (others)' if was == now else ''}"

@@ -64,11 +64,11 @@ def zero(gradient: Tensor | None) -> None:
             gradient.detach().zero_()
 
 
-def called(call: PythonCall, hook: Any, given: Any) -> list[Any]:
+def called(call: PythonCall, hook: Any, arguments: Any) -> list[Any]:
     """Call a hook (None: it has been removed): what comes back, flat."""
     before, modes.grad = modes.grad, modes.grad and AT_WORK
     try:
-        found = given[call.replaced or 0] if hook is None else call.caller(hook, *given)
+        output = arguments[call.replaced or 0] if hook is None else call.caller(hook, *arguments)
     finally:
         modes.grad = before
-    return pytree.flatten(found)[0] if call.places else []
+    return pytree.flatten(output)[0] if call.places else []

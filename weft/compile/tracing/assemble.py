@@ -62,11 +62,11 @@ def assemble(
     )
     last = compiled[-1][1]
     assert last is not None
-    made = (graph, capture, sources, guards, inputs, last, effects, outputs, seconds)
+    components = (graph, capture, sources, guards, inputs, last, effects, outputs, seconds)
     if not steps:
-        return Entry(*made)
+        return Entry(*components)
     return CallingEntry(
-        *made, owner=owner, parts=compiled, calls=steps, slots=cut.slots, texts=_texts(outcome),
+        *components, owner=owner, parts=compiled, calls=steps, slots=cut.slots, texts=_texts(outcome),
         switches=switches,
     )
 
@@ -116,12 +116,12 @@ def _steps(outcome: Outcome, memory: Memory) -> tuple[list[Step], dict[int, tupl
     for call, (guards, check) in zip(outcome.capture.calls.made, outcome.behind, strict=True):
         raised = _behind(call.raised, done)
         done = {key: by for key, (_, by) in call.raised.items()}
-        settled = [_effect(outcome, slot, param) for slot, param in call.grads]
+        resolved = [_effect(outcome, slot, param) for slot, param in call.grads]
         zeroed = [_effect(outcome, slot, None) for slot in call.zeroed]
-        known = [_effect(outcome, slot, param) for slot, param in call.known]
-        effects = Effects(list(enumerate(call.written)), outcome.sources, settled, [], call.random, raised, memory)
-        saved = [found for storage in call.saved if (found := _outside(outcome, storage)) is not None]
-        steps.append(Step(call, effects, guards, check, _arguments(outcome, call), zeroed, known, saved))
+        current = [_effect(outcome, slot, param) for slot, param in call.known]
+        effects = Effects(list(enumerate(call.written)), outcome.sources, resolved, [], call.random, raised, memory)
+        saved = [tensor for storage in call.saved if (tensor := _outside(outcome, storage)) is not None]
+        steps.append(Step(call, effects, guards, check, _arguments(outcome, call), zeroed, current, saved))
     return steps, _behind(outcome.raised, done)
 
 
@@ -145,12 +145,12 @@ def _outside(outcome: Outcome, storage: SymbolicStorage) -> StateSlot | int | No
 
 def _arguments(outcome: Outcome, call: PythonCall) -> dict[int, int]:
     """Which of what a hook is given are arguments of the program's call."""
-    found = {}
+    arguments = {}
     for i, leaf in enumerate(call.given):
         at = outcome.leaf_of(outcome.capture.leaf_gradients.real(leaf)) if isinstance(leaf, Tensor) else None
         if at is not None:
-            found[i] = at
-    return found
+            arguments[i] = at
+    return arguments
 
 
 def _memory(outcome: Outcome) -> Memory:

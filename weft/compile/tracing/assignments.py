@@ -60,7 +60,7 @@ def assignments(
     lifted = recording.assumptions.lifted
     own = set(map(id, containers_in(arguments)))
     inside = {id(c): slot.key for slot, value in bound for c in containers_in(value)}
-    found, lift, identical = [], {}, set()
+    results, lift, identical = [], {}, set()
     for write in writes:
         target = write.target
         if id(target.holder) in own:
@@ -75,12 +75,12 @@ def assignments(
             lift.update({slot.key: slot for slot in write.inputs if slot.key not in lifted})
             if type(target) is guards.ContentSlot and len(write.value) > len(write.old):
                 _note_growth(write, recording.lengths.setdefault(target.key, {}))
-            found.append(write)
+            results.append(write)
         elif target.key not in lifted and type(write.old) in (int, float):
             lift[target.key] = target
     if lift or identical:
         raise Restart(lift=lift, identical=identical)
-    return found
+    return results
 
 
 def _note_growth(write: guards.ObjectWrite, lengths: dict[int, Any]) -> None:

@@ -27,7 +27,7 @@ from weft.tensor.tensor import Tensor
 
 
 def number_writes_of(outcome: Outcome, recorded: guards.Observation) -> list[NumberWrite]:
-    found = []
+    writes = []
     for write in recorded.writes:
         if isinstance(write, guards.ObjectWrite):
             continue
@@ -37,8 +37,8 @@ def number_writes_of(outcome: Outcome, recorded: guards.Observation) -> list[Num
             position = outcome.result(value.value)
         else:
             dim = operand_of(value)
-        found.append(NumberWrite(write.target.put, position, dim))
-    return found
+        writes.append(NumberWrite(write.target.put, position, dim))
+    return writes
 
 
 def state_writes(outcome: Outcome, stand_ins: list[Any]) -> None:

@@ -67,8 +67,8 @@ def returns_of(
         if groups.setdefault(id(stand_ins[at]), len(returns)) == len(returns):
             returns.append((ReturnArgument(at, None), len(returns)))
             carriers.append(stand_ins[at])
-    made = {id(leaf): leaf for leaf in leaves if isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload}
-    inner = nodes_within([history_of(leaf) for leaf in made.values()]) if len(made) > 1 else frozenset()
+    computed = {id(leaf): leaf for leaf in leaves if isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload}
+    inner = nodes_within([history_of(leaf) for leaf in computed.values()]) if len(computed) > 1 else frozenset()
     for i, leaf in enumerate(leaves):
         base, path = _view_path(outcome, leaf, stand_ins)
         if path is None:
@@ -131,11 +131,11 @@ def _view_path(outcome: Outcome, leaf: Any, stand_ins: list[Any]) -> tuple[Any, 
     slot = leaf._data.storage.slot
     if slot is None or slot.leaf is None or is_given:
         return base, path
-    for given in stand_ins:
-        if isinstance(given, Tensor) and given._view is not None and given._view.base is base:
-            shared = given._view.path
+    for stand_in in stand_ins:
+        if isinstance(stand_in, Tensor) and stand_in._view is not None and stand_in._view.base is base:
+            shared = stand_in._view.path
             if len(shared) <= len(path) and all(mine is its for mine, its in zip(path, shared, strict=False)):
-                return given, path[len(shared) :]
+                return stand_in, path[len(shared) :]
     return None, None
 
 
@@ -235,13 +235,13 @@ def _in_memory_order(capture: Capture, storage: SymbolicStorage) -> Operand:
 
 def bind_late(outcome: Outcome, returns: list[Return], writes: list[NumberWrite], offsets: list[Dim]) -> None:
     """Numbers that outlive the program's run and hang on unbacked sizes: their symbols come out as results."""
-    found = [*offsets, *(w.dim for w in writes), *(r.dim for r in returns if isinstance(r, ReturnNumber))]
+    dims = [*offsets, *(w.dim for w in writes), *(r.dim for r in returns if isinstance(r, ReturnNumber))]
     for r in returns:
         if isinstance(r, (ReturnFresh, ReturnState, ReturnArgument, ReturnGrad)) and r.shown is not None:
-            found += [*r.shown.geometry.dims, *r.shown.geometry.strides, r.shown.geometry.offset]
-    found += [size for r in returns if isinstance(r, ReturnView) for _, args, _ in r.path for size in _sizes_in(args)]
+            dims += [*r.shown.geometry.dims, *r.shown.geometry.strides, r.shown.geometry.offset]
+    dims += [size for r in returns if isinstance(r, ReturnView) for _, args, _ in r.path for size in _sizes_in(args)]
     capture = outcome.capture
-    for name in sorted({s for d in found if isinstance(d, Expr) for s in d.symbols() if s not in capture.env.examples}):
+    for name in sorted({s for d in dims if isinstance(d, Expr) for s in d.symbols() if s not in capture.env.examples}):
         outcome.late.append((name, outcome.result(_size_value(capture, name))))
 
 
@@ -266,11 +266,11 @@ def bind_sizes(outcome: Outcome, fixed: int, record: JointRecord) -> int:
     """Sizes that the forward finds and the backward goes by come out as results too, before the gradients. Returns how
     many these are.
     """
-    capture, known = outcome.capture, {name for name, _ in outcome.late}
+    capture, bound = outcome.capture, {name for name, _ in outcome.late}
     halves = partition(
         capture.recorder.builder.graph(outcome.results, outcome.writes), fixed, record.tangents, record.start
     )
-    names = sorted(set(halves.sizes.values()) - known)
+    names = sorted(set(halves.sizes.values()) - bound)
     outcome.results[fixed:fixed] = [_size_value(capture, name) for name in names]
     outcome.late += [(name, fixed + i) for i, name in enumerate(names)]
     return len(names)

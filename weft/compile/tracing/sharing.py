@@ -24,11 +24,11 @@ _TELLING = ("storage", "untyped_storage", "is_set_to", "_base", "_is_view", "det
 
 def groups_of(leaves: Sequence[Any]) -> list[list[int]]:
     """The places of the arguments that share memory, for each memory that several different tensors show."""
-    found: dict[int, list[int]] = {}
+    places: dict[int, list[int]] = {}
     for i, leaf in enumerate(leaves):
         if isinstance(leaf, Tensor) and is_dense(leaf) and leaf._data.size:
-            found.setdefault(id(root_of(leaf._data)), []).append(i)
-    return [group for group in found.values() if any(leaves[i] is not leaves[group[0]] for i in group)]
+            places.setdefault(id(root_of(leaf._data)), []).append(i)
+    return [group for group in places.values() if any(leaves[i] is not leaves[group[0]] for i in group)]
 
 
 def restart_for_sharing(recording: Recording, outcome: Outcome, seen: Observation) -> None:
@@ -37,15 +37,15 @@ def restart_for_sharing(recording: Recording, outcome: Outcome, seen: Observatio
     """
     leaves, states = outcome.leaves, outcome.capture.outside.states.values()
     outcome.apart = _apart(recording, outcome, seen)
-    found = {
+    static = {
         source.leaf for source in map(outcome.sources.__getitem__, outcome.capture.recorder.by_memory)
         if isinstance(source, ArgumentSource)
     }
-    found |= {i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and id(leaf) in outcome.named}
-    found |= _shown_by_state(outcome)
-    keys = {outcome.bound.key_of(i) for i in found} - recording.assumptions.static
+    static |= {i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and id(leaf) in outcome.named}
+    static |= _shown_by_state(outcome)
+    keys = {outcome.bound.key_of(i) for i in static} - recording.assumptions.static
     for group in groups_of(leaves):
-        if not outcome.apart.issuperset(group) or not found.isdisjoint(group):
+        if not outcome.apart.issuperset(group) or not static.isdisjoint(group):
             keys |= {outcome.bound.key_of(i) for i in group} & recording.apart
     if keys:
         raise Restart(static=keys)
@@ -92,10 +92,10 @@ def _shown_by_state(outcome: Outcome) -> set[int]:
 
 def tensors_in(values: Iterable[Any]) -> set[int]:
     """The ids of the tensors among these values, and in tuples among them."""
-    found: set[int] = set()
+    ids: set[int] = set()
     for value in values:
         if isinstance(value, Tensor):
-            found.add(id(value))
+            ids.add(id(value))
         elif isinstance(value, tuple):
-            found |= tensors_in(value)
-    return found
+            ids |= tensors_in(value)
+    return ids

@@ -30,13 +30,13 @@ from weft.tensor.tensor import Tensor
 
 # ---- arguments
 def stand_ins_of(recording: Recording, outcome: Outcome, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
-    capture, known = outcome.capture, recording.assumptions
-    as_they_lie = known.as_they_lie
+    capture, assumptions = outcome.capture, recording.assumptions
+    as_they_lie = assumptions.as_they_lie
     sharing = frozenset([outcome.bound.key_of(i) for group in groups_of(leaves) for i in group])
     recording.apart = sharing - as_they_lie
     facts: list[Any] = []
     stand_ins: list[Any] = []
-    made: dict[int, Tensor] = {}
+    by_id: dict[int, Tensor] = {}
     static = {id(leaf) for i, leaf in enumerate(leaves) if outcome.bound.key_of(i) in as_they_lie}
     for i, leaf in enumerate(leaves):
         if isinstance(leaf, Tensor):
@@ -44,12 +44,12 @@ def stand_ins_of(recording: Recording, outcome: Outcome, leaves: list[Any]) -> t
             facts.append(facts_of(leaf, is_static))
             if is_static:
                 stand_ins.append(leaf)
-                _bind_argument_state(capture, leaf, i, outcome.bound.key_of(i) in known.static)
+                _bind_argument_state(capture, leaf, i, outcome.bound.key_of(i) in assumptions.static)
             else:
-                if id(leaf) not in made:
-                    made[id(leaf)] = _stand_in(outcome, leaf, i, facts[-1])
-                stand_ins.append(made[id(leaf)])
-        elif ("leaf", outcome.bound.key_of(i)) in known.lifted and type(leaf) in (int, float):
+                if id(leaf) not in by_id:
+                    by_id[id(leaf)] = _stand_in(outcome, leaf, i, facts[-1])
+                stand_ins.append(by_id[id(leaf)])
+        elif ("leaf", outcome.bound.key_of(i)) in assumptions.lifted and type(leaf) in (int, float):
             facts.append(type(leaf))
             stand_ins.append(capture.python_state.lift_number(
                 f"arg{i}", functools.partial(leaves.__getitem__, i), leaf, type(leaf) is float, i
@@ -95,9 +95,9 @@ def _stand_in(outcome: Outcome, leaf: Tensor, i: int, fact: TensorFacts) -> Tens
 def _give_history(capture: Capture, leaf: Tensor, stand_in: Tensor, is_argument: bool) -> None:
     """Let the stand-in of a tensor with a history have one: where it ends stands for the caller's tensor as it is when
     the call begins."""
-    given = Tensor(stand_in._data)
-    given._storage = stand_in._storage
-    given._state().requires_grad = True
-    capture.outside.stand_ins[id(given)] = leaf
-    capture.python_state.keep(given)
-    Given.before(given, stand_in, is_argument)
+    ancestor = Tensor(stand_in._data)
+    ancestor._storage = stand_in._storage
+    ancestor._state().requires_grad = True
+    capture.outside.stand_ins[id(ancestor)] = leaf
+    capture.python_state.keep(ancestor)
+    Given.before(ancestor, stand_in, is_argument)

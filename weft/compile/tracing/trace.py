@@ -59,17 +59,17 @@ def trace_program(
 
     Raises Restart where what the recording goes by is refuted: it must be tried again.
     """
-    capture, known = Capture(recording.name), recording.assumptions
+    capture, assumptions = Capture(recording.name), recording.assumptions
     recording.hooks, recording.rules = capture.evaluator.hooks, capture.evaluator.rules
-    capture.leaf_gradients.knows_gradients = known.knows_gradients
-    capture.changing_sizes = known.changing_sizes
+    capture.leaf_gradients.knows_gradients = assumptions.knows_gradients
+    capture.changing_sizes = assumptions.changing_sizes
     calls = capture.calls
-    calls.codes, calls.missing, calls.switches = known.called, known.missing, known.switches
-    calls.gone, calls.functions.forwards = known.without_gradient, known.forwards
-    capture.python_state.lifted_codes = known.symbolic_codes
+    calls.codes, calls.missing, calls.switches = assumptions.called, assumptions.missing, assumptions.switches
+    calls.gone, calls.functions.forwards = assumptions.without_gradient, assumptions.forwards
+    capture.python_state.lifted_codes = assumptions.symbolic_codes
     progress().stage("recording", growing=capture.recorder.builder.nodes)
     del leaves[spec.size :]
-    outcome = Outcome(capture, leaves, BoundState(known.bound_slots, leaves))
+    outcome = Outcome(capture, leaves, BoundState(assumptions.bound_slots, leaves))
     outcome.stand_ins, outcome.facts = stand_ins_of(recording, outcome, leaves)
     # hooks of a checkpoint around the call get what the program saves
     with (
@@ -85,7 +85,7 @@ def trace_program(
     outcome.raised = capture.writes.raised()
     capture.restore()
     fill_sources(outcome)
-    return assemble(owner, known.switches, outcome, spec, backend)
+    return assemble(owner, assumptions.switches, outcome, spec, backend)
 
 
 def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
@@ -139,9 +139,9 @@ def _take_guards(recording: Recording, outcome: Outcome, seen: guards.Observatio
     if bound:
         containers = [c for _, value in bound for c in containers_in(value)]
         outcome.checks = seen.guards.without([slot for slot, _ in bound], containers)
-    known = recording.assumptions.switches
-    outcome.behind = [switches.behind(outcome.checks, known, i) for i, _ in enumerate(outcome.capture.calls.made)]
-    outcome.checks = switches.at_the_start(outcome.checks, known, kinds(outcome.leaves))
+    before = recording.assumptions.switches
+    outcome.behind = [switches.behind(outcome.checks, before, i) for i, _ in enumerate(outcome.capture.calls.made)]
+    outcome.checks = switches.at_the_start(outcome.checks, before, kinds(outcome.leaves))
     outcome.named = tensors_in(outcome.checks.holds_on_to())
     restart_for_sharing(recording, outcome, seen)
 
