@@ -46,13 +46,13 @@ def values_of(args: Iterable[Any]) -> Iterator[Deferred]:
 
 def versions_of(args: Iterable[Any]) -> list[int]:
     """How often the memory of each tensor among arguments was written."""
-    found: list[int] = []
+    versions: list[int] = []
     for a in args:
         if isinstance(a, Tensor):
-            found.append(0 if a._storage is None else a._storage.version)
+            versions.append(0 if a._storage is None else a._storage.version)
         elif type(a) is tuple:
-            found += versions_of(a)
-    return found
+            versions += versions_of(a)
+    return versions
 
 
 def on_cpu(args: Any, what: str) -> Any:

@@ -75,9 +75,9 @@ class Lazy(Backend):
             if out is not MISSED:
                 return out
         trace = self.where.trace
-        known = trace.state.inline.get(op)
-        if known is not None:
-            for cache in known.caches:
+        learnt = trace.state.inline.get(op)
+        if learnt is not None:
+            for cache in learnt.caches:
                 out = cache(args)
                 if out is not MISSED:
                     return named(op, out) if type(out) is tuple else out
@@ -181,8 +181,8 @@ class Lazy(Backend):
         """A rule that writes into tensors, idem: all rows together, or else one by one."""
         everything = tuple([a for row in rows for a in row]) + args
         together = repeated(rule, len(rows), len(rows[0]))
-        rules, known = self._rules(), self.where.trace.state.inline.get(together)
-        if rules is not None and known is not None and any(cache(everything) for cache in known.caches):
+        rules, learnt = self._rules(), self.where.trace.state.inline.get(together)
+        if rules is not None and learnt is not None and any(cache(everything) for cache in learnt.caches):
             return
         if rules is None or not self._update(rules, together, everything):
             for row in rows:
@@ -244,10 +244,10 @@ class Lazy(Backend):
         if held and not (node.op.like and len(held) == 1 and held[0] is node.args[0]):
             return
         stand_ins = [Tensor(np.empty(a.dims, a.dtype.numpy)) if type(a) is Deferred else a for a in node.args]
-        made = walk.below(node.op, tuple(stand_ins))
-        if not is_dense(made):
+        value = walk.below(node.op, tuple(stand_ins))
+        if not is_dense(value):
             return
-        data.storage.replace(computed(self.where.trace, np.array(made._data, order="C")))
+        data.storage.replace(computed(self.where.trace, np.array(value._data, order="C")))
 
     # ---- views
     def _view(self, op: Op, args: Args) -> Any:
@@ -280,16 +280,16 @@ class Lazy(Backend):
     def written(self, below: Callable[[Op, Args], Any], op: Op, args: Args) -> Any:
         """An in-place operator: `below(op, args)`, or what stands for it as in `walked`."""
         trace, payload, what = self.where.trace, args[0]._data, write_of(op)
-        known = trace.state.inline.get(what)
-        if known is not None:
-            for cache in known.caches:
+        learnt = trace.state.inline.get(what)
+        if learnt is not None:
+            for cache in learnt.caches:
                 if cache(args) is not MISSED:
                     return args[0]
         at = trace.point()
-        found = Target.of(payload) if type(payload) is LazyPayload else None
+        target = Target.of(payload) if type(payload) is LazyPayload else None
         out = below(op, args)
         if args[0]._data is payload:
-            note(trace, at, what, lambda: learn_write(self.where, at, op, args, found))
+            note(trace, at, what, lambda: learn_write(self.where, at, op, args, target))
         return out
 
     def write(self, op: Op, args: Args) -> None:
@@ -363,25 +363,25 @@ _devices: dict[int, Lazy] = {}
 
 def lazy_at(index: int) -> Lazy:
     """The back end of a lazy device."""
-    found = _devices.get(index)
-    if found is None:
+    backend = _devices.get(index)
+    if backend is None:
         device = LazyDevice("lazy" if index == 0 else f"lazy:{index}")
         device.rules = Rules(device, Lazy)
-        found = _devices.setdefault(index, Lazy(device))
-        found.where.backend = found
-    return found
+        backend = _devices.setdefault(index, Lazy(device))
+        backend.where.backend = backend
+    return backend
 
 
 def lazy_backend(device: LazyDevice) -> Lazy:
     """The back end of a lazy device."""
-    found = device.backend
-    assert isinstance(found, Lazy)
-    return found
+    backend = device.backend
+    assert isinstance(backend, Lazy)
+    return backend
 
 
 def used_devices() -> list[LazyDevice]:
     """The lazy devices that were used."""
-    return [found.where for found in _devices.values()]
+    return [backend.where for backend in _devices.values()]
 
 
 register(lazy_at(0))

@@ -103,22 +103,22 @@ class Graph:
 
     def variant(self, looks: list[Any]) -> int:
         """The number of what the gradients of a match look like."""
-        known, number = self._latest
-        if looks != known:
+        earlier, number = self._latest
+        if looks != earlier:
             steps = len(self.steps)
             key = (*[tuple(inputs) for inputs in looks[:steps]], *[(tuple(m), *rest) for m, *rest in looks[steps:]])
             number = self._variants.setdefault(key, len(self._variants))
             self._latest = (looks, number)
         return number
 
-    def rule(self, roots: Sequence[Edge], found: Match) -> Callable[..., tuple[Any, ...]]:
+    def rule(self, roots: Sequence[Edge], match: Match) -> Callable[..., tuple[Any, ...]]:
         """The gradients of the leaves as a function of such values, computed as the engine does."""
-        leaves = found.nodes[len(self.steps) :]
+        leaves = match.nodes[len(self.steps) :]
 
         def gradients(variant: int, *values: Any) -> tuple[Any, ...]:
             rest = iter(values[len(roots) :])
-            saved = [tuple([next(rest) for _ in range(count)]) for count in found.counts]
-            with install(_OnValues(dict(zip(found.nodes, saved, strict=False)))):
+            saved = [tuple([next(rest) for _ in range(count)]) for count in match.counts]
+            with install(_OnValues(dict(zip(match.nodes, saved, strict=False)))):
                 walk = Walk(
                     list(roots), list(values[: len(roots)]), True, False, [(leaf, 0) for leaf in leaves], False
                 )
@@ -177,7 +177,7 @@ def _kept(leaves: Sequence[AccumulateGrad], gradients: Sequence[Any], values: Se
     with an operand.
     """
     taken = {id(v._data.storage) for v in values if isinstance(v, Tensor)}
-    made: list[Any] = []
+    kept: list[Any] = []
     for leaf, gradient in zip(leaves, gradients, strict=True):
         variable = leaf.variable
         if gradient is not None and variable is not None and gradient_of(variable) is None:
@@ -186,8 +186,8 @@ def _kept(leaves: Sequence[AccumulateGrad], gradients: Sequence[Any], values: Se
             gradient = aten.clone(gradient)
         if gradient is not None:
             taken.add(id(gradient._data.storage))
-        made.append(gradient)
-    return tuple(made)
+        kept.append(gradient)
+    return tuple(kept)
 
 
 class _OnValues(Evaluator):
@@ -214,8 +214,8 @@ class Backwards:
 
     def run(self, state: State, rules: Rules, roots: Sequence[Edge], seeds: Sequence[Tensor], keep: bool) -> bool:
         """Whether a backward call was run as one entry of the trace, which has come to a state."""
-        known = state.inline.get(Backwards)
-        if known is not None and any(cache(roots, seeds, keep) is True for cache in known.caches):
+        learnt = state.inline.get(Backwards)
+        if learnt is not None and any(cache(roots, seeds, keep) is True for cache in learnt.caches):
             return True
         graphs = state.backwards
         if type(graphs) is not list:
@@ -223,27 +223,27 @@ class Backwards:
                 return False
             graphs = state.backwards = []
         try:
-            graph, found = self._known(graphs, roots, seeds)
+            graph, match = self._known(graphs, roots, seeds)
         except WeftError:  # a value that was saved is not what it was: the engine says so in its turn
             return False
-        if graph is None or found is None:
+        if graph is None or match is None:
             state.backwards = graphs or ()
             return False
-        values = (graph.variant(found.looks), *found.values)
+        values = (graph.variant(match.looks), *match.values)
         trace = self._device.trace
         at = trace.point()
-        gradients = rules.run(graph, graph.rule(roots, found), values)
+        gradients = rules.run(graph, graph.rule(roots, match), values)
         if gradients is NOT_RECORDED:
             state.backwards = ()
             return False
-        nodes, latest = found.nodes, rules.latest
+        nodes, latest = match.nodes, rules.latest
         if latest is not None:
             note(trace, at, Backwards, lambda: learn_graph(self._device, at, roots, seeds, nodes, latest))
-        for leaf, gradient in zip(found.nodes[len(graph.steps) :], gradients, strict=True):
+        for leaf, gradient in zip(match.nodes[len(graph.steps) :], gradients, strict=True):
             if gradient is not None:
                 leaf.take(gradient)
         if not keep:
-            for node in found.nodes[: len(graph.steps)]:
+            for node in match.nodes[: len(graph.steps)]:
                 node.release()
         return True
 
@@ -251,16 +251,16 @@ class Backwards:
         self, graphs: list[Graph], roots: Sequence[Edge], seeds: Sequence[Tensor]
     ) -> tuple[Graph | None, Match | None]:
         for graph in graphs:
-            found = graph.match(roots, seeds)
-            if found is not None:
-                return graph, found
-        made = self._described(roots) if len(graphs) < limits.GRAPHS_OF_A_STATE else None
-        if made is None or made in graphs:
+            match = graph.match(roots, seeds)
+            if match is not None:
+                return graph, match
+        described = self._described(roots) if len(graphs) < limits.GRAPHS_OF_A_STATE else None
+        if described is None or described in graphs:
             return None, None
-        found = made.match(roots, seeds)
-        if found is not None:
-            graphs.append(made)
-        return made, found
+        match = described.match(roots, seeds)
+        if match is not None:
+            graphs.append(described)
+        return described, match
 
     def _described(self, roots: Sequence[Edge]) -> Graph | None:
         """The graph behind some roots; None if the engine has to walk it itself."""
@@ -274,5 +274,5 @@ class Backwards:
             else:
                 return None
         nodes.sort(key=lambda node: -node.sequence)
-        made = Graph(roots, nodes, leaves)
-        return self._graphs.setdefault((made.roots, made.steps, made.leaves), made)
+        graph = Graph(roots, nodes, leaves)
+        return self._graphs.setdefault((graph.roots, graph.steps, graph.leaves), graph)

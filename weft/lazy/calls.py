@@ -67,26 +67,26 @@ def sign_of(value: Any, far: int = _FAR) -> Any:
 
 def values_in(args: Iterable[Any]) -> list[Deferred]:
     """The deferred values among arguments, those in tuples included."""
-    found: list[Deferred] = []
+    values: list[Deferred] = []
     for a in args:
         if type(a) is Deferred:
-            found.append(a)
+            values.append(a)
         elif type(a) is tuple:
-            found.extend(values_in(a))
+            values.extend(values_in(a))
         elif type(a) is SizeOf:
-            found.extend([value for _, value, _ in a.sources])
-    return found
+            values.extend([value for _, value, _ in a.sources])
+    return values
 
 
 def result_types(op: Op, seen: tuple[Any, ...]) -> tuple[TensorType, ...]:
     """The types of a call's results, by its entry's rule or a view's geometry. Raises NoValue."""
     if op.type is not None:
-        found = op.type(*seen)
+        given_types = op.type(*seen)
     else:
         from weft.ir.structure import view_type  # the geometry of a view gives its type
 
-        found = view_type(op, seen)
-    types = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+        given_types = view_type(op, seen)
+    types = tuple(given_types) if isinstance(given_types, (tuple, list)) else (given_types,)
     for kind in types:
         if not isinstance(kind, TensorType) or not kind.is_complete or not all(map(_can_be_found, kind.shape)):
             raise NoValue(f"{op.base}: its result is known when it has run")

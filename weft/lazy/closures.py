@@ -27,8 +27,8 @@ class StepClosures:
     def add(self, function: Callable[..., Any], args: Sequence[Any], run_async: bool) -> None:
         """Call `function(*args)` after the next step, with the values that tensors among the arguments have now."""
         leaves, spec = pytree.flatten(tuple(args))
-        given = pytree.unflatten([t.detach().clone() if isinstance(t, Tensor) else t for t in leaves], spec)
-        self.waiting.append((lambda: function(*given), run_async))
+        arguments = pytree.unflatten([t.detach().clone() if isinstance(t, Tensor) else t for t in leaves], spec)
+        self.waiting.append((lambda: function(*arguments), run_async))
 
     def run(self) -> None:
         """Call what waits, in order; what may run beside the next step is handed over. Raises RuntimeError with what

@@ -81,9 +81,9 @@ class History:
     def __init__(self, nodes: Sequence[Noted], tensors: Sequence[Made], results: Any) -> None:
         self.nodes, self.tensors, self.results = nodes, tensors, results
         self.behind: list[list[int]] = [[] for _ in nodes]  # of each node, the tensors whose gradients flow into it
-        for i, made in enumerate(tensors):
-            if made.node >= 0:
-                self.behind[made.node].append(i)
+        for i, tensor in enumerate(tensors):
+            if tensor.node >= 0:
+                self.behind[tensor.node].append(i)
 
 
 class Composite(History):
@@ -98,19 +98,19 @@ class Composite(History):
     def replay(self, device: LazyDevice, operands: Sequence[Tensor], values: Sequence[Deferred]) -> Any:
         """The results, with the history that the calls would have given them."""
         tensors: list[Tensor] = []
-        for made in self.tensors:
-            if made.turn is not None:
-                tensors.append(device.fresh(values[made.turn], made.order))
+        for recipe in self.tensors:
+            if recipe.turn is not None:
+                tensors.append(device.fresh(values[recipe.turn], recipe.order))
                 continue
-            base = tensors[made.base] if made.base >= 0 else operands[~made.base]
+            base = tensors[recipe.base] if recipe.base >= 0 else operands[~recipe.base]
             data = device.shown(base)
             assert data is not None
-            shown = Tensor(type(data)(data.storage, data.path + made.path, made.type, made.geometry))
+            shown = Tensor(type(data)(data.storage, data.path + recipe.path, recipe.type, recipe.geometry))
             shown._storage = base.storage()
             tensors.append(device.note(shown))
         nodes: list[Node] = []
         mark = user_mark(3) if self.nodes else None
-        for noted, behind in zip(self.nodes, self.behind, strict=True):
+        for noted, produced in zip(self.nodes, self.behind, strict=True):
             edges = tuple([
                 None if e is None else (nodes[e[0]], e[1]) if e[0] >= 0 else gradient_edge(operands[~e[0]])
                 for e in noted.edges
@@ -118,7 +118,7 @@ class Composite(History):
             node = noted.type(edges, tuple([_saved(s, operands, tensors) for s in noted.saved]), noted.counts)
             node.metadata_of_inputs, node.mark, node.formula = noted.metadata, mark, noted.formula
             nodes.append(node)
-            for i in behind:
+            for i in produced:
                 tensors[i]._autograd = AutogradState(False, node, self.tensors[i].slot)
         results = self.results
         return tensors[results] if type(results) is int else tuple([tensors[i] for i in results])
@@ -141,12 +141,12 @@ class HistoryRecording(Recording):
     ) -> Composite:
         """What was called, without the calls that nobody needs. Raises Unrecordable."""
         at = iter(operands)
-        given = [self._stand_in(a, at) for a in args]
+        stand_ins = [self._stand_in(a, at) for a in args]
         for tensor, wanted in zip(self.stand_ins, needs, strict=True):
             if wanted:
                 tensor.requires_grad_()
         with self.device.backend.constants(()):
-            out = self.device.backend.composed(op, tuple(given))
+            out = self.device.backend.composed(op, tuple(stand_ins))
         if any([t._data.storage.value is not v for t, v in zip(self.stand_ins, self.values, strict=True)]):
             raise Unrecordable("it writes into an operand")
         self._made: list[Made] = []
@@ -186,8 +186,8 @@ class HistoryRecording(Recording):
         return Noted(type(node), tuple(edges), saved, node.argument_counts, node.metadata_of_inputs, node.formula)
 
     def _operand(self, tensor: Any) -> int:
-        for i, known in enumerate(self.stand_ins):
-            if known is tensor:
+        for i, stand_in in enumerate(self.stand_ins):
+            if stand_in is tensor:
                 return i
         raise Unrecordable("it makes a leaf of its own")
 
@@ -203,8 +203,8 @@ class HistoryRecording(Recording):
         payload: LazyPayload = saved.payload
         if payload.storage.version != saved.version:
             raise Unrecordable("it writes into what it saved")
-        for i, known in enumerate(self.stand_ins):
-            if payload.storage is known._data.storage and not payload.path:
+        for i, stand_in in enumerate(self.stand_ins):
+            if payload.storage is stand_in._data.storage and not payload.path:
                 return OperandSaved(i)
         history = (-1, 0)
         if saved.is_output:
@@ -217,11 +217,11 @@ class HistoryRecording(Recording):
         """The number of a tensor that is made."""
         storage = payload.storage
         key = (id(storage), payload.path, node, index)
-        found = self._seen.get(key)
-        if found is not None:
-            return found
-        for i, known in enumerate(self.stand_ins):
-            if storage is known._data.storage:
+        number = self._seen.get(key)
+        if number is not None:
+            return number
+        for i, stand_in in enumerate(self.stand_ins):
+            if storage is stand_in._data.storage:
                 return self._add(key, self._view_of_operand(i, payload, node, index))
         if storage.device is not self.device:
             raise Unrecordable("it keeps what comes from elsewhere")
@@ -229,36 +229,36 @@ class HistoryRecording(Recording):
         is_view = bool(payload.path) or base is not None
         if base is None:
             mine = (-1, 0) if is_view else (node, index)
-            made = Made(self._turn(storage.value), storage.order, -1, (), storage.type, None, *mine)
-            base = self._bases[id(storage)] = self._add((id(storage), (), *mine), made)
+            recipe = Made(self._turn(storage.value), storage.order, -1, (), storage.type, None, *mine)
+            base = self._bases[id(storage)] = self._add((id(storage), (), *mine), recipe)
         if not is_view:
             return base
         geometry = payload.geometry() if payload.path else None
         return self._add(key, Made(None, None, base, payload.path, payload.type, geometry, node, index))
 
-    def _view_of_operand(self, turn: int, payload: LazyPayload, node: int, index: int) -> Made:
-        operand = self._operands[turn]
+    def _view_of_operand(self, number: int, payload: LazyPayload, node: int, index: int) -> Made:
+        operand = self._operands[number]
         if operand.is_apart or not payload.path:
             raise Unrecordable("it keeps an operand, or a view of memory that was only read")
-        view = ViewOfOperand(turn, payload.path, operand)
-        return Made(None, None, ~turn, view.taken, view.type, view.geometry, node, index)
+        view = ViewOfOperand(number, payload.path, operand)
+        return Made(None, None, ~number, view.taken, view.type, view.geometry, node, index)
 
-    def _add(self, key: Any, made: Made) -> int:
+    def _add(self, key: Any, recipe: Made) -> int:
         self._seen[key] = len(self._made)
-        self._made.append(made)
+        self._made.append(recipe)
         return len(self._made) - 1
 
 
 def _nodes_behind(outputs: Sequence[Tensor]) -> list[OpNode]:
     """The nodes of operators behind some tensors, the earliest first."""
     states = [t._autograd for t in outputs if t._autograd is not None]
-    found: list[Any] = [
+    nodes: list[Any] = [
         node for node in nodes_behind([s.node for s in states if s.node is not None])
         if type(node) is not AccumulateGrad
     ]
-    if any([not isinstance(n, OpNode) or n.tensor_hooks or n.pre_hooks or n.post_hooks for n in found]):
+    if any([not isinstance(n, OpNode) or n.tensor_hooks or n.pre_hooks or n.post_hooks for n in nodes]):
         raise Unrecordable("its history is more than operators")
-    return sorted(found, key=lambda node: node.sequence)
+    return sorted(nodes, key=lambda node: node.sequence)
 
 
 class Composites:
@@ -283,14 +283,14 @@ class Composites:
             return NOT_RECORDED
         needs = tuple([t.requires_grad for t in operands.tensors]) if modes.grad else (False,) * len(operands.tensors)
         key = (op, signs, needs, dt.get_default())
-        found = self._known.get(key, NOT_RECORDED)
-        if found is NOT_RECORDED:
-            found = self._record(rules, key, args, operands)
-        if found is None or not self._device.may_repeat(found.calls):
+        composite = self._known.get(key, NOT_RECORDED)
+        if composite is NOT_RECORDED:
+            composite = self._record(rules, key, args, operands)
+        if composite is None or not self._device.may_repeat(composite.calls):
             return NOT_RECORDED
-        values = rules.appended(found, operands.values, ())
-        self.latest = found
-        return found.replay(self._device, operands.tensors, values)
+        values = rules.appended(composite, operands.values, ())
+        self.latest = composite
+        return composite.replay(self._device, operands.tensors, values)
 
     def _record(self, rules: Rules, key: Any, args: Args, operands: Operands) -> Composite | None:
         op, _, needs, _ = key
@@ -301,13 +301,13 @@ class Composites:
         before = modes.grad
         try:
             modes.grad = True in needs
-            found: Composite | None = recording.composite(
+            composite: Composite | None = recording.composite(
                 op, args, rules.shown(operands), needs, rules.structures
             )
             self._recorded.add(op)
         except Exception:  # what is wrong is said where the operator runs as it is
-            found = None
+            composite = None
         finally:
             modes.grad = before
-        self._known[key] = found
-        return found
+        self._known[key] = composite
+        return composite

@@ -13,11 +13,11 @@ def set_force_fallback(op: str) -> None:
     none. The in-place form is the same operator ("aten::sub_"). Raises ArgumentError for a name that no operator has.
     """
     global forced
-    known = {f"{o.schema.namespace}::{o.base}" for o in OPS.values()}
-    given = [name.strip() for name in op.split(",") if name.strip()]
+    operators = {f"{o.schema.namespace}::{o.base}" for o in OPS.values()}
+    names_given = [name.strip() for name in op.split(",") if name.strip()]
     # scripts enter in-place forms beside what they write
-    names = frozenset([form if (form := name.removesuffix("_")) in known else name for name in given])
-    for name in names - known:
+    names = frozenset([form if (form := name.removesuffix("_")) in operators else name for name in names_given])
+    for name in names - operators:
         raise ArgumentError(f"set_force_fallback: there is no operator {name!r}; names look like 'aten::sub'")
     forced = names
 

@@ -69,9 +69,9 @@ def _plain(trace: Trace, wanted: list[Deferred]) -> tuple[list[Node], list[Defer
 
 
 def _inputs(trace: Trace, needed: list[Node], wanted: list[Deferred]) -> list[Deferred]:
-    found = [v for node in needed for v in values_in(node.args) if v.node is None]
-    found += [v for v in wanted if v.node is None]
-    return list({id(v): v for v in found}.values())
+    inputs = [v for node in needed for v in values_in(node.args) if v.node is None]
+    inputs += [v for v in wanted if v.node is None]
+    return list({id(v): v for v in inputs}.values())
 
 
 def _input_name(trace: Trace, value: Deferred) -> str:

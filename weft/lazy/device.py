@@ -131,7 +131,7 @@ class LazyDevice:
         for value in wanted:
             trace.bring(value)
         needed = set(needed_for(trace.nodes, wanted))
-        found = {id(v): v for v in wanted}
+        by_id = {id(v): v for v in wanted}
         holders: dict[int, LazyStorage] = {}
         waiting: list[Deferred] = []
         for storage in trace.waiting():
@@ -140,7 +140,7 @@ class LazyDevice:
             if node is None or node.epoch != trace.epoch or node.position not in needed:
                 waiting.append(value)
                 continue
-            found.setdefault(id(value), value)
+            by_id.setdefault(id(value), value)
             holders.setdefault(id(value), storage)
         for value in waiting:
             trace.bring(value)
@@ -148,8 +148,8 @@ class LazyDevice:
             if position not in needed:
                 for value in values_in(trace.nodes[position].args):
                     if value.node is not None and value.node.position in needed:
-                        found.setdefault(id(value), value)
-        return list(found.values()), holders
+                        by_id.setdefault(id(value), value)
+        return list(by_id.values()), holders
 
     def _compute(
         self, wanted: list[Deferred], holders: dict[int, LazyStorage], everybody: Sequence[LazyStorage] | None = None
@@ -172,7 +172,7 @@ class LazyDevice:
         key = (*order, *[place_of(size) for size in sizes])
         plan = self.plan(key, wanted, sizes)
         numbers = plan.numbers(trace)
-        cells: list[Any] = [trace.inputs[turn].cell for turn in plan.inputs]
+        cells: list[Any] = [trace.inputs[slot].cell for slot in plan.inputs]
         spare = _earlier_values(plan, trace, wanted, holders)
         for storage in holders.values():
             storage.lasts = True
@@ -188,11 +188,11 @@ class LazyDevice:
             trace.restart(())
         if not wanted:
             return
-        writes = tuple([(i, turn) for i, turn, value, _ in spare if value() is None])
+        writes = tuple([(i, slot) for i, slot, value, _ in spare if value() is None])
         try:
             program = plan.program(
                 numbers, writes, lambda: cause_of(f"a step of {len(plan.calls)} calls"),
-                lambda: {turn for _, turn, _, lasts in spare if lasts})
+                lambda: {slot for _, slot, _, lasts in spare if lasts})
         except BaseException as error:  # what the values wait for has gone by now, so that they must come all the same
             try:
                 self._submit(Job(plan.interpreted(numbers, writes), cells, numbers, outputs, sizes))
@@ -239,11 +239,11 @@ class LazyDevice:
         """Whether a payload surely lies so."""
         return type(data) is LazyPayload and data.permuted is False
 
-    def laid_out_like(self, made: Tensor, source: Tensor) -> Tensor:
+    def laid_out_like(self, tensor: Tensor, source: Tensor) -> Tensor:
         """What a `*_like` factory made, in its source's order of dims."""
-        payload = made._data
+        payload = tensor._data
         if type(payload) is not LazyPayload:
-            return made
+            return tensor
         return fresh(self, payload.read(), order_like(source, None))
 
 
@@ -300,16 +300,16 @@ def _others_of(sizes: Sequence[UnbackedSize], trace: Trace, wanted: Sequence[Def
         return []
     left = [s.value for s in trace.waiting() if s.value.node is not None]
     read = [v for i in needed_for(trace.nodes, left) for v in values_in(trace.nodes[i].args)]
-    known = {id(v) for v in wanted}
-    found = {id(v): v for v in (*left, *read) if v.node is not None and id(v) not in known}
-    return [v for v in found.values() if v.type_.is_symbolic and _finds(v, sizes)]
+    wanted_ids = {id(v) for v in wanted}
+    others = {id(v): v for v in (*left, *read) if v.node is not None and id(v) not in wanted_ids}
+    return [v for v in others.values() if v.type_.is_symbolic and _finds(v, sizes)]
 
 
 def _finds(value: Deferred, sizes: Sequence[UnbackedSize]) -> bool:
     """Whether a call finds sizes of its result, and has them from none of its operands."""
     assert value.node is not None
-    given = [size for v in values_in(value.node.args) for size in unknown_in(v.type_.shape)]
-    return any([size in sizes and size not in given for size in unknown_in(value.type_.shape)])
+    operand_sizes = [size for v in values_in(value.node.args) for size in unknown_in(v.type_.shape)]
+    return any([size in sizes and size not in operand_sizes for size in unknown_in(value.type_.shape)])
 
 
 def _earlier_values(
@@ -319,19 +319,19 @@ def _earlier_values(
     storage. (Two storages may have had one value; only one of them gets its memory.) The last: whether the storage
     lasts.
     """
-    found: list[tuple[int, int, ref[Deferred], bool]] = []
-    places, turns = plan.places.copy(), trace.turns
+    spare: list[tuple[int, int, ref[Deferred], bool]] = []
+    places, slots = plan.places.copy(), trace.turns
     for i, value in enumerate(wanted):
         storage = holders.get(id(value))
-        settled = None if storage is None else storage.settled
-        if storage is None or settled is None:
+        earlier = None if storage is None else storage.settled
+        if storage is None or earlier is None:
             continue
-        before = settled()
+        before = earlier()
         if before is not None and before.type_ is value.type_:
-            place = places.pop(turns.get(id(before)), None)
+            place = places.pop(slots.get(id(before)), None)
             if place is not None:
-                found.append((i, place, settled, storage.lasts))
-    return found
+                spare.append((i, place, earlier, storage.lasts))
+    return spare
 
 
 def cause_of(what: str) -> str:

@@ -35,11 +35,11 @@ class _Marked:
         self.met: dict[int, tuple[Stream, Stream]] = {}
 
     def __call__(self, generator: Generator) -> Stream:
-        found = self.met.get(id(generator))
-        if found is None:
+        pair = self.met.get(id(generator))
+        if pair is None:
             now = generator.stream if self.before is None else self.before(generator)
-            found = self.met[id(generator)] = (now, Stream(now.seed, _drawn(now.key), _drawn(now.offset)))
-        return found[1]
+            pair = self.met[id(generator)] = (now, Stream(now.seed, _drawn(now.key), _drawn(now.offset)))
+        return pair[1]
 
 
 def _drawn(number: Dim) -> Drawn:

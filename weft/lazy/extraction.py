@@ -38,8 +38,8 @@ class _Source:
     def value(self, args: Sequence[Tensor]) -> Deferred:
         """The value now."""
         data = args[self.arg]._data
-        found: Deferred = data.storage.value if self.is_base else data.read()
-        return found
+        value: Deferred = data.storage.value if self.is_base else data.read()
+        return value
 
     def write(self, device: LazyDevice, args: Sequence[Tensor], value: Deferred) -> None:
         """Let the arguments show another one."""
@@ -80,15 +80,15 @@ def extract_compiled_graph(function: Callable[..., Any], args: Sequence[Tensor])
     if device is None:
         raise ArgumentError("extract_compiled_graph: give the lazy tensors that the function is called with")
 
-    def step_of(given: Sequence[Tensor]) -> _Step:
-        kinds = _kinds(given)
+    def step_of(tensors: Sequence[Tensor]) -> _Step:
+        kinds = _kinds(tensors)
         step = steps.get(kinds)
         if step is None:
-            step = steps[kinds] = _traced(device, function, given)
+            step = steps[kinds] = _traced(device, function, tensors)
         return step
 
-    def run(*given: Tensor) -> Any:
-        return _run(device, step_of(given), given)
+    def run(*tensors: Tensor) -> Any:
+        return _run(device, step_of(tensors), tensors)
 
     _program(device, step_of(args), args)
     return run
@@ -118,8 +118,8 @@ def _traced(device: LazyDevice, function: Callable[..., Any], args: Sequence[Ten
     distinct = list(dict.fromkeys(sources))
     stand_ins = {source: _stand_in(device, source.value(args)) for source in distinct}
     storages = {s: LazyStorage(device, stand_ins[s], args[s.arg]._data.storage.order) for s in distinct if s.is_base}
-    made = {id(t): _copy(device, t, stand_ins[s], storages.get(s)) for t, s in zip(args, sources, strict=True)}
-    copies = [made[id(t)] for t in args]
+    copied = {id(t): _copy(device, t, stand_ins[s], storages.get(s)) for t, s in zip(args, sources, strict=True)}
+    copies = [copied[id(t)] for t in args]
     leaves, spec = pytree.flatten(function(*copies))
     cuts = [name for name, count in _cuts().items() if count != before.get(name, 0)]
     if cuts:
@@ -140,7 +140,7 @@ def _traced(device: LazyDevice, function: Callable[..., Any], args: Sequence[Ten
             trace.bring(value)
         plan = Plan(trace, wanted)
         places = {id(stand_ins[s]): i for i, s in enumerate(distinct)}
-        inputs = [places.get(id(trace.inputs[turn]), trace.inputs[turn]) for turn in plan.inputs]
+        inputs = [places.get(id(trace.inputs[slot]), trace.inputs[slot]) for slot in plan.inputs]
         numbers = plan.numbers_of_calls(trace)
     if any([type(n) is Drawn for n in numbers]):
         raise Unsupported("extract_compiled_graph: the function draws random numbers; they would be the same each time")
@@ -180,9 +180,9 @@ def _output(wanted: list[Deferred], copies: list[Tensor], leaves: Sequence[Any],
             return lambda args, results: args[i]
     data = lazy_payload(leaf, "extract_compiled_graph")
     for i, copy in enumerate(copies):
-        behind = len(copy._data.path)
-        if data.storage is copy._data.storage and data.path[:behind] == copy._data.path:
-            return lambda args, results: _seen(args[i], data.path[behind:])
+        depth = len(copy._data.path)
+        if data.storage is copy._data.storage and data.path[:depth] == copy._data.path:
+            return lambda args, results: _seen(args[i], data.path[depth:])
     others = [other for other in leaves if isinstance(other, Tensor) and other is not leaf]
     if any([other._data.storage is data.storage for other in others]):
         base = _place(wanted, data.storage.value)
@@ -202,9 +202,9 @@ def _seen(source: Tensor, path: Path) -> Tensor:
 def _stand_in(device: LazyDevice, value: Deferred) -> Deferred:
     """An input of the program with the value that is there."""
     device.compute([value], "extract_compiled_graph()")
-    made = Deferred(device.trace, value.type_)
-    made.cell = value.cell
-    return made
+    deferred = Deferred(device.trace, value.type_)
+    deferred.cell = value.cell
+    return deferred
 
 
 def _copy(device: LazyDevice, tensor: Tensor, value: Deferred, storage: LazyStorage | None) -> Tensor:
@@ -236,8 +236,8 @@ def _cuts() -> dict[str, int]:
 
 def _program(device: LazyDevice, step: _Step, args: Sequence[Tensor]) -> tuple[Any, list[Deferred], list[Any]]:
     """The program for a call, what it reads, and its numbers."""
-    given = [source.value(args) for source in step.sources]
-    values = [given[source] if isinstance(source, int) else source for source in step.inputs]
+    operands = [source.value(args) for source in step.sources]
+    values = [operands[source] if isinstance(source, int) else source for source in step.inputs]
     device.compute([v for v in values if v.cell is None], "a step that was extracted")
     numbers = [*[d for v in values for d in v.dims], *step.numbers]
     return step.plan.program(numbers, (), lambda: "a step that was extracted"), values, numbers

@@ -82,15 +82,15 @@ class GraphOfPlan:
         """The graph. `names` and `derived` say afterwards what its numbers are."""
         plan, builder = self.plan, self.builder
         with builder.active():
-            for turn, (dtype, rank) in enumerate(plan.kinds):
+            for slot, (dtype, rank) in enumerate(plan.kinds):
                 dims = [self._size() for _ in range(rank)]
-                self.inputs.append(builder.handle(builder.param(tensor_type(dtype, tuple(dims)), f"x{turn}")))
+                self.inputs.append(builder.handle(builder.param(tensor_type(dtype, tuple(dims)), f"x{slot}")))
             self.names += [None] * (len(self.numbers) - len(self.names))
             for call in plan.calls:
                 self.results.append(self._emitted(call))
             results = [builder.operand(self._argument(place)) for place in plan.wanted]
-            found = map(self._argument, plan.unbacked_sizes)
-            results += [builder.operand(aten.full((), size, dtype=dt.int64)) for size in found]
+            unbacked = map(self._argument, plan.unbacked_sizes)
+            results += [builder.operand(aten.full((), size, dtype=dt.int64)) for size in unbacked]
         return builder.graph(results, writes)
 
     def _size(self) -> Any:
@@ -103,11 +103,11 @@ class GraphOfPlan:
 
     def _emitted(self, call: Call) -> tuple[Any, ...]:
         """The results of a call. Where its rule takes a number as it is alone, its numbers are constants."""
-        turns = list(_numbers_in(call.args))
-        lifted = {i for i in turns if i + self.plan.sizes in self.lifted}
+        places = list(_numbers_in(call.args))
+        lifted = {i for i in places if i + self.plan.sizes in self.lifted}
         guards, params, demands = len(self.env.guards), len(self.builder.params), len(self.env.demands)
         sizes = self._sizes(call, lifted)
-        self.given = {i: self._given(i, i in lifted, sizes.get(i)) for i in turns}
+        self.given = {i: self._given(i, i in lifted, sizes.get(i)) for i in places}
         try:
             return self._call(call)
         except (TypeError, WeftError):
@@ -123,7 +123,7 @@ class GraphOfPlan:
             self.env.examples.pop(self.names[i + self.plan.sizes] or "", None)
             self.names[i + self.plan.sizes] = None
             self.plan.variants.lifting.constant.add(i + self.plan.sizes)
-        self.given = {i: self._given(i, False) for i in turns}
+        self.given = {i: self._given(i, False) for i in places}
         return self._call(call)
 
     def _sizes(self, call: Call, lifted: Collection[int]) -> dict[int, Dim]:
@@ -134,24 +134,24 @@ class GraphOfPlan:
         dims, axis = self._argument(operand).dims, _axis(call.op)
         if not {name for d in dims if type(d) is Expr for name in d.symbols()} <= self.env.examples.keys():
             return {}  # the program finds some of them
-        found: dict[int, Dim | None] = {}
+        dims_of: dict[int, Dim | None] = {}
         for position, a in enumerate(call.args):
             if type(a) is tuple and a and all([type(v) is NumberOf for v in a]):
                 sizes = sizes_from([self._number(v) for v in a], dims, self.env)
-                found |= {v.turn: d for v, d in zip(a, sizes, strict=True)}
+                dims_of |= {v.turn: d for v, d in zip(a, sizes, strict=True)}
             elif type(a) is NumberOf and a.kind is int and axis is not None and position != axis:
                 at = call.args[axis]
                 at = self._number(at) if type(at) is NumberOf else at
                 if type(at) is int and -len(dims) <= at < len(dims):
-                    found[a.turn] = size_from(self._number(a), dims[at], self.env)
+                    dims_of[a.turn] = size_from(self._number(a), dims[at], self.env)
         first, unexpected = self.plan.sizes, self.plan.variants.lifting.unexpected
-        return {i: d for i, d in found.items() if d is not None and i in lifted and i + first not in unexpected}
+        return {i: d for i, d in dims_of.items() if d is not None and i in lifted and i + first not in unexpected}
 
     def _number(self, place: NumberOf) -> int:
         return int(self.numbers[place.turn + self.plan.sizes])
 
-    def _given(self, turn: int, is_input: bool, size: Dim | None = None) -> Any:
-        i = turn + self.plan.sizes
+    def _given(self, place: int, is_input: bool, size: Dim | None = None) -> Any:
+        i = place + self.plan.sizes
         number = self.numbers[i]
         if type(size) is Expr:
             self.derived[i] = size
@@ -160,7 +160,7 @@ class GraphOfPlan:
             return number if type(number) is float else int(number)
         if type(number) is float:
             self.names[i] = ""
-            return self.builder.handle(self.builder.param(FLOAT, f"n{turn}"))
+            return self.builder.handle(self.builder.param(FLOAT, f"n{place}"))
         role = self.plan.role(i)
         if role in self._symbols and i not in self.plan.variants.lifting.unexpected:
             self.derived[i] = self._symbols[role]

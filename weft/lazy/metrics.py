@@ -48,18 +48,18 @@ def count_rule(rule: Any) -> None:
     """One more time that a recorded rule's calls are traced."""
     rules[rule] += 1
     if len(rules) > limits.COUNTED_RULES:
-        found = _all_calls()
+        totals = _all_calls()
         rules.clear()
         calls.clear()
-        calls.update(found)
+        calls.update(totals)
 
 
 def _all_calls() -> Counter[Op]:
-    found = Counter(calls)
+    totals = Counter(calls)
     for rule, number in list(rules.items()):
         for op in rule.counted:
-            found[op] += number
-    return found
+            totals[op] += number
+    return totals
 
 
 @cache
@@ -116,10 +116,10 @@ def no_recompile() -> Iterator[None]:
 
 # ---- what users ask
 def _named() -> dict[str, int]:
-    found = Counter(_counts)
+    named = Counter(_counts)
     for op, number in _all_calls().items():
-        found[f"lazy::{traced_name(op)}"] += number
-    return {name: number for name, number in sorted(found.items()) if number}
+        named[f"lazy::{traced_name(op)}"] += number
+    return {name: number for name, number in sorted(named.items()) if number}
 
 
 def counter_names() -> list[str]:

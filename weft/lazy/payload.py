@@ -58,7 +58,7 @@ class Device(Protocol):
     def bytes_of(self, value: Deferred, what: str) -> Array:
         """The array of a value, which is computed if it waits."""
 
-    def laid_out_like(self, made: Tensor, source: Tensor) -> Tensor:
+    def laid_out_like(self, tensor: Tensor, source: Tensor) -> Tensor:
         """What a `*_like` factory made, in its source's order of dims."""
 
 
@@ -308,9 +308,9 @@ class LazyPayload(Payload, View[Deferred]):
         array = self.array(what)
         g = self.geometry()
         strides: Any = like_strides(Geometry(numbers_in(g.dims), numbers_in(g.strides)))
-        made = np.empty(array.size, array.dtype)
+        memory = np.empty(array.size, array.dtype)
         size = array.dtype.itemsize
-        out: Array = np.ndarray(array.shape, made.dtype, made, 0, tuple([s * size for s in strides]))
+        out: Array = np.ndarray(array.shape, memory.dtype, memory, 0, tuple([s * size for s in strides]))
         out[...] = array
         return out
 
@@ -375,9 +375,9 @@ class LazyPayload(Payload, View[Deferred]):
         """The owner was made in inference mode."""
         owner.storage().is_inference = True
 
-    def laid_out_like(self, made: Tensor, source: Tensor) -> Tensor:
+    def laid_out_like(self, tensor: Tensor, source: Tensor) -> Tensor:
         """A new tensor with the dims in its source's order."""
-        return self.storage.device.laid_out_like(made, source)
+        return self.storage.device.laid_out_like(tensor, source)
 
     def tensor_id(self) -> int:
         """A number of its own."""

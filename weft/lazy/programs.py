@@ -65,8 +65,8 @@ class Specialized:
         self.check, asked = shape_check(graph.env)
         self._pick_asked = _picker([names.index(name) for name in asked])
         self._pick_derived = _picker(list(derived))
-        self._derive, given = _evaluator(list(derived.values()))
-        self._pick_given = _picker([names.index(name) for name in given])
+        self._derive, names_given = _evaluator(list(derived.values()))
+        self._pick_given = _picker([names.index(name) for name in names_given])
         self._symbols = [(i, name) for i, name in enumerate(names) if name]
         self._floats = [i for i, name in enumerate(names) if name == ""]
 
@@ -128,26 +128,26 @@ class Plan:
     """What is wanted of a trace in a certain state, but for sizes and numbers, and the programs that give it.
 
     inputs: the values of the trace that its calls read, by turn; wanted: the results; failing: entries of the trace
-    whose calls may refuse their values, and run whoever wants their results; found: the sizes that are wanted, those of
-    the results if nobody says more.
+    whose calls may refuse their values, and run whoever wants their results; unbacked: the sizes that are wanted, those
+    of the results if nobody says more.
     """
 
     def __init__(
         self, trace: Trace, wanted: Sequence[Deferred], failing: Collection[int] = (),
-        found: Sequence[UnbackedSize] | None = None,
+        unbacked: Sequence[UnbackedSize] | None = None,
     ) -> None:
         plain = Opened(trace)
-        found = unbacked_in(wanted) if found is None else found
+        unbacked = unbacked_in(wanted) if unbacked is None else unbacked
         wanted = [plain.value(v) for v in wanted]
         also = [
             Deferred(trace, node.types[0], node) for node, (entry, _) in zip(plain.nodes, plain.sources, strict=True)
             if entry in failing and node.op.effect == "raises"
         ]
         needed = needed_for(plain.nodes, [*wanted, *also])
-        shown = [_shown(size, trace, map(plain.nodes.__getitem__, needed)) for size in found]
+        shown = [_shown(size, trace, map(plain.nodes.__getitem__, needed)) for size in unbacked]
         sizes = [place for place in shown if place is not None]
-        if len(sizes) < len(found):  # nothing of what is computed is sized by that alone
-            sizes = [(plain.value(size.value), size.axis) for size in found]
+        if len(sizes) < len(unbacked):  # nothing of what is computed is sized by that alone
+            sizes = [(plain.value(size.value), size.axis) for size in unbacked]
             needed = needed_for(plain.nodes, [*wanted, *also, *[value for value, _ in sizes]])
         self._turns = trace.turns
         self._numbers_from = joined([plain.sources[i] for i in needed if plain.nodes[i].numbers])
@@ -164,7 +164,7 @@ class Plan:
         self.wanted: list[Place] = [self._place(v) for v in wanted]
         self.unbacked_sizes = [UnbackedNumber(_ITSELF, ((self._place(value), axis),)) for value, axis in sizes]
         self._turns = {}
-        self.places: dict[int | None, int] = {turn: place for place, turn in enumerate(self.inputs)}
+        self.places: dict[int | None, int] = {slot: place for place, slot in enumerate(self.inputs)}
         self._latest: list[TensorType] = []  # of the inputs, and their sizes
         self._sizes: list[Any] = []
         self.sizes = sum(rank for _, rank in self.kinds)  # how many of a call's numbers are sizes of inputs
@@ -175,7 +175,7 @@ class Plan:
     def numbers(self, trace: Trace) -> list[Any]:
         """Sizes of inputs, and numbers of calls, as they are in a trace."""
         inputs = trace.inputs
-        kinds = [inputs[turn].type_ for turn in self.inputs]
+        kinds = [inputs[slot].type_ for slot in self.inputs]
         if kinds != self._latest:
             sizes: list[Any] = []
             for kind in kinds:
@@ -185,12 +185,12 @@ class Plan:
 
     def numbers_of_calls(self, trace: Trace) -> list[Any]:
         """Those of calls alone."""
-        found: list[Any] = []
+        every_number: list[Any] = []
         nodes = trace.nodes
         for position, own in self._numbers_from:
             numbers = nodes[position].numbers
-            found.extend(numbers if own is None else numbers[own])
-        return found
+            every_number.extend(numbers if own is None else numbers[own])
+        return every_number
 
     # ---- made from a trace
     def _places(self, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -221,11 +221,11 @@ class Plan:
     def _place(self, value: Deferred) -> Place:
         if value.node is not None:
             return ResultOf(self._calls_of[value.node.position], value.index)
-        turn = self._turns[id(value)]
-        if turn not in self.inputs:
-            self.inputs.append(turn)
+        slot = self._turns[id(value)]
+        if slot not in self.inputs:
+            self.inputs.append(slot)
             self.kinds.append((value.dtype, value.ndim))
-        return InputOf(self.inputs.index(turn))
+        return InputOf(self.inputs.index(slot))
 
     def key(self) -> Any:
         """What two plans have in common that the same programs serve."""
@@ -303,49 +303,49 @@ class Plan:
         """The arguments of operators that were other numbers before, in one call or another."""
         return {self.role(i) for i in self.variants.lifting.varying if i >= self.sizes}
 
-    def _sizes_of(self, turns: Collection[int]) -> frozenset[int]:
+    def _sizes_of(self, slots: Collection[int]) -> frozenset[int]:
         """The places among numbers of these inputs' sizes."""
-        found: list[int] = []
+        places: list[int] = []
         at = 0
-        for turn, (_, rank) in enumerate(self.kinds):
-            if turn in turns:
-                found.extend(range(at, at + rank))
+        for slot, (_, rank) in enumerate(self.kinds):
+            if slot in slots:
+                places.extend(range(at, at + rank))
             at += rank
-        return frozenset(found)
+        return frozenset(places)
 
     def _counting(self, numbers: Numbers) -> set[Any]:
         """The arguments that count the steps of a loop of Python's: 0, 1, 2, ... of call after call."""
-        found: dict[Any, set[Any]] = {}
+        by_role: dict[Any, set[Any]] = {}
         for role, n in zip(self._roles, numbers[self.sizes :], strict=True):
             if type(n) is int:
-                found.setdefault(role, set()).add(n)
+                by_role.setdefault(role, set()).add(n)
         return {
-            role for role, those in found.items()
+            role for role, those in by_role.items()
             if len(those) > _MOST_DIMS and min(those) in (0, 1) and max(those) - min(those) == len(those) - 1
         }
 
     def of_one(self, numbers: Numbers) -> dict[Any, int]:
         """The arguments that are the same number in all of several calls."""
-        found: dict[Any, set[Any]] = {}
+        by_role: dict[Any, set[Any]] = {}
         for role, n in zip(self._roles, numbers[self.sizes :], strict=True):
-            found.setdefault(role, set()).add(n)
-        return {role: those.pop() for role, those in found.items() if len(those) == 1}
+            by_role.setdefault(role, set()).add(n)
+        return {role: those.pop() for role, those in by_role.items() if len(those) == 1}
 
     def _is_input(
         self, i: int, number: Any, sizes: frozenset[int], is_lasting: bool, counting: Collection[Any]
     ) -> bool:
         """Whether a number is given to the program: it is likely to change, or it has changed before."""
-        turn = i - self.sizes
-        if (turn < 0 and not is_lasting) or type(number) is Drawn:
+        place = i - self.sizes
+        if (place < 0 and not is_lasting) or type(number) is Drawn:
             return True
         if i in self.variants.lifting.varying or i in self.variants.lifting.inputs:
             return True
-        if turn < 0 or self._roles[turn] in counting:
+        if place < 0 or self._roles[place] in counting:
             return False
         is_size = number > 1 and number in sizes
-        if turn in self.scalars:
+        if place in self.scalars:
             return math.isfinite(number) and (is_size or number not in SIMPLE)
-        return is_size or number > (1 if turn in self.listed else _MOST_DIMS)
+        return is_size or number > (1 if place in self.listed else _MOST_DIMS)
 
 
 def _literal(a: Any) -> Any:

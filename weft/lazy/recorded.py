@@ -79,13 +79,13 @@ class Recorded:
         """Whether some call may refuse its values."""
         return any([call.op.effect == "raises" for call in self.calls])
 
-    def numbers_with(self, given: Sequence[float]) -> tuple[Any, ...]:
+    def numbers_with(self, floats: Sequence[float]) -> tuple[Any, ...]:
         """The numbers of the calls when the rule is given these."""
         if not self.given:
             return self.numbers
         numbers = list(self.numbers)
-        for place, turn in self.given:
-            numbers[place] = given[turn]
+        for place, slot in self.given:
+            numbers[place] = floats[slot]
         return tuple(numbers)
 
 
@@ -110,8 +110,8 @@ class Opened:
 
     def place(self, position: int, index: int) -> tuple[int, int]:
         """The call, and which result of it, that gives a result of an entry."""
-        found = self._values.get((position, index))
-        return (position, index) if found is None or found.node is None else (found.node.position, found.index)
+        value = self._values.get((position, index))
+        return (position, index) if value is None or value.node is None else (value.node.position, value.index)
 
     def _open(self, entries: Sequence[Node]) -> None:
         self._calls: list[Node] = []
@@ -119,10 +119,10 @@ class Opened:
         for entry in entries:
             args = self._standing_in(entry.args)
             if type(entry.op) is Recorded:
-                found = self._open_rule(entry, entry.op, args)
+                values = self._open_rule(entry, entry.op, args)
             else:
-                found = self._append(entry, entry.op, args, entry.numbers, entry.types, None)
-            for i, value in enumerate(found):
+                values = self._append(entry, entry.op, args, entry.numbers, entry.types, None)
+            for i, value in enumerate(values):
                 self._values[entry.position, i] = value
 
     def _standing_in(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -137,46 +137,46 @@ class Opened:
         return self._standing_in(a) if kind is tuple else a
 
     def _open_rule(self, entry: Node, rule: Recorded, operands: tuple[Any, ...]) -> list[Deferred]:
-        made: list[list[Deferred]] = []
+        results: list[list[Deferred]] = []
         for call in rule.calls:
             numbers = entry.numbers[call.numbers]
-            args = tuple(_filled(call.args, operands, made, iter(numbers)))
-            made.append(self._append(entry, call.op, args, numbers, call.types, call.numbers))
-        return [made[place.call][place.index] for place in rule.results]
+            args = tuple(_filled(call.args, operands, results, iter(numbers)))
+            results.append(self._append(entry, call.op, args, numbers, call.types, call.numbers))
+        return [results[place.call][place.index] for place in rule.results]
 
     def _append(
         self, entry: Node, op: Op, args: tuple[Any, ...], numbers: tuple[Any, ...], types: tuple[TensorType, ...],
         own: slice | None,
     ) -> list[Deferred]:
-        made = Node(op, args, numbers, types, entry.where)
-        made.position, made.epoch = len(self._calls), entry.epoch
-        self._calls.append(made)
+        node = Node(op, args, numbers, types, entry.where)
+        node.position, node.epoch = len(self._calls), entry.epoch
+        self._calls.append(node)
         self.sources.append((entry.position, own))
-        return [Deferred(self._trace, kind, made, i) for i, kind in enumerate(types)]
+        return [Deferred(self._trace, kind, node, i) for i, kind in enumerate(types)]
 
 
 def _filled(
-    args: tuple[Any, ...], operands: tuple[Any, ...], made: list[list[Deferred]], numbers: Iterator[Any]
+    args: tuple[Any, ...], operands: tuple[Any, ...], results: list[list[Deferred]], numbers: Iterator[Any]
 ) -> Iterator[Any]:
     for a in args:
         kind = type(a)
         if kind is OperandOf:
             yield operands[a.turn]
         elif kind is ResultOf:
-            yield made[a.call][a.index]
+            yield results[a.call][a.index]
         elif a is NEXT_NUMBER:
             yield next(numbers)
         else:
-            yield tuple(_filled(a, operands, made, numbers)) if kind is tuple else a
+            yield tuple(_filled(a, operands, results, numbers)) if kind is tuple else a
 
 
 def joined(sources: Sequence[tuple[int, slice | None]]) -> list[tuple[int, slice | None]]:
     """Runs of an entry's numbers, those that follow one another as one."""
-    found: list[tuple[int, slice | None]] = []
+    runs: list[tuple[int, slice | None]] = []
     for position, own in sources:
-        before, last = found[-1] if found else (-1, None)
+        before, last = runs[-1] if runs else (-1, None)
         if before == position and own is not None and last is not None and last.stop == own.start:
-            found[-1] = (position, slice(last.start, own.stop))
+            runs[-1] = (position, slice(last.start, own.stop))
         else:
-            found.append((position, own))
-    return found
+            runs.append((position, own))
+    return runs

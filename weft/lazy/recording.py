@@ -83,8 +83,8 @@ class FreshResult:
 
     __slots__ = ("geometry", "order", "path", "turn", "type")
 
-    def __init__(self, turn: int, payload: LazyPayload) -> None:
-        self.turn, self.order, self.path, self.type = turn, payload.storage.order, payload.path, payload.type
+    def __init__(self, number: int, payload: LazyPayload) -> None:
+        self.turn, self.order, self.path, self.type = number, payload.storage.order, payload.path, payload.type
         self.geometry = payload.geometry() if payload.path else None
 
     def made(self, device: LazyDevice, values: Sequence[Deferred]) -> Tensor:
@@ -100,8 +100,8 @@ class _Operand:
 
     __slots__ = ("turn",)
 
-    def __init__(self, turn: int) -> None:
-        self.turn = turn
+    def __init__(self, number: int) -> None:
+        self.turn = number
 
 
 class ViewOfOperand:
@@ -109,15 +109,15 @@ class ViewOfOperand:
 
     __slots__ = ("geometry", "steps", "taken", "turn", "type")
 
-    def __init__(self, turn: int, steps: Path, operand: LazyPayload) -> None:
-        self.turn, self.steps, behind = turn, steps, len(operand.path)
+    def __init__(self, number: int, steps: Path, operand: LazyPayload) -> None:
+        self.turn, self.steps, depth = number, steps, len(operand.path)
         for op, rest, index in steps:
             shown = show(op, operand, rest).results
             if shown is None or shown[index][0][: len(operand.path)] != operand.path:
                 raise Unrecordable("it gives a view of memory that cannot be shown so")
             path, kind, geometry = shown[index]
             operand = LazyPayload(operand.storage, path, kind, geometry)
-        self.taken, self.type, self.geometry = operand.path[behind:], operand.type, operand.geometry()
+        self.taken, self.type, self.geometry = operand.path[depth:], operand.type, operand.geometry()
 
     def made(self, device: LazyDevice, operand: Tensor) -> Tensor:
         """The tensor."""
@@ -251,18 +251,18 @@ class Recording:
                     self.gives_operands = True
                     return -1 - i
             raise Unrecordable("it makes a tensor of values")
-        for i, known in enumerate(self._results):
-            if value is known:
+        for i, result in enumerate(self._results):
+            if value is result:
                 return i
         self._results.append(value)
         return len(self._results) - 1
 
     # ---- its calls
-    def calls(self, structures: dict[Any, Structure], given: Sequence[float]) -> Recorded:
+    def calls(self, structures: dict[Any, Structure], floats: Sequence[float]) -> Recorded:
         """The calls that the results need."""
         nodes = self.device.trace.nodes
         needed = needed_for(nodes, self._results)
-        turns = {id(v): i for i, v in enumerate(self.values)}
+        places_of = {id(v): i for i, v in enumerate(self.values)}
         used: list[int] = []
         places = {position: i for i, position in enumerate(needed)}
 
@@ -271,11 +271,11 @@ class Recording:
             if kind is Deferred:
                 if a.node is not None:
                     return ResultOf(places[a.node.position], a.index)
-                if id(a) not in turns:
+                if id(a) not in places_of:
                     raise Unrecordable("it makes a tensor of values")
-                if turns[id(a)] not in used:
-                    used.append(turns[id(a)])
-                return OperandOf(used.index(turns[id(a)]))
+                if places_of[id(a)] not in used:
+                    used.append(places_of[id(a)])
+                return OperandOf(used.index(places_of[id(a)]))
             if kind is tuple:
                 return tuple([placed(v, is_fixed) for v in a])
             if kind is Drawn:
@@ -292,7 +292,7 @@ class Recording:
         results = tuple([ResultOf(places[v.node.position], v.index) for v in self._results if v.node is not None])
         key = (tuple(self.device.trace.structures), results, tuple(used))
         structure = structures.setdefault(key, Structure())
-        by_identity = {id(g): i for i, g in enumerate(given)}
+        by_identity = {id(g): i for i, g in enumerate(floats)}
         held = tuple([(i, by_identity[id(n)]) for i, n in enumerate(numbers) if id(n) in by_identity])
         types = tuple([v.type_ for v in self._results])
         return Recorded(

@@ -58,37 +58,37 @@ class Rules:
         if signs is None:
             return NOT_RECORDED
         key = (owner, signs, dt.get_default())
-        found = self._known.get(key, NOT_RECORDED)
-        if found is NOT_RECORDED:
-            found = self._record(key, rule, args, operands, ())
-        if found is None or not self._device.may_repeat(found.calls):
+        replay = self._known.get(key, NOT_RECORDED)
+        if replay is NOT_RECORDED:
+            replay = self._record(key, rule, args, operands, ())
+        if replay is None or not self._device.may_repeat(replay.calls):
             return NOT_RECORDED
-        results = self.appended(found, operands.values, ())
-        self.latest = found
-        return found.results(self._device, operands.tensors, results)
+        results = self.appended(replay, operands.values, ())
+        self.latest = replay
+        return replay.results(self._device, operands.tensors, results)
 
     def update(self, rule: Rule, args: Args) -> list[tuple[Tensor, LazyPayload]] | None:
         """Do `rule(*args)`, which writes into tensors among its arguments and gives nothing: those that were written,
         and what they show. None if it is to be run as it is.
         """
-        operands, given = Operands(), list[float]()
-        signs = self.signs(args, operands, given)
+        operands, floats = Operands(), list[float]()
+        signs = self.signs(args, operands, floats)
         payloads = operands.payloads
         if signs is None or len({id(p.storage) for p in payloads}) < len(payloads):
             return None
         key = (rule, signs, dt.get_default())
-        found = self._known.get(key, NOT_RECORDED)
-        if found is NOT_RECORDED:
-            found = self._record(key, rule, args, operands, given)
-        if found is None or not self._device.may_repeat(found.calls):
+        replay = self._known.get(key, NOT_RECORDED)
+        if replay is NOT_RECORDED:
+            replay = self._record(key, rule, args, operands, floats)
+        if replay is None or not self._device.may_repeat(replay.calls):
             return None
         mark = user_mark(2)
-        results = self.appended(found, operands.values, given)
-        self.latest = found
+        results = self.appended(replay, operands.values, floats)
+        self.latest = replay
         changed = []
-        for place, count, turn in found.writes:
+        for place, count, number in replay.writes:
             written = payloads[place].storage
-            written.write(results[turn])
+            written.write(results[number])
             written.lasts = True  # a parameter, or what is known of it
             storage = operands.tensors[place].storage()
             storage.version += count
@@ -96,27 +96,27 @@ class Rules:
             changed.append((operands.tensors[place], payloads[place]))
         return changed
 
-    def appended(self, found: Any, values: list[Deferred], given: Sequence[float]) -> tuple[Deferred, ...]:
+    def appended(self, replay: Any, values: list[Deferred], floats: Sequence[float]) -> tuple[Deferred, ...]:
         """The results of what was recorded, one entry of the trace; behind them, from the end, the operands."""
-        trace, calls = self._device.trace, found.calls
+        trace, calls = self._device.trace, replay.calls
         self._device.make_room()
-        results = trace.replay(calls, tuple([values[i] for i in calls.used]), calls.numbers_with(given))
-        return (*results, *reversed(values)) if found.gives_operands else results
+        results = trace.replay(calls, tuple([values[i] for i in calls.used]), calls.numbers_with(floats))
+        return (*results, *reversed(values)) if replay.gives_operands else results
 
     def show(self, value: Deferred, path: Path) -> Deferred:
         """What the view at the end of a path shows of a value."""
         key = (value.type_, path)
-        found = self._shown.get(key)
-        if found is None:
+        recorded = self._shown.get(key)
+        if recorded is None:
             if not all([is_plain(rest) for _, rest, _ in path]):
                 shown: Deferred = replay(CALLS, value, path)
                 return shown
-            found = self._shown[key] = Recording(self._device.name, self.make).path(value, path, self.structures)
-        return self._device.trace.replay(found, (value,), found.numbers)[0] if found.results else value
+            recorded = self._shown[key] = Recording(self._device.name, self.make).path(value, path, self.structures)
+        return self._device.trace.replay(recorded, (value,), recorded.numbers)[0] if recorded.results else value
 
     # ---- which recording it is
-    def signs(self, args: Args, operands: Operands, given: list[float] | None) -> tuple[Any, ...] | None:
-        """What a recording depends on: an entry for each argument; None where there is none for such arguments. given:
+    def signs(self, args: Args, operands: Operands, floats: list[float] | None) -> tuple[Any, ...] | None:
+        """What a recording depends on: an entry for each argument; None where there is none for such arguments. floats:
         takes floats that may be others the next time.
         """
         signs: list[Any] = []
@@ -146,7 +146,7 @@ class Rules:
                     signs.append(value.type_)
                     continue
                 order = self._order(data)
-                if order is False or (given is not None and (data.path or data.is_apart)):
+                if order is False or (floats is not None and (data.path or data.is_apart)):
                     return None
                 # (what views look like hangs on the gaps too)
                 geometry = data.geometry() if data.path else None
@@ -159,10 +159,10 @@ class Rules:
                     return None
                 signs.append((tuple, inner))
             elif kind is float:
-                if given is None or a in SPECIAL:
+                if floats is None or a in SPECIAL:
                     signs.append((float, repr(a)))
                 else:
-                    given.append(a)
+                    floats.append(a)
                     signs.append(float)
             elif kind is int or kind is bool:
                 signs.append((kind, a))
@@ -175,34 +175,34 @@ class Rules:
         if not data.path:
             return data.storage.order
         g = data.geometry()
-        found = self._orders.get(g, True)
-        if found is True:
+        order = self._orders.get(g, True)
+        if order is True:
             if any([s == 0 and d != 1 for s, d in zip(g.strides, g.dims, strict=True)]):
-                found = False
+                order = False
             else:
                 shown = Tensor(data)
-                found = order_like(shown, None) if is_permuted(shown, None) else None
-            self._orders[g] = found
-        return found
+                order = order_like(shown, None) if is_permuted(shown, None) else None
+            self._orders[g] = order
+        return order
 
     def _record(
-        self, key: tuple[Any, ...], rule: Rule, args: Args, operands: Operands, given: Sequence[float]
+        self, key: tuple[Any, ...], rule: Rule, args: Args, operands: Operands, floats: Sequence[float]
     ) -> Replay | None:
         if self._kinds[key[0]] >= limits.KINDS_OF_A_RULE:
             return None
         self._kinds[key[0]] += 1
         try:
-            found = self._recorded(rule, args, operands, given)
+            replay = self._recorded(rule, args, operands, floats)
         except Exception:  # what is wrong is said where the rule runs as it is
-            found = None
-        self._known[key] = found
-        return found
+            replay = None
+        self._known[key] = replay
+        return replay
 
-    def _recorded(self, rule: Rule, args: Args, operands: Operands, given: Sequence[float]) -> Replay:
+    def _recorded(self, rule: Rule, args: Args, operands: Operands, floats: Sequence[float]) -> Replay:
         shown = self.shown(operands)
-        first = self._run(rule, args, shown, [g * 1.0 for g in given])
-        if given:  # numbers that go into calls as they are, and nowhere else
-            second = self._run(rule, args, shown, [g * 0.83 + 0.21 for g in given])
+        first = self._run(rule, args, shown, [g * 1.0 for g in floats])
+        if floats:  # numbers that go into calls as they are, and nowhere else
+            second = self._run(rule, args, shown, [g * 0.83 + 0.21 for g in floats])
             if not _differ_in_given_alone(first.calls, second.calls):
                 raise Unrecordable("it computes with its numbers")
         return first
@@ -212,13 +212,13 @@ class Rules:
         orders = [self._order(data) for data in operands.payloads]
         return [(data, o if type(o) is tuple else None) for data, o in zip(operands.payloads, orders, strict=True)]
 
-    def _run(self, rule: Rule, args: Args, shown: Sequence[Operand], given: Sequence[float]) -> Replay:
+    def _run(self, rule: Rule, args: Args, shown: Sequence[Operand], floats: Sequence[float]) -> Replay:
         recording = Recording(self._device.name, self.make)
-        if given:
-            numbers = iter(given)
+        if floats:
+            numbers = iter(floats)
             args = tuple([next(numbers) if type(a) is float and a not in SPECIAL else a for a in args])
         outputs, writes = recording.run(rule, args, shown)
-        calls = recording.calls(self.structures, given)
+        calls = recording.calls(self.structures, floats)
         return Replay(calls, outputs, tuple(writes), recording.gives_operands)
 
 

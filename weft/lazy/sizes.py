@@ -20,11 +20,11 @@ def sizes_from(numbers: Sequence[int], dims: Sequence[Dim], env: ShapeEnv) -> li
     numbers = _inferred(numbers, values)
     if math.prod(numbers) == math.prod(values) != 0:
         return _regrouped(numbers, dims, values, env)
-    found: list[Dim | None] = [None] * len(numbers)
+    matched: list[Dim | None] = [None] * len(numbers)
     for back in range(1, min(len(numbers), len(dims)) + 1):  # as in broadcasting, dims are counted from the last one
         if numbers[-back] == values[-back]:
-            found[-back] = dims[-back]
-    return found
+            matched[-back] = dims[-back]
+    return matched
 
 
 def size_from(number: int, size: Dim, env: ShapeEnv) -> Dim | None:
@@ -43,7 +43,7 @@ def _inferred(numbers: Sequence[int], values: Sequence[int]) -> list[int]:
 
 def _regrouped(numbers: Sequence[int], dims: Sequence[Dim], values: Sequence[int], env: ShapeEnv) -> list[Dim | None]:
     """Of a reshape: runs of dims become runs of sizes with the same product."""
-    found: list[Dim | None] = [None] * len(numbers)
+    regrouped: list[Dim | None] = [None] * len(numbers)
     i = j = 0
     while i < len(dims) and j < len(numbers):
         first, start, left, right = i, j, values[i], numbers[j]
@@ -55,8 +55,8 @@ def _regrouped(numbers: Sequence[int], dims: Sequence[Dim], values: Sequence[int
                 j += 1
                 right *= numbers[j]
         i, j = i + 1, j + 1
-        found[start:j] = _shared_out(numbers[start:j], product(dims[first:i]), env)
-    return found
+        regrouped[start:j] = _shared_out(numbers[start:j], product(dims[first:i]), env)
+    return regrouped
 
 
 def _shared_out(numbers: Sequence[int], whole: Dim, env: ShapeEnv) -> list[Dim | None]:
@@ -69,8 +69,8 @@ def _shared_out(numbers: Sequence[int], whole: Dim, env: ShapeEnv) -> list[Dim |
     if len(whole.terms) > 1 or len(whole.terms[0][0]) > MOST_FACTORS:
         return [None] * len(numbers)
     atoms, factor = whole.terms[0]
-    found = _first_fit(numbers, [Expr({(a,): 1}) for a in atoms], factor, env)
-    return [None] * len(numbers) if found is None else [*found]
+    factors = _first_fit(numbers, [Expr({(a,): 1}) for a in atoms], factor, env)
+    return [None] * len(numbers) if factors is None else [*factors]
 
 
 def _first_fit(numbers: Sequence[int], symbols: Sequence[Dim], factor: int, env: ShapeEnv) -> list[Dim] | None:
@@ -83,7 +83,7 @@ def _first_fit(numbers: Sequence[int], symbols: Sequence[Dim], factor: int, env:
             if rest or not times or factor % times:
                 continue
             left = [s for i, s in enumerate(symbols) if i not in taken]
-            behind = _first_fit(numbers[1:], left, factor // times, env)
-            if behind is not None:
-                return [size * times, *behind]
+            others = _first_fit(numbers[1:], left, factor // times, env)
+            if others is not None:
+                return [size * times, *others]
     return None

@@ -50,9 +50,9 @@ class CallByCall:
             for done in last.get(i, ()):
                 run.results[done] = None
         results: list[Any] = own_memory([run.argument(place) for place in self._results], arrays)
-        for position, turn in self.writes:
-            np.copyto(arrays[turn], results[position])
-            results[position] = arrays[turn]
+        for position, slot in self.writes:
+            np.copyto(arrays[slot], results[position])
+            results[position] = arrays[slot]
         return results
 
     def run_apart(self, arrays: list[Array], numbers: Numbers) -> list[Array | BaseException]:
@@ -76,10 +76,10 @@ class CallByCall:
         for place in _places_in(self._results):
             if type(place) is ResultOf:
                 last.pop(place.call, None)
-        found: dict[int, list[int]] = {}
+        by_call: dict[int, list[int]] = {}
         for done, i in last.items():
-            found.setdefault(i, []).append(done)
-        return found
+            by_call.setdefault(i, []).append(done)
+        return by_call
 
 
 class _Run:
@@ -121,15 +121,15 @@ class _Run:
 
 
 def _places_in(args: Sequence[Any]) -> list[Any]:
-    found: list[Any] = []
+    places: list[Any] = []
     for a in args:
         if type(a) is tuple:
-            found.extend(_places_in(a))
+            places.extend(_places_in(a))
         elif type(a) is UnbackedNumber:
-            found.extend([place for place, _ in a.places])
+            places.extend([place for place, _ in a.places])
         elif type(a) in (ResultOf, InputOf):
-            found.append(a)
-    return found
+            places.append(a)
+    return places
 
 
 def naming(op: Any, error: Exception) -> Exception:

@@ -106,11 +106,11 @@ class Trace:
     def record(self, op: Op, args: tuple[Any, ...]) -> tuple[Deferred, ...]:
         """Append a call. Its type rule speaks first. Raises what that raises."""
         with self.lock:
-            known, before = len(self.inputs), len(self.nodes)
+            inputs_before, before = len(self.inputs), len(self.nodes)
             try:
                 return self._record(op, args)
             except SizeNeeded as asked:
-                self._not_read(known, before)
+                self._not_read(inputs_before, before)
                 if None in [size.value for size in asked.sizes]:  # it goes by sizes that it finds itself
                     raise NoValue(f"{op.base}: its result is known when it has run") from None
                 needed = asked
@@ -122,7 +122,7 @@ class Trace:
         held: list[Any] = []
         key: list[Any] = [op]
         seen: list[Any] = []
-        known, before, epoch = len(self.inputs), len(self.nodes), self.epoch
+        inputs_before, before, epoch = len(self.inputs), len(self.nodes), self.epoch
         for i, a in enumerate(args):
             kind = type(a)
             if kind is Deferred:
@@ -160,19 +160,19 @@ class Trace:
                 state.is_symbolic = any([kind.is_symbolic for kind in types])
                 state.finds = state.is_symbolic and (new_sizes(op, types) or op.unbacked_from is not None)
             except Exception:
-                self._not_read(known, before)
+                self._not_read(inputs_before, before)
                 raise
             state.known = seen
             state.same = None if op.identity is None else same_as(op, seen, state.types)
         self.count(op)
         if state.same is not None:  # a value is never written: what a call gives back as it is needs no call
-            self._not_read(known, before)
+            self._not_read(inputs_before, before)
             self.passed.append(op)
             return (operands[state.same],)
         node = Node(op, operands, tuple(numbers), state.types, state.mark(2))
         if self.state is not after or self.epoch != epoch:  # a finalizer or handler, in between, has traced or cut
             if self.epoch == epoch:
-                self._not_read(known, before)
+                self._not_read(inputs_before, before)
             return self._record(op, args)
         self._append(node, state)
         if state.is_symbolic:
@@ -199,15 +199,15 @@ class Trace:
 
     def _symbolic(self, node: Node) -> tuple[Deferred, ...]:
         """The results of a call some of whose sizes the run finds."""
-        found = tuple([Deferred(self, kind, node, i) for i, kind in enumerate(node.types)])
-        for value in found:
+        values = tuple([Deferred(self, kind, node, i) for i, kind in enumerate(node.types)])
+        for value in values:
             tell(value, value.type_.shape)
             for axis, d in enumerate(value.type_.shape):
                 size = bare_size(d)
                 if size is not None and size.value is None:
                     size.value, size.axis = value, axis
         self._note_deciders(node)
-        return found
+        return values
 
     def _note_deciders(self, node: Node) -> None:
         if type(node.op) is not Op or node.op.unbacked_from is None:
@@ -218,16 +218,16 @@ class Trace:
         if len(names) == len(sizes):
             self.deciders.update(zip(map(sign_of, names), sizes, strict=True))
 
-    def _not_read(self, known: int, before: int) -> None:
+    def _not_read(self, inputs_before: int, before: int) -> None:
         """A call that is not appended has named inputs: whoever reads them first says what they are. Those that calls
         read which were appended meanwhile (they had been cut off) stay.
         """
         read = {id(v) for node in self.nodes[before:] for v in values_in(node.args)}
-        for value in self.inputs[known:]:
+        for value in self.inputs[inputs_before:]:
             if id(value) not in read:
                 self.turns.pop(id(value), None)
         if not read:
-            del self.inputs[known:]
+            del self.inputs[inputs_before:]
 
     def replay(
         self, rule: Recorded, operands: tuple[Deferred, ...], numbers: tuple[Any, ...]
@@ -235,20 +235,20 @@ class Trace:
         """Append the calls of a recorded rule: the results that leave it."""
         with self.lock:
             key: list[Any] = [rule.structure]
-            epoch, turns, inputs = self.epoch, self.turns, self.inputs
-            known, before = len(inputs), len(self.nodes)
+            epoch, slots, inputs = self.epoch, self.turns, self.inputs
+            inputs_before, before = len(inputs), len(self.nodes)
             for value in operands:  # (as in _place)
-                found = value.node
-                if found is None:
-                    turn = turns.get(id(value))
-                    if turn is not None:
-                        key.append(-1 - turn)
+                call = value.node
+                if call is None:
+                    slot = slots.get(id(value))
+                    if slot is not None:
+                        key.append(-1 - slot)
                         continue
-                    turn = turns[id(value)] = len(inputs)
+                    slot = slots[id(value)] = len(inputs)
                     inputs.append(value)
-                    key.append((turn, value.type_.dtype, value.type_.ndim))
-                elif found.epoch == epoch:
-                    key.append(found.position << INDEX_BITS | value.index)
+                    key.append((slot, value.type_.dtype, value.type_.ndim))
+                elif call.epoch == epoch:
+                    key.append(call.position << INDEX_BITS | value.index)
                 else:
                     key.append(self._place(value))
             structure = tuple(key)
@@ -258,7 +258,7 @@ class Trace:
             node = Node(rule, operands, numbers, rule.types, state.mark(3))
             if self.state is not after or self.epoch != epoch:  # (as in _record)
                 if self.epoch == epoch:
-                    self._not_read(known, before)
+                    self._not_read(inputs_before, before)
                 return self.replay(rule, operands, numbers)
             self._append(node, state)
             return tuple([Deferred(self, kind, node, i) for i, kind in enumerate(rule.types)])
@@ -272,8 +272,8 @@ class Trace:
         if self.made >= limits.STATES_OF_A_TRACE:
             self.forget()
         self.made += 1
-        made = self.state.after[structure] = State()
-        return made
+        state = self.state.after[structure] = State()
+        return state
 
     def forget(self) -> None:
         """Forget what was traced before."""
@@ -295,12 +295,12 @@ class Trace:
         """How a structure names a value: by the call that gives it, or by its turn among the inputs."""
         node = value.node
         if node is None:
-            turn = self.turns.get(id(value))
-            if turn is None:
-                turn = self.turns[id(value)] = len(self.inputs)
+            slot = self.turns.get(id(value))
+            if slot is None:
+                slot = self.turns[id(value)] = len(self.inputs)
                 self.inputs.append(value)
-                return (turn, value.type_.dtype, value.type_.ndim)
-            return -1 - turn
+                return (slot, value.type_.dtype, value.type_.ndim)
+            return -1 - slot
         if node.epoch != self.epoch:
             self._bring(node)
         return node.position << INDEX_BITS | value.index
@@ -357,17 +357,17 @@ class Trace:
         """A number that hangs on sizes which the program finds."""
         if type(expr) is not Expr or is_fixed:
             return self._operand(self.sizes.hint(expr), numbers, is_fixed)
-        found = sorted(
+        sources = sorted(
             [(self._place(size.value), size.axis, size) for size in unknown_in(expr)], key=lambda each: str(each[:2])
         )
-        size = SizeOf(expr, tuple([(atom.key, atom.value, axis) for _, axis, atom in found]))
-        return size, (size.renamed(), tuple([(place, axis) for place, axis, _ in found]))
+        size = SizeOf(expr, tuple([(atom.key, atom.value, axis) for _, axis, atom in sources]))
+        return size, (size.renamed(), tuple([(place, axis) for place, axis, _ in sources]))
 
     # ---- who holds values
     def waiting(self) -> list[Any]:
         """The storages that are there and whose value waits."""
-        found = [r() for r in self.storages.values()]
-        return [s for s in found if s is not None and (s.value.cell is None or s.is_waiting())]
+        storages = [r() for r in self.storages.values()]
+        return [s for s in storages if s is not None and (s.value.cell is None or s.is_waiting())]
 
     # ---- being cut
     def restart(self, waiting: Sequence[Any] | None = None) -> None:

@@ -135,9 +135,9 @@ class Deferred(OperatorMethods):
 
     @property
     def dtype(self) -> DType:
-        found = self.type_.dtype
-        assert found is not None
-        return found
+        dtype = self.type_.dtype
+        assert dtype is not None
+        return dtype
 
     @property
     def tensor_type(self) -> TensorType:

@@ -37,14 +37,14 @@ def shown(op: Op, source: LazyPayload, rest: tuple[Any, ...]) -> list[Shown] | N
     path, storage = source.path, source.storage
     key = (op, source.type, source.geometry() if path or not storage.is_row_major else None, storage.order, rest)
     try:
-        found = _found[key]
+        shown_steps = _found[key]
     except (KeyError, TypeError):
-        found = show(op, source, rest).results
-        if found is not None:
-            found = [(_own(steps[len(path) :]), kind, geometry) for steps, kind, geometry in found]
+        shown_steps = show(op, source, rest).results
+        if shown_steps is not None:
+            shown_steps = [(_own(steps[len(path) :]), kind, geometry) for steps, kind, geometry in shown_steps]
         if is_plain(rest) and not storage.type.is_symbolic:
-            _found[key] = found
-    return None if found is None else [(path + steps, kind, geometry) for steps, kind, geometry in found]
+            _found[key] = shown_steps
+    return None if shown_steps is None else [(path + steps, kind, geometry) for steps, kind, geometry in shown_steps]
 
 
 def _own(steps: Path) -> Path:
@@ -75,8 +75,8 @@ def short_view(op: Op, args: tuple[Any, ...]) -> Any:
     return out
 
 
-def _none_or_list(found: Any) -> list[Shown] | None:
-    return None if found is None else list(found)
+def _none_or_list(steps: Any) -> list[Shown] | None:
+    return None if steps is None else list(steps)
 
 
 def is_plain(value: Any) -> bool:

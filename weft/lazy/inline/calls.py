@@ -57,15 +57,15 @@ class _Call:
         code.add("".join(f"x{i}_, " for i in range(len(self.args))) + "= args")
         code.begin()
         self._arguments()
-        found = self._found()
+        history = self._found()
         if self.grad:
             self.history.ask()
-            if found.nodes:
-                self.history.saving(found)
+            if history.nodes:
+                self.history.saving(history)
         self._append()
-        self._tensors(found)
-        self.history.nodes(found)
-        results = found.results
+        self._tensors(history)
+        self.history.nodes(history)
+        results = history.results
         code.add(f"return t{results}" if type(results) is int else f"return ({''.join(f't{k}, ' for k in results)})")
         return code.function()
 
@@ -101,24 +101,24 @@ class _Call:
             raise Unfit
         code.append()
 
-    def _tensors(self, found: History) -> None:
+    def _tensors(self, history: History) -> None:
         code, kinds = self.code, self.entry.types
         for index, kind in enumerate(kinds):
             code.value(f"r{index}", kind, index)
-        for k, made in enumerate(found.tensors):
-            if made.turn is not None and made.turn >= 0:
-                code.tensor(k, f"r{made.turn}", kinds[made.turn], made.order)
-            elif made.turn is not None:
+        for k, tensor in enumerate(history.tensors):
+            if tensor.turn is not None and tensor.turn >= 0:
+                code.tensor(k, f"r{tensor.turn}", kinds[tensor.turn], tensor.order)
+            elif tensor.turn is not None:
                 raise Unfit
-            elif made.base >= 0:
-                code.shown(k, f"t{made.base}._storage", *self._view(made.path, made))
-                code.add(f"t{k}._storage = t{made.base}._storage")
+            elif tensor.base >= 0:
+                code.shown(k, f"t{tensor.base}._storage", *self._view(tensor.path, tensor))
+                code.add(f"t{k}._storage = t{tensor.base}._storage")
             else:
-                j = ~made.base
-                path = self.tensors[j]._data.path + made.path
-                code.shown(k, f"s{j}", *self._view(path, made))
+                j = ~tensor.base
+                path = self.tensors[j]._data.path + tensor.path
+                code.shown(k, f"s{j}", *self._view(path, tensor))
                 code.add(f"t{k}._storage = a{j}.storage()")
 
-    def _view(self, path: Any, made: Any) -> tuple[str, Any, str, str]:
+    def _view(self, path: Any, tensor: Any) -> tuple[str, Any, str, str]:
         code = self.code
-        return code.name(path), made.type, code.name(made.geometry), "None"
+        return code.name(path), tensor.type, code.name(tensor.geometry), "None"

@@ -23,23 +23,23 @@ from weft.tensor.tensor import Tensor
 
 def learn_graph(
     device: LazyDevice, at: Point, roots: Sequence[Edge], seeds: Sequence[Tensor],
-    nodes: Sequence[Any], found: Replay,
+    nodes: Sequence[Any], replay: Replay,
 ) -> Callable[..., Any]:
     """The cache of a backward call that has just appended entries to the trace, and has given no gradients to leaves
     yet. at: where that stood before; nodes: those of operators, the latest first, then leaves. Raises Unfit.
     """
-    return _Backward(device, at, roots, seeds, nodes, found).function()
+    return _Backward(device, at, roots, seeds, nodes, replay).function()
 
 
 class _Backward:
     def __init__(
         self, device: LazyDevice, at: Point, roots: Sequence[Edge],
-        seeds: Sequence[Tensor], nodes: Sequence[Any], found: Replay,
+        seeds: Sequence[Tensor], nodes: Sequence[Any], replay: Replay,
     ) -> None:
-        if at.entries >= ENOUGH or device.trace.nodes[-1].op is not found.calls:
+        if at.entries >= ENOUGH or device.trace.nodes[-1].op is not replay.calls:
             raise Unfit
         self.code = Writer("inline(roots, seeds, keep)", device, at)
-        self.roots, self.seeds, self.nodes, self.found = roots, seeds, nodes, found
+        self.roots, self.seeds, self.nodes, self.found = roots, seeds, nodes, replay
         self.places = {id(node): place for place, node in enumerate(nodes)}
         self.bound: set[int] = set()
         self.payloads: list[tuple[Any, str]] = []  # of operands, and where they are found
@@ -80,13 +80,13 @@ class _Backward:
             code.missed_if(f"type(seeds[{i}]) is not {code.name(type(seed))}")
             self.payloads.append((seed._data, f"seeds[{i}]._data"))
 
-    def _bind(self, node: Any, found: str) -> None:
+    def _bind(self, node: Any, expression: str) -> None:
         place = self.places[id(node)]
         if place in self.bound:
-            self.code.missed_if(f"{found} is not n{place}")
+            self.code.missed_if(f"{expression} is not n{place}")
         else:
             self.bound.add(place)
-            self.code.add(f"n{place} = {found}")
+            self.code.add(f"n{place} = {expression}")
 
     def _node(self, place: int, node: Any) -> None:
         code, n = self.code, f"n{place}"

@@ -66,18 +66,18 @@ class HistoryWriter:
         code.missed_if(f"h{j}.version != a{j}._storage.version")
         code.add(f"e{j} = (h{j}.node, h{j}.index)")
 
-    def saving(self, found: History) -> None:
+    def saving(self, history: History) -> None:
         """Whether operands can be saved, and nobody is told of it."""
         self.code.missed_if(f"{self.code.name(default_hooks)}.stack or {self.code.name(anomaly)}.enabled")
-        for j in sorted({saved.turn for node in found.nodes for saved in _operands_in(node.saved)}):
+        for j in sorted({saved.turn for node in history.nodes for saved in _operands_in(node.saved)}):
             self.code.missed_if(f"a{j}._storage is None or a{j}._storage.is_inference")
 
-    def nodes(self, found: History) -> None:
+    def nodes(self, history: History) -> None:
         """The nodes, each with what it saves, and the tensors whose gradients flow into them."""
         code = self.code
         state, numbers = code.name(AutogradState), code.name(sequence_numbers)
-        for i, (noted, behind) in enumerate(zip(found.nodes, found.behind, strict=True)):
-            saved = self._saved(noted.saved, found)
+        for i, (noted, produced) in enumerate(zip(history.nodes, history.behind, strict=True)):
+            saved = self._saved(noted.saved, history)
             edges = "".join(self._edge(edge) + ", " for edge in noted.edges)
             code.add(
                 f"g{i} = new({code.name(noted.type)})",
@@ -85,8 +85,8 @@ class HistoryWriter:
                 f"g{i}.argument_counts, g{i}.formula = {code.name(noted.counts)}, {code.name(noted.formula)}",
                 f"g{i}.metadata_of_inputs, g{i}.mark = {code.name(noted.metadata)}, mark",
             )
-            for k in behind:
-                code.add(f"h = t{k}._autograd = new({state})", f"h.node, h.index = g{i}, {found.tensors[k].slot}")
+            for k in produced:
+                code.add(f"h = t{k}._autograd = new({state})", f"h.node, h.index = g{i}, {history.tensors[k].slot}")
 
     def _edge(self, edge: tuple[int, int] | None) -> str:
         if edge is None:
@@ -97,7 +97,7 @@ class HistoryWriter:
             raise Unfit
         return f"e{~edge[0]}"
 
-    def _saved(self, saved: Any, found: History) -> str:
+    def _saved(self, saved: Any, history: History) -> str:
         code, kind = self.code, type(saved)
         if kind is OperandSaved:
             j = saved.turn
@@ -114,7 +114,7 @@ class HistoryWriter:
             code.add(f"p = new({code.name(SavedTensor)})", f"p.payload, p.storage = t{k}._data, t{k}._storage")
             return self._kept(f"None, None, None, 0, True, {saved.number}")
         if kind is tuple and any([type(s) is not int for s in saved]):
-            return "(" + "".join(self._saved(s, found) + ", " for s in saved) + ")"
+            return "(" + "".join(self._saved(s, history) + ", " for s in saved) + ")"
         return code.name(saved)
 
     def _kept(self, values: str) -> str:
@@ -132,13 +132,13 @@ class HistoryWriter:
 
 
 def _operands_in(saved: tuple[Any, ...]) -> list[OperandSaved]:
-    found: list[OperandSaved] = []
+    operands: list[OperandSaved] = []
     for s in saved:
         if type(s) is OperandSaved:
-            found.append(s)
+            operands.append(s)
         elif type(s) is tuple:
-            found += _operands_in(s)
-    return found
+            operands += _operands_in(s)
+    return operands
 
 
 def described(operands: Sequence[Tensor], results: Any, entry: Any) -> History:
@@ -158,8 +158,8 @@ def described(operands: Sequence[Tensor], results: Any, entry: Any) -> History:
         place = (-1, 0) if state is None else (0, state.index)
         tensors.append(Made(value.index, data.storage.order, -1, (), data.storage.type, None, *place))
     noted = [_noted(node, operands, outputs) for node in nodes.values()]
-    turns = tuple(range(len(tensors)))
-    return History(noted, tensors, turns if type(results) is tuple else 0)
+    slots = tuple(range(len(tensors)))
+    return History(noted, tensors, slots if type(results) is tuple else 0)
 
 
 def _noted(node: Any, operands: Sequence[Tensor], outputs: Sequence[Tensor]) -> Noted:

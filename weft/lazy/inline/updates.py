@@ -32,14 +32,14 @@ class Update:
     """
 
     def __init__(
-        self, device: LazyDevice, at: Point, args: Args, found: Replay
+        self, device: LazyDevice, at: Point, args: Args, replay: Replay
     ) -> None:
         trace = device.trace
         self.device, self.trace, self.before, self.known = device, trace, at.state, at.inputs
-        self.calls, self.writes = found.calls, found.writes
+        self.calls, self.writes = replay.calls, replay.writes
         if at.entries >= ENOUGH or len(trace.nodes) != at.entries + 1 or not follows(trace, at):
             raise Unfit
-        if found.gives_operands or trace.nodes[-1].op is not found.calls:
+        if replay.gives_operands or trace.nodes[-1].op is not replay.calls:
             raise Unfit
         self.position, self.after = at.entries, trace.state
         self.kinds = tuple(map(type, args))
@@ -71,16 +71,16 @@ class Update:
         self.types = [v.type_ for v in values]
         if any([kind.is_symbolic for kind in (*self.types, *self.calls.types)]):
             raise Unfit
-        turns = [None if v.node is not None else self.trace.turns[id(v)] for v in values]
+        slots = [None if v.node is not None else self.trace.turns[id(v)] for v in values]
         self.results = [(j, v.node.position, v.index) for j, v in enumerate(values) if v.node is not None]
         fresh: dict[int, int] = {}
-        for j, turn in enumerate(turns):
-            if turn is not None and turn >= self.known:
-                if turn in fresh:
+        for j, slot in enumerate(slots):
+            if slot is not None and slot >= self.known:
+                if slot in fresh:
                     raise Unfit
-                fresh[turn] = j
-        self.fresh = [fresh[turn] for turn in sorted(fresh)]  # inputs that nothing read before
-        self.turns = [None if j in self.fresh else turn for j, turn in enumerate(turns)]
+                fresh[slot] = j
+        self.fresh = [fresh[slot] for slot in sorted(fresh)]  # inputs that nothing read before
+        self.turns = [None if j in self.fresh else slot for j, slot in enumerate(slots)]
 
     def run(self, args: Args) -> bool:
         """Whether the update came as it did before; it is done then."""
@@ -88,13 +88,13 @@ class Update:
             return False
         if [args[i] for i in self.rest] != self.constants or [repr(args[i]) for i in self.zeros] != self.signs:
             return False
-        given = [args[i] for i in self.given]
-        if given and not SPECIAL.isdisjoint(given):
+        floats = [args[i] for i in self.given]
+        if floats and not SPECIAL.isdisjoint(floats):
             return False
         with self.trace.lock:
-            return self.trace.state is self.before and self._done(self.tensors(args), given)
+            return self.trace.state is self.before and self._done(self.tensors(args), floats)
 
-    def _done(self, tensors: Sequence[Tensor], given: Sequence[float]) -> bool:
+    def _done(self, tensors: Sequence[Tensor], floats: Sequence[float]) -> bool:
         trace, count = self.trace, len(tensors)
         payloads = [t._data for t in tensors]
         if [type(p) for p in payloads].count(LazyPayload) != count or any([p.path for p in payloads]):
@@ -116,13 +116,13 @@ class Update:
             return False
         trace.turns.update({id(value): self.known + i for i, value in enumerate(fresh)})
         trace.inputs += fresh
-        self._write(tensors, storages, self._appended(values, given))
+        self._write(tensors, storages, self._appended(values, floats))
         return True
 
-    def _appended(self, values: Sequence[Deferred], given: Sequence[float]) -> Node:
+    def _appended(self, values: Sequence[Deferred], floats: Sequence[float]) -> Node:
         trace, calls = self.trace, self.calls
         metrics.rules[calls] += 1
-        node = Node(calls, self.used(values), calls.numbers_with(given), calls.types, self.after.mark(3))
+        node = Node(calls, self.used(values), calls.numbers_with(floats), calls.types, self.after.mark(3))
         node.position, node.epoch, node.state = self.position, trace.epoch, self.after
         trace.nodes.append(node)
         trace.state = self.after

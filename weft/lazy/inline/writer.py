@@ -34,13 +34,13 @@ TRIES = 16  # then what comes there keeps changing, and is left alone
 
 def is_learnt(state: State, what: Any) -> bool:
     """Whether a cache is to be written for something that has come the long way behind a state once more."""
-    found = state.inline.get(what)
-    if found is None:
+    caches = state.inline.get(what)
+    if caches is None:
         if state.inline is NO_CACHES:
             state.inline = {}
-        found = state.inline[what] = InlineCaches()
-    found.passes += 1
-    return SEEN <= found.passes <= TRIES
+        caches = state.inline[what] = InlineCaches()
+    caches.passes += 1
+    return SEEN <= caches.passes <= TRIES
 
 
 def follows(trace: Trace, at: Point) -> bool:
@@ -160,18 +160,18 @@ class Writer(FunctionWriter):
         if not is_read:
             self.missed_if(f"s{j}.device is not device")
             return
-        turn = self.trace.turns.get(id(value))
-        if turn is None:
+        slot = self.trace.turns.get(id(value))
+        if slot is None:
             raise Unfit
-        if turn < self.known:
-            self.missed_if(f"turns.get(id({v})) != {self.name(turn)}")
-        elif turn in self.fresh:
-            self.missed_if(f"{v} is not {self.fresh[turn]}")
+        if slot < self.known:
+            self.missed_if(f"turns.get(id({v})) != {self.name(slot)}")
+        elif slot in self.fresh:
+            self.missed_if(f"{v} is not {self.fresh[slot]}")
         else:
             self.missed_if(f"{v}.node is not None or s{j}.device is not device or id({v}) in turns")
             for other in self.fresh.values():
                 self.missed_if(f"{v} is {other}")
-            self.fresh[turn] = v
+            self.fresh[slot] = v
 
     # ---- the trace
     def begin(self, *locks: str) -> None:
@@ -192,8 +192,8 @@ class Writer(FunctionWriter):
 
     def append(self, wanted: Sequence[Deferred] = ()) -> None:
         """The new entries join the trace. wanted: results of theirs that `result` is asked for. Raises Unfit."""
-        for turn, value in sorted(self.fresh.items()):
-            self.add(f"turns[id({value})] = {self.name(turn)}", f"inputs.append({value})")
+        for slot, value in sorted(self.fresh.items()):
+            self.add(f"turns[id({value})] = {self.name(slot)}", f"inputs.append({value})")
         entries = self.trace.nodes[self.first :]
         named = [*wanted, *[v for entry in entries for v in values_in(entry.args)]]
         read = {(v.node.position, v.index) for v in named if v.node is not None} | {(at, 0) for at in self.showing}
@@ -223,10 +223,10 @@ class Writer(FunctionWriter):
         """The code for a value: an operand's, or an entry's result. Raises Unfit."""
         node = value.node
         is_new = node is not None and node.position >= self.first and node.epoch == self.trace.epoch
-        found = self._values.get((node.position, value.index) if is_new and node is not None else id(value))
-        if found is None:
+        code = self._values.get((node.position, value.index) if is_new and node is not None else id(value))
+        if code is None:
             raise Unfit
-        return found
+        return code
 
     def _argument(self, a: Any) -> str:
         """The code for what an entry holds."""

@@ -50,24 +50,24 @@ class Target(NamedTuple):
         )
 
 
-def learn_write(device: LazyDevice, at: Point, op: Op, args: Args, found: Target | None) -> Callable[[Args], Any]:
-    """The cache of a write that has just appended entries to the trace. at: where that stood before; found: what the
+def learn_write(device: LazyDevice, at: Point, op: Op, args: Args, target: Target | None) -> Callable[[Args], Any]:
+    """The cache of a write that has just appended entries to the trace. at: where that stood before; target: what the
     write found. Raises Unfit.
     """
-    if found is None:
+    if target is None:
         raise Unfit
-    return _Write(device, at, op, args, found).function()
+    return _Write(device, at, op, args, target).function()
 
 
 class _Write:
-    def __init__(self, device: LazyDevice, at: Point, op: Op, args: Args, found: Target) -> None:
+    def __init__(self, device: LazyDevice, at: Point, op: Op, args: Args, seen: Target) -> None:
         entries = device.trace.nodes[at.entries :]
         if entries[-1].position >= ENOUGH or op.effect not in ("pure", "raises"):
             raise Unfit
         if any([kind.is_symbolic for entry in entries for kind in entry.types]):
             raise Unfit
         self.code = Writer("inline(args)", device, at)
-        self.op, self.args, self.found = op, args, found
+        self.op, self.args, self.found = op, args, seen
         self.target: LazyPayload = args[0]._data
         self.storage = self.target.storage
         if type(self.target) is not LazyPayload or self.storage.device is not device:
@@ -107,28 +107,28 @@ class _Write:
 
     def _target(self) -> None:
         """The base, the write before, and what the target's payload remembers, as the write found them."""
-        code, target, found = self.code, self.target, self.found
+        code, target, seen = self.code, self.target, self.found
         code.add("d0 = a0._data")
         code.missed_if("type(d0) is not LazyPayload or a0._storage is None or a0._storage.is_inference")
         code.add("s0 = d0.storage")
         code.lies(0, target)
         code.add("b0 = s0.value")
-        code.source(0, "b0", found.value, True)
+        code.source(0, "b0", seen.value, True)
         if not target.path:
             return
-        if found.memo is None:
+        if seen.memo is None:
             code.missed_if("d0._generation == s0.generation")
         else:
             code.missed_if("d0._generation != s0.generation")
             code.add("v0 = d0._memo")
             code.missed_if("v0 is None")
-            code.source(0, "v0", found.memo, True)
+            code.source(0, "v0", seen.memo, True)
         joins = "b0.cell is None and u is not None and u[0] == d0.path and u[2] is b0"
         code.add("u = s0.update")
-        if found.joins(target):
+        if seen.joins(target):
             code.unless(joins)
             code.add("w0 = u[1]")
-            code.source(0, "w0", found.update[1], True)
+            code.source(0, "w0", seen.update[1], True)
         else:
             code.missed_if(joins)
 

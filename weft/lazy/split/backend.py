@@ -209,11 +209,11 @@ class Split(Lazy):
             (value,) = self.where.trace.record(op, (payload.read(), *rest))
             return self.where.fresh(value)
         family, storage, note = payload.storage, source.storage(), self.where.note
-        made = [
+        views = [
             note(view_of(source, storage, SplitPayload(family, path, kind, g), op, rest, i))
             for i, (path, kind, g) in enumerate(results)
         ]
-        return tuple(made) if op.schema.gives_several else made[0]
+        return tuple(views) if op.schema.gives_several else views[0]
 
     # ---- writes
     def write(self, op: Op, args: Args) -> None:
@@ -234,9 +234,9 @@ class Split(Lazy):
                 self._write_now(op, args)
                 return
         refuse_write(op, self.where.home_of(target).view(target._data) if is_dense(target) else target._data)
-        made = self.run(op, args)  # the trace may be cut for it
+        value = self.run(op, args)  # the trace may be cut for it
         payload = self.where.home_of(target).view(target._data) if is_dense(target) else target._data
-        self.put(target, payload, self._operand(op, made), op.is_splat)
+        self.put(target, payload, self._operand(op, value), op.is_splat)
         self.where.note_write(payload.storage)
         if type(storage) is Storage:
             let_wait(storage, payload.storage)
@@ -260,13 +260,13 @@ class Split(Lazy):
         """The values of a tensor of another device."""
         return DENSE.receive(tensor)
 
-    def lay_out_like(self, made: Tensor, source: Tensor) -> Tensor:
+    def lay_out_like(self, tensor: Tensor, source: Tensor) -> Tensor:
         """What a `*_like` factory made, in its source's order of dims."""
-        payload = made._data
+        payload = tensor._data
         if type(payload) is not SplitPayload or not payload.waits:
-            return DENSE.lay_out_like(made, source)
+            return DENSE.lay_out_like(tensor, source)
         order = order_like(source, None)
-        return made if order is None else self.where.fresh(payload.read(), order)
+        return tensor if order is None else self.where.fresh(payload.read(), order)
 
     def resize(self, tensor: Tensor, dims: tuple[int, ...]) -> None:
         """As a plain tensor."""

@@ -197,8 +197,8 @@ class SplitDevice(LazyDevice):
     def _run(self) -> BaseException | None:
         """Run the program; what it raised."""
         homes = [h for h in self.homes.values() if h.is_written]
-        for made in self.made:
-            tensor = made()
+        for tensor_ref in self.made:
+            tensor = tensor_ref()
             if tensor is not None and type(tensor._data) is SplitPayload:
                 tensor._data._memo = None
         waiting: list[Any] = self.trace.waiting()
@@ -216,8 +216,8 @@ class SplitDevice(LazyDevice):
                 except BaseException as error:
                     return self._recover(run, homes, error)
         except BaseException as error:
-            for found in self.families:
-                family = found()
+            for family_ref in self.families:
+                family = family_ref()
                 if family is not None:
                     family.error = error
             for size in sizes:
@@ -238,12 +238,12 @@ class SplitDevice(LazyDevice):
         key = (tuple(map(position, wanted)), tuple(self.failing), tuple(map(place_of, sizes)))
         plan = self.plan(key, wanted, sizes, self.failing)
         numbers = plan.numbers(trace)
-        arrays = [trace.inputs[turn].read() for turn in plan.inputs]
+        arrays = [trace.inputs[slot].read() for slot in plan.inputs]
         writes = self._overwritten(plan, wanted, homes)
-        known = self.homes
+        homes_by_root = self.homes
 
         def lasting() -> list[int]:
-            roots = [known.get(id(root_of(array))) for array in arrays]
+            roots = [homes_by_root.get(id(root_of(array))) for array in arrays]
             return [i for i, home in enumerate(roots) if home is not None and home.lasts]
 
         program = plan.program(numbers, writes, lambda: cause_of(f"a step of {len(plan.calls)} calls"), lasting)
@@ -253,27 +253,27 @@ class SplitDevice(LazyDevice):
 
     def _overwritten(self, plan: Plan, wanted: list[Deferred], homes: list[Home]) -> tuple[tuple[int, int], ...]:
         """Results that are put where an input lies: memory that nothing else shows as it was before."""
-        families = [family for family in (found() for found in self.families) if family is not None]
+        families = [family for family in (family_ref() for family_ref in self.families) if family is not None]
         kept = {id(family.value) for family in families}
         kept |= {id(home.family.value) for home in self.homes.values() if home.family is not None}
-        turns = self.trace.turns
+        slots = self.trace.turns
         inputs = {
-            id(h.family.value): turns.get(id(h.first)) for h in homes
+            id(h.family.value): slots.get(id(h.first)) for h in homes
             if h.family is not None and not h.parts and id(h.first) not in kept
         }
-        found = []
+        overwritten = []
         for i, value in enumerate(wanted):
-            turn = inputs.pop(id(value), None)
-            if turn in plan.inputs and self.trace.inputs[turn].type_ is value.type_ and self._is_read_once(turn):
-                found.append((i, plan.inputs.index(turn)))
-        return tuple(found)
+            slot = inputs.pop(id(value), None)
+            if slot in plan.inputs and self.trace.inputs[slot].type_ is value.type_ and self._is_read_once(slot):
+                overwritten.append((i, plan.inputs.index(slot)))
+        return tuple(overwritten)
 
-    def _is_read_once(self, turn: int) -> bool:
+    def _is_read_once(self, slot: int) -> bool:
         """Whether no other input lies in the memory of this one."""
         inputs = self.trace.inputs
-        root = root_of(inputs[turn].read())
+        root = root_of(inputs[slot].read())
         return not self.reads_older or all([
-            i == turn or root_of(value.read()) is not root for i, value in enumerate(inputs)
+            i == slot or root_of(value.read()) is not root for i, value in enumerate(inputs)
         ])
 
     def _recover(self, run: ProgramRun, homes: list[Home], error: BaseException) -> BaseException:
@@ -282,18 +282,18 @@ class SplitDevice(LazyDevice):
         for home in homes:
             family = home.family
             assert family is not None
-            found = before.latest(self.writes[id(family)])
-            family.value = computed(self.trace, home.base if found is None else np.array(found, order="C"))
+            earlier = before.latest(self.writes[id(family)])
+            family.value = computed(self.trace, home.base if earlier is None else np.array(earlier, order="C"))
         for weak in self.families:
             family = weak()
             if family is not None and id(family.value) in run.places:
-                found = before.value(run.places[id(family.value)])
-                if found is None:
-                    found = before.latest(self.writes.get(id(family), ()))
-                if found is None:
+                earlier = before.value(run.places[id(family.value)])
+                if earlier is None:
+                    earlier = before.latest(self.writes.get(id(family), ()))
+                if earlier is None:
                     family.error = error
                 else:
-                    family.value = computed(self.trace, np.array(found, order="C"))
+                    family.value = computed(self.trace, np.array(earlier, order="C"))
         for size in run.sizes:
             before.settle(size, error)
         return before.error if isinstance(before.error, WeftError) else error
@@ -302,15 +302,15 @@ class SplitDevice(LazyDevice):
         """Give every family its bytes, and make plain tensors; what cannot be read."""
         problem: BaseException | None = None
         taken = set(self.homes)
-        for found in self.families:
-            family = found()
+        for family_ref in self.families:
+            family = family_ref()
             if family is not None and family.memory is None and family.error is None:
                 problem = _own(family, taken) or problem
         written = [home.written(self.homes) for home in self.homes.values()]  # all are read before any is put
         for home, now in zip(self.homes.values(), written, strict=True):
             home.settle(now)
-        for made in self.made:
-            tensor = made()
+        for tensor_ref in self.made:
+            tensor = tensor_ref()
             if tensor is not None and type(tensor._data) is SplitPayload and tensor._data.storage.error is None:
                 tensor._data = tensor._data.dense("cut")
         return problem
@@ -337,8 +337,8 @@ def _own(family: Family, taken: set[int]) -> BaseException | None:
 
 def _laid_out(array: Array, geometry: Any) -> Array:
     """A copy of the elements that lies as a geometry says."""
-    made = np.empty(array.size, array.dtype)
+    memory = np.empty(array.size, array.dtype)
     size = array.dtype.itemsize
-    out: Array = np.ndarray(array.shape, made.dtype, made, 0, tuple([s * size for s in geometry.strides]))
+    out: Array = np.ndarray(array.shape, memory.dtype, memory, 0, tuple([s * size for s in geometry.strides]))
     out[...] = array
     return out

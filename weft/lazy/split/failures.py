@@ -36,7 +36,7 @@ class Repeated:
                 out = compute.evaluate(node.op, compute.laid_out(node.op, args))
             except Exception as error:
                 where = located(node.where)
-                self.error = error if where is None else _told(error, f"{where}: {error}")
+                self.error = error if where is None else _reported(error, f"{where}: {error}")
                 self.reached = entry
                 break
             self.results.append(tuple(out) if isinstance(out, (tuple, list)) else (out,))
@@ -65,9 +65,9 @@ class Repeated:
     def settle(self, size: UnbackedSize, error: BaseException) -> None:
         """The number of a size; whoever asks for it meets the error if its call was not reached."""
         value: Deferred = size.value
-        found = self.value(self._places[id(value)])
-        if found is not None:
-            size.settle(found.shape[size.axis])
+        array = self.value(self._places[id(value)])
+        if array is not None:
+            size.settle(array.shape[size.axis])
         else:
             fail(size, self.error or error)
 
@@ -75,9 +75,9 @@ class Repeated:
         """What was written last before the call that failed."""
         for calls, place in reversed(written):
             if calls <= self.reached:
-                found = self.value(place)
-                if found is not None:
-                    return found
+                array = self.value(place)
+                if array is not None:
+                    return array
         return None
 
 
@@ -88,5 +88,5 @@ def fail(size: UnbackedSize, error: BaseException) -> None:
         size.value.cell.error = error
 
 
-def _told(error: Exception, text: str) -> Exception:
+def _reported(error: Exception, text: str) -> Exception:
     return type(error)(text) if isinstance(error, WeftError) else error

@@ -85,10 +85,10 @@ class SplitFunction(FunctionWrapper):
 
     def explain(self) -> str:
         """The cuts as text."""
-        found = self._cuts.found
-        if not found:
+        cuts = self._cuts.found
+        if not cuts:
             return f"{self.name}: no cuts; each call is one program"
-        lines = [f"  {where} ({count} times)" for where, count in found.most_common()]
+        lines = [f"  {where} ({count} times)" for where, count in cuts.most_common()]
         return "\n".join([f"{self.name}: cut where a value is asked for", *lines])
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

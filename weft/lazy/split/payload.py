@@ -33,37 +33,37 @@ class AwaitedStorage(Storage):
     @property
     def array(self) -> Array:  # type: ignore[override]
         """The memory, once it is there."""
-        found = _memory.__get__(self)
-        if not isinstance(found, np.ndarray):
-            there = found.bring("storage()")
-            found = _memory.__get__(self)
-            found = found if isinstance(found, np.ndarray) else _row_of(there)  # of a place that was not written
-        return found
+        memory = _memory.__get__(self)
+        if not isinstance(memory, np.ndarray):
+            there = memory.bring("storage()")
+            memory = _memory.__get__(self)
+            memory = memory if isinstance(memory, np.ndarray) else _row_of(there)  # of a place that was not written
+        return memory
 
     @property
     def nbytes(self) -> int:
         """Bytes of the memory."""
-        found = _memory.__get__(self)
-        return int(found.nbytes)
+        memory = _memory.__get__(self)
+        return int(memory.nbytes)
 
     def offset_of(self, view: Any) -> int:
         """Element offset of a view into this storage: an array, or a payload."""
-        found = _memory.__get__(self)
+        memory = _memory.__get__(self)
         if isinstance(view, SplitPayload):
             return known(view.geometry().offset)
-        place = found if isinstance(found, np.ndarray) else found.place
+        place = memory if isinstance(memory, np.ndarray) else memory.place
         return 0 if place is None else (address_of(view) - address_of(place)) // int(view.dtype.itemsize)
 
     def is_over(self, root: Array) -> bool:
         """Whether its memory is that of an array; one that waits is none yet."""
-        found = _memory.__get__(self)
-        place = found if isinstance(found, np.ndarray) else found.place
+        memory = _memory.__get__(self)
+        place = memory if isinstance(memory, np.ndarray) else memory.place
         return place is not None and root_of(place) is root
 
     def silent_alias(self) -> Storage:
         """The same memory under a version counter of its own."""
-        found = _memory.__get__(self)
-        return Storage(found) if isinstance(found, np.ndarray) else found.owner()
+        memory = _memory.__get__(self)
+        return Storage(memory) if isinstance(memory, np.ndarray) else memory.owner()
 
 
 def let_wait(storage: Storage, family: Family) -> None:
@@ -92,11 +92,11 @@ class Family(LazyStorage):
         """A storage for tensors, with a version counter of its own."""
         if self.memory is not None:
             return Storage(self.memory)
-        made = Storage.__new__(AwaitedStorage)
-        made.version, made.written, made._address, made.loans = 0, None, None, None
-        made.is_inference = self.is_inference
-        let_wait(made, self)
-        return made
+        storage = Storage.__new__(AwaitedStorage)
+        storage.version, storage.written, storage._address, storage.loans = 0, None, None, None
+        storage.is_inference = self.is_inference
+        let_wait(storage, self)
+        return storage
 
     def bring(self, what: str) -> Array:
         """The bytes of the base; the trace is cut if they are not there. Raises what computing them raised."""
@@ -142,9 +142,9 @@ class SplitPayload(LazyPayload):
         """The array that the tensor shows, over memory that it shares with its aliases."""
         data = self.storage.bring(what)
         for op, args, index in self.path:
-            found = compute.view(op, data, numbers_in(args))
-            assert found is not None, "what was a view is one of the bytes too"
-            data = found[index] if isinstance(found, (tuple, list)) else found
+            views = compute.view(op, data, numbers_in(args))
+            assert views is not None, "what was a view is one of the bytes too"
+            data = views[index] if isinstance(views, (tuple, list)) else views
         return data
 
     def plain(self, what: str) -> DensePayload:
@@ -170,8 +170,8 @@ class SplitPayload(LazyPayload):
         return self.plain("item()").item()
 
     def fetched(self) -> Array:
-        found: Array = self.dense("to('cpu')").copy()
-        return found
+        array: Array = self.dense("to('cpu')").copy()
+        return array
 
     def data_ptr(self, owner: Tensor) -> int:
         array = self.dense("data_ptr()")
