@@ -43,9 +43,9 @@ class TensorFacts:
     def describe(self) -> str:
         wants = "" if not self.requires_grad else ", requires_grad" if self.is_leaf else ", with a history"
         hooked = "" if self.hooks == NO_HOOKS else ", with hooks"
-        given = "".join([f", {name} = {value!r}" for name, value in self.given])
+        attributes = "".join([f", {name} = {value!r}" for name, value in self.given])
         at = "" if self.layout is None else f", sizes {list(self.layout[0])} from place {self.layout[2]} of its memory"
-        return f"{self.kind.__name__}[{self.dtype}, {self.ndim} dims{wants}{hooked}{self._order()}{at}{given}]"
+        return f"{self.kind.__name__}[{self.dtype}, {self.ndim} dims{wants}{hooked}{self._order()}{at}{attributes}]"
 
     def _order(self) -> str:
         expanded = f", expanded in dims {self.expanded}" if self.expanded else ""

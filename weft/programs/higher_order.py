@@ -55,10 +55,10 @@ def as_it_was(source: Any, leaves: Sequence[Any], array: Any) -> Any:
     """A copy of what an input holds that the program is about to write: an argument with its history, or bytes."""
     if type(source) is not ArgumentSource:
         return array.copy()
-    given = Tensor(array.copy())
+    argument = Tensor(array.copy())
     if source.permutation is not None:
-        given = given.permute(source.permutation)
-    return _flowing(given, gradient_edge(leaves[source.leaf]))
+        argument = argument.permute(source.permutation)
+    return _flowing(argument, gradient_edge(leaves[source.leaf]))
 
 
 def _as_taken(tensor: Tensor, source: ArgumentSource) -> Tensor:

@@ -85,10 +85,10 @@ def body_of(graph: Graph, tangents: int, results: Sequence[int]) -> Body | None:
     )
     count = sum(i >= len(graph.params) - tangents for i in reads)
     text = f"{count} {reads} {print_graph(pruned, locations=False, symbols=False)}"
-    found = _bodies.get(text)
-    if found is None:
-        found = _bodies[text] = Body(pruned, count, reads, text)
-    return found
+    body = _bodies.get(text)
+    if body is None:
+        body = _bodies[text] = Body(pruned, count, reads, text)
+    return body
 
 
 def _can_be_copied(graph: Graph) -> bool:

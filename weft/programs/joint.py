@@ -77,13 +77,13 @@ class JointRecord:
 def unfinished(capture: Capture, leaves: list[Any]) -> list[Tensor]:
     """Returned tensors whose backward can be run: none of the nodes behind them was freed by a run of the function's
     own."""
-    found: dict[int, Tensor] = {}
+    unfinished_by_id: dict[int, Tensor] = {}
     for leaf in leaves:
         if isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload:
             node = history_of(leaf)
             if node is not None and type(node) is not Given and not _is_freed(capture, node):
-                found[id(leaf)] = leaf
-    return list(found.values())
+                unfinished_by_id[id(leaf)] = leaf
+    return list(unfinished_by_id.values())
 
 
 def is_spent(capture: Capture, leaf: Any) -> bool:
@@ -137,9 +137,9 @@ def record_backward(
 ) -> tuple[JointRecord, list[Any]]:
     """Record the backward of `outputs` for symbolic tangents. Returns the record and the gradients' operands
     (None where there is none), behind them all of the gradients of inner results."""
-    made = {id(results[i]): i for i in made_leaves(capture, results)}
-    given = end_at_what_is_given(outputs, capture.outside.histories)
-    primals = [p for p in _leaves_behind(outputs) if id(p) in made or not _is_made(capture, p)]
+    positions = {id(results[i]): i for i in made_leaves(capture, results)}
+    endings = end_at_what_is_given(outputs, capture.outside.histories)
+    primals = [p for p in _leaves_behind(outputs) if id(p) in positions or not _is_made(capture, p)]
     graphs = [nodes_behind([out._node]) for out in outputs]  # taken before the run frees them
     bits = bits_of(n for nodes in graphs for n in nodes if _saves(n))
     once = any(isinstance(n, FunctionNode) and n.gives_once for nodes in graphs for n in nodes)
@@ -171,8 +171,8 @@ def record_backward(
         for out, nodes in zip(outputs, graphs, strict=True)
     ]
     saving = Saving(graphs, bits, receivers)
-    received = [given[id(p)][1] if id(p) in given else p for p in receivers]
-    places, returned = [leaf_of(p, leaves) for p in received], [made.get(id(p)) for p in received]
+    received = [endings[id(p)][1] if id(p) in endings else p for p in receivers]
+    places, returned = [leaf_of(p, leaves) for p in received], [positions.get(id(p)) for p in received]
     record = JointRecord(
         outputs, received, places, returned, len(seeds), reach, leads, saving, spec, start, once, inner
     )
@@ -196,12 +196,12 @@ def _without_hooks(leaves: list[Tensor]) -> Iterator[None]:
 
 def _leaves_behind(outputs: list[Tensor]) -> list[Tensor]:
     """The leaves that the outputs depend on, in a fixed order."""
-    found: dict[int, Tensor] = {}
+    leaves: dict[int, Tensor] = {}
     for node in nodes_behind([out._node for out in outputs]):
         variable = node.variable if isinstance(node, AccumulateGrad) else None
         if variable is not None:
-            found.setdefault(id(variable), variable)
-    return list(found.values())
+            leaves.setdefault(id(variable), variable)
+    return list(leaves.values())
 
 
 def _receivers_in(nodes: Iterable[Node], receivers: Sequence[Tensor]) -> frozenset[int]:
@@ -271,36 +271,36 @@ class JointProgram:
 
     def attach(
         self, capture: Capture, sources: list[Any], leaves: list[Any], inputs: list[Any], results: list[Any],
-        symbols: dict[str, int], made: list[Any], before: Before,
+        symbols: dict[str, int], tensors: list[Any], before: Before,
     ) -> None:
         """Give the returned tensors (some of what the call made), and arguments that were written, their common node.
         """
-        receivers = [self._receiver(i, capture, sources, leaves, made) for i in range(len(self.record.primals))]
+        receivers = [self._receiver(i, capture, sources, leaves, tensors) for i in range(len(self.record.primals))]
         edges = [before.edges[id(t)] if id(t) in before.edges else gradient_edge(t) for t in receivers]
-        sizes = {name: symbols[found] for name, found in self.halves.sizes.items()}
-        saved = self._saved(sources, leaves, inputs, results, made)
+        sizes = {name: symbols[symbol] for name, symbol in self.halves.sizes.items()}
+        saved = self._saved(sources, leaves, inputs, results, tensors)
         for _ in self.inner:
             next(sequence_numbers)  # of what the node may be cut into
         node = CompiledFunctionBackward(tuple(edges), self, saved, {**symbols, **sizes}, sources, leaves, before.values)
-        node.attach([made[at] for at in self.outputs])
+        node.attach([tensors[at] for at in self.outputs])
         if self.inner:
-            inner = [made[self.outputs[one.output]] for one in self.record.inner]
+            inner = [tensors[self.outputs[one.output]] for one in self.record.inner]
             node.tensors = [(ref(tensor), written(tensor)) for tensor in inner]
 
-    def _receiver(self, i: int, capture: Capture, sources: list[Any], leaves: list[Any], made: list[Any]) -> Tensor:
+    def _receiver(self, i: int, capture: Capture, sources: list[Any], leaves: list[Any], tensors: list[Any]) -> Tensor:
         """The tensor of this call that receives gradient number i."""
         primal, place, returned = self.record.primals[i], self.record.places[i], self.record.returned[i]
         if place is not None:
             return leaves[place]  # type: ignore[no-any-return]
         if returned is not None:
-            return made[returned]  # type: ignore[no-any-return]
+            return tensors[returned]  # type: ignore[no-any-return]
         return primal if id(primal) not in capture.outside.stand_ins else _argument(capture, sources, primal, leaves)
 
     def _saved(
-        self, sources: list[Any], leaves: list[Any], inputs: list[Any], results: list[Any], made: list[Any]
+        self, sources: list[Any], leaves: list[Any], inputs: list[Any], results: list[Any], tensors: list[Any]
     ) -> list[Any]:
         positions = {id(v): i for i, v in enumerate(self.halves.forward.params)}
-        arrays = [(dense_array(t), t) for t in made if isinstance(t, Tensor)]
+        arrays = [(dense_array(t), t) for t in tensors if isinstance(t, Tensor)]
         returned = {id(root_of(array)): t for array, t in arrays if array is not None}
         saved: list[Any] = []
         extra = self.results
@@ -532,10 +532,10 @@ class CompiledFunctionBackward(ProgramBackward):
         inner = self._inner_now()
         function, count = self.gradients.function(tuple(inner)), self.gradients.inputs
         read = [self.read[i] for i in function.read if i < count]
-        found = [input_of(source, self.leaves, self.symbols, was) for source, was in read]
+        inputs = [input_of(source, self.leaves, self.symbols, was) for source, was in read]
         tensors = list(inner.values())
-        found += [tensors[i - count] for i in function.read if count <= i < function.inputs]
-        return function, self._before_wrappers(found) if self.program.has_wrappers else found
+        inputs += [tensors[i - count] for i in function.read if count <= i < function.inputs]
+        return function, self._before_wrappers(inputs) if self.program.has_wrappers else inputs
 
     def _inner_now(self) -> dict[int, Tensor]:
         """The inner results that somebody has, and that are as the call gave them, by number."""
@@ -547,10 +547,10 @@ class CompiledFunctionBackward(ProgramBackward):
                 there[number] = tensor
         return there
 
-    def _before_wrappers(self, found: list[Any]) -> list[Any]:
+    def _before_wrappers(self, inputs: list[Any]) -> list[Any]:
         children = self.program.record.spec.children
         wrapped = {edge for edge, child in zip(self.edges, children, strict=False) if child.kind is not None}
-        return [PlainOfWrapper.before(x) if gradient_edge(x) in wrapped else x for x in found]
+        return [PlainOfWrapper.before(x) if gradient_edge(x) in wrapped else x for x in inputs]
 
     def versions_now(self) -> list[int]:
         return [0 if was is not None else version_of(source, self.leaves) for source, was in self.read.values()]

@@ -52,11 +52,11 @@ class Memory:
 
     def __init__(self, slots: Iterable[StateSlot], named: Iterable[int], met: Iterable[Tensor]) -> None:
         """named: ids of the tensors that guards know. met: tensors that the function came upon."""
-        slots, found = list(slots), {id(t): t for t in met}
-        self.places = [place for slot in slots for place in _places(slot, found)]
-        known = {id(place.tensor) for place in self.places}
+        slots, tensors = list(slots), {id(t): t for t in met}
+        self.places = [place for slot in slots for place in _places(slot, tensors)]
+        placed = {id(place.tensor) for place in self.places}
         self.places += [
-            Place(t, t._data, None) for key, t in found.items() if is_dense(t) and key not in known
+            Place(t, t._data, None) for key, t in tensors.items() if is_dense(t) and key not in placed
         ]
         self.by_state = [slot for slot in slots if slot.leaf is None]
         # and ids of the arrays that own the state's memory: no argument may be the one or show the other
@@ -89,10 +89,10 @@ class Memory:
     def follow(self) -> Place | None:
         """Go to where the state is now. Where the program does not hold there, nothing happens, and the first place
         that does not fit is returned."""
-        found = [place.now() for place in self.places]
+        tensors = [place.now() for place in self.places]
         roots: dict[int, int] = {}
         owners: dict[int, int] = {}
-        for place, tensor in zip(self.places, found, strict=True):
+        for place, tensor in zip(self.places, tensors, strict=True):
             if not place.holds(tensor):
                 return place
             slot = place.slot
@@ -104,7 +104,7 @@ class Memory:
                 return place  # tensors that shared memory, or did not, now do otherwise
             if slot.leaf is not None and tensor._data is not place.array:
                 return place  # an argument's memory that is also reached from elsewhere
-        for place, tensor in zip(self.places, found, strict=True):
+        for place, tensor in zip(self.places, tensors, strict=True):
             assert tensor is not None
             self._move(place, tensor)
         self._settle()

@@ -49,8 +49,8 @@ class TensorEvaluator(Evaluator):
 
     def stack(self, rows: list[tuple[int, Any]], count: int) -> Tensor:
         """`count` rows as one tensor."""
-        zeros, given = aten.zeros_like(rows[0][1]), dict(rows)
-        return aten.stack([given.get(index, zeros) for index in range(count)], 0)  # type: ignore[no-any-return]
+        zeros, by_index = aten.zeros_like(rows[0][1]), dict(rows)
+        return aten.stack([by_index.get(index, zeros) for index in range(count)], 0)  # type: ignore[no-any-return]
 
     def zeros(self, shape: tuple[int, ...], dtype: DType) -> Tensor:
         """A tensor of zeros."""

@@ -112,18 +112,18 @@ class Gradients:
     @cached_property
     def reach(self) -> tuple[frozenset[int], ...]:
         """For each tangent, the gradients that depend on it."""
-        found: dict[Value, int] = {p: 1 << i for i, p in enumerate(self._whole.params[self.inputs :])}
+        tangents_of: dict[Value, int] = {p: 1 << i for i, p in enumerate(self._whole.params[self.inputs :])}
 
         def bits(values: Sequence[Value]) -> int:
-            known = 0
+            mask = 0
             for v in values:
-                known |= found.get(v, 0)
-            return known
+                mask |= tangents_of.get(v, 0)
+            return mask
 
         for node in self._whole.nodes:
-            known = bits(node.needs())
-            if known:
-                found.update(dict.fromkeys(node.outputs, known))
+            mask = bits(node.needs())
+            if mask:
+                tangents_of.update(dict.fromkeys(node.outputs, mask))
         gradients = [bits(tuple(values_in(r))) for r in self._whole.results]
         return tuple([frozenset(i for i, g in enumerate(gradients) if g >> t & 1) for t in range(self.tangents)])
 
@@ -156,8 +156,8 @@ class GradientFunction:
 
     @cached_property
     def _program(self) -> tuple[TensorProgram, dict[str, str]]:
-        given, sizes = bind_arguments(self.graph)  # tangents come with the sizes that the forward found
-        return TensorProgram(given, self.backend), sizes
+        bound, sizes = bind_arguments(self.graph)  # tangents come with the sizes that the forward found
+        return TensorProgram(bound, self.backend), sizes
 
     def __call__(self, inputs: list[Any], symbols: Symbols) -> list[Any]:
         """The gradients, with a history."""
@@ -205,9 +205,9 @@ class ProgramBackward(Node):
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         self.begin(grads, needs)
-        made = self.computed(grads)
+        gradients = self.computed(grads)
         reached = self.reached(grads)
-        return tuple([g if i in reached else None for i, g in enumerate(made)])
+        return tuple([g if i in reached else None for i, g in enumerate(gradients)])
 
     def computed(self, grads: Sequence[Any]) -> list[Any]:
         """All gradients: natively, or as operators see them that record, batch or replace them."""
@@ -307,8 +307,8 @@ class ProgramBackward(Node):
         if type(saved) is not tuple:
             return saved
         packed, array = saved
-        found = packed.unpack(self)  # checks the version
-        return array_of(found) if array is None else array
+        value = packed.unpack(self)  # checks the version
+        return array_of(value) if array is None else array
 
     def _zeros(self, i: int) -> Any:
         metadata = self.metadata_of_inputs[i]
@@ -319,8 +319,8 @@ class ProgramBackward(Node):
     def _again(self, grads: Sequence[Any]) -> list[Any]:
         """The gradients as a function of the inputs, to be differentiated again."""
         function, primals = self.seen_again()
-        given = [Tensor(self._zeros(i)) if grads[i] is None else grads[i] for i in function.tangents()]
-        return function([*primals, *given], self.symbols)
+        tangents = [Tensor(self._zeros(i)) if grads[i] is None else grads[i] for i in function.tangents()]
+        return function([*primals, *tangents], self.symbols)
 
     def seen_again(self) -> tuple[GradientFunction, list[Any]]:
         """The gradients as they are differentiated again, and the inputs that they are a function of. Raises
@@ -380,13 +380,13 @@ class TensorProgram:
         if joint is None:
             return _Native(graph, *shape_check(graph.env), make_executable(open_functions(graph), self.backend))
         count, tangents = len(graph.results), len(joint.tangents)
-        found = tuple(sorted(set(partition(open_functions(joint.graph), count, tangents, joint.start).sizes.values())))
-        whole = giving_sizes(joint.graph, count, found) if found else joint.graph
-        results = count + len(found)
+        sizes = tuple(sorted(set(partition(open_functions(joint.graph), count, tangents, joint.start).sizes.values())))
+        whole = giving_sizes(joint.graph, count, sizes) if sizes else joint.graph
+        results = count + len(sizes)
         halves = chosen(partition(open_functions(whole), results, tangents, joint.start), results, self.backend)
         executable = make_executable(halves.forward, self.backend)
         gradients = Gradients(whole, results, tangents, halves, self.backend)
-        return _Recorded(graph, *shape_check(graph.env), executable, joint, gradients, found)
+        return _Recorded(graph, *shape_check(graph.env), executable, joint, gradients, sizes)
 
 
 @dataclass(eq=False)
@@ -449,11 +449,11 @@ class _Recorded(_Native):
 
     def __call__(self, inputs: list[Any], symbols: Symbols) -> list[Any]:
         arrays = [array_of(x) for x in inputs]
-        made = self._run(inputs, arrays, symbols)
+        outputs = self._run(inputs, arrays, symbols)
         count = self.gradients.results
-        results, extra = [_tensor(r) for r in made[: count - len(self.found)]], iter(made[count:])
+        results, extra = [_tensor(r) for r in outputs[: count - len(self.found)]], iter(outputs[count:])
         if self.found:
-            sizes = {name: int(n) for name, n in zip(self.found, made[count - len(self.found) :], strict=False)}
+            sizes = {name: int(n) for name, n in zip(self.found, outputs[count - len(self.found) :], strict=False)}
             symbols = {**symbols, **sizes, **{mine: sizes[own] for mine, own in self.gradients.halves.sizes.items()}}
         saved = [
             save(next(extra), None) if place is None else save(arrays[place], inputs[place]) for place in self._places

@@ -61,13 +61,13 @@ class _Product:
 
     def cut(self, lead: int, m: int, n: int, k: int) -> tuple[int, int, int]:
         """Bytes of scratch for each part, extent, parts: as a program cuts it."""
-        found = self._cuts.get((lead, m, n, k))
-        if found is None:
+        cut = self._cuts.get((lead, m, n, k))
+        if cut is None:
             rows, cost, scratch = product_sizes(self.plan, lead, m, n, k)
             extent = lead if self.is_batched else rows
             each, count = (evaluate(d, {}) for d in (aligned(scratch), parts(extent, cost)))
-            found = self._cuts[lead, m, n, k] = (each, evaluate(extent, {}), count)
-        return found
+            cut = self._cuts[lead, m, n, k] = (each, evaluate(extent, {}), count)
+        return cut
 
 
 class _Frame:
