@@ -105,10 +105,10 @@ def call_accumulated(hook: Any, variable: Tensor) -> None:
         _refuse_result(result)
 
 
-def _refuse_result(found: Any) -> None:
+def _refuse_result(returned: Any) -> None:
     """A post-accumulate hook changes `.grad` itself; what it returns would go nowhere."""
-    if not isinstance(found, Tensor):
-        raise ArgumentError(f"expected Variable, but hook returned '{type(found).__name__}'")
+    if not isinstance(returned, Tensor):
+        raise ArgumentError(f"expected Variable, but hook returned '{type(returned).__name__}'")
     raise StateError("Tensor post accumulate grad hooks should return None.")
 
 
@@ -145,8 +145,8 @@ def accumulate(variable: Tensor, gradient: Tensor, is_owned: bool = False) -> No
 def _first(variable: Tensor, gradient: Tensor, is_owned: bool) -> Tensor:
     if modes.grad:  # of its own, though it goes on being differentiable
         row_major = is_row_major(variable)
-        made = aten.empty_like(variable.detach()) if row_major else laid_out_like(variable, gradient.detach())
-        return made.copy_(gradient)
+        memory = aten.empty_like(variable.detach()) if row_major else laid_out_like(variable, gradient.detach())
+        return memory.copy_(gradient)
     if not payload_of(gradient).has_bytes:
         return gradient.detach()
     if is_owned and _shares_layout(variable, gradient):

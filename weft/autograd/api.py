@@ -78,18 +78,18 @@ def grad(
     if is_grads_batched:
         gradients = _batched(roots, wanted, seeds, retain_graph, create_graph, bool(allow_unused))
     else:
-        found = run_backward(roots, seeds, retain_graph, create_graph, wanted, False)
-        gradients = _complete(found, wanted, bool(allow_unused), materialize_grads, create_graph)
+        captured = run_backward(roots, seeds, retain_graph, create_graph, wanted, False)
+        gradients = _complete(captured, wanted, bool(allow_unused), materialize_grads, create_graph)
     if isinstance(inputs, dict):  # (typed as the tuple that almost everybody asks for)
         return dict(zip(inputs, gradients, strict=True))  # type: ignore[return-value]
     return gradients
 
 
 def _complete(
-    found: Sequence[Any], wanted: Sequence[Tensor], allow_unused: bool, materialize: bool, create_graph: bool
+    captured: Sequence[Any], wanted: Sequence[Tensor], allow_unused: bool, materialize: bool, create_graph: bool
 ) -> tuple[Any, ...]:
     out = []
-    for i, (gradient, tensor) in enumerate(zip(found, wanted, strict=False)):
+    for i, (gradient, tensor) in enumerate(zip(captured, wanted, strict=False)):
         if isinstance(tensor, GradientEdge) and materialize and gradient is None:
             raise StateError("materialize_grads cannot be used when the given input is a GradientEdge")
         if gradient is None and materialize:
@@ -116,8 +116,8 @@ def _batched(
                 f"output, but a mismatch was detected: grad_output[{i}] has a shape of {seed.shape} and output[{i}] "
                 f"has a shape of {root.shape}."
             )
-    found = _by_rows if modes.capture is not None or all(s is None for s in seeds) else _by_batch
-    return _complete(found(roots, wanted, seeds, retain, create), wanted, allow_unused, False, create)
+    run = _by_rows if modes.capture is not None or all(s is None for s in seeds) else _by_batch
+    return _complete(run(roots, wanted, seeds, retain, create), wanted, allow_unused, False, create)
 
 
 def _by_batch(
@@ -130,8 +130,8 @@ def _by_batch(
     size = next(s.dims[0] for s in seeds if s is not None)
     with BatchLevel(size) as level:
         inside = [None if s is None else level.wrap(s) for s in seeds]
-        found = run_backward(roots, inside, retain, create, wanted, False)
-        owned, values = [level.owns(g) for g in found], level.lower(tuple(found))
+        batched = run_backward(roots, inside, retain, create, wanted, False)
+        owned, values = [level.owns(g) for g in batched], level.lower(tuple(batched))
     return [whole(g, size) if g is not None and not o else g for g, o in zip(values, owned, strict=True)]
 
 

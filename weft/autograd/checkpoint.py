@@ -163,14 +163,14 @@ class Region:
         if isinstance(number, Tensor):
             return number
         walk = current_walk()
-        found = None if walk is None else walk.notes.get(self)
-        if found is None:
-            found = self._run_again()
+        recomputed = None if walk is None else walk.notes.get(self)
+        if recomputed is None:
+            recomputed = self._run_again()
             if walk is not None:
-                walk.notes[self] = found
-        if number not in found:
+                walk.notes[self] = recomputed
+        if number not in recomputed:
             raise CheckpointError(_TWICE)
-        return found.pop(number)
+        return recomputed.pop(number)
 
     def _run_again(self) -> dict[int, Tensor]:
         self.refuse_blocks()

@@ -46,18 +46,18 @@ def between(roots: list[Node], walk: Any) -> tuple[dict[Node, int], set[Node]]:
     """
     targets, border, runs = walk.asked, walk.border, walk.needed
     earliest = min(map(age, targets), default=0)
-    behind: set[Node] = set(roots)
-    stack = list(behind)
+    reached: set[Node] = set(roots)
+    stack = list(reached)
     while stack:
         node = stack.pop()
         if age(node) <= earliest:
             continue
         for edge in node.edges:
-            if edge is not None and edge[0] not in behind and not (border and edge in border):
-                behind.add(edge[0])
+            if edge is not None and edge[0] not in reached and not (border and edge in border):
+                reached.add(edge[0])
                 stack.append(edge[0])
-    counts = {node: 0 for node in behind if node in targets}
-    for node in sorted(behind, key=age):
+    counts = {node: 0 for node in reached if node in targets}
+    for node in sorted(reached, key=age):
         ways = [edge for edge in node.edges if edge is not None and (edge[0] in counts or edge[0] in targets)]
         if any([walk.leads(edge) for edge in ways]):  # (all, so that younger nodes ask no further than the next)
             runs.add(node)
@@ -76,8 +76,8 @@ def age(node: Node) -> int:
 def nodes_within(roots: Sequence[Any]) -> set[Node]:
     """Those of the nodes that edges of the graph behind them lead to (None stands for none)."""
     targets: set[Node] = set()
-    known = dict.fromkeys(node for node in roots if node is not None)
-    stack = list(known)
+    starts = dict.fromkeys(node for node in roots if node is not None)
+    stack = list(starts)
     seen = set(stack)
     while stack:
         for edge in stack.pop().edges:
@@ -86,7 +86,7 @@ def nodes_within(roots: Sequence[Any]) -> set[Node]:
                 if edge[0] not in seen:
                     seen.add(edge[0])
                     stack.append(edge[0])
-    return targets & known.keys()
+    return targets & starts.keys()
 
 
 def nodes_behind(
@@ -94,14 +94,14 @@ def nodes_behind(
 ) -> dict[Node, None]:
     """The nodes of the graph behind some, in the order in which a walk comes upon them. ends: edges that it leaves;
     without: others, by the node that they begin at and their number there."""
-    found: dict[Node, None] = {}
+    nodes: dict[Node, None] = {}
     stack = list(roots)
     seen = set(stack)
     while stack:
         node = stack.pop()
-        found[node] = None
+        nodes[node] = None
         for i, edge in enumerate(node.edges):
             if edge is not None and edge[0] not in seen and edge not in ends and (node, i) not in without:
                 seen.add(edge[0])
                 stack.append(edge[0])
-    return found
+    return nodes

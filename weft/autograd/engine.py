@@ -288,9 +288,9 @@ class Walk:
                 self._push(node)
         queue, step = self.queue, self.evaluator.stepper(self._step, self.roots, self.wanted)
         while queue:
-            turn: Node | None = heappop(queue)[2]
-            while turn is not None:
-                turn = step(turn)
+            current: Node | None = heappop(queue)[2]
+            while current is not None:
+                current = step(current)
         if self.wanted is None or self.accumulate:
             return ()
         return tuple(self.captured.get(edge) for edge in self.wanted)

@@ -39,8 +39,8 @@ class Evaluator:
 
     def add(self, a: Any, b: Any) -> Any:
         """The sum of two contributions to one slot."""
-        found = _ADD.plain.get((type(a), type(b)))
-        return aten.add(a, b) if found is None else found[2](found[0], (a, b, *found[1]))  # no public call
+        planned = _ADD.plain.get((type(a), type(b)))
+        return aten.add(a, b) if planned is None else planned[2](planned[0], (a, b, *planned[1]))  # no public call
 
     def tensor_hooks(self, node: Node, grads: list[Any], walk: Any) -> None:
         """Hooks on the tensors that a node made, then gradients that are kept. Changes `grads`."""

@@ -21,8 +21,8 @@ def pushed(
         dual = make_dual(tensor, tangent)
         out = func(*[dual if t is tensor else t for t in inputs])
         listed = out if isinstance(out, (tuple, list)) else (out,)
-        found: Tensor | None = unpack_dual(listed[place]).tangent
-        return None if found is None else found.detach()
+        pushed_tangent: Tensor | None = unpack_dual(listed[place]).tangent
+        return None if pushed_tangent is None else pushed_tangent.detach()
 
 
 def pushed_batch(
@@ -36,6 +36,6 @@ def pushed_batch(
             dual = level.make(value, direction)
             out = func(*[dual if t is tensor else t for t in inputs])
             listed = out if isinstance(out, (tuple, list)) else (out,)
-            found = level.parts(listed[place])[1]
-        whole = batch.lower(found)
-        return [whole[k] if batch.owns(found) else found for k in range(len(tangents))]
+            out_tangent = level.parts(listed[place])[1]
+        whole = batch.lower(out_tangent)
+        return [whole[k] if batch.owns(out_tangent) else out_tangent for k in range(len(tangents))]

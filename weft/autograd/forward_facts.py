@@ -44,37 +44,37 @@ class ForwardFacts:
     def tells(self, other: ForwardFacts) -> bool:
         """Whether the sizes of the outputs follow from those of the arguments, in a call of the same kind too."""
         args, outputs = other.examples[0]
-        return all([self.dims_of(i, args) == made for i, made in enumerate(outputs)])
+        return all([self.dims_of(i, args) == dims for i, dims in enumerate(outputs)])
 
     def dims_of(self, output: int, args: Sequence[tuple[Any, ...]]) -> tuple[Any, ...] | None:
         """The dims of an output in terms of those of the tensor arguments; None where the examples do not tell."""
-        found = []
+        sizes = []
         for at, size in enumerate(self.examples[0][1][output]):
             places = [
                 (arg, dim) for arg, dims in enumerate(args) for dim in range(len(dims))
-                if all(given[arg][dim] == made[output][at] for given, made in self.examples)
+                if all(arguments[arg][dim] == outputs[output][at] for arguments, outputs in self.examples)
             ]
-            is_fixed = all(made[output][at] == size for _, made in self.examples)
+            is_fixed = all(outputs[output][at] == size for _, outputs in self.examples)
             if not places and not is_fixed:
                 return None
             same = [p for p in places if p[1] == at] or places
-            found.append(args[same[0][0]][same[0][1]] if same else size)
-        return tuple(found)
+            sizes.append(args[same[0][0]][same[0][1]] if same else size)
+        return tuple(sizes)
 
 
 def facts_of(ctx: FunctionCtx, args: Sequence[Any], output: Any) -> ForwardFacts | None:
     """What is to be known of a call; None where its outputs are no new tensors."""
     outputs = output if isinstance(output, tuple) else (output,)
-    given = [a for a in args if isinstance(a, Tensor)]
+    tensors = [a for a in args if isinstance(a, Tensor)]
     if ctx._dirty or not all([isinstance(o, Tensor) and is_dense(o) for o in outputs]):
         return None
-    roots = [id(root_of(t._data)) for t in (*given, *outputs) if is_dense(t)]
-    if len(roots) < len(given) + len(outputs):
+    roots = [id(root_of(t._data)) for t in (*tensors, *outputs) if is_dense(t)]
+    if len(roots) < len(tensors) + len(outputs):
         return None
-    if len({*roots[: len(given)]} & {*roots[len(given) :]}) or len({*roots[len(given) :]}) < len(outputs):
+    if len({*roots[: len(tensors)]} & {*roots[len(tensors) :]}) or len({*roots[len(tensors) :]}) < len(outputs):
         return None
     without = tuple([i for i, o in enumerate(outputs) if any([o is t for t in ctx._without_grad])])
-    sizes = tuple([tuple(t.shape) for t in given]), tuple([tuple(o.shape) for o in outputs])
+    sizes = tuple([tuple(t.shape) for t in tensors]), tuple([tuple(o.shape) for o in outputs])
     return ForwardFacts(
         not isinstance(output, tuple), tuple([o.dtype for o in outputs]), without,
         (ctx._materialize, ctx._materialize_non_diff_grads), [sizes],

@@ -314,14 +314,14 @@ class InplaceFunction(Function):
 
 def _node_class(function: type[Function]) -> type[FunctionNode]:
     """The node class of a Function, kept on it: it lives as long as the Function does."""
-    found: type[FunctionNode] | None = function.__dict__.get("_backward_cls")
-    if found is None:
-        found = type(
+    node_class: type[FunctionNode] | None = function.__dict__.get("_backward_cls")
+    if node_class is None:
+        node_class = type(
             f"{function.__name__}Backward", (FunctionNode,),
             {"function": function, "__module__": "weft.autograd.function"},
         )
-        function._backward_cls = found
-    return found
+        function._backward_cls = node_class
+    return node_class
 
 
 class Error(Node):

@@ -36,10 +36,10 @@ class FunctionCtx:
 
     def like(self, attributes: dict[str, Any], saved: tuple[Any, ...]) -> FunctionCtx:
         """A context of the same call with other attributes and other saved tensors."""
-        made = FunctionCtx(self.needs_input_grad)
-        vars(made).update(attributes)
-        made._to_save = saved
-        return made
+        context = FunctionCtx(self.needs_input_grad)
+        vars(context).update(attributes)
+        context._to_save = saved
+        return context
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep inputs, outputs or other tensors (or None) for `saved_tensors`. Call it once; the last call counts."""

@@ -47,26 +47,26 @@ def attach(
     ]
     if node is not None and not all(carry):
         node.without_grad = tuple([i for i, carries in enumerate(carry) if not carries])
-    made: list[Any] = []
+    attached: list[Any] = []
     for i, output in enumerate(outputs):
         if not isinstance(output, Tensor):
-            made.append(output)
+            attached.append(output)
             if node is not None:
                 node.metadata_of_inputs += (None,)
             continue
         is_input, is_dirty = _is_among(output, args), _is_among(output, ctx._dirty)
         if node is None or not carry[i]:
-            made.append(_without_history(output, is_input, is_dirty, node is not None))
+            attached.append(_without_history(output, is_input, is_dirty, node is not None))
         elif is_dirty and is_input:
-            made.append(_rewritten(node, output, i, args, len(outputs)))
+            attached.append(_rewritten(node, output, i, args, len(outputs)))
         else:
-            made.append(_with_history(node, output, i, is_input, sum(carry) > 1))
+            attached.append(_with_history(node, output, i, is_input, sum(carry) > 1))
         if node is not None and len(node.metadata_of_inputs) == i:
             node.metadata_of_inputs += (InputMetadata(output.dims, output.dtype),)
     if node is not None and modes.capture is not None:
-        modes.capture.note_history(made)
-        modes.capture.note_function(node, [a for a in args if isinstance(a, Tensor)], made)
-    return tuple(made)
+        modes.capture.note_history(attached)
+        modes.capture.note_function(node, [a for a in args if isinstance(a, Tensor)], attached)
+    return tuple(attached)
 
 
 def _without_history(output: Tensor, is_input: bool, is_dirty: bool, had_node: bool) -> Tensor:

@@ -88,18 +88,18 @@ def _gradients(
     that depend on nothing (`constant`)."""
     pairs = [(o, s) for o, s in zip(outputs, seeds, strict=False) if o.requires_grad]
     if pairs:
-        found = grad(
+        gradients = grad(
             [o for o, _ in pairs], inputs, [s for _, s in pairs], create_graph=create_graph, retain_graph=True,
             allow_unused=True,
         )
     else:
-        found = (None,) * len(inputs)
-    for i, gradient in enumerate(found):
+        gradients = (None,) * len(inputs)
+    for i, gradient in enumerate(gradients):
         if strict and gradient is None:
             raise StateError(f"{missing.format(i)}. This is not allowed in strict mode.")
         if strict and create_graph and not gradient.requires_grad:
             raise StateError(f"{constant.format(i)}. This is not allowed in strict mode when create_graph=True.")
-    return tuple(aten.zeros_like(t) if g is None else g for g, t in zip(found, inputs, strict=False))
+    return tuple(aten.zeros_like(t) if g is None else g for g, t in zip(gradients, inputs, strict=False))
 
 
 def _directions(v: Any, like: tuple[Tensor, ...], is_many: bool, what: str, name: str) -> tuple[Tensor, ...]:
@@ -132,8 +132,8 @@ def vjp(
     points = _prepared(points, create_graph)
     out_many, outputs = _call(func, points, "vjp", strict)
     seeds = _directions(v, outputs, out_many, "user-provided function returns", "vjp")
-    found = _gradients(outputs, points, seeds, create_graph, strict)
-    return _finished(outputs, out_many, create_graph), _finished(found, many, create_graph)
+    gradients = _gradients(outputs, points, seeds, create_graph, strict)
+    return _finished(outputs, out_many, create_graph), _finished(gradients, many, create_graph)
 
 
 @recorded_as_one
@@ -196,10 +196,10 @@ def _row_by_row(i: int, out: Tensor, points: tuple[Tensor, ...], create_graph: b
     columns: list[list[Tensor]] = [[] for _ in points]
     flat = aten.reshape(out, (-1,)) if out.requires_grad else None
     for k in range(int(out.numel())):
-        found = _gradients(
+        gradients = _gradients(
             (flat[k],) if flat is not None else (), points, (None,), create_graph, strict, _OUTPUT_OF.format(i, "{}")
         )
-        for column, gradient in zip(columns, found, strict=False):
+        for column, gradient in zip(columns, gradients, strict=False):
             column.append(gradient)
     return [aten.stack(tuple(c)) if c else None for c in columns]
 
@@ -207,13 +207,13 @@ def _row_by_row(i: int, out: Tensor, points: tuple[Tensor, ...], create_graph: b
 def _all_rows(i: int, out: Tensor, points: tuple[Tensor, ...], create_graph: bool, strict: bool) -> list[Any]:
     count = int(out.numel())
     seeds = aten.reshape(aten.eye(count, dtype=out.dtype), (count, *out.dims))
-    found = grad(
+    rows = grad(
         out, points, seeds, retain_graph=True, create_graph=create_graph, allow_unused=True, is_grads_batched=True
     )
-    if strict and any(g is None for g in found):
-        k = next(k for k, g in enumerate(found) if g is None)
+    if strict and any(g is None for g in rows):
+        k = next(k for k, g in enumerate(rows) if g is None)
         raise StateError(f"{_OUTPUT_OF.format(i, k)}. This is not allowed in strict mode.")
-    return list(found)
+    return list(rows)
 
 
 @recorded_as_one
@@ -231,8 +231,8 @@ def hessian(
         _scalar(outputs, "hessian")
         return _gradients(outputs, args, (None,), True, strict, _JACOBIAN_BY, _JACOBIAN_BY)
 
-    found = jacobian(gradient, points, create_graph, strict, vectorize, outer_jacobian_strategy)
-    return found if many else found[0][0]
+    blocks = jacobian(gradient, points, create_graph, strict, vectorize, outer_jacobian_strategy)
+    return blocks if many else blocks[0][0]
 
 
 def _scalar(outputs: tuple[Tensor, ...], name: str) -> None:

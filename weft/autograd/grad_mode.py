@@ -13,27 +13,27 @@ __all__ = [
 ]
 
 
-class _Told(threading.local):
+class _Setting(threading.local):
     is_multithreaded = True
 
 
-_told = _Told()
+_setting = _Setting()
 
 
 def is_multithreading_enabled() -> bool:
     """What set_multithreading_enabled was told last on this thread; True at first."""
-    return _told.is_multithreaded
+    return _setting.is_multithreaded
 
 
 class set_multithreading_enabled:
     """Remembered and without effect: a backward runs on the thread that asked for it. A context manager, too."""
 
     def __init__(self, mode: bool) -> None:
-        self.previous, self.mode = _told.is_multithreaded, bool(mode)
-        _told.is_multithreaded = self.mode
+        self.previous, self.mode = _setting.is_multithreaded, bool(mode)
+        _setting.is_multithreaded = self.mode
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, *error: Any) -> None:
-        _told.is_multithreaded = self.previous
+        _setting.is_multithreaded = self.previous

@@ -57,8 +57,8 @@ def gradcheck(
     """
     if not (check_forward_ad or check_backward_ad):
         raise ValueProblem("Expected at least one of check_forward_ad or check_backward_ad to be True")
-    given = inputs if isinstance(inputs, tuple) else tuple(inputs) if isinstance(inputs, list) else (inputs,)
-    check = _Check(func, given, eps, atol, rtol, nondet_tol, check_grad_dtypes, fast_mode)
+    operands = inputs if isinstance(inputs, tuple) else tuple(inputs) if isinstance(inputs, list) else (inputs,)
+    check = _Check(func, operands, eps, atol, rtol, nondet_tol, check_grad_dtypes, fast_mode)
     try:
         if check_backward_ad:
             check.run(check_undefined_grad, check_batched_grad)
@@ -83,8 +83,8 @@ def gradgradcheck(
     check_rev_over_rev: whether its gradients are checked; check_fwd_over_rev: whether its tangents are.
     The rest is gradcheck's.
     """
-    given = inputs if isinstance(inputs, tuple) else tuple(inputs) if isinstance(inputs, list) else (inputs,)
-    outputs = differentiable(as_tuple(func(*given)))
+    points = inputs if isinstance(inputs, tuple) else tuple(inputs) if isinstance(inputs, list) else (inputs,)
+    outputs = differentiable(as_tuple(func(*points)))
     if grad_outputs is None:
         seeds = tuple(random_like(o, gen_non_contig_grad_outputs) for o in outputs)
     else:
@@ -94,11 +94,13 @@ def gradgradcheck(
     def gradients(*args: Any) -> tuple[Any, ...]:
         points, directions = args[: len(args) - count], args[len(args) - count :]
         wanted = tuple(p for p in points if isinstance(p, Tensor) and p.requires_grad)
-        found = grad(differentiable(as_tuple(func(*points))), wanted, directions, create_graph=True, allow_unused=True)
-        return tuple(g for g in found if g is not None)
+        per_input = grad(
+            differentiable(as_tuple(func(*points))), wanted, directions, create_graph=True, allow_unused=True
+        )
+        return tuple(g for g in per_input if g is not None)
 
     return gradcheck(
-        gradients, (*given, *seeds), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
+        gradients, (*points, *seeds), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
         nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
         check_batched_grad=check_batched_grad, fast_mode=fast_mode, check_forward_ad=check_fwd_over_rev,
         check_backward_ad=check_rev_over_rev,
@@ -167,8 +169,8 @@ class _Check:
         size = flat(self.outputs()[self.places[i]]).size
         directions = [self.random.standard_normal(numbers.size)] if self.fast else list(np.eye(numbers.size))
         numerical = [self._along(numbers, d.reshape(numbers.shape), self._value(i)) for d in directions]
-        found = [pushed(self.func, self.inputs, tensor, seed_of(d, tensor), self.places[i]) for d in directions]
-        analytical = [np.zeros(size) if t is None else flat(t) for t in found]
+        tangents = [pushed(self.func, self.inputs, tensor, seed_of(d, tensor), self.places[i]) for d in directions]
+        analytical = [np.zeros(size) if t is None else flat(t) for t in tangents]
         self._compare(i, j, np.asarray(numerical), np.asarray(analytical), "Jacobian computed with forward mode")
 
     def _pushed_batch(self, i: int, j: int, tensor: Tensor) -> None:
@@ -176,10 +178,10 @@ class _Check:
         from weft.autograd.forward_check import pushed, pushed_batch  # idem
 
         directions = [random_like(tensor).detach() * k for k in (1, -2)]
-        found = pushed_batch(self.func, self.inputs, tensor, directions, self.places[i])
+        batch = pushed_batch(self.func, self.inputs, tensor, directions, self.places[i])
         for k, direction in enumerate(directions):
             alone = pushed(self.func, self.inputs, tensor, direction, self.places[i])
-            if not np.allclose(flat_or_zero(found[k]), flat_or_zero(alone), self.rtol, self.atol):
+            if not np.allclose(flat_or_zero(batch[k]), flat_or_zero(alone), self.rtol, self.atol):
                 raise GradcheckError(
                     f"For output {i} and input {j}: the tangents of a batch differ from those of its members"
                 )
@@ -255,10 +257,10 @@ class _Check:
         rows = []
         for _ in range(2):
             out = differentiable(self.outputs())[i]
-            (found,) = grad((out,), (tensor,), (seed_of(seed, out),), allow_unused=True)
-            if found is not None and self.dtypes and found.dtype is not tensor.dtype:
-                raise GradcheckError(f"Expected {tensor.dtype} as dtype of the gradient, got {found.dtype}")
-            rows.append(np.zeros(numbers_of(tensor).size) if found is None else flat(found))
+            (gradient,) = grad((out,), (tensor,), (seed_of(seed, out),), allow_unused=True)
+            if gradient is not None and self.dtypes and gradient.dtype is not tensor.dtype:
+                raise GradcheckError(f"Expected {tensor.dtype} as dtype of the gradient, got {gradient.dtype}")
+            rows.append(np.zeros(numbers_of(tensor).size) if gradient is None else flat(gradient))
         if rows[0].size and float(np.max(np.abs(rows[0] - rows[1]))) > self.nondet_tol:
             raise GradcheckError(
                 "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times "
@@ -314,13 +316,13 @@ class _Check:
             outs = [_Undefined.apply(o) if k in missing else o for k, o in enumerate(differentiable(self.outputs()))]
             zeros = [o.detach() * 0 for o in outs]
             try:
-                found = grad(outs, self.checked, zeros, allow_unused=True)
+                gradients = grad(outs, self.checked, zeros, allow_unused=True)
             except (RuntimeError, TypeError, AttributeError) as error:
                 raise GradcheckError(
                     "Expected backward function to handle undefined output grads: it gets None for an output that "
                     "receives no gradient after ctx.set_materialize_grads(False)"
                 ) from error
-            if any(g is not None and np.any(flat(g)) for g in found):
+            if any(g is not None and np.any(flat(g)) for g in gradients):
                 raise GradcheckError(
                     "Expected all input grads to be undefined or zero when all output grads are undefined or zero"
                 )
@@ -337,9 +339,9 @@ class _Check:
                 (out,), self.checked, (aten.stack(tuple(seeds)),), retain_graph=True, allow_unused=True,
                 is_grads_batched=True,
             )
-            for j, found in enumerate(batch):
+            for j, rows in enumerate(batch):
                 for k in range(2):
-                    if found is not None and not np.allclose(flat(found[k]), flat(single[k][j]), self.rtol, self.atol):
+                    if rows is not None and not np.allclose(flat(rows[k]), flat(single[k][j]), self.rtol, self.atol):
                         raise GradcheckError(
                             f"For output {i} and input {j}: the gradients of a batch differ from those of its members"
                         )

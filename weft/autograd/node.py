@@ -326,9 +326,9 @@ class OpNode(Node):
             result = (formula or formula_of(plan, needs, len(grads))).run(values)
             if result is not NOT_PLANNED:
                 return result if counts is plan.one_each else self.spread(result)
-        given = grads[0] if grads[0] is not None else next(g for g in grads if g is not None)
+        gradient = grads[0] if grads[0] is not None else next(g for g in grads if g is not None)
         owner = (plan, needs, len(grads))
-        return self.spread(payload_of(given).backend.apply(owner, _rule_of(*owner), values))
+        return self.spread(payload_of(gradient).backend.apply(owner, _rule_of(*owner), values))
 
     def spread(self, result: tuple[Any, ...]) -> tuple[Any, ...]:
         """One gradient per edge from one per argument."""
@@ -421,8 +421,8 @@ def _rule_of(plan: Plan, needs: tuple[bool, ...], count: int) -> Callable[..., A
 def formula_of(plan: Plan, needs: tuple[bool, ...], count: int) -> planned.Formula:
     """The plans of a node's formulas for `count` gradients."""
     owner, key = (plan, needs, count), needs if count == 1 else (needs, count)
-    found: planned.Formula | None = plan.planned.get(key)
-    return found or plan.planned.setdefault(key, planned.Formula(owner, _rule_of(*owner)))
+    formula: planned.Formula | None = plan.planned.get(key)
+    return formula or plan.planned.setdefault(key, planned.Formula(owner, _rule_of(*owner)))
 
 
 _CLASSES: dict[Plan, type[OpNode]] = {}
@@ -430,10 +430,10 @@ _CLASSES: dict[Plan, type[OpNode]] = {}
 
 def node_class(plan: Plan) -> type[OpNode]:
     """The node class of an operator's calls."""
-    found = _CLASSES.get(plan)
-    if found is None:
+    cls = _CLASSES.get(plan)
+    if cls is None:
         name = plan.name.partition(".")[0]
-        found = _CLASSES[plan] = type(
+        cls = _CLASSES[plan] = type(
             name, (OpNode,), {"plan": plan, "__module__": "weft.autograd", **_saved_fields(plan)}
         )
-    return found
+    return cls

@@ -72,10 +72,10 @@ def recording(op: Op) -> Callable[[tuple[Any, ...], Any], None]:
 
 
 def _recipe_of(op: Op, clone_self: bool) -> _Recipe:
-    found = _RECIPES.get((op, clone_self))
-    if found is None:
-        found = _RECIPES[op, clone_self] = _Recipe(op, clone_self)
-    return found
+    recipe = _RECIPES.get((op, clone_self))
+    if recipe is None:
+        recipe = _RECIPES[op, clone_self] = _Recipe(op, clone_self)
+    return recipe
 
 
 class _Recipe:
@@ -110,11 +110,11 @@ class _Recipe:
         needs: list[bool] = []
         for position in self.positions:
             value = args[position]
-            given = value if type(value) is tuple else (value,)
-            found = [gradient_edge(v) if isinstance(v, Tensor) and v.dtype.is_differentiable else None for v in given]
-            edges.extend(found)
-            counts.append(len(found))
-            needs.append(any([e is not None for e in found]))
+            values = value if type(value) is tuple else (value,)
+            listed = [gradient_edge(v) if isinstance(v, Tensor) and v.dtype.is_differentiable else None for v in values]
+            edges.extend(listed)
+            counts.append(len(listed))
+            needs.append(any([e is not None for e in listed]))
         pack, _ = self.packs.get(tuple(needs)) or self.packing(tuple(needs))
         return None if pack is _NOTHING else self.chosen(args)(tuple(edges), pack(args), tuple(counts))
 
@@ -130,8 +130,8 @@ class _Recipe:
         kept = tuple([s if i in wanted and s.kind != RESULT else None for i, s in enumerate(slots)])
         plain = frozenset(i for i, a in enumerate(arguments) if not a.is_tensor)
         formula = formula_of(self.plan, needs, 1) if is_one else None
-        found = self.packs[needs] = _written_packing(kept, plain, self.clone_self), formula
-        return found
+        packing = self.packs[needs] = _written_packing(kept, plain, self.clone_self), formula
+        return packing
 
 
 def _edge_of_view(view: Tensor) -> Edge | None:
@@ -273,8 +273,8 @@ new = object.__new__
 @lru_cache(maxsize=limits.RESULTS)
 def described(dims: tuple[int, ...], dtype: Any) -> tuple[tuple[InputMetadata], bool]:
     """What gradients of a result with these dims look like, and whether there are any. dtype: as its payload has it."""
-    found = BY_NUMPY[dtype]
-    return (metadata_of(dims, found),), found.is_differentiable
+    weft_dtype = BY_NUMPY[dtype]
+    return (metadata_of(dims, weft_dtype),), weft_dtype.is_differentiable
 
 
 @lru_cache(maxsize=limits.RESULTS)

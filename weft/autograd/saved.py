@@ -281,11 +281,11 @@ class SavedTensor:
         version, mark = getattr(storage, "written", None) or (None, None)
         written = located(mark) if version == current else None
         where = f"; the latest write is at {written}" if written is not None else ""
-        made = None if node is None else node.forward_line
+        line = None if node is None else node.forward_line
         producer = f", which is output {self.index} of {node.name()}," if self.is_output else ""
         if not self.is_output and self.history is not None:
             producer = f", which is output {self.history[1]} of {self.history[0].name()},"
-        by = "" if node is None else f" saved by {node.name()}{f' at {made}' if made else ''}"
+        by = "" if node is None else f" saved by {node.name()}{f' at {line}' if line else ''}"
         return (
             "one of the variables needed for gradient computation has been modified by an inplace operation: "
             f"[{shown.dtype} {list(shown.dims)}]{producer}{by} is at version {current}; "

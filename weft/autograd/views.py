@@ -104,13 +104,13 @@ class CopySlices(Node):
         g = grads[0]
         if g is None:
             return (None,) * len(self.edges)
-        found = _opened(g, self.path) if needs[0] else None
-        g_view = gradient_of_view(g, self.path) if found is None else around(found[1].copy())
+        opened = _opened(g, self.path) if needs[0] else None
+        g_view = gradient_of_view(g, self.path) if opened is None else around(opened[1].copy())
         out = list(self.inner.apply((g_view,), self.inner_needs(needs)))
         into_self = out.pop(self.self_slot) if self.self_slot is not None else None
         if not needs[0]:
             return (None, *out)
-        return (self._into_base(g, g_view, into_self) if found is None else self._into_copy(*found, into_self), *out)
+        return (self._into_base(g, g_view, into_self) if opened is None else self._into_copy(*opened, into_self), *out)
 
     def _into_copy(self, whole: Array, view: Array, into_self: Any) -> Tensor:
         """The gradient of the base without history: a copy of the incoming one, written where the view lies."""
@@ -267,12 +267,12 @@ _REASONS = {
 def _refusal(tensor: Tensor, creation: str, what: str) -> str:
     """Why a write on (or, "and its base or another view of its base has been", beside) a view made in a special way
     is refused."""
-    made = _maker(tensor)
-    output = f"Output {tensor._autograd.index if tensor._autograd else 0} of {made}"
-    if creation in ("no_grad", "inference") or made is None:
+    maker = _maker(tensor)
+    output = f"Output {tensor._autograd.index if tensor._autograd else 0} of {maker}"
+    if creation in ("no_grad", "inference") or maker is None:
         mode = "inference" if creation == "inference" else "no_grad"
         start = (
-            f"A view was created in {mode} mode" if made is None
+            f"A view was created in {mode} mode" if maker is None
             else f"{output} is a view of a view which was created in {mode} mode"
         )
         ending = "in normal mode" if creation == "inference" else "with grad mode enabled"
@@ -365,12 +365,12 @@ def history_of_view(view: Tensor) -> None:
         again = follow(info.base, path_from_base(view))
     finally:
         modes.grad, modes.inference = previous, inference
-    made = again._autograd
-    if made is not None:
+    renewed = again._autograd
+    if renewed is not None:
         old = (state.node, state.index)
-        state.node, state.index, state.requires_grad = made.node, made.index, False
+        state.node, state.index, state.requires_grad = renewed.node, renewed.index, False
         if state.retains_grad:
-            _move_retained(old, made.node, made.index)
+            _move_retained(old, renewed.node, renewed.index)
 
 
 seams.history_of_view.install(history_of_view)
