@@ -74,9 +74,9 @@ class CaptureBackend(Backend):
         """A tensor made from Python data inside the function."""
         return self.tensors.lift_fresh(tensor)
 
-    def lay_out_like(self, made: Tensor, source: Tensor) -> Tensor:
+    def lay_out_like(self, tensor: Tensor, source: Tensor) -> Tensor:
         """The same value, in its source's order of dims."""
-        return self.tensors.lay_out_like(made, source)
+        return self.tensors.lay_out_like(tensor, source)
 
     def resize(self, tensor: Tensor, dims: tuple[int, ...]) -> None:
         """Show other elements of the storage."""

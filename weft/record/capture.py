@@ -178,9 +178,9 @@ class Capture:
                 raise self.refuse(_STRANGE_STATE)
             return kept
         seed, offset = map(to_dim, state)
-        for known in self.random:
-            if known.stream.seed_symbol is not None and known.stream.seed_symbol == seed:
-                return seed, symbol(known.key), offset
+        for stream_state in self.random:
+            if stream_state.stream.seed_symbol is not None and stream_state.stream.seed_symbol == seed:
+                return seed, symbol(stream_state.key), offset
         word = int(state[0]) & (1 << 64) - 1
         return word, key_of_seed(word), offset
 

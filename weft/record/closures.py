@@ -34,17 +34,17 @@ def _with_cells(hook: FunctionType, places: Sequence[int], held: Sequence[Any]) 
     cells = list(hook.__closure__ or ())
     for i, value in zip(places, held, strict=True):
         cells[i] = CellType(value)
-    made = FunctionType(hook.__code__, hook.__globals__, hook.__name__, hook.__defaults__, tuple(cells))
-    made.__kwdefaults__ = hook.__kwdefaults__
-    return made
+    closed = FunctionType(hook.__code__, hook.__globals__, hook.__name__, hook.__defaults__, tuple(cells))
+    closed.__kwdefaults__ = hook.__kwdefaults__
+    return closed
 
 
-def call_closed(caller: Caller, places: Sequence[int], hook: FunctionType, *given: Any) -> Any:
+def call_closed(caller: Caller, places: Sequence[int], hook: FunctionType, *operands: Any) -> Any:
     """Call a hook with tensors in its cells, the last of what is given. Raises VersionError if it writes one of them:
     what follows may have read that already."""
-    *arguments, held = given
+    *arguments, held = operands
     versions = [tensor._version for tensor in held]
-    found = caller(_with_cells(hook, places, held), *arguments)
+    returned = caller(_with_cells(hook, places, held), *arguments)
     if [tensor._version for tensor in held] != versions:
         raise VersionError(f"{hook.__name__}: a hook in a compiled function writes a tensor that it holds")
-    return found
+    return returned

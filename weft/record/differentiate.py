@@ -46,10 +46,10 @@ def differentiate(graph: Graph, of: Sequence[int] = (0,), wrt: Sequence[int] | N
             raise StateError(f"result {position} of @{graph.name} has no derivative: it is {graph.results[position]!r}")
     with _on_stand_ins(graph, wanted) as (capture, results, receivers):
         seeds = {i: aten.ones_like(results[i].detach()) for i in of}
-        found = _walk_back(results, seeds, receivers)
-        gradients = [zeros_at(capture, e) if g is None else g for e, g in zip(receivers, found, strict=True)]
-        made = capture.recorder.builder.graph(capture.tensors.operand((*results, *gradients)), graph.writes)
-    return open_opaque(made)
+        by_receiver = _walk_back(results, seeds, receivers)
+        gradients = [zeros_at(capture, e) if g is None else g for e, g in zip(receivers, by_receiver, strict=True)]
+        joint = capture.recorder.builder.graph(capture.tensors.operand((*results, *gradients)), graph.writes)
+    return open_opaque(joint)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +81,11 @@ def with_gradients(graph: Graph, wrt: Sequence[int], numbers: Mapping[int, float
             i: capture.tensors.fresh(builder.param(capture.tensors.payload_of(results[i]).type, f"tangent{i}"))
             for i in flowing
         }
-        found = _walk_back(results, seeds, receivers)
-        there = [(i, g) for i, g in zip(wrt, found, strict=True) if g is not None]
-        made = builder.graph(capture.tensors.operand((*results, *(g for _, g in there))))
+        by_receiver = _walk_back(results, seeds, receivers)
+        there = [(i, g) for i, g in zip(wrt, by_receiver, strict=True) if g is not None]
+        joint = builder.graph(capture.tensors.operand((*results, *(g for _, g in there))))
         guards = tuple(capture.python_state.number_guards)
-    return Joint(made, tuple(flowing), tuple([i for i, _ in there]), start, guards)
+    return Joint(joint, tuple(flowing), tuple([i for i, _ in there]), start, guards)
 
 
 def number_key(place: int) -> str:

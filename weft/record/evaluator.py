@@ -85,19 +85,19 @@ class OpaqueEvaluator(Evaluator):
             # (hooks see what the formulas give, whose sizes an opaque call does not know)
             histories, operand = self.recorder.histories, self.tensors.operand
             with histories.of_formulas(grads):
-                made = node.apply(grads, needs)
+                gradients = node.apply(grads, needs)
             if isinstance(node, FunctionNode):
-                self.given_none.update((node, i) for i, g in enumerate(made) if g is None and needs[i])
-            if node in histories.functions and not self.tensors.has_wrappers((*grads, *made)):
-                histories.note_rule(node, operand(grads), operand(made))
-            return made
+                self.given_none.update((node, i) for i, g in enumerate(gradients) if g is None and needs[i])
+            if node in histories.functions and not self.tensors.has_wrappers((*grads, *gradients)):
+                histories.note_rule(node, operand(grads), operand(gradients))
+            return gradients
         if modes.grad or not isinstance(node, OpNode) or not any(needs):
             return node.apply(grads, needs)
         saved = node.unpack()  # here alone: a checkpoint gives each tensor out once
         if wrapper_classes and (involves(grads) or involves(saved)):
             return node.apply(grads, needs, saved)  # formulas of wrappers are their class's business
-        found: tuple[Any, ...] = unwatched(self._record, node, saved, grads, needs)
-        return found
+        results: tuple[Any, ...] = unwatched(self._record, node, saved, grads, needs)
+        return results
 
     def _record(
         self, node: OpNode, saved: tuple[Any, ...], grads: tuple[Any, ...], needs: tuple[bool, ...]
@@ -109,9 +109,9 @@ class OpaqueEvaluator(Evaluator):
         self.note_saved(node, saved)
         args = (self.tensors.operand(grads), needed, self.tensors.operand(saved))
         where = node.where or builder.where or (user_location(2) if builder.track_locations else None)
-        made = builder.emit_raw(opaque_op(node.plan), args, (TENSOR,) * total, where=where)
-        self.recorder.histories.note_saved(made, saved)
-        results = iter(made.outputs)
+        call = builder.emit_raw(opaque_op(node.plan), args, (TENSOR,) * total, where=where)
+        self.recorder.histories.note_saved(call, saved)
+        results = iter(call.outputs)
         out: list[Any] = []
         for count, wanted in zip(counts, needed, strict=True):
             out.extend(self.tensors.fresh(next(results)) if wanted else None for _ in range(count))
@@ -126,8 +126,8 @@ class OpaqueEvaluator(Evaluator):
         if not isinstance(data, SymbolicPayload) or data.type is not TENSOR:
             return super().validate(node, index, gradient, metadata)
         builder = self.recorder.builder
-        made = builder.emit(VALIDATE, (data.read(), metadata.dims, metadata.dtype))
-        return self.tensors.fresh(made.output)
+        check = builder.emit(VALIDATE, (data.read(), metadata.dims, metadata.dtype))
+        return self.tensors.fresh(check.output)
 
 
 def _calls_users(node: Node) -> bool:
@@ -154,12 +154,12 @@ def _rules_of(node: Node) -> list[Any]:
 
 
 def _hooks_of(node: Node) -> list[Any]:
-    found: list[Any] = []
+    functions: list[Any] = []
     if isinstance(node, FunctionNode):
-        found += [node.function.forward, node.function.backward, node.function.vjp]
+        functions += [node.function.forward, node.function.backward, node.function.vjp]
     variable = node.variable if isinstance(node, AccumulateGrad) else None
     state = None if variable is None else variable._autograd
     tables = (node.tensor_hooks or {}).values()
     for hooks in (*tables, node.pre_hooks, node.post_hooks, None if state is None else state.post_accumulate):
-        found += (hooks or {}).values()
-    return found
+        functions += (hooks or {}).values()
+    return functions

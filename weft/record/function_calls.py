@@ -38,8 +38,8 @@ class FunctionCalls:
     def _call_forward(self, function: type[Function], ctx: FunctionCtx, args: tuple[Any, ...]) -> Any:
         number, rule = len(self.contexts), function.forward
         facts = self.forwards[number] if number < len(self.forwards) else None
-        given = [a.dims for a in args if isinstance(a, Tensor)]
-        dims = [] if facts is None else [facts.dims_of(i, given) for i in range(len(facts.dtypes))]
+        dims_of_args = [a.dims for a in args if isinstance(a, Tensor)]
+        dims = [] if facts is None else [facts.dims_of(i, dims_of_args) for i in range(len(facts.dtypes))]
         if facts is None or None in dims:
             raise NotCallable(f"{line_of(rule)}: what this forward gives is not known yet")
         self.contexts[id(ctx)] = context = Context(number, ctx.needs_input_grad)

@@ -78,10 +78,10 @@ class LeafGradients:
         self.knows_gradients = False
 
     def _grad_slot(self, tensor: Tensor) -> GradSlot:
-        found = self.slots.get(id(tensor))
-        if found is None:
-            found = self.slots[id(tensor)] = GradSlot(tensor)
-        return found
+        slot = self.slots.get(id(tensor))
+        if slot is None:
+            slot = self.slots[id(tensor)] = GradSlot(tensor)
+        return slot
 
     def real(self, tensor: Tensor) -> Tensor:
         """The user's tensor behind a stand-in."""

@@ -48,25 +48,25 @@ class Histories:
         edges: list[Any] = [_NOT_ASKED] * len(args)
         at = 0
         for position, count in zip(node.plan.differentiable, node.argument_counts, strict=False):
-            found = node.edges[at : at + count]
+            own_edges = node.edges[at : at + count]
             at += count
-            given = args[position]
-            if type(given) is tuple:
-                edges[position] = found
-            elif isinstance(given, Tensor):
-                edges[position] = found[0]
+            argument = args[position]
+            if type(argument) is tuple:
+                edges[position] = own_edges
+            elif isinstance(argument, Tensor):
+                edges[position] = own_edges[0]
         self._expected = (args, edges)
 
     def expected(self, args: tuple[Any, ...], operands: tuple[Operand, ...]) -> Without | None:
         """What is to be noted of the call with these arguments, if it is the one."""
-        found, self._expected = self._expected, None
-        if found is None or found[0] is not args:
+        expected, self._expected = self._expected, None
+        if expected is None or expected[0] is not args:
             return None if self.made is None else tuple(map(self._of_formula, args, operands))
         return tuple([
             False if edge is _NOT_ASKED
-            else tuple(map(self._without, given, edge, now)) if type(given) is tuple
-            else self._without(given, edge, now)
-            for given, edge, now in zip(args, found[1], operands, strict=True)
+            else tuple(map(self._without, argument, edge, now)) if type(argument) is tuple
+            else self._without(argument, edge, now)
+            for argument, edge, now in zip(args, expected[1], operands, strict=True)
         ])
 
     def note_given(self, tensor: Tensor, value: Value) -> None:
@@ -98,13 +98,13 @@ class Histories:
                 self.of[value] = (*self.of.get(value, ()), *hooked(value, was, now))
 
     def _note(self, node: HistoryNode, at: int, value: Value) -> None:
-        known = self.given.get(node, ())
-        self.given[node] = (*known[:at], *(None,) * (at - len(known)), value, *known[at + 1 :])
+        values = self.given.get(node, ())
+        self.given[node] = (*values[:at], *(None,) * (at - len(values)), value, *values[at + 1 :])
 
     def taken(self) -> Notes:
         """What was noted, which is kept here no longer."""
-        found, self.of, self.given, self.functions = self.of, {}, {}, {}
-        return found
+        notes, self.of, self.given, self.functions = self.of, {}, {}, {}
+        return notes
 
     def note_saved(self, node: Node, saved: Sequence[Any]) -> None:
         """Note of the call of a backward node what it was given of the forward."""
@@ -138,14 +138,14 @@ class Histories:
         finally:
             self.made = before
 
-    def _of_formula(self, given: Any, now: Operand) -> Any:
-        if type(given) is tuple:
-            return tuple(map(self._of_formula, given, now))
-        if not isinstance(given, Tensor) or not given.dtype.is_differentiable:
+    def _of_formula(self, operand: Any, now: Operand) -> Any:
+        if type(operand) is tuple:
+            return tuple(map(self._of_formula, operand, now))
+        if not isinstance(operand, Tensor) or not operand.dtype.is_differentiable:
             return False
-        if given._storage in (self.made or ()) and not self.is_detached(given):
+        if operand._storage in (self.made or ()) and not self.is_detached(operand):
             return False
-        return self._without(given, gradient_edge(given) if given.requires_grad else None, now)
+        return self._without(operand, gradient_edge(operand) if operand.requires_grad else None, now)
 
     def behind(self, tensor: Tensor) -> Value | OutputOf | bool:
         """The value that a tensor's history is of; True for a leaf that the function made, False where it is not known.
@@ -160,17 +160,17 @@ class Histories:
             return False
         now = base._data.storage.value
         is_made_of_nothing = now.node is not None and not any(True for _ in now.node.needs())
-        found = self._without(base, gradient_edge(base), now)
-        return False if found is True and is_made_of_nothing else found
+        value = self._without(base, gradient_edge(base), now)
+        return False if value is True and is_made_of_nothing else value
 
-    def _without(self, given: Any, edge: Edge | None, now: Operand) -> Any:
+    def _without(self, operand: Any, edge: Edge | None, now: Operand) -> Any:
         """True for a tensor without a history; the value that its history is of where that is another one."""
         if edge is None:
             return True
-        then = self._behind(given, edge)
+        then = self._behind(operand, edge)
         if type(then) is OutputOf:
             return then
-        is_shown = given._view is not None or self.is_argument(given)
+        is_shown = operand._view is not None or self.is_argument(operand)
         if is_shown and type(now) is Value and type(edge[0]) is not AccumulateGrad:
             # what is saved of a view, or of an argument, is neither
             self._note(*edge, then if type(then) is Value else now)
@@ -181,10 +181,10 @@ class Histories:
     def _behind(self, tensor: Any, edge: Edge) -> Value | OutputOf | bool:
         if edge[0] in self.functions:
             return OutputOf(self.functions[edge[0]], edge[1])
-        known = self.given.get(edge[0], ())
-        found = known[edge[1]] if edge[1] < len(known) else None
-        if found is not None:
-            return found
+        values = self.given.get(edge[0], ())
+        value = values[edge[1]] if edge[1] < len(values) else None
+        if value is not None:
+            return value
         if isinstance(edge[0], AccumulateGrad):
             return self._behind_leaf(tensor, edge[0])
         return (tensor._view is not None or self.is_argument(tensor)) and self.before(tensor)

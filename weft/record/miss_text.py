@@ -62,10 +62,10 @@ def _positional(function: Callable[..., Any], at: int) -> str:
 
 def _parameters(function: Callable[..., Any]) -> Iterator[tuple[str, bool]]:
     try:
-        found = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # no signature to be had
         return
-    for p in found:
+    for p in parameters:
         if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL):
             yield p.name, p.kind is p.VAR_POSITIONAL
 
@@ -79,10 +79,10 @@ def takes_keywords(function: Any) -> bool:
 def _code_of(function: Any) -> CodeType | None:
     function = getattr(function, "func", function)  # a partial
     method = getattr(function, "__func__", function)
-    found: CodeType | None = (
+    code: CodeType | None = (
         getattr(method, "__code__", None) or getattr(getattr(type(function), "forward", None), "__code__", None)
     )
-    return found
+    return code
 
 
 def _defined_at(function: Any) -> Location | None:

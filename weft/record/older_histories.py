@@ -27,9 +27,9 @@ class Given(Node):
     is_argument = True
 
     @classmethod
-    def before(cls, given: Tensor, stand_in: Tensor, is_argument: bool) -> None:
-        """Make it the history of a stand-in. given: the leaf whose gradient is what flows out of the call."""
-        node = cls((gradient_edge(given),))
+    def before(cls, leaf: Tensor, stand_in: Tensor, is_argument: bool) -> None:
+        """Make it the history of a stand-in. leaf: one whose gradient is what flows out of the call."""
+        node = cls((gradient_edge(leaf),))
         node.is_argument = is_argument
         node.metadata_of_inputs += (metadata_of(stand_in.dims, stand_in.dtype),)
         stand_in._autograd = AutogradState(False, node, 0)
@@ -55,9 +55,9 @@ def refuse_to_go_on(
     if wanted is not None and not asked:
         return
     nodes = nodes_behind([node for node, _ in roots])
-    given = {edge[0] for n in nodes if type(n) is Given and n.is_argument for edge in n.edges if edge is not None}
+    begun = {edge[0] for n in nodes if type(n) is Given and n.is_argument for edge in n.edges if edge is not None}
     for node in nodes:
-        if wanted is None and node in given:
+        if wanted is None and node in begun:
             continue
         variable = node.variable if isinstance(node, AccumulateGrad) else None
         if variable is None:

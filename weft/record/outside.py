@@ -200,8 +200,8 @@ class GuardedState:
     def note_inplace_view(self, tensor: Tensor, what: str, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
         """An argument's stand-in has other strides: its call is made again on what each call is given."""
         if id(tensor) in self.stand_ins:
-            given, named = pytree.map_leaves(lambda a: a.expr if isinstance(a, SymInt) else a, (args, dict(options)))
-            self.inplace_views.setdefault(id(tensor), []).append(InplaceView(what, given, named, modes.grad))
+            plain, named = pytree.map_leaves(lambda a: a.expr if isinstance(a, SymInt) else a, (args, dict(options)))
+            self.inplace_views.setdefault(id(tensor), []).append(InplaceView(what, plain, named, modes.grad))
             node = None if tensor._autograd is None else tensor._autograd.node
             if node is not None:
                 self.view_nodes.add(node)

@@ -159,10 +159,10 @@ class PythonCalls:
         self._switch()
         self.made.append(call)
         self._read_again(call, number)
-        made = iter(node.outputs)
-        found = [None if like is None else self.tensors.fresh(next(made)) for like in call.likes]
-        self._share([leaf for leaf in found if leaf is not None])
-        return found
+        outputs = iter(node.outputs)
+        stand_ins = [None if like is None else self.tensors.fresh(next(outputs)) for like in call.likes]
+        self._share([leaf for leaf in stand_ins if leaf is not None])
+        return stand_ins
 
     def _take(self, call: PythonCall) -> list[Any]:
         """The program's values among what a call is given, which are stood for."""
@@ -187,8 +187,8 @@ class PythonCalls:
         """What Python may have written is read again behind it: all memory from outside, and what it has been given."""
         places = {slot.symbolic: slot.param for slot in self.outside.states.values()}
         places |= {storage: storage.param for storage in self._arguments() if storage.slot is None}
-        known = [slot for slot, param in call.known if param is not None and not is_dense(slot.current)]
-        places |= {slot.current._data.storage: slot.param for slot in known}
+        gradient_slots = [slot for slot, param in call.known if param is not None and not is_dense(slot.current)]
+        places |= {slot.current._data.storage: slot.param for slot in gradient_slots}
         own = {storage: -1 - at for storage, at in self.shared.items() if storage not in places}
         for storage, place in (places | own).items():
             value = storage.value
@@ -198,7 +198,7 @@ class PythonCalls:
             storage.replace(node.output)
             if place in self.settled:
                 self.settled[place] = node.output
-        for slot in known:
+        for slot in gradient_slots:
             slot.settle()
 
     def _switch(self) -> None:
@@ -319,20 +319,20 @@ class _Call:
             isinstance(value, Tensor) and id(value) in self.calls.outside.stand_ins
         )
 
-    def __call__(self, *given: Any) -> Any:
-        return unwatched(self._record, given)
+    def __call__(self, *arguments: Any) -> Any:
+        return unwatched(self._record, arguments)
 
-    def _record(self, given: tuple[Any, ...]) -> Any:
+    def _record(self, arguments: tuple[Any, ...]) -> Any:
         hook, places, held = without_tensors(self.hook, self._is_of_call) if self.table is None else (self.hook, [], [])
         caller = functools.partial(call_closed, self.caller, places) if held else self.caller
-        leaves, spec = pytree.flatten((*given, held) if held else given)
+        leaves, spec = pytree.flatten((*arguments, held) if held else arguments)
         call = PythonCall(caller, hook, self.table, self.place, leaves, spec, line_of(self.hook))
         call.replaced = self.replaced
         if self.replaced is None:
             self.calls.record(call, ())
             return None
         numbers = itertools.count()
-        kept, inner = pytree.flatten(given[self.replaced])
+        kept, inner = pytree.flatten(arguments[self.replaced])
         likes = [next(numbers) if self.calls.is_value(leaf) else None for leaf in kept]
         return pytree.unflatten(self.calls.record(call, likes), inner)
 

@@ -32,13 +32,13 @@ def _raised_at(error: BaseException) -> Location | None:
     """The user's line that led to an error: the innermost frame of its traceback that is neither weft's nor a
     library's.
     """
-    found, step = None, error.__traceback__
+    place, step = None, error.__traceback__
     while step is not None:
         file = step.tb_frame.f_code.co_filename
         if not is_internal(file) and not _LIBRARY.search(file):
-            found = Location(file, step.tb_lineno)
+            place = Location(file, step.tb_lineno)
         step = step.tb_next
-    return found
+    return place
 
 
 class Scope(Protocol):
@@ -92,9 +92,9 @@ class GraphRecorder:
         """Record a call once more, with others for some values."""
         args = tuple([map_operand(a, values) for a in node.args])
         without = map_operand(self.histories.of.get(node), values)
-        made = builder.emit_like(node, args, variant=without if without and is_without_some(without) else None)
-        self.histories.note_copy(made, node, values)
-        return made
+        repeated = builder.emit_like(node, args, variant=without if without and is_without_some(without) else None)
+        self.histories.note_copy(repeated, node, values)
+        return repeated
 
     @contextmanager
     def inner(self, block: Scope) -> Iterator[Builder]:
@@ -116,10 +116,10 @@ class GraphRecorder:
         """How many rows a loop of so many steps stacks."""
         if not isinstance(trip, Value):
             return trip  # type: ignore[no-any-return]
-        found = self.lengths.get(trip)
-        if found is None:
-            found = self.lengths[trip] = self.env.fresh("u")
-        return found
+        length = self.lengths.get(trip)
+        if length is None:
+            length = self.lengths[trip] = self.env.fresh("u")
+        return length
 
     def raise_swallowed(self) -> None:
         """Raises CaptureError if the function asked for a value and went on when it was refused."""

@@ -62,14 +62,14 @@ def base_like(tensor: Tensor, slot: StateSlot) -> np.ndarray[Any, Any] | None:
     another.
     """
     data: np.ndarray[Any, Any] = tensor._data
-    known, storage = slot.array, tensor.storage()
+    base, storage = slot.array, tensor.storage()
     if (
-        data.shape == known.shape and data.dtype == known.dtype and data.flags.c_contiguous
+        data.shape == base.shape and data.dtype == base.dtype and data.flags.c_contiguous
         and data.nbytes == storage.nbytes
     ):
         return data
-    row: np.ndarray[Any, Any] = storage.row(known.dtype)
-    return row.reshape(known.shape) if row.size == known.size else None
+    row: np.ndarray[Any, Any] = storage.row(base.dtype)
+    return row.reshape(base.shape) if row.size == base.size else None
 
 
 def row_of(base: np.ndarray[Any, Any], dtype: DType) -> Path:

@@ -198,8 +198,8 @@ class SymbolicPayload(Payload, View[Value]):
         again = storage.recorder.values
         if again and (storage.value in again or any(v in again for _, args, _ in self.path for v in values_in(args))):
             base: Any = map_operand(storage.value, again)
-            found: Value = replay(Nodes(storage.recorder.builder, again), base, self.path)
-            return found
+            value: Value = replay(Nodes(storage.recorder.builder, again), base, self.path)
+            return value
         if storage.depth != storage.recorder.depth and any(True for _, args, _ in self.path for _ in values_in(args)):
             # a place that a block has found is not known where the base lives
             return replay(Nodes(storage.recorder.builder, {}), storage.value, self.path)

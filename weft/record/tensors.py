@@ -69,8 +69,8 @@ class SymbolicTensors:
         is_placed = op.is_placed or is_permuted(args, self.recorder.env)
         orders = result_orders(op, args, self.recorder.env) if is_placed else ()
         if orders:
-            made = tuple(self.fresh(v, o) for v, o in zip(node.outputs, orders, strict=True))
-            return made if op.schema.returns_list or len(made) != 1 else made[0]
+            tensors = tuple(self.fresh(v, o) for v, o in zip(node.outputs, orders, strict=True))
+            return tensors if op.schema.returns_list or len(tensors) != 1 else tensors[0]
         if op.schema.returns_list or len(node.outputs) != 1:
             return tuple(self.fresh(v) for v in node.outputs)
         return self.fresh(node.output)
@@ -82,10 +82,10 @@ class SymbolicTensors:
             else None
         )
 
-    def lay_out_like(self, made: Tensor, source: Tensor) -> Tensor:
+    def lay_out_like(self, tensor: Tensor, source: Tensor) -> Tensor:
         """What a `*_like` factory made, in its source's order of dims."""
         order = self.order_of(source)
-        return made if order is None else self.fresh(self.payload_of(made).read(), order)
+        return tensor if order is None else self.fresh(self.payload_of(tensor).read(), order)
 
     def run_numbers(self, op: Op, args: tuple[Any, ...]) -> Any:
         """Record an operator whose only routable arguments are lifted numbers (a factory with a lifted value)."""
@@ -271,9 +271,9 @@ class SymbolicTensors:
         """An in-place operator: its functional value goes into the base."""
         target: Tensor = args[0]
         payload = self.payload_of(target)
-        given = payload.storage.geometry
-        if payload.storage.has_gaps and given is not None and (payload.path or not op.is_splat):
-            refuse_repeated(given, True)
+        geometry = payload.storage.geometry
+        if payload.storage.has_gaps and geometry is not None and (payload.path or not op.is_splat):
+            refuse_repeated(geometry, True)
         if payload.path:
             refuse_write(op, payload)
         # opened here: drawing moves the generator on, in Python's order
@@ -282,34 +282,34 @@ class SymbolicTensors:
             self.store(target, payload, drawn)
             return
         node = self.recorder.emit(op, args, self.operand(args))
-        behind = self.recorder.histories.of_base(target) if node in self.recorder.histories.of else False
-        self.store(target, payload, node.output, op.is_splat, behind)
+        history = self.recorder.histories.of_base(target) if node in self.recorder.histories.of else False
+        self.store(target, payload, node.output, op.is_splat, history)
 
     def store(
         self, target: Tensor, payload: SymbolicPayload, value: Value, is_splat: bool = False,
-        behind: Value | OutputOf | bool = False,
+        history: Value | OutputOf | bool = False,
     ) -> None:
-        """Put a value where a tensor lies. is_splat: all of its elements are equal (a splat). behind: of a value with a
-        history, what would be noted of an operand that shows the base."""
+        """Put a value where a tensor lies. is_splat: all of its elements are equal (a splat). history: of a value with
+        one, what would be noted of an operand that shows the base."""
         storage = payload.storage
         if storage.doubles:
             storage.part_ways()
         if self.recorder.open:
             self.recorder.open[-1].note(target, payload)
         if payload.path or value.tensor_type.dtype is not payload.type.dtype:
-            value = self._written(payload, value, is_splat, behind)
+            value = self._written(payload, value, is_splat, history)
         storage.write(value)
         if storage.slot is not None:
             storage.slot.written = True
         self.writes.note(target)
 
     def _written(
-        self, payload: SymbolicPayload, value: Value, is_splat: bool, behind: Value | OutputOf | bool
+        self, payload: SymbolicPayload, value: Value, is_splat: bool, history: Value | OutputOf | bool
     ) -> Value:
         """The value of a whole storage with another one where a view of it lies."""
         base = payload.storage.value
-        if behind is not False:
-            base = self._seen(base, behind)
+        if history is not False:
+            base = self._seen(base, history)
         with self.recorder.builder.active():
             new = Handle(value, self.recorder.builder)
             if value.tensor_type.dtype is not payload.type.dtype:

@@ -36,22 +36,22 @@ def _is_symbol(item: Any) -> bool:
 def _held(item: Any) -> list[Any]:
     if type(item) in _PLAIN or isinstance(item, Tensor):
         return []
-    found: list[Any] = []
+    held: list[Any] = []
     if isinstance(item, dict):
-        found += item.values()
+        held += item.values()
     elif isinstance(item, (list, tuple, set, frozenset)):
-        found += item
-    found += getattr(item, "__dict__", {}).values()
+        held += item
+    held += getattr(item, "__dict__", {}).values()
     for kind in type(item).__mro__:
         slots = kind.__dict__.get("__slots__", ())
-        found += [getattr(item, s) for s in ((slots,) if isinstance(slots, str) else slots) if hasattr(item, s)]
+        held += [getattr(item, s) for s in ((slots,) if isinstance(slots, str) else slots) if hasattr(item, s)]
     for name in ("__closure__", "__defaults__"):
-        found += getattr(item, name, None) or ()
+        held += getattr(item, name, None) or ()
     for name in ("cell_contents", "__self__", "__func__"):
         inner = _attribute(item, name)
         if inner is not None:
-            found.append(inner)
-    return found
+            held.append(inner)
+    return held
 
 
 def _attribute(item: Any, name: str) -> Any:

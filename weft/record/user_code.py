@@ -73,8 +73,8 @@ def is_settled(hook: Any, is_older: Callable[[Any], bool]) -> bool:
 
 
 def _cells(function: FunctionType) -> list[Any]:
-    found = []
+    contents = []
     for cell in function.__closure__ or ():
         with contextlib.suppress(ValueError):  # an empty cell
-            found.append(cell.cell_contents)
-    return found
+            contents.append(cell.cell_contents)
+    return contents

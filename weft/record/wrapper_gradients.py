@@ -22,10 +22,10 @@ class PartState(AutogradState):
 
     requires_grad = True
 
-    def __init__(self, wrapper: Tensor, name: str, made: dict[str, Tensor]) -> None:
+    def __init__(self, wrapper: Tensor, name: str, gradients: dict[str, Tensor]) -> None:
         super().__init__(True)
         self.wrapper, self.name = wrapper, name
-        self.made = made  # shared by the parts of a wrapper: gradients set so far, until there is one for each
+        self.made = gradients  # shared by the parts of a wrapper: gradients set so far, until there is one for each
 
     @property
     def grad(self) -> Tensor | None:
@@ -50,10 +50,10 @@ class PartState(AutogradState):
             self.made.clear()
 
 
-def part_of(wrapper: Tensor, name: str, inner: Tensor, made: dict[str, Tensor]) -> Tensor:
+def part_of(wrapper: Tensor, name: str, inner: Tensor, gradients: dict[str, Tensor]) -> Tensor:
     """An alias of an inner tensor that stands for it where gradients of the wrapper are concerned."""
     part = Tensor.detach(inner)
-    part._autograd = PartState(wrapper, name, made)
+    part._autograd = PartState(wrapper, name, gradients)
     return part
 
 
@@ -94,16 +94,16 @@ class WrapperGradients:
         self._parts[id(wrapper)] = dict(zip(names, stand_ins, strict=True))
 
     def _parts_of(self, wrapper: Tensor) -> dict[str, Tensor] | None:
-        found = self._parts.get(id(wrapper))
-        if found is None and is_traceable_wrapper_subclass(wrapper):
+        parts = self._parts.get(id(wrapper))
+        if parts is None and is_traceable_wrapper_subclass(wrapper):
             names, _ = inner_tensors(wrapper)
-            made: dict[str, Tensor] = {}
+            gradients: dict[str, Tensor] = {}
             inner = {name: getattr(wrapper, name) for name in names}
             if not self.outside.is_outside(wrapper):
                 return None  # made inside of the function: its gradient is an attribute like any other
-            found = self._parts[id(wrapper)] = {name: part_of(wrapper, name, t, made) for name, t in inner.items()}
+            parts = self._parts[id(wrapper)] = {name: part_of(wrapper, name, t, gradients) for name, t in inner.items()}
             self.outside.python_state.keep(wrapper)
-        return found
+        return parts
 
     def grad_of(self, tensor: Tensor) -> Tensor | None:
         """`.grad` as the function sees it; a wrapper's is put together from its parts'."""
@@ -162,5 +162,5 @@ def _inner(wrapper: Tensor, gradient: Tensor, name: str) -> Tensor:
             f"the gradient of a {type(wrapper).__name__} is a {type(gradient).__name__}, which has no inner tensor "
             f"{name!r} to keep", kind=ArgumentChange,
         )
-    found: Tensor = getattr(gradient, name)
-    return found
+    part: Tensor = getattr(gradient, name)
+    return part

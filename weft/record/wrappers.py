@@ -46,8 +46,8 @@ def desugar(tree: Any) -> Any:
     leaves, spec = pytree.flatten(tree)
     if not any(_is_special(leaf) for leaf in leaves):
         return tree
-    made: Made = {}
-    return pytree.unflatten([_desugar(leaf, made) if _is_special(leaf) else leaf for leaf in leaves], spec)
+    memo: Made = {}
+    return pytree.unflatten([_desugar(leaf, memo) if _is_special(leaf) else leaf for leaf in leaves], spec)
 
 
 def _is_special(leaf: Any) -> bool:
@@ -58,13 +58,13 @@ def _is_special(leaf: Any) -> bool:
 Made = dict[int, tuple[Tensor, Desugared]]
 
 
-def _desugar(wrapper: Tensor, made: Made) -> Desugared:
-    if id(wrapper) not in made:
-        made[id(wrapper)] = (wrapper, _taken_apart(wrapper, made))
-    return made[id(wrapper)][1]
+def _desugar(wrapper: Tensor, memo: Made) -> Desugared:
+    if id(wrapper) not in memo:
+        memo[id(wrapper)] = (wrapper, _taken_apart(wrapper, memo))
+    return memo[id(wrapper)][1]
 
 
-def _taken_apart(wrapper: Tensor, made: Made) -> Desugared:
+def _taken_apart(wrapper: Tensor, memo: Made) -> Desugared:
     if not is_wrapper(wrapper):
         return Desugared((type(wrapper), None, Attributes(wrapper.__dict__), False), [_plain(wrapper)])
     kind = type(wrapper)
@@ -79,7 +79,7 @@ def _taken_apart(wrapper: Tensor, made: Made) -> Desugared:
     if edge is not None:
         inner = _parts(wrapper, names, context, inner, edge)
     return Desugared(
-        (kind, names, context, edge is not None), [_desugar(t, made) if _is_special(t) else t for t in inner]
+        (kind, names, context, edge is not None), [_desugar(t, memo) if _is_special(t) else t for t in inner]
     )
 
 
@@ -91,14 +91,14 @@ def resugar(tree: Any) -> Any:
     return pytree.unflatten([_open(leaf) if type(leaf) is Desugared else leaf for leaf in leaves], spec)
 
 
-def _open(found: Desugared) -> Tensor:
-    kind, names, context, wants = found.facts
+def _open(desugared: Desugared) -> Tensor:
+    kind, names, context, wants = desugared.facts
     capture = active_capture()
     if capture is not None:
         capture.outside.note_class(kind)
     if names is None:
-        return _rewrapped(found.inner[0], kind, context)
-    inner = [_open(t) if type(t) is Desugared else t for t in found.inner]
+        return _rewrapped(desugared.inner[0], kind, context)
+    inner = [_open(t) if type(t) is Desugared else t for t in desugared.inner]
     plain = {name: Tensor.detach(t) if wants else t for name, t in zip(names, inner, strict=True)}
     whole = put_together(kind, plain, context, inner[0].shape, inner[0].stride())
     if capture is not None:
@@ -200,10 +200,10 @@ class UnwrapBackward(Node):
         edges = tuple([gradient_edge(t) for t in whole]) if modes.grad else ()
         wants = any(e is not None for e in edges)
         plain = {name: Tensor.detach(t) if wants else t for name, t in zip(self.names, whole, strict=True)}
-        made = put_together(self.kind, plain, self.context, self.size, self.stride)
+        wrapper = put_together(self.kind, plain, self.context, self.size, self.stride)
         if wants:  # to be differentiated again
-            made._autograd = AutogradState(False, WrapBackward(edges, self.names, made), 0)
-        return (made,)
+            wrapper._autograd = AutogradState(False, WrapBackward(edges, self.names, wrapper), 0)
+        return (wrapper,)
 
 
 class PartBackward(Node):
@@ -233,8 +233,8 @@ def _parts(wrapper: Tensor, names: tuple[str, ...], context: Any, inner: list[Te
     node = UnwrapBackward(edge, wrapper, names, context, inner)
     if not wrapper.is_leaf:
         return _aliases(inner, node)
-    made: dict[str, Tensor] = {}
-    parts = [part_of(wrapper, name, tensor, made) for name, tensor in zip(names, inner, strict=True)]
+    gradients: dict[str, Tensor] = {}
+    parts = [part_of(wrapper, name, tensor, gradients) for name, tensor in zip(names, inner, strict=True)]
     for i, part in enumerate(parts):
         part._state().accumulate = PartBackward(node, i, part)
     return parts

@@ -90,10 +90,10 @@ class Writes:
 
     def raised(self) -> dict[int, tuple[Any, int]]:
         """By how much the function raises versions: for each storage, by id, the storage and the difference."""
-        found: dict[int, tuple[Any, int]] = {}
+        raised_by: dict[int, tuple[Any, int]] = {}
         for storage, _ in self._versions:
-            found[id(storage)] = (storage, found.get(id(storage), (storage, 0))[1] + 1)
-        return found
+            raised_by[id(storage)] = (storage, raised_by.get(id(storage), (storage, 0))[1] + 1)
+        return raised_by
 
     def refuse_histories(self) -> None:
         """A tensor from outside must not come out of a program's call with a history, which it does not keep. Raises

@@ -96,8 +96,8 @@ def _failing(capture: Capture, error: WeftError, other: Recorded) -> Recorded:
     sizes of these are found in that branch.
     """
     types = [r.type for r in other.results]
-    found = unbacked_sizes(other.block.nodes)
-    if any(symbol in found for kind in types for symbol in symbols_of(kind)):
+    unbacked = unbacked_sizes(other.block.nodes)
+    if any(symbol in unbacked for kind in types for symbol in symbols_of(kind)):
         raise error
 
     def body(builder: Builder) -> list[Tensor]:
@@ -162,9 +162,9 @@ def trace_of(values: Sequence[Any]) -> Any:
     elsewhere.
     """
     for value in values:
-        told = getattr(type(value), "__weft_control__", None)
-        if told is not None:
-            return told()
+        control = getattr(type(value), "__weft_control__", None)
+        if control is not None:
+            return control()
     return None
 
 
@@ -192,8 +192,8 @@ def _one_element(pred: Tensor) -> Any:
 
 
 def _condition(cond_fn: Callable[..., Any], carried: Sequence[Any]) -> Any:
-    found = cond_fn(*carried)
-    return _one_element(found) if isinstance(found, Tensor) else bool(found)
+    answer = cond_fn(*carried)
+    return _one_element(answer) if isinstance(answer, Tensor) else bool(answer)
 
 
 def _several(result: Any) -> tuple[Any, ...]:
@@ -215,9 +215,9 @@ def _number(capture: Capture | None, number: Any) -> Tensor:
 
 def check_types(capture: Capture, what: str, types: Sequence[Any], values: Sequence[Any]) -> None:
     """Raise CaptureError unless values have these types, sizes by what is known of symbols."""
-    found = [v.type for v in values]
-    if len(found) != len(types) or not all(_agree(capture, a, b) for a, b in zip(types, found, strict=True)):
-        raise capture.refuse(f"{what} {', '.join(map(str, found))} where {', '.join(map(str, types))} is expected")
+    actual = [v.type for v in values]
+    if len(actual) != len(types) or not all(_agree(capture, a, b) for a, b in zip(types, actual, strict=True)):
+        raise capture.refuse(f"{what} {', '.join(map(str, actual))} where {', '.join(map(str, types))} is expected")
 
 
 def _agree(capture: Capture, a: Type, b: Type) -> bool:

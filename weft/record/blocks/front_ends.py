@@ -63,12 +63,12 @@ def integers(tensor: Tensor) -> list[SymInt] | None:
     if capture is None or tensor.dtype.category != dt.INT:
         return None
     count = int(tensor.numel())
-    given = capture.outside.argument_of(tensor)
-    if given is not None:
-        return capture.python_state.lift_elements(given[1], given[0])
+    argument = capture.outside.argument_of(tensor)
+    if argument is not None:
+        return capture.python_state.lift_elements(argument[1], argument[0])
     flat = aten.reshape(aten.to(tensor, dt.int64), (-1,))
-    found = [aten.select(flat, 0, i) for i in range(count)]
-    return [capture.python_state.whole_number(operand(x), operand(-x)) for x in found]
+    elements = [aten.select(flat, 0, i) for i in range(count)]
+    return [capture.python_state.whole_number(operand(x), operand(-x)) for x in elements]
 
 
 def order_of(value: Any) -> Order | None:

@@ -40,12 +40,12 @@ class RuleBackward(Node):
 
     def outputs(self) -> list[Tensor]:
         """The outputs, with this history."""
-        made = [x.detach() for x in self.values]
-        for i, x in enumerate(made):
+        outputs = [x.detach() for x in self.values]
+        for i, x in enumerate(outputs):
             if x.dtype.is_differentiable:
                 x._autograd = AutogradState(False, self, i)
-        return made
+        return outputs
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
-        given = [aten.zeros_like(x) if g is None else g for g, x in zip(grads, self.values, strict=True)]
-        return tuple(self.run(self.rule.graph, [*given, *self.outputs(), *self.read]))
+        gradients = [aten.zeros_like(x) if g is None else g for g, x in zip(grads, self.values, strict=True)]
+        return tuple(self.run(self.rule.graph, [*gradients, *self.outputs(), *self.read]))

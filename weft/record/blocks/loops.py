@@ -74,12 +74,12 @@ def repeat(
     written: outer tensors that the body writes, the last of the carried ones.
     is_again: it is the loop of a graph made earlier, with the histories that its values had there.
     """
-    given = tuple([capture.tensors.operand(v) for v in (*carried, *xs)])
+    operands = tuple([capture.tensors.operand(v) for v in (*carried, *xs)])
     count, asked = len(carried), len(carried) - len(written)
-    kinds = [_type_of(v) for v in given[:count]] + [_row(v) for v in given[count:]]
+    kinds = [_type_of(v) for v in operands[:count]] + [_row(v) for v in operands[count:]]
     begins = tuple([
-        known or _entry(kind)
-        for known, kind in zip((*entries, *(None,) * (len(kinds) - len(entries))), kinds, strict=True)
+        edge or _entry(kind)
+        for edge, kind in zip((*entries, *(None,) * (len(kinds) - len(entries))), kinds, strict=True)
     ])
 
     without: list[Any] = []
@@ -100,27 +100,27 @@ def repeat(
     # recorded again, with the outer tensors that it writes among what it carries
     if len(recorded.memory.tensors) > len(written):
         bases = [base for base, _, _ in recorded.memory.tensors.values()]
-        known = (*begins[:asked], *(None,) * len(bases), *begins[count:])
+        new_entries = (*begins[:asked], *(None,) * len(bases), *begins[count:])
         return repeat(
             capture, trip, condition, [*carried[:asked], *bases], xs, reverse, body,
-            entries=known, through=through, where=where, counter=counter, written=bases,
+            entries=new_entries, through=through, where=where, counter=counter, written=bases,
         )
     steps, test = capture.tensors.operand(trip), capture.tensors.operand(condition)
-    made = Loop(steps, test, given[:count], given[count:], reverse, recorded, begins, start)
+    loop = Loop(steps, test, operands[:count], operands[count:], reverse, recorded, begins, start)
     rows = recorded.results[1 + count :]
     length = capture.recorder.length_of(steps) if rows else 0
     types = (*kinds[:count], *(tensor_type(r.tensor_type.dtype, (length, *r.tensor_type.shape)) for r in rows))
     node = capture.recorder.builder.emit_raw(
-        LOOP, (steps, test, made.carried, made.xs, reverse), types, (recorded.block,), where
+        LOOP, (steps, test, loop.carried, loop.xs, reverse), types, (recorded.block,), where
     )
     if modes.grad or is_again:
         capture.recorder.histories.note_loop(node, carried, xs, tuple(without))
     outputs = [capture.tensors.fresh(v) for v in node.outputs]
-    flows = _flows(made)
+    flows = _flows(loop)
     if any(flows):
         if counter is not None:  # known by now: run again, it is a loop of so many steps
-            made = _counted(made, node.outputs[counter])
-        WhileLoopBackward(capture, made, flows).attach(outputs, flows)
+            loop = _counted(loop, node.outputs[counter])
+        WhileLoopBackward(capture, loop, flows).attach(outputs, flows)
     changes = [recorded.ends[1 + i] != begins[i] for i in range(asked, count)]
     write_back(
         [recorded.memory],
@@ -201,9 +201,9 @@ class WhileLoopBackward(ControlBackward):
 
     def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Tensor]:
         capture, loop = self.capture, self.loop
-        count, given = len(loop.carried), len(loop.start)
-        outer = [e for e, wanted in zip(self.outer, needs[given:], strict=True) if wanted]
-        slices = [i for i in range(count, given) if needs[i]]
+        count, arity = len(loop.carried), len(loop.start)
+        outer = [e for e, wanted in zip(self.outer, needs[arity:], strict=True) if wanted]
+        slices = [i for i in range(count, arity) if needs[i]]
         rows = [i for i in range(count, len(grads)) if grads[i] is not None]
         stacks = self._stacks()
         flows = [zeros_at(capture, (self, i)) if grads[i] is None else grads[i] for i in self.states]
@@ -215,33 +215,33 @@ class WhileLoopBackward(ControlBackward):
 
         def step(inner: Builder, index: Value, carried: list[Tensor], seen: list[Tensor]) -> Outcome:
             states, totals = carried[: len(self.states)], carried[len(self.states) :]
-            taken = (*seen[:count], *seen[len(stacks) : len(stacks) + given - count])
+            taken = (*seen[:count], *seen[len(stacks) : len(stacks) + arity - count])
             params = (index, *(capture.tensors.operand(s) for s in taken))
             cotangents: list[Any] = [None] * len(loop.body.ends)
             for i, g in (
-                *zip(self.states, states, strict=True), *zip(rows, seen[len(stacks) + given - count :], strict=True)
+                *zip(self.states, states, strict=True), *zip(rows, seen[len(stacks) + arity - count :], strict=True)
             ):
                 cotangents[1 + i] = g
 
             def back(_: Builder) -> list[Tensor]:
-                found = loop.body.pull_back(capture, params, cotangents, wanted, unreached)
-                through = len(found) - len(outer)
-                return [*found[: len(states)], *map(aten.add, totals, found[through:]), *found[len(states) : through]]
+                parts = loop.body.pull_back(capture, params, cotangents, wanted, unreached)
+                through = len(parts) - len(outer)
+                return [*parts[: len(states)], *map(aten.add, totals, parts[through:]), *parts[len(states) : through]]
 
             def stay(_: Builder) -> list[Tensor]:
                 return [*carried, *(zeros_at(capture, e) for e in wanted[len(states) : len(wanted) - len(outer)])]
 
             if len(stacks) == count:
-                made = back(inner)
+                results = back(inner)
             else:  # a step that was not made changes nothing
-                made = choose(capture, seen[count], (record(capture, back, loop.body), record(capture, stay)))
-            return True, made[: len(carried)], made[len(carried) :]
+                results = choose(capture, seen[count], (record(capture, back, loop.body), record(capture, stay)))
+            return True, results[: len(carried)], results[len(carried) :]
 
-        known = [*loop.entries[:count], *(None,) * (len(stacks) - count), *loop.entries[count:]]
-        over = [*stacks, *(self._again(i) for i in range(count, given)), *(grads[i] for i in rows)]
-        found = repeat(
+        begins = [*loop.entries[:count], *(None,) * (len(stacks) - count), *loop.entries[count:]]
+        over = [*stacks, *(self._again(i) for i in range(count, arity)), *(grads[i] for i in rows)]
+        gradients = repeat(
             capture, self._now(loop.trip), True, [*flows, *sums], over, not loop.reverse, step,
-            entries=[*(None,) * (len(flows) + len(sums)), *known], through=loop.body,
+            entries=[*(None,) * (len(flows) + len(sums)), *begins], through=loop.body,
         )
         ends = entries[: len(self.states)]
         is_cut = any(grads[i] is None for i in self.states) or any(edge in ends for edge in unreached)
@@ -250,10 +250,10 @@ class WhileLoopBackward(ControlBackward):
                 "the backward of a loop draws random numbers, and not at each step: some steps have no gradient"
             )
         by_edge = {
-            **dict(zip(self.states, found, strict=False)),
-            **dict(zip(slices, found[len(flows) + len(sums) :], strict=True)),
+            **dict(zip(self.states, gradients, strict=False)),
+            **dict(zip(slices, gradients[len(flows) + len(sums) :], strict=True)),
         }
-        return [*(by_edge[i] for i in range(given) if needs[i]), *found[len(flows) : len(flows) + len(sums)]]
+        return [*(by_edge[i] for i in range(arity) if needs[i]), *gradients[len(flows) : len(flows) + len(sums)]]
 
     def _now(self, operand: Operand) -> Any:
         return tensor_of(self.capture, map_operand(operand, self.capture.recorder.values))
@@ -272,12 +272,12 @@ class WhileLoopBackward(ControlBackward):
         def step(inner: Builder, index: Value, carried: list[Tensor], slices: list[Tensor]) -> Outcome:
             loop.body.rerun(capture, (index, *(capture.tensors.operand(v) for v in (*carried, *slices))))
             following, *values = loop.body.tensors(capture)[: 1 + count]
-            made = [capture.tensors.fresh(inner.constant(np.array(True, dt.bool_.numpy)))] if loop.may_stop else []
-            return following, values, [*carried, *made]
+            is_made = [capture.tensors.fresh(inner.constant(np.array(True, dt.bool_.numpy)))] if loop.may_stop else []
+            return following, values, [*carried, *is_made]
 
-        given = [self._again(i) for i in range(len(loop.start))]
-        found = repeat(
-            capture, self._now(loop.trip), self._now(loop.condition), given[:count], given[count:], loop.reverse, step,
+        start = [self._again(i) for i in range(len(loop.start))]
+        outputs = repeat(
+            capture, self._now(loop.trip), self._now(loop.condition), start[:count], start[count:], loop.reverse, step,
             entries=loop.entries, through=loop.body, is_again=True,
         )
-        return found[count:]
+        return outputs[count:]

@@ -122,14 +122,14 @@ def joined(tensors: SymbolicTensors, memories: Sequence[Memory]) -> list[Memory]
     out = [Memory() for _ in memories]
     for memory in memories:
         for key, (base, _, _) in memory.tensors.items():
-            for mine, given in zip(out, memories, strict=True):
-                mine.tensors[key] = given.tensors.get(key) or (base, tensors.operand(base), end_of(base))
+            for mine, own in zip(out, memories, strict=True):
+                mine.tensors[key] = own.tensors.get(key) or (base, tensors.operand(base), end_of(base))
         for key, (storage, _) in memory.storages.items():
-            for mine, given in zip(out, memories, strict=True):
-                mine.storages[key] = given.storages.get(key, (storage, storage.value))
+            for mine, own in zip(out, memories, strict=True):
+                mine.storages[key] = own.storages.get(key, (storage, storage.value))
         for key, (counted, _) in memory.counters.items():
-            for mine, given in zip(out, memories, strict=True):
-                mine.counters[key] = given.counters.get(key, (counted, counted.version))
+            for mine, own in zip(out, memories, strict=True):
+                mine.counters[key] = own.counters.get(key, (counted, counted.version))
     return out
 
 

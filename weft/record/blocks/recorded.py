@@ -63,17 +63,17 @@ class Recorded:
         return unwatched(self._border, self.ends if ends is None else ends)  # type: ignore[no-any-return]
 
     def _border(self, ends: Sequence[Edge | None]) -> dict[Edge, None]:
-        found: dict[Edge, None] = {}
+        border: dict[Edge, None] = {}
         stack = [e for e in ends if e is not None]
         seen: set[Node] = set()
         while stack:
             node, index = stack.pop()
             if not self._has(node):
-                found[node, index] = None
+                border[node, index] = None
             elif node not in seen:
                 seen.add(node)
                 stack.extend(e for e in reversed(node.edges) if e is not None)
-        return found
+        return border
 
     def _has(self, node: Node) -> bool:
         return not isinstance(node, AccumulateGrad) and any(node.sequence in span for span in self.spans)
@@ -113,10 +113,10 @@ class Recorded:
         with ExitStack() as stack:
             for memory in (*self.around, self.memory):
                 stack.enter_context(memory.in_place(capture.recorder))
-            found = engine.run_between([end for end, _ in seeded], [g for _, g in seeded], wanted, self.border())
+            gradients = engine.run_between([end for end, _ in seeded], [g for _, g in seeded], wanted, self.border())
         if unreached is not None:
-            unreached.extend(edge for edge, g in zip(wanted, found, strict=True) if g is None)
-        return [zeros_at(capture, edge) if g is None else g for edge, g in zip(wanted, found, strict=True)]
+            unreached.extend(edge for edge, g in zip(wanted, gradients, strict=True) if g is None)
+        return [zeros_at(capture, edge) if g is None else g for edge, g in zip(wanted, gradients, strict=True)]
 
 
 def record(capture: Capture, body: Callable[[Builder], Sequence[Any]], through: Recorded | None = None) -> Recorded:
@@ -143,31 +143,31 @@ def _copy_nodes(recorder: GraphRecorder, builder: Builder, block: Block, values:
         if node.blocks:
             args = tuple([map_operand(a, values) for a in node.args])
             types = tuple([v.type for v in node.outputs])
-            made = builder.emit_raw(
+            copied = builder.emit_raw(
                 node.op, args, types, tuple([_copy(recorder, builder, b, values) for b in node.blocks]), node.where
             )
-            recorder.histories.note_copy(made, node, values)
+            recorder.histories.note_copy(copied, node, values)
         else:
-            made = recorder.emit_again(builder, node, values)
-        values.update(zip(node.outputs, made.outputs, strict=True))
+            copied = recorder.emit_again(builder, node, values)
+        values.update(zip(node.outputs, copied.outputs, strict=True))
 
 
 def _has_been_done(block: Block) -> set[GraphNode]:
     """The nodes that a second run of a block leaves out: what they do (a print) has been done."""
-    found = {node for node in block.nodes if node.op.effect in ORDERED}
-    if not found:
-        return found
+    effects = {node for node in block.nodes if node.op.effect in ORDERED}
+    if not effects:
+        return effects
     read = {v for node in block.nodes for v in node.needs()} | set(values_in(block.results))
-    return {node for node in found if read.isdisjoint(node.outputs)}
+    return {node for node in effects if read.isdisjoint(node.outputs)}
 
 
 def _copy(recorder: GraphRecorder, builder: Builder, block: Block, values: dict[Value, Operand]) -> Block:
     with builder.inner() as inner:
         scope = {**values, **{p: inner.param(p.type, p.name) for p in block.params}}
         _copy_nodes(recorder, inner, block, scope)
-        made = inner.block([map_operand(r, scope) for r in block.results])
-    recorder.histories.note_copy(made, block, scope)
-    return made
+        copied = inner.block([map_operand(r, scope) for r in block.results])
+    recorder.histories.note_copy(copied, block, scope)
+    return copied
 
 
 def tensor_of(capture: Capture, value: Operand, edge: Edge | None = None) -> Any:
@@ -215,8 +215,8 @@ class ControlBackward(Node):
             raise CaptureError(f"{self.name()}: the function that recorded this branch or loop is over")
         if self.region is not None:
             self.region.refuse_blocks()
-        found = iter(self.pull_back(grads, needs))
-        return tuple([next(found) if wanted else None for wanted in needs])
+        gradients = iter(self.pull_back(grads, needs))
+        return tuple([next(gradients) if wanted else None for wanted in needs])
 
     def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Tensor]:
         """The gradients of the edges that need one."""

@@ -49,15 +49,15 @@ def scan(fn: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, reverse:
     shapes: list[tuple[pytree.TreeSpec, list[bool]]] = []  # of y, and which of its leaves are tensors
 
     def step(values: Rows, slices: Rows) -> tuple[Rows, Rows]:
-        found = fn(pytree.unflatten(values, state), pytree.unflatten(slices, rows))
-        if not isinstance(found, (tuple, list)) or len(found) != 2:
-            raise ArgumentError(f"scan: fn has to return a pair (carry, y), not {_said(found)}")
-        following, spec = pytree.flatten(found[0])
+        pair = fn(pytree.unflatten(values, state), pytree.unflatten(slices, rows))
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ArgumentError(f"scan: fn has to return a pair (carry, y), not {_said(pair)}")
+        following, spec = pytree.flatten(pair[0])
         if spec != state:
             raise ArgumentError(f"scan: fn gives a carry of structure {spec!r} where init has {state!r}")
-        made, output = pytree.flatten(found[1])
-        shapes[:] = [(output, [y is not None for y in made])]
-        return [as_tensor(capture, f) for f in following], [as_tensor(capture, y) for y in made if y is not None]
+        row, output = pytree.flatten(pair[1])
+        shapes[:] = [(output, [y is not None for y in row])]
+        return [as_tensor(capture, f) for f in following], [as_tensor(capture, y) for y in row if y is not None]
 
     trace = trace_of([*leaves, *carried]) if capture is None else None
     if trace is not None:
@@ -69,9 +69,9 @@ def scan(fn: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, reverse:
         final, ys = _in_python(step, carried, leaves, length, reverse)
     else:
         final, ys = _recorded(capture, step, carried, leaves, length, reverse)
-    output, given = shapes[0]
+    output, are_tensors = shapes[0]
     each = iter(ys)
-    rows_of = [next(each) if is_one else None for is_one in given]
+    rows_of = [next(each) if is_one else None for is_one in are_tensors]
     return pytree.unflatten(final, state), pytree.unflatten(rows_of, output)
 
 
@@ -87,8 +87,8 @@ def is_loop(length: Any) -> bool:
     return is_one
 
 
-def _said(found: Any) -> str:
-    return f"{len(found)} values" if isinstance(found, (tuple, list)) else f"a {type(found).__name__}"
+def _said(returned: Any) -> str:
+    return f"{len(returned)} values" if isinstance(returned, (tuple, list)) else f"a {type(returned).__name__}"
 
 
 def _length(leaves: Sequence[Any]) -> Any:
@@ -112,20 +112,20 @@ Step = Callable[[Rows, Rows], tuple[Rows, Rows]]
 def _in_python(step: Step, carried: Rows, xs: Rows, length: int, reverse: bool) -> tuple[Rows, Rows]:
     if length == 0:
         with no_grad(), unmoved():
-            _, made = step(carried, [aten.zeros(x.shape[1:], dtype=x.dtype) for x in xs])
-        return carried, [aten.zeros((0, *y.shape), dtype=y.dtype) for y in made]
+            _, rows_like = step(carried, [aten.zeros(x.shape[1:], dtype=x.dtype) for x in xs])
+        return carried, [aten.zeros((0, *y.shape), dtype=y.dtype) for y in rows_like]
     slices = [aten.unbind(x, 0) for x in xs]
     expected = [(c.dtype, c.shape) for c in carried]
-    found: list[Rows] = []
+    outputs: list[Rows] = []
     for i in reversed(range(length)) if reverse else range(length):
         carried, ys = step(carried, [rows[i] for rows in slices])
         kinds = [(c.dtype, c.shape) for c in carried]
         if kinds != expected:
             raise ArgumentError(f"scan: fn gives a carry {_listed(kinds)} where init is {_listed(expected)}")
-        found.append(ys)
+        outputs.append(ys)
     if reverse:
-        found.reverse()
-    return carried, [aten.stack(list(rows), 0) for rows in zip(*found, strict=True)]
+        outputs.reverse()
+    return carried, [aten.stack(list(rows), 0) for rows in zip(*outputs, strict=True)]
 
 
 def _listed(kinds: Sequence[tuple[Any, Any]]) -> str:

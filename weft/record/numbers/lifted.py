@@ -136,25 +136,25 @@ class LiftedNumbers:
         value = read()
         if number_kind(value) is None or is_lifted(value):  # (the function itself reads it too)
             return value
-        found = self._lifted.get((id(container), (key, index)))
-        if found is None:
-            found = self._lifted[id(container), (key, index)] = self.lift_number(name, read, float(value), True)
+        number = self._lifted.get((id(container), (key, index)))
+        if number is None:
+            number = self._lifted[id(container), (key, index)] = self.lift_number(name, read, float(value), True)
             self._kept.append(container)
-        return found
+        return number
 
     def lift_elements(self, argument: Tensor, leaf: int) -> list[Any]:
         """The integers of a tensor argument, as inputs of the program."""
         flat = argument._data.reshape(-1)
-        found = []
+        elements = []
         for i in range(flat.size):
             key = id(argument), i
             if key not in self._lifted:
                 self._lifted[key] = self.lift_number(
                     f"arg{leaf}[{i}]", lambda i=i: int(flat[i]), flat[i], False, leaf, i  # type: ignore[misc]
                 )
-            found.append(self._lifted[key])
+            elements.append(self._lifted[key])
         self._kept.append(argument)
-        return found
+        return elements
 
     def guard(
         self, key: Any, describe: Callable[[], str], check: Callable[[], bool], renewal: Renewal | None = None
@@ -224,9 +224,9 @@ class LiftedNumbers:
 
     def _bound(self, value: Value) -> Dim:
         """The symbol of a number that the program computes (or a 0-dim tensor has); 0 for a negative one."""
-        found = self.recorder.builder.emit(STEPS, (value,)).output.tensor_type.shape[0]
-        self.env.origins[str(found)] = (user_location(2), "")
-        return found
+        bound = self.recorder.builder.emit(STEPS, (value,)).output.tensor_type.shape[0]
+        self.env.origins[str(bound)] = (user_location(2), "")
+        return bound
 
     def stand_in(self, value: Value, key: str, example: float) -> SymFloat:
         """A number that stands for a value of the graph, which every call knows by this key."""
@@ -262,8 +262,8 @@ class LiftedNumbers:
     def settle_numbers(self) -> None:
         """The capture has ended: numbers that something keeps are plain from now on."""
         self.env.is_over = True
-        for found in self.floats:
-            number = found()
+        for number_ref in self.floats:
+            number = number_ref()
             if number is not None:
                 number.settle()
         self.floats.clear()

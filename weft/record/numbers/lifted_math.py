@@ -82,8 +82,8 @@ class _Math:
     """The module math where lifted numbers may come: its functions take them, the rest is what stands there."""
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(math, name)
-        return FUNCTIONS.values.get(id(found), found)
+        member = getattr(math, name)
+        return FUNCTIONS.values.get(id(member), member)
 
 
 _OURS: Final[dict[str, Function]] = {name: _recorded(operation) for name, operation in MATH.items()}
@@ -104,13 +104,13 @@ CODES: Final = frozenset(
 )
 
 
-def code_that_loads(frame: FrameType, substitutes: Substitutes, known: Collection[CodeType]) -> CodeType | None:
+def code_that_loads(frame: FrameType, substitutes: Substitutes, known_codes: Collection[CodeType]) -> CodeType | None:
     """The code that runs on a frame if it loads what is substituted, and is not yet known to; of a comprehension also
     the function that it stands in, which may import the module."""
     around: FrameType | None = frame
     while around is not None:
         code = around.f_code
-        if any(code is one for one in known) or code in CODES:
+        if any(code is one for one in known_codes) or code in CODES:
             return None
         wanted = Substitutes(substitutes.values, substitutes.modules) if is_internal(code.co_filename) else substitutes
         if wanted.is_loaded_by(code, around.f_globals, around.f_builtins):

@@ -90,9 +90,9 @@ class CapturedStream(Stream):
 
     def copy(self) -> CapturedStream:
         """Where it stands now, as long as that is a symbol."""
-        made = CapturedStream(self.generator, self.tensors, self._key, self.counter, self._seed)
-        made.seed_symbol = self.seed_symbol
-        return made
+        stream = CapturedStream(self.generator, self.tensors, self._key, self.counter, self._seed)
+        stream.seed_symbol = self.seed_symbol
+        return stream
 
     # ---- the tensor
     def _where(self) -> Tensor | None:
@@ -103,11 +103,11 @@ class CapturedStream(Stream):
     def _begin(self, offset: Dim) -> Tensor:
         """The tensor, made outside of all blocks."""
         root = self.tensors.recorder.root
-        made = self.tensors.fresh(root.emit(aten.full.default.op, ((), offset, dt.int64, None)).output)
-        storage: Any = made._storage
+        place = self.tensors.fresh(root.emit(aten.full.default.op, ((), offset, dt.int64, None)).output)
+        storage: Any = place._storage
         storage.builder, storage.depth, storage.goes_on = root, 0, True
-        self.place = made
-        return made
+        self.place = place
+        return place
 
     def _value(self, place: Tensor) -> Any:
         return self.tensors.operand(place)
@@ -158,9 +158,9 @@ class RandomState:
                 "Python is called when the program runs, behind a branch or a loop that draws random numbers: how many "
                 "is known at the end of the program. Draw them before it and pass them in, or compile with split=True"
             )
-        made = copy.copy(self)
-        made.stream = self.stream.copy()
-        return made
+        state = copy.copy(self)
+        state.stream = self.stream.copy()
+        return state
 
     def is_moved(self) -> bool:
         """Whether the function draws from the generator, or seeds it."""

@@ -17,10 +17,10 @@ def specialized(numbers: LiftedNumbers, op: Op, args: tuple[Any, ...]) -> tuple[
     """Bound arguments with Python's numbers for those that `op.specialize` asks for. That others are not among them
     is guarded too.
     """
-    found = list(args)
+    specialized_args = list(args)
     for position, question in op.specialized_positions:
-        found[position] = _settled(numbers, found[position], question)
-    return tuple(found)
+        specialized_args[position] = _settled(numbers, specialized_args[position], question)
+    return tuple(specialized_args)
 
 
 def _settled(numbers: LiftedNumbers, value: Any, question: Callable[[Any], bool]) -> Any:
