@@ -44,10 +44,10 @@ def library_plan(code: CodeType) -> Plan:
     code that passed them."""
     plan = _LIBRARY_PLANS.get(id(code))
     if plan is None:
-        found = _Walk(code).run()
-        roots = {key: _without_stores(link) for key, link in found.roots.items() if key[0] == "local"}
+        walked = _Walk(code).run()
+        roots = {key: _without_stores(link) for key, link in walked.roots.items() if key[0] == "local"}
         plan = _LIBRARY_PLANS[id(code)] = replace(
-            found, roots=roots, loose_stores={}, mutations=[], nested=(), is_library=True, store_names=frozenset()
+            walked, roots=roots, loose_stores={}, mutations=[], nested=(), is_library=True, store_names=frozenset()
         )
         plan.bound = tuple(name for _, name in roots)
     return plan

@@ -32,23 +32,23 @@ def is_aside(frame: FrameType) -> bool:
     if code.co_argcount > _MOST or not (code.co_argcount or has_rest):
         return False
     values = frame.f_locals
-    given = [values.get(name) for name in code.co_varnames[: code.co_argcount]]
+    args = [values.get(name) for name in code.co_varnames[: code.co_argcount]]
     if has_rest:
-        given += values.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount], ())
+        args += values.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount], ())
     if frame.f_globals.get("__name__") in ("weakref", "_weakrefset"):
-        return any(map(_is_dead, given))
-    if len(given) > 1 and not _is_phase(given) and _is_method(given[0], code):
-        given = given[1:]
-    if len(given) == 1:
-        return _is_dead(given[0])
-    return _is_phase(given) or (len(given) == 2 and type(given[0]) is int and given[1] is frame.f_back is not None)
+        return any(map(_is_dead, args))
+    if len(args) > 1 and not _is_phase(args) and _is_method(args[0], code):
+        args = args[1:]
+    if len(args) == 1:
+        return _is_dead(args[0])
+    return _is_phase(args) or (len(args) == 2 and type(args[0]) is int and args[1] is frame.f_back is not None)
 
 
-def _is_phase(given: list[Any]) -> bool:
+def _is_phase(args: list[Any]) -> bool:
     """Whether these are the arguments that the garbage collector calls back with."""
     return (
-        len(given) == 2 and type(given[0]) is str and given[0] in _PHASES and type(given[1]) is dict
-        and "generation" in given[1]
+        len(args) == 2 and type(args[0]) is str and args[0] in _PHASES and type(args[1]) is dict
+        and "generation" in args[1]
     )
 
 
@@ -120,10 +120,10 @@ class _Handlers:
         """Those that are set now step aside."""
         if threading.current_thread() is not threading.main_thread():
             return
-        known = [instead for _, _, instead in self._places]
+        stand_ins = [instead for _, _, instead in self._places]
         for number in range(1, _signal.NSIG):
             handler = _signal.getsignal(number)
-            if type(handler) in _NO_HANDLERS or any(handler is instead for instead in known):
+            if type(handler) in _NO_HANDLERS or any(handler is instead for instead in stand_ins):
                 continue
             if isinstance(handler, (FunctionType, MethodType)) or _is_object(handler):
                 instead = _aside(handler, self._step_aside)

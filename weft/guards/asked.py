@@ -82,9 +82,9 @@ def _decimal() -> Any:
 
 def _variable_of(question: Any, name: str) -> Question | None:
     """What reads the context variable behind a question, cheaply; None where there is none."""
-    found = getattr(sys.modules.get(getattr(question, "__module__", "")), name, None)
-    found = getattr(question, "__globals__", {}).get(name, found)
-    return found.get if isinstance(found, contextvars.ContextVar) else None
+    variable = getattr(sys.modules.get(getattr(question, "__module__", "")), name, None)
+    variable = getattr(question, "__globals__", {}).get(name, variable)
+    return variable.get if isinstance(variable, contextvars.ContextVar) else None
 
 
 # by the module whose functions and objects compute by it: questions, and what stays the same object while the answer

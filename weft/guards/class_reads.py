@@ -190,8 +190,8 @@ class ClassReads:
                     self.entry(AttributeSlot(raw, part, f"{cls.__name__}.{name}.{part}"), where)
                 self.structure(raw.keywords, f"{cls.__name__}.{name}.keywords", where)
             for method in ("__get__", "__set__"):
-                if is_changeable(type(raw)) and (found := class_lookup(type(raw), method)[1]) is not MISSING:
-                    self.class_value(type(raw), method, found, where)
+                if is_changeable(type(raw)) and (accessor := class_lookup(type(raw), method)[1]) is not MISSING:
+                    self.class_value(type(raw), method, accessor, where)
         return raw if isinstance(raw, FunctionType) else MISSING
 
 

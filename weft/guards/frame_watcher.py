@@ -167,7 +167,7 @@ class FrameWatcher:
     def _taken_apart(self, pending: list[Any]) -> list[Any]:
         """The arguments and what their containers hold; the containers are exempt from guards, as the caller takes
         them apart itself."""
-        found: list[Any] = []
+        parts: list[Any] = []
         while pending:
             value = pending.pop()
             kind = self.kinds.of(value)
@@ -179,8 +179,8 @@ class FrameWatcher:
                 pending.extend(value.values() if kind is Kind.DICT else value)
             elif kind is Kind.ARRAY:
                 self.reads.exempt.add(id(value))
-            found.append(value)
-        return found
+            parts.append(value)
+        return parts
 
     def _make_hook(self) -> Hook:
         """Ours, which calls the user's first; `beneath` is the user's alone, for code that need not be
@@ -254,36 +254,36 @@ class FrameWatcher:
     def _admit(self, frame: FrameType) -> Plan | Deed | bool | None:
         code = original(frame.f_code)
         self._codes.append(frame.f_code)
-        found: Plan | Deed | bool | None = None
+        plan: Plan | Deed | bool | None = None
         origin = self.kinds.origins.of_file(code.co_filename)
         if origin == USER and code.co_filename.startswith("<"):  # generated source belongs to the module it runs in
             origin = self.kinds.origins.of_module(frame.f_globals.get("__name__"))
         question = self.kinds.questions.get(key := (frame.f_globals.get("__name__") or "", code.co_name))
         question = question or (frame.f_globals.get(code.co_name) if key in QUESTIONS else None)
         if (code.co_name == "<module>" and origin != USER) or code is _CACHED_PROPERTY:
-            found = None
+            plan = None
         elif question is not None:
-            found = (ASKS, question)
+            plan = (ASKS, question)
         elif origin == USER or id(code) in self._own:
-            found = plan_of(code)
-            self._own.update(map(id, found.nested) if id(code) in self._own else ())
-            self._stored |= found.store_names
+            plan = plan_of(code)
+            self._own.update(map(id, plan.nested) if id(code) in self._own else ())
+            self._stored |= plan.store_names
         elif code.co_name == "_find_and_load" and "importlib" in code.co_filename:
-            found = _IMPORT
+            plan = _IMPORT
         elif origin == INTERNAL and key in MACHINERY_DEEDS:
-            found = MACHINERY_DEEDS[key]
+            plan = MACHINERY_DEEDS[key]
         elif origin == INTERNAL:
-            found = False
+            plan = False
             if (frame.f_globals.get("__name__") or "").startswith(self.kinds.open_packages):
                 self._replaceable(frame)
         elif code in _ENVIRONMENT:
-            found = True
+            plan = True
         elif origin == STDLIB:
-            found = stdlib_deed(frame.f_globals.get("__name__") or "", code.co_name)
-            if found is None and (not code.co_filename.startswith("<") or code.co_filename == "<frozen os>"):
-                found = library_plan(code)
-        self._table[id(frame.f_code)] = found
-        return found
+            plan = stdlib_deed(frame.f_globals.get("__name__") or "", code.co_name)
+            if plan is None and (not code.co_filename.startswith("<") or code.co_filename == "<frozen os>"):
+                plan = library_plan(code)
+        self._table[id(frame.f_code)] = plan
+        return plan
 
     def _replaceable(self, frame: FrameType) -> None:
         """Code of weft's own that calls functions by names which users replace, as nn.Linear calls F.linear:
@@ -447,8 +447,8 @@ class FrameWatcher:
         owner, where = function.__self__, Location(user.f_code.co_filename, user.f_lineno)
         if self.kinds.of(owner) not in CONTAINERS:
             self.refuse(user, f"{what} that existed before the call", MOVE_OUT)
-        known = self.reads.containers.get(id(owner))
-        text = f"a {type(owner).__name__}" if known is None else known.text
+        held = self.reads.containers.get(id(owner))
+        text = f"a {type(owner).__name__}" if held is None else held.text
         self.reads.mutations.setdefault(id(owner), []).append(where)
         if function.__name__ == "append":
             self.reads.grown(owner, text, where).appended += 1

@@ -90,8 +90,8 @@ class Guard:
 
     def misses(self) -> list[Miss]:
         """Everything that changed, if the guard is on several places."""
-        found = self.miss()
-        return [] if found is None else [found]
+        miss = self.miss()
+        return [] if miss is None else [miss]
 
     def holds_on_to(self) -> Iterator[Any]:
         """The values that must be in their places; those that may be others are left out."""
@@ -226,10 +226,10 @@ class AbsentNamesGuard(Guard):
         return f"{names.variable(self.holder.__dict__.keys())}.isdisjoint({names.variable(frozenset(self.names))})"
 
     def miss(self) -> Miss | None:
-        found = next((n for n in self.names if n in self.holder.__dict__), None)
-        if found is None:
+        name = next((n for n in self.names if n in self.holder.__dict__), None)
+        if name is None:
             return None
-        return Miss(self.names[found], f"{self.text}.{found}", MISSING, self.holder.__dict__[found])
+        return Miss(self.names[name], f"{self.text}.{name}", MISSING, self.holder.__dict__[name])
 
 
 class TypeGuard(Guard):

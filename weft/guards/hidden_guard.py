@@ -153,7 +153,7 @@ class RegistrationGuard(Guard):
 
 def registered(cls: Any) -> set[Any]:
     """Weak references to the classes registered with an abstract class and with those under it."""
-    found: set[Any] = set()
+    references: set[Any] = set()
     pending, seen = [cls], set()
     while pending:
         each = pending.pop()
@@ -161,6 +161,6 @@ def registered(cls: Any) -> set[Any]:
             continue
         seen.add(each)
         if isinstance(each, abc.ABCMeta):
-            found |= abc._get_dump(each)[0]  # type: ignore[attr-defined]
+            references |= abc._get_dump(each)[0]  # type: ignore[attr-defined]
         pending += type.__subclasses__(each)
-    return found
+    return references

@@ -47,13 +47,13 @@ class LeafReads(ClassReads):
             return self.class_value(cls, name, raw, where)
         if self.kinds.is_recorded(leaf):
             self.names_of_leaves.add(name)
-            found = instance_dict(leaf).get(name, MISSING)
+            value = instance_dict(leaf).get(name, MISSING)
         else:
-            found = self.entry(AttributeSlot(leaf, name, path), where)
-        if found is not MISSING or owner is None:
+            value = self.entry(AttributeSlot(leaf, name, path), where)
+        if value is not MISSING or owner is None:
             if owner is None:
                 self.lacks(cls, name, where)
-            return found
+            return value
         if isinstance(raw, DESCRIPTORS) or hasattr(type(raw), "__get__"):
             return self.class_value(cls, name, raw, where)
         self.lacks(cls, name, where, owner)

@@ -126,8 +126,8 @@ class Midway:
 
         if reads.is_known(value):
             return True
-        known = [k for k in reads.known.values() if reads.kinds.of(k) is Kind.INSTANCE]
-        return any(found is value for found in reachable(known, inside))
+        instances = [k for k in reads.known.values() if reads.kinds.of(k) is Kind.INSTANCE]
+        return any(met is value for met in reachable(instances, inside))
 
     def take_up(self, slot: Slot) -> None:
         """Others have put something into a slot: that counts as what was there."""
@@ -165,8 +165,8 @@ def observe(
     (asides.py).
     """
     watcher = FrameWatcher(kinds, substitution.real if substitution else None, step_aside)
-    for told in tell:
-        told(Midway(watcher))
+    for listener in tell:
+        listener(Midway(watcher))
     named = dict(kwargs or {})
     watcher.start(fn, args, named)
     if substitution is not None:
@@ -219,7 +219,7 @@ def _position_guard(drawn: Drawn) -> AnswerGuard:
 
 def _guards(reads: Reads, written: set[Key]) -> list[Guard]:
     kinds = reads.kinds
-    found: list[Guard] = []
+    guards: list[Guard] = []
     for entry in reads.entries.values():
         # a write of what was there already
         is_kept = bool(entry.stores) and entry.before is not MISSING and entry.slot.key not in written
@@ -227,36 +227,36 @@ def _guards(reads: Reads, written: set[Key]) -> list[Guard]:
             continue
         slot = _weakened(entry.slot, reads)
         if entry.before is MISSING:
-            found.append(AbsentGuard(slot, entry.where, kinds))
+            guards.append(AbsentGuard(slot, entry.where, kinds))
         elif entry.lifted:
-            found.append(SlotGuard(slot, entry.real, entry.where, kinds, lifted=True))
+            guards.append(SlotGuard(slot, entry.real, entry.where, kinds, lifted=True))
         elif kinds.of(entry.before) is not Kind.SYMBOL:
-            found.append(SlotGuard(slot, entry.before, entry.where, kinds))
+            guards.append(SlotGuard(slot, entry.before, entry.where, kinds))
         elif (number := kinds.number_of(entry.before)) is not None:
-            found.append(SlotGuard(slot, number, entry.where, kinds))
-    found += [
+            guards.append(SlotGuard(slot, number, entry.where, kinds))
+    guards += [
         *reads.types.values(), *reads.classes.values(), *reads.functions.values(), *reads.said.values(),
         *reads.orders.values(),
     ]
-    found += [AbsentNamesGuard(cls, names) for cls, names in reads.absent.items()]
-    found += [CacheGuard(cache, where, text) for cache, where, text in reads.caches.values()]
-    found += [ReferenceGuard(*each) for each in reads.references.values()]
-    found += [RegistrationGuard(*each) for each in reads.registries.values()]
-    found += reads.keys.values()
-    found += [guard for guard in reads.answers.values() if guard.is_steady]
-    found += [_content_guard(each) for each in reads.opaques.values() if each.before is not MISSING]
-    found += [_position_guard(each) for each in reads.drawn.values() if each.used]
-    found += [ShadowGuard(scope, names) for scope, names in reads.shadows.values()]
+    guards += [AbsentNamesGuard(cls, names) for cls, names in reads.absent.items()]
+    guards += [CacheGuard(cache, where, text) for cache, where, text in reads.caches.values()]
+    guards += [ReferenceGuard(*each) for each in reads.references.values()]
+    guards += [RegistrationGuard(*each) for each in reads.registries.values()]
+    guards += reads.keys.values()
+    guards += [guard for guard in reads.answers.values() if guard.is_steady]
+    guards += [_content_guard(each) for each in reads.opaques.values() if each.before is not MISSING]
+    guards += [_position_guard(each) for each in reads.drawn.values() if each.used]
+    guards += [ShadowGuard(scope, names) for scope, names in reads.shadows.values()]
     for held in reads.containers.values():
         if held.guarded:
             guard = ContainerGuard(held.container, held.before, held.where, held.text, kinds, reads.lifted)
             guard.is_module_dict = held.owner is not None
             guard.by_epoch = isinstance(held.owner, kinds.by_epoch)
-            found.append(guard)
+            guards.append(guard)
     for held_array in reads.arrays.values():
         if id(held_array.array) not in reads.exempt:
             if isinstance(held_array, BufferContent):
-                found.append(BufferGuard(held_array.array, held_array.before, held_array.where, held_array.text))
+                guards.append(BufferGuard(held_array.array, held_array.before, held_array.where, held_array.text))
                 continue
-            found.append(ArrayGuard(held_array.array, held_array.before, held_array.where, held_array.text))
-    return found
+            guards.append(ArrayGuard(held_array.array, held_array.before, held_array.where, held_array.text))
+    return guards

@@ -43,5 +43,5 @@ def operator_methods(ins: dis.Instruction) -> tuple[str, ...]:
 def _arithmetic(word: str | None, is_in_place: bool) -> tuple[str, ...]:
     if word is None:
         return ()
-    found = (f"__{word}__", f"__r{word}__")
-    return (f"__i{word}__", *found) if is_in_place else found
+    names = (f"__{word}__", f"__r{word}__")
+    return (f"__i{word}__", *names) if is_in_place else names

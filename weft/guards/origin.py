@@ -31,17 +31,17 @@ class Origins:
     def of_file(self, filename: str) -> str:
         """USER, STDLIB or INTERNAL for the file name of a code object; source without a file (exec, notebooks)
         is the user's."""
-        known = self._files.get(filename)
-        if known is None:
-            known = self._files[filename] = self._judge(filename)
-        return known
+        owner = self._files.get(filename)
+        if owner is None:
+            owner = self._files[filename] = self._judge(filename)
+        return owner
 
     def of_module(self, name: str | None) -> str:
         """The owner of the module of that name; a module without a file that Python did not build in is the user's."""
-        known = self._modules.get(name or "")
-        if known is None:
-            known = self._modules[name or ""] = self._judge_module(name or "")
-        return known
+        owner = self._modules.get(name or "")
+        if owner is None:
+            owner = self._modules[name or ""] = self._judge_module(name or "")
+        return owner
 
     def _judge_module(self, name: str) -> str:
         if name in sys.builtin_module_names or name.startswith(_MADE_BY_COLLECTIONS):
@@ -59,7 +59,7 @@ class Origins:
         if is_internal(filename):
             return INTERNAL
         for site in _SITES:
-            _, found, rest = filename.partition(site)
-            if found:
+            _, separator, rest = filename.partition(site)
+            if separator:
                 return INTERNAL if rest.split(os.sep)[0].removesuffix(".py") in _MACHINERY else USER
         return STDLIB if filename.startswith(_STDLIB) else USER

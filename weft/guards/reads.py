@@ -258,8 +258,8 @@ class Reads(LeafReads):
         """An attribute that code in C gives."""
         if name in _NOT_SAID or isinstance(class_lookup(type(obj), name)[1], (FunctionType, property)):
             return MISSING
-        behind = self.passing.get(id(obj))
-        ask = functools.partial(getattr, obj, name) if behind is None else lambda: getattr(behind(), name)
+        source = self.passing.get(id(obj))
+        ask = functools.partial(getattr, obj, name) if source is None else lambda: getattr(source(), name)
         value = self.answer(ask, obj, name, path, where)
         return MISSING if isinstance(value, types.BuiltinMethodType | types.MethodWrapperType) else value
 
@@ -280,22 +280,22 @@ class Reads(LeafReads):
     def behind(self, reference: Any, text: str, where: Location) -> None:
         """A weak reference: whether what it refers to still lives.
         Nothing that it leads to is kept alive by a guard."""
-        found = reference()
-        self.references[id(reference)] = (reference, found is not None, where, text)
-        if isinstance(reference, weakref.WeakMethod) and found is not None:
-            self.note(found.__func__, text, where)
-            found = found.__self__
-            reference = weakref.ref(found)
-        if found is not None and id(found) not in self.known:
-            self.weak[id(found)] = reference
+        referent = reference()
+        self.references[id(reference)] = (reference, referent is not None, where, text)
+        if isinstance(reference, weakref.WeakMethod) and referent is not None:
+            self.note(referent.__func__, text, where)
+            referent = referent.__self__
+            reference = weakref.ref(referent)
+        if referent is not None and id(referent) not in self.known:
+            self.weak[id(referent)] = reference
 
     def random(self, generator: Any, text: str, where: Location) -> None:
         """Remember where a random generator stands."""
-        known = self.randoms.get(id(generator))
-        if known is None:
+        state = self.randoms.get(id(generator))
+        if state is None:
             self.randoms[id(generator)] = RandomState(generator, state_of(generator), where, text)
-        elif known.is_everybodys:  # now it is known who draws
-            known.where, known.text, known.is_everybodys = where, text, False
+        elif state.is_everybodys:  # now it is known who draws
+            state.where, state.text, state.is_everybodys = where, text, False
 
     def everybodys_generators(self, where: Location) -> None:
         """Remember where the generators stand that functions of `random` and `numpy.random` draw from: they are reached
@@ -455,10 +455,10 @@ class Reads(LeafReads):
         if kind is Kind.NAMESPACE:
             if self.kinds.origins.of_module(obj.__name__) != USER:
                 return self.foreign(obj, name, path, where)
-            found = self.entry(GlobalSlot(obj.__dict__, name, path), where, read, store)
-            if found is MISSING and read:  # the module's own __getattr__ is asked
+            value = self.entry(GlobalSlot(obj.__dict__, name, path), where, read, store)
+            if value is MISSING and read:  # the module's own __getattr__ is asked
                 self.entry(GlobalSlot(obj.__dict__, "__getattr__", path), where)
-            return found
+            return value
         if kind is Kind.CLASS:
             return self.class_attribute(obj, name, path, where, read, store)
         if kind is Kind.METHOD:
@@ -517,10 +517,10 @@ class Reads(LeafReads):
             return self.told(obj, name, path, where) if store is None and sure else MISSING
         if overrides_instances(raw):
             return self.class_value(cls, name, raw, where)
-        if raw is MISSING and (found := self.submodule(obj, name)) is not MISSING:
+        if raw is MISSING and (module := self.submodule(obj, name)) is not MISSING:
             if store is not None:
                 self.stored_in_module(obj, name, store)
-            return found
+            return module
         if is_changeable(cls) or hasattr(obj, "__dict__"):
             self.entry(slot, where, read, where if isinstance(raw, functools.cached_property) else store, sure)
         if (
@@ -530,8 +530,8 @@ class Reads(LeafReads):
             self.types[id(obj)] = TypeGuard(obj, where, path.rpartition(".")[0], self.kinds)
         if raw is MISSING:
             self.lacks(cls, name, where)
-            behind, fallback = class_lookup(cls, "__getattr__")
-            self.lacks(cls, "__getattr__", where, behind)
+            getattr_owner, fallback = class_lookup(cls, "__getattr__")
+            self.lacks(cls, "__getattr__", where, getattr_owner)
             if fallback is not MISSING:
                 self.class_value(cls, "__getattr__", fallback, where)
             return MISSING

@@ -99,8 +99,8 @@ def _sites(
     if original(code) is not code:
         return
     named = {name: scope.get(name, builtins.get(name, _MISSING)) for name in code.co_names}
-    known = {*substitutes.values, *substitutes.modules, *substitutes.called}
-    if not any(id(value) in known for value in named.values()) and not _imports(code, substitutes):
+    substituted = {*substitutes.values, *substitutes.modules, *substitutes.called}
+    if not any(id(value) in substituted for value in named.values()) and not _imports(code, substitutes):
         return
     steps = _with_extent(code)
     for i, (ins, start, end) in enumerate(steps):
@@ -149,15 +149,15 @@ def _imports(code: CodeType, substitutes: Substitutes) -> bool:
 
 def _with_extent(code: CodeType) -> list[tuple[dis.Instruction, int, int]]:
     """Each instruction with its first byte, prefixes included, and the byte behind it and its inline caches."""
-    found: list[tuple[dis.Instruction, int]] = []
+    starts: list[tuple[dis.Instruction, int]] = []
     start: int | None = None
     for ins in dis.get_instructions(code):
         start = ins.offset if start is None else start
         if ins.opname != "EXTENDED_ARG":
-            found.append((ins, start))
+            starts.append((ins, start))
             start = None
-    ends = [first for _, first in found[1:]] + [len(code.co_code)]
-    return [(ins, first, end) for (ins, first), end in zip(found, ends, strict=True)]
+    ends = [first for _, first in starts[1:]] + [len(code.co_code)]
+    return [(ins, first, end) for (ins, first), end in zip(starts, ends, strict=True)]
 
 
 # ---- functions
@@ -165,18 +165,18 @@ def functions_with(codes: Iterable[CodeType]) -> list[FunctionType]:
     """All functions alive that have one of these codes, or make functions that have it."""
     codes = list(codes)
     wanted = {id(code) for code in codes}
-    known: dict[int, bool] = {}
+    verdicts: dict[int, bool] = {}
 
     def has(code: CodeType) -> bool:
-        found = known.get(id(code))
-        if found is None:
-            found = id(code) in wanted or any([has(c) for c in code.co_consts if type(c) is CodeType])
-            known[id(code)] = found
-        return found
+        verdict = verdicts.get(id(code))
+        if verdict is None:
+            verdict = id(code) in wanted or any([has(c) for c in code.co_consts if type(c) is CodeType])
+            verdicts[id(code)] = verdict
+        return verdict
 
-    found = {id(each): each for each in gc.get_objects() if type(each) is FunctionType and has(original(each.__code__))}
-    found.update((id(each), each) for code in codes for each in _hidden.get(id(original(code)), ()))
-    return list(found.values())
+    alive = {id(each): each for each in gc.get_objects() if type(each) is FunctionType and has(original(each.__code__))}
+    alive.update((id(each), each) for code in codes for each in _hidden.get(id(original(code)), ()))
+    return list(alive.values())
 
 
 def note_functions(frame: FrameType) -> None:
@@ -198,9 +198,9 @@ _hidden: dict[int, WeakSet[FunctionType]] = {}  # by the id of their code
 
 def functions_running(code: CodeType) -> list[FunctionType]:
     """All functions alive with this code, rewritten or not."""
-    found = [each for each in gc.get_referrers(code) if isinstance(each, FunctionType) and each.__code__ is code]
+    functions = [each for each in gc.get_referrers(code) if isinstance(each, FunctionType) and each.__code__ is code]
     with _lock:
-        return found + [exchange.function for exchange in _exchanges.values() if exchange.before is code]
+        return functions + [exchange.function for exchange in _exchanges.values() if exchange.before is code]
 
 
 @dataclass(eq=False)

@@ -290,10 +290,10 @@ def reader_of(cls: type) -> Callable[[Any, str], Any]:
 def instance_dict(obj: object) -> dict[str, Any]:
     """The object's own attributes; an empty dict for one that has none."""
     try:
-        found = reader_of(type(obj))(obj, "__dict__")
+        attributes = reader_of(type(obj))(obj, "__dict__")
     except AttributeError:
         return NOTHING
-    return found if isinstance(found, dict) else NOTHING
+    return attributes if isinstance(attributes, dict) else NOTHING
 
 
 def class_lookup(cls: type, name: str) -> tuple[type | None, Any]:

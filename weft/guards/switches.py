@@ -31,7 +31,7 @@ class Switch:
 
 def switches_in(guards: GuardSet, call: int) -> list[Switch] | None:
     """What has changed of that on which guards are; None where that is no slot and no content of a container."""
-    found = []
+    switches = []
     for guard in guards.guards:
         if not guard.misses():
             continue
@@ -39,15 +39,15 @@ def switches_in(guards: GuardSet, call: int) -> list[Switch] | None:
             changes = list(guard.changes())
             if any(key is None for key, _, _ in changes):
                 return None
-            found += [Switch(call, guard.slot(key), old, new) for key, old, new in changes]
+            switches += [Switch(call, guard.slot(key), old, new) for key, old, new in changes]
         elif isinstance(guard, ContainerGuard) and not guard.lifted:
             slot = ContentSlot(guard.holder, None, guard.text)
-            found.append(Switch(call, slot, guard.content, slot.get()))
+            switches.append(Switch(call, slot, guard.content, slot.get()))
         elif isinstance(guard, (SlotGuard, AbsentGuard)):
-            found.append(Switch(call, guard.slot, getattr(guard, "expected", MISSING), guard.slot.get()))
+            switches.append(Switch(call, guard.slot, getattr(guard, "expected", MISSING), guard.slot.get()))
         else:
             return None
-    return found
+    return switches
 
 
 @contextmanager

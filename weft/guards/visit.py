@@ -151,8 +151,8 @@ class Visitor:
             return
         for base in order[order.index(inner) + 1 :]:
             for name, line in plan.loose.items():
-                found, raw = class_lookup(base, name)
-                if found is not None:
+                owner, raw = class_lookup(base, name)
+                if owner is not None:
                     self.reads.class_value(base, name, raw, Location(plan.file, line))
 
     def behind_super(self, value: Any, plan: Plan) -> None:
@@ -207,12 +207,12 @@ class Visitor:
         if kind is Kind.BUILTIN and value in _GETTERS and value.__name__ != text:  # by another name
             plan.everything = link.line
         for (op, key), inner in link.steps.items():
-            found = self.step(value, op, key, inner, text, plan, sure)
-            if key == MATCH_ARGS and op == "." and isinstance(found, tuple):
-                plan.loose.update(dict.fromkeys(found, inner.line))
-                plan.optional.update(found)
-            if found is not MISSING:
-                self.walk(inner, found, f"{text}.{key}" if op == "." else f"{text}[{key_text(key)}]", plan, pool)
+            part = self.step(value, op, key, inner, text, plan, sure)
+            if key == MATCH_ARGS and op == "." and isinstance(part, tuple):
+                plan.loose.update(dict.fromkeys(part, inner.line))
+                plan.optional.update(part)
+            if part is not MISSING:
+                self.walk(inner, part, f"{text}.{key}" if op == "." else f"{text}[{key_text(key)}]", plan, pool)
 
     def walk_leaf(self, link: Link, leaf: Any, text: str, plan: Plan, pool: list[Reached]) -> None:
         """What hangs on a tensor by attributes that the user gave it."""
@@ -227,14 +227,14 @@ class Visitor:
                 self.reads.of_leaf(leaf, name, f"{text}.{name}", Location(plan.file, plan.loose[name]))
 
     def step(self, value: Any, op: str, key: Any, link: Link, text: str, plan: Plan, sure: bool) -> Any:
-        found = MISSING
+        part = MISSING
         for line in link.stores or (0,):
             where, store = Location(plan.file, link.line), Location(plan.file, line) if line else None
             if op == ".":
-                found = self.reads.attribute(value, key, text, where, link.read, store, sure)
+                part = self.reads.attribute(value, key, text, where, link.read, store, sure)
             else:
-                found = self.item(value, key, text, where, link.read, store, sure)
-        return found
+                part = self.item(value, key, text, where, link.read, store, sure)
+        return part
 
     def item(
         self, value: Any, key: Any, text: str, where: Location, read: bool, store: Location | None, sure: bool
@@ -246,10 +246,10 @@ class Visitor:
             except (IndexError, KeyError, TypeError):
                 return MISSING
         if kind in (Kind.LIST, Kind.DICT):
-            found = self.reads.entry(ItemSlot(value, key, f"{text}[{key_text(key)}]"), where, read, store, sure)
-            if found is MISSING and issubclass(type(value), defaultdict):
+            element = self.reads.entry(ItemSlot(value, key, f"{text}[{key_text(key)}]"), where, read, store, sure)
+            if element is MISSING and issubclass(type(value), defaultdict):
                 self.reads.attribute(value, "default_factory", text, where, sure=sure)
-            return found
+            return element
         return MISSING
 
     def structure(self, container: Any, text: str, where: Location) -> None:
@@ -262,12 +262,12 @@ class Visitor:
         and such attributes."""
         done: set[int] = set() if seen is None else seen
         said = self.kinds.said_by_leaves
-        given = [name for name in names if name in said or not any(hasattr(leaf, name) for leaf in self.kinds.leaves)]
+        asked = [name for name in names if name in said or not any(hasattr(leaf, name) for leaf in self.kinds.leaves)]
         while pool:
             value, text = pool.pop()
             kind = self.kinds.of(value)
-            if kind is Kind.LEAF and given:
-                pool += self.given_to_leaf(value, text, plan, given)
+            if kind is Kind.LEAF and asked:
+                pool += self.given_to_leaf(value, text, plan, asked)
             self.refuse(caller_deed(value), plan.code.co_firstlineno, plan)
             if kind in BORING or id(value) in done or (id(plan), id(value)) in self._reached:
                 continue
@@ -285,12 +285,12 @@ class Visitor:
 
     def inside(self, value: Any, kind: Kind, text: str, plan: Plan, names: Mapping[str, int]) -> list[Reached]:
         if kind is Kind.TUPLE or kind in CONTAINERS:
-            found = self.elements(value, kind, text, plan)
-            return found if not instance_dict(value) else found + self.attributes(value, text, plan, names)
-        found = self.attributes(value, text, plan, names)
+            reached = self.elements(value, kind, text, plan)
+            return reached if not instance_dict(value) else reached + self.attributes(value, text, plan, names)
+        reached = self.attributes(value, text, plan, names)
         if kind is Kind.MODULE:
             for group in ("_modules", "_parameters", "_buffers"):
-                found += [(m, f"{text}.{n}") for n, m in instance_dict(value).get(group, {}).items()]
+                reached += [(m, f"{text}.{n}") for n, m in instance_dict(value).get(group, {}).items()]
         if kind is Kind.INSTANCE:
             self.reads.used(value, text, Location(plan.file, plan.code.co_firstlineno), self.reads.is_known(value))
             if "super" in plan.global_names:
@@ -298,10 +298,10 @@ class Visitor:
         if kind is Kind.ITERATOR:
             self.reads.draws_from(value, Location(plan.file, plan.code.co_firstlineno))
         if kind is Kind.METHOD:
-            found.append((value.__self__, text))
+            reached.append((value.__self__, text))
         if kind is Kind.REFERENCE:
-            found.append((value(), f"{text}()"))
-        return found
+            reached.append((value(), f"{text}()"))
+        return reached
 
     def elements(self, value: Any, kind: Kind, text: str, plan: Plan) -> list[Reached]:
         items = list(value.items() if kind is Kind.DICT else enumerate(value))
@@ -313,7 +313,7 @@ class Visitor:
     def attributes(self, value: Any, text: str, plan: Plan, names: Mapping[str, int]) -> list[Reached]:
         sure, held, cls = self.reads.is_known(value), instance_dict(value), type(value)
         is_plain = self.kinds.of(value) in (Kind.NAMESPACE, Kind.CLASS)
-        found: list[Reached] = []
+        reached: list[Reached] = []
         wanted = dict(names)
         if plan.everything:
             wanted |= dict.fromkeys(
@@ -331,7 +331,7 @@ class Visitor:
             where = Location(plan.file, line)
             inner = self.reads.attribute(value, name, text, where, True, None, sure)
             if inner is not MISSING and self.kinds.of(inner) not in _EMPTY and not self._is_machinery(value, inner):
-                found.append((inner, f"{text}.{name}"))
+                reached.append((inner, f"{text}.{name}"))
                 if self.kinds.of(inner) in CONTAINERS:
                     self.structure(inner, f"{text}.{name}", where)
         if not is_plain:
@@ -339,7 +339,7 @@ class Visitor:
                 self.reads.attribute(
                     value, name, text, Location(plan.file, line), False, Location(plan.file, line), sure
                 )
-        return found
+        return reached
 
     def _is_machinery(self, module: Any, value: Any) -> bool:
         """Whether a value that a module of weft's or NumPy's holds is of theirs too: an operator, whose tables are no

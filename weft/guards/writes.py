@@ -77,14 +77,14 @@ def _weak(obj: Any) -> Any:
 
 
 def _ids_in(tree: Any, kinds: Kinds) -> set[int]:
-    found: set[int] = set()
+    ids: set[int] = set()
     pending = [tree]
     while pending:
         value = pending.pop()
         kind = kinds.of(value)
-        if id(value) in found or kind not in (Kind.LIST, Kind.TUPLE, Kind.DICT, Kind.SET, Kind.INSTANCE):
+        if id(value) in ids or kind not in (Kind.LIST, Kind.TUPLE, Kind.DICT, Kind.SET, Kind.INSTANCE):
             continue
-        found.add(id(value))
+        ids.add(id(value))
         pending.extend(
             value.values()
             if kind is Kind.DICT
@@ -92,7 +92,7 @@ def _ids_in(tree: Any, kinds: Kinds) -> set[int]:
             if kind is not Kind.INSTANCE
             else instance_dict(value).values()
         )
-    return found
+    return ids
 
 
 def writes_of(reads: Reads, visitor: Visitor, kinds: Kinds) -> list[Write]:
