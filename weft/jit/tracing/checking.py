@@ -20,7 +20,7 @@ class TracingCheckError(WeftError, RuntimeError):
 
 
 def check_trace(
-    func: Any, again: Callable[[Sequence[Any]], Program], made: Any, program: Program, inputs: Sequence[Any],
+    func: Any, again: Callable[[Sequence[Any]], Program], traced: Any, program: Program, inputs: Sequence[Any],
     tolerance: float,
 ) -> None:
     """Raises TracingCheckError where recording with these inputs gives another graph; warns where the trace gives
@@ -34,13 +34,13 @@ def check_trace(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TracerWarning)
             _compare_graphs(program, again(_copied(inputs)))
-            expected, found = func(*_copied(inputs)), made(*_copied(inputs))
+            expected, actual = func(*_copied(inputs)), traced(*_copied(inputs))
     finally:
         if state is not None:
             func.load_state_dict(state)
         for parameter, grad in grads:
             parameter.grad = grad
-    if not _close(expected, found, tolerance):
+    if not _close(expected, actual, tolerance):
         warn(
             "weft.jit.trace: the trace, run again on its example inputs, gives another result than the function. "
             "Does it draw random numbers, or keep state?",

@@ -45,15 +45,15 @@ class Control:
     def cond(self, pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any) -> Any:
         """weft.cond of a traced tensor. Raises ArgumentError if the branches give different structures or types."""
         asked = self._truth(pred)
-        made = [self._branch(fn, operands) for fn in (true_fn, false_fn)]
-        specs, kinds = [b.spec for b in made], [b.types for b in made]
+        branches = [self._branch(fn, operands) for fn in (true_fn, false_fn)]
+        specs, kinds = [b.spec for b in branches], [b.types for b in branches]
         if specs[0] != specs[1]:
             raise ArgumentError(f"cond: the branches return different structures, {specs[0]!r} and {specs[1]!r}")
         types = [joined(a, b) for a, b in zip(*kinds, strict=True)]
         if None in types:
             raise ArgumentError(f"cond: the branches return values of types {kinds[0]} and {kinds[1]}")
-        outputs = self._append("prim::If", (asked,), types, tuple([b.block for b in made]))
-        leaves = made[0 if bool(unwrapped(pred)) else 1].leaves
+        outputs = self._append("prim::If", (asked,), types, tuple([b.block for b in branches]))
+        leaves = branches[0 if bool(unwrapped(pred)) else 1].leaves
         return pytree.unflatten([self._bound(o, leaf) for o, leaf in zip(outputs, leaves, strict=True)], specs[0])
 
     def _branch(self, fn: Callable[..., Any], operands: Any) -> _Branch:
@@ -90,8 +90,8 @@ class Control:
 
         def body(index: Any, states: Rows) -> tuple[Operand, Sequence[Tensor]]:
             at = length - 1 - index if reverse else index
-            following, made = step(states, [x.select(0, at) for x in xs])
-            for y in made:
+            following, rows = step(states, [x.select(0, at) for x in xs])
+            for y in rows:
                 kind = tt.list_of(tt.TENSOR)
                 new = outer.emit_raw(self.ctx.op("prim::ListConstruct"), ((), str(kind)), (kind,)).output
                 lists.append(Simple(new, kind))
@@ -129,8 +129,8 @@ class Control:
     def _append(
         self, op: str, args: tuple[Operand, ...], types: Sequence[Any], blocks: tuple[Block, ...]
     ) -> tuple[Any, ...]:
-        made = self.ctx.append(self.ctx.op(op), args, tuple(types), PLACE, blocks)
-        return tuple(made.outputs)
+        node = self.ctx.append(self.ctx.op(op), args, tuple(types), PLACE, blocks)
+        return tuple(node.outputs)
 
     @contextmanager
     def _block(self) -> Iterator[Builder]:
@@ -151,8 +151,8 @@ class Control:
         if not isinstance(asked, Tensor):
             return bool(asked)
         value = self.recorder.value_of(asked).as_value(self.ctx, PLACE)
-        found: Operand = self.ctx.prim("bool", PLACE, value).operand
-        return found
+        truth: Operand = self.ctx.prim("bool", PLACE, value).operand
+        return truth
 
     def _in_python(self, run: Callable[..., Any], *args: Any) -> Any:
         """What Python gives on the example: on the tensors themselves, for a transform within `run` takes those that it

@@ -73,7 +73,7 @@ class Later:
     ) -> Any:
         """A call of a function of functions with `function` and these arguments: one node. drawn: of one that calls the
         function once more behind another call, where the stream of random numbers was before that one, if it draws."""
-        given, leaves = self._taken_apart(name, (tuple(args), kwargs), _is_traced)
+        arguments, leaves = self._taken_apart(name, (tuple(args), kwargs), _is_traced)
         settings, _ = self._taken_apart(name, options, lambda value: False)
         operands = [self.recorder.left(leaf).operand for leaf in leaves]
         spy = Spy(function)
@@ -87,15 +87,15 @@ class Later:
             with enable_grad():
                 returned, results = self._taken_apart(name, function(*taken_args, **taken_kwargs), _is_traced)
                 block = self._ended(inner, results)
-        form = {"given": given, "options": settings, "taken": spy.form, "returned": returned}
-        _, found = self._taken_apart(name, result, is_tensor)
+        form = {"given": arguments, "options": settings, "taken": spy.form, "returned": returned}
+        _, tensors = self._taken_apart(name, result, is_tensor)
         if drawn and any(map(_has_generator, block.walk())):
             self.recorder.refuse(
                 f"{name}: the function draws from a generator that it names, and would move it on twice; draw outside "
                 "of the function, or from the default generator"
             )
         with self._drawing(block, drawn):
-            return self._bound("prim::Transform", (name, to_text(form), tuple(operands)), block, result, found)
+            return self._bound("prim::Transform", (name, to_text(form), tuple(operands)), block, result, tensors)
 
     @contextmanager
     def _drawing(self, block: Block, drawn: list[Any] | None) -> Iterator[None]:
@@ -141,8 +141,8 @@ class Later:
             grads = [self._gradient(inner, plain[i]) if c else None for i, c in zip(places, carries, strict=True)]
             places_of = dict(zip(places, grads, strict=True))
             rule = function.backward if function.vjp is Function.vjp else function.vjp
-            found = rule(ctx, *[places_of.get(i) for i in range(len(outputs))])
-            gradients = found if isinstance(found, tuple) else (found,)
+            returned = rule(ctx, *[places_of.get(i) for i in range(len(outputs))])
+            gradients = returned if isinstance(returned, tuple) else (returned,)
             per_input = [g for a, g in zip(args, (*gradients, *(None,) * len(args)), strict=False)
                          if isinstance(a, Tensor)]  # fmt: skip
             block = self._ended(inner, [g for g in per_input if g is not None])
@@ -163,8 +163,8 @@ class Later:
         with self.ctx.pause():
             plain.register_hook(function)
         with self._block() as inner, self.recorder:  # which is not asked while it answers
-            found = function(self._gradient(inner, plain))
-            block = self._ended(inner, [] if found is None else [found])
+            returned = function(self._gradient(inner, plain))
+            block = self._ended(inner, [] if returned is None else [returned])
         self.ctx.append(self.ctx.op("prim::Hook"), (target,), (), PLACE, (block,))
         return _Handle()
 
@@ -207,11 +207,11 @@ class Later:
         self.recorder.follow_grad_mode(True)
         return inner.block(operands)
 
-    def _bound(self, op: str, args: tuple[Any, ...], block: Block, result: Any, found: Sequence[Tensor]) -> Any:
+    def _bound(self, op: str, args: tuple[Any, ...], block: Block, result: Any, examples: Sequence[Tensor]) -> Any:
         """The node's results, in the places where the example has them."""
-        made = self.ctx.append(self.ctx.op(op), args, (tt.TENSOR,) * len(found), PLACE, (block,))
+        node = self.ctx.append(self.ctx.op(op), args, (tt.TENSOR,) * len(examples), PLACE, (block,))
         form, _ = taken_apart(result, is_tensor)
-        pairs = zip(found, made.outputs, strict=True)
+        pairs = zip(examples, node.outputs, strict=True)
         return put_together(form, [self.recorder.bound(Simple(o, tt.TENSOR), t) for t, o in pairs])
 
 

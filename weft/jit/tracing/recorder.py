@@ -116,13 +116,13 @@ class Recorder(WeftFunctionMode):
 
     def shown_as(self, plain: Tensor) -> TracedTensor:
         """What the traced function sees of a tensor; which value it is, the graph says when it is used."""
-        found = self.shown.get(id(plain))
-        if found is None:
+        traced = self.shown.get(id(plain))
+        if traced is None:
             with DisableWeftFunction():
-                found = Tensor._make_subclass(TracedTensor, plain)
-            found.plain = plain
-            self.shown[id(plain)] = found
-        return found
+                traced = Tensor._make_subclass(TracedTensor, plain)
+            traced.plain = plain
+            self.shown[id(plain)] = traced
+        return traced
 
     def value_of(self, held: Any) -> SugaredValue:
         """What an argument is for the compiler."""
@@ -152,9 +152,9 @@ class Recorder(WeftFunctionMode):
         """What a tensor is for the compiler: a value of this trace, a member of the Module, or one from outside, which
         another trace may have left.
         """
-        found = self.values.get(id(held))
-        if found is not None:
-            return found[1]
+        entry = self.values.get(id(held))
+        if entry is not None:
+            return entry[1]
         path = self.members.get(id(held))
         if path is None or self.self_value is None:
             self.outside[id(held)] = held
@@ -207,12 +207,12 @@ class Recorder(WeftFunctionMode):
             return None
         with DisableWeftFunction(), self.ctx.pause():
             result = module(*unwrapped(tuple(args)))
-        given = [self.value_of(a).as_value(self.ctx, _NOWHERE) for a in args]
-        operands = tuple(v.operand for v in given)
-        kind = promised_type(type(module), "forward", [v.type for v in given]) or tt.TENSOR
+        values = [self.value_of(a).as_value(self.ctx, _NOWHERE) for a in args]
+        operands = tuple(v.operand for v in values)
+        kind = promised_type(type(module), "forward", [v.type for v in values]) or tt.TENSOR
         call_method = self.ctx.op("prim::CallMethod")
-        made = self.ctx.emit(call_method, (self._at(path).operand, "__call__", operands, str(kind)), _NOWHERE)
-        return self.bound(made, result)
+        emitted = self.ctx.emit(call_method, (self._at(path).operand, "__call__", operands, str(kind)), _NOWHERE)
+        return self.bound(emitted, result)
 
     def _number(self, path: str | None, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
         """What a call gives that is no tensor. Numbers are the program's where a scripted function has them; that
@@ -222,9 +222,9 @@ class Recorder(WeftFunctionMode):
         if is_lasting or not _is_of_elements(result) or not any(isinstance(a, TracedTensor) for a in args):
             return result
         if _is_counted(result) and any(op.host for op in overloads(f"aten::{SYNONYMS.get(name, name)}")):
-            given, named = [self.value_of(a) for a in args], {k: self.value_of(v) for k, v in kwargs.items()}
-            asked = given[0].attribute(self.ctx, _NOWHERE, name)
-            return self.bound(asked.call(self.ctx, _NOWHERE, given[1:], named, 1), result)
+            values, named = [self.value_of(a) for a in args], {k: self.value_of(v) for k, v in kwargs.items()}
+            asked = values[0].attribute(self.ctx, _NOWHERE, name)
+            return self.bound(asked.call(self.ctx, _NOWHERE, values[1:], named, 1), result)
         if _is_asked_by_users():
             _warn(f"{path} gives Python a {type(result).__name__}, which the trace keeps as a constant")
         return result
@@ -237,7 +237,7 @@ class Recorder(WeftFunctionMode):
         if numbers and type(result) in (tuple, list) and holds_tensor(result):
             _warn(f"{path} gives {len(result)} tensors, and the trace keeps how many")
         try:
-            given = [self.value_of(a) for a in args]
+            values = [self.value_of(a) for a in args]
             named = {k: self.value_of(v) for k, v in kwargs.items()}
         except CompileError:
             if any(isinstance(a, (TracedTensor, TracedNumber)) for a in (*args, *kwargs.values())):
@@ -245,22 +245,23 @@ class Recorder(WeftFunctionMode):
             _warn(f"what {path} makes is kept as a constant")
             return result
         if name == "__getitem__":
-            emitted: SugaredValue = self._item(given)
+            emitted: SugaredValue = self._item(values)
         elif name == "__setitem__":
-            index = self._places(given[1])
+            index = self._places(values[1])
             ctx.emit(
-                ctx.op("prim::tensor_setitem"), (_operand(ctx, given[0]), index, _operand(ctx, given[2])), _NOWHERE, ()
+                ctx.op("prim::tensor_setitem"), (_operand(ctx, values[0]), index, _operand(ctx, values[2])), _NOWHERE,
+                (),
             )
             return None
         elif name == "__get__" and path.split(".")[-2] in READABLE:
-            emitted = given[0].attribute(ctx, _NOWHERE, path.split(".")[-2])
+            emitted = values[0].attribute(ctx, _NOWHERE, path.split(".")[-2])
         elif name in _REFLECTED:
-            emitted = _REFLECTED[name](ctx, given[0], given[1])
+            emitted = _REFLECTED[name](ctx, values[0], values[1])
         elif path == "weft.autograd.grad":  # as many gradients as the example has
             kinds = [tt.NONE if r is None else tt.TENSOR for r in result]
-            emitted = call_builtin(ctx, _NOWHERE, path, func, given, named, tt.tuple_of(*kinds))
+            emitted = call_builtin(ctx, _NOWHERE, path, func, values, named, tt.tuple_of(*kinds))
         else:
-            emitted = self._operators(path, func).call(ctx, _NOWHERE, given, named, 1)
+            emitted = self._operators(path, func).call(ctx, _NOWHERE, values, named, 1)
         if _is_in_place(name) and any(result is a for a in unwrapped(tuple(args))):
             return self.shown_as(result)
         return self.bound(emitted, result)
@@ -282,9 +283,9 @@ class Recorder(WeftFunctionMode):
             result = call(op, plain(args))
         self.follow_grad_mode(is_grad_enabled(), result)
         named = list(zip(op.schema.arguments, args, strict=True))
-        given = [self.value_of(a) for declared, a in named if not declared.keyword_only]
+        values = [self.value_of(a) for declared, a in named if not declared.keyword_only]
         keywords = {d.name: self.value_of(a) for d, a in named if d.keyword_only and a is not None}
-        emitted = Operators(op.name, [op]).call(self.ctx, _NOWHERE, given, keywords, 1)
+        emitted = Operators(op.name, [op]).call(self.ctx, _NOWHERE, values, keywords, 1)
         if _is_in_place(op.base) and any(result is a for a in plain(args)):
             return self.shown_as(result)
         return self.bound(emitted, result)
@@ -292,23 +293,23 @@ class Recorder(WeftFunctionMode):
     def _operators(self, path: str, func: Any) -> Operators:
         space, _, name = path.rpartition(".")
         packet = getattr(func, "packet", None)
-        found = (
+        candidates = (
             packet.overloads
             if packet is not None
             else overloads(f"aten::{name}")
             if space in ("weft", "weft.Tensor")
             else []
         )
-        found = [op for op in found if not op.host]
-        if not found and name.endswith("_") and not name.endswith("__"):
+        candidates = [op for op in candidates if not op.host]
+        if not candidates and name.endswith("_") and not name.endswith("__"):
             written = [op for op in overloads(f"aten::{name[:-1]}") if op.inplace]
             if written:
                 return Operators(path, written, None, in_place=True)
-        return Operators(path, found, func)
+        return Operators(path, candidates, func)
 
-    def _item(self, given: list[SugaredValue]) -> SugaredValue:
+    def _item(self, values: list[SugaredValue]) -> SugaredValue:
         ctx = self.ctx
-        return ctx.emit(ctx.op("prim::tensor_getitem"), (_operand(ctx, given[0]), self._places(given[1])), _NOWHERE)
+        return ctx.emit(ctx.op("prim::tensor_getitem"), (_operand(ctx, values[0]), self._places(values[1])), _NOWHERE)
 
     def _places(self, index: SugaredValue) -> tuple[Operand, ...]:
         parts = index.items if type(index) is TupleValue else [index]
@@ -326,15 +327,15 @@ class Recorder(WeftFunctionMode):
             return result  # as long as it is in this run: nothing of it is in the trace
         if isinstance(result, (tuple, list)):
             parts = emitted.elements(ctx, _NOWHERE, len(result))
-            made = [self.bound(p, r) for p, r in zip(parts, result, strict=True)]
-            return like(result, made)
+            bound = [self.bound(p, r) for p, r in zip(parts, result, strict=True)]
+            return like(result, bound)
         if isinstance(result, dict):
             held = emitted.as_value(ctx, _NOWHERE)
             return {k: self.bound(self._value_at(held, k), v) for k, v in result.items()}
         return self.number(result, emitted) if type(result) in NUMBERS else result
 
     def _is_value(self, tensor: Tensor) -> bool:
-        return any(id(tensor) in known for known in (self.values, self.members, self.outside))
+        return any(id(tensor) in table for table in (self.values, self.members, self.outside))
 
     def _alias(self, tensor: Tensor) -> Tensor:
         with DisableWeftFunction(), self.ctx.pause():
@@ -353,8 +354,10 @@ class Recorder(WeftFunctionMode):
         plain_args, plain_kwargs = unwrapped((tuple(args), dict(kwargs)))
         with DisableWeftFunction(), self.ctx.pause():
             result = run(*plain_args, **plain_kwargs)
-        given = [self.value_of(a) for a in args]
-        emitted = Scripted(program).call(self.ctx, _NOWHERE, given, {k: self.value_of(v) for k, v in kwargs.items()}, 1)
+        values = [self.value_of(a) for a in args]
+        emitted = Scripted(program).call(
+            self.ctx, _NOWHERE, values, {k: self.value_of(v) for k, v in kwargs.items()}, 1
+        )
         return self.bound(emitted, result) if holds_tensor(result) else self.number(result, emitted)
 
     def scripted_method(self, method: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -392,8 +395,8 @@ class Recorder(WeftFunctionMode):
             return self.tensor(self._alias(held) if self._is_value(held) else held, value)
         if isinstance(held, (tuple, list)):
             parts = value.elements(ctx, _NOWHERE, len(held))
-            made = [self.entered(h, p.as_value(ctx, _NOWHERE)) for h, p in zip(held, parts, strict=True)]
-            return like(held, made)
+            entered = [self.entered(h, p.as_value(ctx, _NOWHERE)) for h, p in zip(held, parts, strict=True)]
+            return like(held, entered)
         if isinstance(held, dict) and isinstance(kind, tt.DictType):
             return {k: self.entered(h, self._value_at(value, k)) for k, h in held.items()}
         return self.number(held, value) if type(held) in NUMBERS else held
@@ -412,8 +415,8 @@ class Recorder(WeftFunctionMode):
             return self.ctx.emit(op, (keys, tuple(v.operand for v in values), ""), _NOWHERE)
         if isinstance(result, (tuple, list)):
             parts = [self.left(r) for r in result]
-            made: SugaredValue = ListValue(parts) if isinstance(result, list) else tuple_like(result, parts)
-            return made.as_value(self.ctx, _NOWHERE)
+            sequence: SugaredValue = ListValue(parts) if isinstance(result, list) else tuple_like(result, parts)
+            return sequence.as_value(self.ctx, _NOWHERE)
         return self.value_of(result).as_value(self.ctx, _NOWHERE)
 
 

@@ -25,10 +25,10 @@ def unwrapped(held: Any) -> Any:
     return {k: unwrapped(v) for k, v in held.items()} if type(held) is dict else held
 
 
-def like(held: Any, made: list[Any]) -> Any:
+def like(held: Any, parts: list[Any]) -> Any:
     """A tuple, named tuple or list like another."""
     kind: Any = type(held)
-    return kind(made) if kind in (tuple, list) else kind._make(made)
+    return kind(parts) if kind in (tuple, list) else kind._make(parts)
 
 
 def tuple_like(held: tuple[Any, ...], parts: Sequence[SugaredValue]) -> TupleValue:

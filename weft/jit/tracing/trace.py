@@ -77,21 +77,21 @@ def _call(function: Callable[..., Any], inputs: Sequence[Any], names: Sequence[s
 def _check_scopes(graph: Graph) -> None:
     """Raises CompileError where a value of a function that is called later, or of a branch, is used outside of it."""
 
-    def check(values: Iterable[Value], known: set[Value], place: str) -> None:
-        if any(v not in known for v in values):
+    def check(values: Iterable[Value], visible: set[Value], place: str) -> None:
+        if any(v not in visible for v in values):
             raise CompileError(
                 f"weft.jit.trace: {place}: a tensor that was made within a branch, a loop, a hook or the function of a "
                 "transform is used outside of it; return it from there"
             )
 
     def look(block: Block, outside: set[Value]) -> None:
-        known = {*outside, *block.params}
+        visible = {*outside, *block.params}
         for node in block.nodes:
             for inner in node.blocks:
-                look(inner, known)
-            check(node.inputs(), known, f"{node.where or graph.name} ({node.op.name})")
-            known.update(node.outputs)
-        check(values_in(tuple(block.results)), known, f"a result of {graph.name}")
+                look(inner, visible)
+            check(node.inputs(), visible, f"{node.where or graph.name} ({node.op.name})")
+            visible.update(node.outputs)
+        check(values_in(tuple(block.results)), visible, f"a result of {graph.name}")
 
     look(graph.block, set())
 
@@ -125,19 +125,19 @@ def trace(
     by_name = example_kwarg_inputs is not None
     if isinstance(func, Module):
         _refuse_backward_hooks(func)
-        made: Any = wrapped_module(func)
-        again = _recording(func, f"{made._script_name}.forward", names, made, by_name)
+        traced: Any = wrapped_module(func)
+        again = _recording(func, f"{traced._script_name}.forward", names, traced, by_name)
         program = again(inputs)
-        made._add("forward", program)
-        compile_exported(made)
+        traced._add("forward", program)
+        compile_exported(traced)
     else:
         again = _recording(func, _name(func), names, None, by_name)
         program = again(inputs)
-        made = ScriptFunction(program, func)
+        traced = ScriptFunction(program, func)
     if check_trace:
         for checked in [inputs, *map(_as_tuple, check_inputs or ())]:
-            check(_positional(func, names, by_name), again, made, program, checked, check_tolerance)
-    return made
+            check(_positional(func, names, by_name), again, traced, program, checked, check_tolerance)
+    return traced
 
 
 def trace_module(
@@ -151,21 +151,21 @@ def trace_module(
 ) -> ScriptModule:
     """A Module of which several methods are traced: `inputs` has the example inputs of each by the method's name."""
     _refuse_backward_hooks(mod)
-    made = wrapped_module(mod)
+    traced = wrapped_module(mod)
     for name, example in inputs.items():
         method = getattr(mod, name)
-        given = (None, example) if example_inputs_is_kwarg else (example, None)
-        positional, names = _by_position(method, *given)
+        examples = (None, example) if example_inputs_is_kwarg else (example, None)
+        positional, names = _by_position(method, *examples)
         recorded = mod if name == "forward" else method
-        again = _recording(recorded, f"{made._script_name}.{name}", names, made, example_inputs_is_kwarg)
+        again = _recording(recorded, f"{traced._script_name}.{name}", names, traced, example_inputs_is_kwarg)
         program = again(positional)
-        made._add(name, program)
+        traced._add(name, program)
         if check_trace:
             others = [_by_position(method, c[name], None)[0] for c in check_inputs or () if name in c]
             for checked in [positional, *others]:
                 plain = _positional(method, names, example_inputs_is_kwarg)
-                check(plain, again, getattr(made, name), program, checked, check_tolerance)
-    return made
+                check(plain, again, getattr(traced, name), program, checked, check_tolerance)
+    return traced
 
 
 def _refuse_backward_hooks(module: Module) -> None:

@@ -69,12 +69,12 @@ class TracedTensor(Tensor):
                 "tensors there, or use weft.compile"
             )
 
-    def __weft_become__(self, made: Tensor) -> None:
+    def __weft_become__(self, new: Tensor) -> None:
         """Let a new object, which `weft.Tensor(x)` is to be, be this tensor. Raises CompileError for other classes."""
-        if type(made) is not Tensor:
-            self.__weft_refuse_class__(type(made))
-        made.__class__ = TracedTensor
-        made.plain = self.plain  # type: ignore[attr-defined]
+        if type(new) is not Tensor:
+            self.__weft_refuse_class__(type(new))
+        new.__class__ = TracedTensor
+        new.plain = self.plain  # type: ignore[attr-defined]
 
     def as_subclass(self, cls: type[Tensor]) -> Any:
         """As a plain tensor it is another view. Raises CompileError for other classes."""
@@ -93,16 +93,16 @@ class TracedTensor(Tensor):
             return self.plain.shape[dim]
         op = recorder.ctx.op("aten::size.int")
         at = operator.index(dim)
-        made = recorder.ctx.emit(op, (recorder.value_of(self).operand, at), PLACE)
-        return TracedNumber.of(recorder, self.plain.shape[at], made)
+        size = recorder.ctx.emit(op, (recorder.value_of(self).operand, at), PLACE)
+        return TracedNumber.of(recorder, self.plain.shape[at], size)
 
     def numel(self) -> Any:
         """The number of elements, as a number of the program."""
         recorder = active_trace()
         if recorder is None:
             return self.plain.numel()
-        made = recorder.ctx.emit(recorder.ctx.op("aten::numel"), (recorder.value_of(self).operand,), PLACE)
-        return TracedNumber.of(recorder, self.plain.numel(), made)
+        number = recorder.ctx.emit(recorder.ctx.op("aten::numel"), (recorder.value_of(self).operand,), PLACE)
+        return TracedNumber.of(recorder, self.plain.numel(), number)
 
     @property
     def nbytes(self) -> Any:
@@ -134,24 +134,24 @@ class TracedTensor(Tensor):
         return iter(Tensor.unbind(self))
 
     def __bool__(self) -> bool:
-        return bool(_told(self, "a bool"))
+        return bool(_reported(self, "a bool"))
 
     def __int__(self) -> int:
-        return int(_told(self, "an int"))
+        return int(_reported(self, "an int"))
 
     def __float__(self) -> float:
-        return float(_told(self, "a float"))
+        return float(_reported(self, "a float"))
 
     def __index__(self) -> int:
-        return operator.index(_told(self, "an int"))
+        return operator.index(_reported(self, "an int"))
 
     def item(self) -> Any:
         """The only element: a constant of the trace."""
-        return _told(self, "a number").item()
+        return _reported(self, "a number").item()
 
     def tolist(self) -> Any:
         """The elements: constants of the trace."""
-        return _told(self, "a list").tolist()
+        return _reported(self, "a list").tolist()
 
 
 def plain(held: Any) -> Any:
@@ -161,7 +161,7 @@ def plain(held: Any) -> Any:
     return type(held)(plain(v) for v in held) if type(held) in (tuple, list) else held
 
 
-def _told(tensor: TracedTensor, what: str) -> Tensor:
+def _reported(tensor: TracedTensor, what: str) -> Tensor:
     _warned(
         f"Converting a tensor to {what} of Python's: the trace keeps it as a constant, and may be wrong for other "
         "inputs"
@@ -225,52 +225,52 @@ class TracedNumber(NumberMethods):
     def _operation(self, operation: NumberOperation, *operands: Any) -> Any:
         if not are_numbers(operands):
             return NotImplemented
-        found = operation(*map(plain, operands))
+        result = operation(*map(plain, operands))
         if _active() is None:
-            return found
+            return result
         entry = operation.entry
         if operation.result == "bool":
             asker = asking_frame(sys._getframe(2))
             note_question(asker)
             if not is_internal(asker.f_code.co_filename):
                 _warned("A question about a number that the program computes: the trace keeps the answer as a constant")
-            return found
-        if entry == "prim::pow" and type(found) is int:
+            return result
+        if entry == "prim::pow" and type(result) is int:
             entry = "prim::int_pow" if type(operands[1]) is int else ""
-        return self._recorded(entry, found, operands)
+        return self._recorded(entry, result, operands)
 
-    def _recorded(self, entry: str, found: Any, operands: tuple[Any, ...]) -> Any:
+    def _recorded(self, entry: str, result: Any, operands: tuple[Any, ...]) -> Any:
         """What the program computes there, where it is a number of the example's type."""
         recorder = _active()
         assert recorder is not None
-        if entry and type(found) in (int, float):
-            given = [x.value if isinstance(x, TracedNumber) else _constant(x) for x in operands]
+        if entry and type(result) in (int, float):
+            values = [x.value if isinstance(x, TracedNumber) else _constant(x) for x in operands]
             op = OPS[entry]
-            left = tuple(a.default for a in op.schema.arguments[len(given) :])
-            made = recorder.ctx.emit(op, (*[v.operand for v in given], *left), PLACE)
-            if made.type is (tt.INT if type(found) is int else tt.FLOAT):
-                return TracedNumber.of(recorder, found, made)
-        _warned(f"A number that no program computes as Python does ({found!r} here): the trace keeps it as a constant")
-        return found
+            left = tuple(a.default for a in op.schema.arguments[len(values) :])
+            emitted = recorder.ctx.emit(op, (*[v.operand for v in values], *left), PLACE)
+            if emitted.type is (tt.INT if type(result) is int else tt.FLOAT):
+                return TracedNumber.of(recorder, result, emitted)
+        _warned(f"A number that no program computes as Python does ({result!r} here): the trace keeps it as a constant")
+        return result
 
-    def _told(self, what: str) -> Any:
+    def _reported(self, what: str) -> Any:
         if _active() is not None:
             note_conversion(sys._getframe(2))
             _warned(f"A number that the program computes becomes {what} of Python's: the trace keeps it as a constant")
         return self.plain
 
     def __int__(self) -> int:
-        return int(self._told("an int"))
+        return int(self._reported("an int"))
 
     def __float__(self) -> float:
-        return float(self._told("a float"))
+        return float(self._reported("a float"))
 
     def __complex__(self) -> complex:
-        return complex(self._told("a number"))
+        return complex(self._reported("a number"))
 
     def __bool__(self) -> bool:
         if _active() is not None and not is_internal(sys._getframe(1).f_code.co_filename):
-            self._told("a bool")
+            self._reported("a bool")
         return bool(self.plain)
 
     def __hash__(self) -> int:
@@ -280,13 +280,13 @@ class TracedNumber(NumberMethods):
         return repr(self.plain)
 
     def __str__(self) -> str:
-        return str(self._told("a text"))
+        return str(self._reported("a text"))
 
     def __format__(self, spec: str) -> str:
-        return format(self._told("a text"), spec)
+        return format(self._reported("a text"), spec)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return np.array(self._told("an array"), dtype)
+        return np.array(self._reported("an array"), dtype)
 
     def __copy__(self) -> Any:
         return self
@@ -295,13 +295,13 @@ class TracedNumber(NumberMethods):
         return self
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.kind, (self._told("a number"),)
+        return self.kind, (self._reported("a number"),)
 
     def __getattr__(self, name: str) -> Any:
         """What else a number has (bit_length, is_integer, ...), of the example's."""
         if name.startswith("__") or not hasattr(self.kind, name):
             raise AttributeError(f"'{self.kind.__name__}' object has no attribute '{name}'")
-        return getattr(self._told("a number"), name)
+        return getattr(self._reported("a number"), name)
 
 
 class TracedInt(TracedNumber):
@@ -312,7 +312,7 @@ class TracedInt(TracedNumber):
     kind = int
 
     def __index__(self) -> int:
-        return int(self._told("an int"))
+        return int(self._reported("an int"))
 
     def __trunc__(self) -> Any:
         return self
@@ -336,13 +336,13 @@ def _constant(value: Any) -> Simple:
 
 def type_of_example(value: Any) -> Type:
     """The type of an input. Raises CompileError for what no program takes."""
-    found = tt.NONE if value is None else tt.INT if type(value) is SymInt else type_of_object(value)
-    if found is None:
+    kind = tt.NONE if value is None else tt.INT if type(value) is SymInt else type_of_object(value)
+    if kind is None:
         raise CompileError(
             f"weft.jit.trace: an input of type {type(value).__name__} cannot be traced; give tensors, numbers, and "
             f"tuples, lists and dicts of them"
         )
-    return found
+    return kind
 
 
 class _Place:
