@@ -106,7 +106,7 @@ class Assumptions:
 
 
 def _updated(pairs: frozenset[tuple[int, int]], number: int, answers: Mapping[int, bool]) -> frozenset[tuple[int, int]]:
-    """Pairs with this number: those that are found, and none that is not."""
+    """The pairs, where those with this number are as the answers say: there if so, else not."""
     answered = {(number, place) for place in answers}
     return (pairs - answered) | {(number, place) for place, is_so in answers.items() if is_so}
 
