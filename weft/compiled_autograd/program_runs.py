@@ -113,9 +113,11 @@ class ProgramRuns:
 
 def _run_of(node: Any, arriving: Arriving, needs: tuple[bool, ...]) -> Inlined | str | None:
     grads = tuple([True if there else None for there in arriving])
-    if node.hands_on(grads, needs):
-        return HANDS_ON
-    return node.inlined(grads, needs) if True in needs else None
+    hands_on = node.hands_on(grads, needs)
+    if hands_on or True not in needs:
+        node.pass_on(grads)
+        return HANDS_ON if hands_on else None
+    return node.inlined(grads, needs)  # type: ignore[no-any-return]
 
 
 def is_size(symbol: str) -> bool:

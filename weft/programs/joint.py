@@ -462,6 +462,9 @@ class CompiledFunctionBackward(ProgramBackward):
         if self.saved is None:
             raise StateError(FREED)
 
+    def pass_on(self, grads: Sequence[Any]) -> None:
+        self._pass([], grads)
+
     def _pass(self, frees: list[int], grads: Sequence[Any]) -> None:
         """A run begins that frees some nodes, and, where backward() asks for a gradient that comes in, the node behind
         it, which computes nothing then. Raises StateError if an earlier backward call has freed one of the others."""
@@ -488,7 +491,7 @@ class CompiledFunctionBackward(ProgramBackward):
         if self.upto is not None:
             return self._handed_on(grads, needs)
         if True not in needs or not any([needs[i] for i in self.reached(grads)]):
-            self._pass([], grads)
+            self.pass_on(grads)
             return (None,) * len(needs)
         if not self.program.has_wrappers:
             return self._with_unfed(super().apply(grads, needs))
@@ -503,7 +506,7 @@ class CompiledFunctionBackward(ProgramBackward):
     def _handed_on(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         """What comes in, with all of the gradient of the inner result."""
         if self.hands_on(grads, needs):
-            self._pass([], grads)
+            self.pass_on(grads)
             return grads
         (total,) = super().apply(grads, needs)
         inner = self.inner

@@ -245,6 +245,9 @@ class ProgramBackward(Node):
         """Whether it gives what comes in, and no more."""
         return False
 
+    def pass_on(self, grads: Sequence[Any]) -> None:
+        """A run begins that computes nothing of what comes in (None where nothing does)."""
+
     @property
     def is_freed(self) -> bool:
         return self.saved is None

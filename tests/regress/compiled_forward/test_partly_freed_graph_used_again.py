@@ -10,6 +10,7 @@ import pytest
 
 import weft
 from weft import Tensor
+from weft.compiled_autograd import enable, interpret
 
 
 def function(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -56,6 +57,14 @@ HISTORIES = {
 @pytest.mark.parametrize("name", HISTORIES)
 def test_it_is_refused_where_eager_mode_does(name: str) -> None:
     assert history(True, *HISTORIES[name]) == history(False, *HISTORIES[name])
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_with_a_captured_backward_too(name: str) -> None:
+    expected = history(False, *HISTORIES[name])
+    for _ in range(2):
+        with enable(interpret):
+            assert history(True, *HISTORIES[name]) == expected
 
 
 def test_a_way_on_which_nothing_is_saved_stays_open() -> None:
