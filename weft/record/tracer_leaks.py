@@ -41,23 +41,21 @@ def _held(item: Any) -> list[Any]:
         held += item.values()
     elif isinstance(item, (list, tuple, set, frozenset)):
         held += item
-    held += getattr(item, "__dict__", {}).values()
+    held += (_attribute(item, "__dict__") or {}).values()
     for kind in type(item).__mro__:
         slots = kind.__dict__.get("__slots__", ())
-        held += [getattr(item, s) for s in ((slots,) if isinstance(slots, str) else slots) if hasattr(item, s)]
+        held += [_attribute(item, s) for s in ((slots,) if isinstance(slots, str) else slots)]
     for name in ("__closure__", "__defaults__"):
-        held += getattr(item, name, None) or ()
-    for name in ("cell_contents", "__self__", "__func__"):
-        inner = _attribute(item, name)
-        if inner is not None:
-            held.append(inner)
-    return held
+        held += _attribute(item, name) or ()
+    held += [_attribute(item, name) for name in ("cell_contents", "__self__", "__func__")]
+    return [each for each in held if each is not None]
 
 
 def _attribute(item: Any, name: str) -> Any:
+    """An attribute that the object itself has, or None: no `__getattr__` is asked, which may do anything."""
     try:
-        return getattr(item, name, None)
-    except ValueError:  # an empty cell
+        return object.__getattribute__(item, name)
+    except Exception:  # (AttributeError; ValueError for an empty cell; whatever a property raises)
         return None
 
 
