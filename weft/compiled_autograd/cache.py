@@ -172,12 +172,12 @@ def run(walk: Walk, compiler: Compiler, is_verbose: bool = False) -> tuple[Any, 
             node.find_sizes()
     call = _Call(walk)
     try:
-        origin = call.structure.key
+        key = call.structure.key
     except TypeError:  # a saved value that is no key
         counters.walked_backwards += 1
         return walk.run()
     counters.compiled_backwards += 1
-    patterns = cache.expected(origin)
+    patterns = cache.expected(key)
     resumed: Diverged | None = None
     while True:
         captures = counters.captures
@@ -193,10 +193,14 @@ def run(walk: Walk, compiler: Compiler, is_verbose: bool = False) -> tuple[Any, 
             error.__traceback__ = error.__context__ = None  # nothing of the run is kept that the error does not name
             if error.pattern is not None:
                 patterns = {**{n: p for n, p in patterns.items() if n < error.node}, error.node: error.pattern}
-                cache.learn(origin, patterns)
+                cache.learn(key, patterns)
                 if not captured.has_run and is_new:
                     cache.drop(captured)
             call.stop_behind(error.node)
+            if call.structure.key != key:  # other hooks are to come: numbers of later calls are those of others
+                key = call.structure.key
+                later = {n: p for n, p in cache.expected(key).items() if n > error.node}
+                patterns = {**{n: p for n, p in patterns.items() if n <= error.node}, **later}
             resumed = error
             continue
         captured.has_run = True
