@@ -7,7 +7,7 @@ view of one, another assigned value or the value that was there before. It is pu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from weft import guards
@@ -50,16 +50,18 @@ def containers_in(tree: Any) -> Iterator[Any]:
 
 
 def assignments(
-    writes: Iterable[guards.NumberWrite | guards.ObjectWrite], recording: Recording, arguments: Any, bound: Bound
+    writes: Iterable[guards.NumberWrite | guards.ObjectWrite], recording: Recording, arguments: Any, bound: Bound,
+    behind: Mapping[int, Any],
 ) -> list[guards.ObjectWrite]:
-    """The writes that are results of the program; those of numbers have a way of their own.
+    """The writes that are results of the program; those of numbers have a way of their own. behind: by identity, the
+    containers for which others stand in bound places, with the place.
 
     Raises Restart where a place that the function writes must be an input first, CaptureError for a write into an
     argument, and for a container that grows without end.
     """
     lifted = recording.assumptions.lifted
     own = set(map(id, containers_in(arguments)))
-    inside = {id(c): slot.key for slot, value in bound for c in containers_in(value)}
+    inside = {**behind, **{id(c): slot.key for slot, value in bound for c in containers_in(value)}}
     results, lift, identical = [], {}, set()
     for write in writes:
         target = write.target
