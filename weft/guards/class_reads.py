@@ -43,6 +43,7 @@ class ClassReads:
     """The part of Reads that knows classes."""
 
     kinds: Kinds
+    entries: dict[Any, Any]  # the slots that were read or written, with what was there before the call
 
     def __init__(self) -> None:
         self.classes: dict[tuple[int, str], ClassGuard] = {}
@@ -133,14 +134,20 @@ class ClassReads:
         held = instance_dict(value)
         if kind is not Kind.CLASS and held is not NOTHING:
             if id(value) not in self.keys:
-                self.keys[id(value)] = KeysGuard(value, where, text)
+                self.keys[id(value)] = KeysGuard(value, self._names_before(value), where, text)
             yield from list(held)
         for cls in (value if kind is Kind.CLASS else type(value)).__mro__:
             if self.kinds.origins.of_module(cls.__module__) == USER:
                 if id(cls) not in self.keys:
                     getattr(cls, "__annotations__", None)  # asking makes them
-                    self.keys[id(cls)] = KeysGuard(cls, where, cls.__name__)
+                    self.keys[id(cls)] = KeysGuard(cls, self._names_before(cls), where, cls.__name__)
                 yield from [n for n in cls.__dict__ if not (n.startswith("__") and n.endswith("__"))]
+
+    def _names_before(self, holder: Any) -> frozenset[str]:
+        """The names of attributes that an object or class had before the call."""
+        own = [entry for entry in self.entries.values() if entry.slot.holder is holder]
+        gone = {entry.slot.name for entry in own if entry.before is not MISSING}
+        return frozenset((vars(holder).keys() | gone) - {e.slot.name for e in own if e.before is MISSING})
 
     def class_attribute(
         self, cls: type, name: str, path: str, where: Location, read: bool, store: Location | None

@@ -119,9 +119,8 @@ class ContainerGuard(Guard):
 class KeysGuard(Guard):
     """An object or class still has attributes of the same names."""
 
-    def __init__(self, obj: Any, where: Location, text: str) -> None:
-        self.holder, self.where, self.text = obj, where, f"names of {text}"
-        self.keys = frozenset(vars(obj))
+    def __init__(self, obj: Any, keys: frozenset[str], where: Location, text: str) -> None:
+        self.holder, self.keys, self.where, self.text = obj, keys, where, f"names of {text}"
 
     def source(self, names: Names) -> str:
         held = (
