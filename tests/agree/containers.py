@@ -51,6 +51,7 @@ class Base:
         self.items, self.table, self.names = [one * 2], {"a": one, "n": 1}, {"x"}
         self.recent = collections.deque([one], 2)
         self.record, self.pair = Record(one, 0, [one]), Pair(one, one * 3)
+        self.other = self.record
         self.ordered, self.groups = collections.OrderedDict(k=one), collections.defaultdict(list)
         self.nested, self.store, self.flag, self.n, self.cur = {"rows": [[one]]}, Store(), False, 0, one
         self.alias, self.cell, self.stores = self.items, make_cell(one), [Store(), Store()]
@@ -66,7 +67,8 @@ class Base:
         for store in (self.store, *self.stores):
             store.last = free(store.last)
             store.rows[:] = [free(v) for v in store.rows]
-        self.record.value, self.record.parts = free(self.record.value), [free(v) for v in self.record.parts]
+        for record in (self.record, self.other):
+            record.value, record.parts = free(record.value), [free(v) for v in record.parts]
         self.pair, self.cur = Pair(free(self.pair.first), free(self.pair.second)), free(self.cur)
         self.cell[0](free(self.cell[1]()) * 0.125)
         self.cell[0](free(self.cell[1]()) * 0.125)
