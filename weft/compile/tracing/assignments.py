@@ -51,9 +51,9 @@ def containers_in(tree: Any) -> Iterator[Any]:
 
 def assignments(
     writes: Iterable[guards.NumberWrite | guards.ObjectWrite], recording: Recording, arguments: Any, bound: Bound,
-    behind: Mapping[int, Any],
+    earlier: Mapping[int, Any],
 ) -> list[guards.ObjectWrite]:
-    """The writes that are results of the program; those of numbers have a way of their own. behind: by identity, the
+    """The writes that are results of the program; those of numbers have a way of their own. earlier: by identity, the
     containers for which others stand in bound places, with the place.
 
     Raises Restart where a place that the function writes must be an input first, CaptureError for a write into an
@@ -61,7 +61,7 @@ def assignments(
     """
     lifted = recording.assumptions.lifted
     own = set(map(id, containers_in(arguments)))
-    inside = {**behind, **{id(c): slot.key for slot, value in bound for c in containers_in(value)}}
+    inside = {**earlier, **{id(c): slot.key for slot, value in bound for c in containers_in(value)}}
     results, lift, identical = [], {}, set()
     for write in writes:
         target = write.target

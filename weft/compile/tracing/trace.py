@@ -92,7 +92,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
     """Run the function, and note what it did before Python's state is put back."""
     args, kwargs = pytree.unflatten(outcome.stand_ins[: spec.size], spec)
     bound = outcome.bound.values(outcome.stand_ins)
-    behind = {id(c): slot.key for slot, _ in bound for c in containers_in(slot.get())}
+    earlier = {id(c): slot.key for slot, _ in bound for c in containers_in(slot.get())}
     has_wrappers = bool(wrapper_classes or override_classes)
     if has_wrappers:
         args, kwargs = resugar((args, kwargs))
@@ -112,7 +112,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
             outcome.capture.python_state.settle_taken()
             result = desugar(result) if has_wrappers else result
             _take_guards(recording, outcome, seen, bound)
-            outcome.assigned = assignments(seen.writes, recording, (args, kwargs), bound, behind)
+            outcome.assigned = assignments(seen.writes, recording, (args, kwargs), bound, earlier)
             outcome.capture.writes.refuse_histories()
             outcome.capture.outside.refuse_hooks()
             if outcome.bound.places:
