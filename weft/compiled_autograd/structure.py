@@ -165,7 +165,7 @@ class Structure:
                     nodes.append(target)
                 flat += (place, index)
             if type(slots) is list:
-                self._add_saved(node, node, slots, flat)
+                self._add_saved(node, slots, flat)
 
     @property
     def forms(self) -> list[Form]:
@@ -190,7 +190,7 @@ class Structure:
         if isinstance(node, OpNode):
             if hooks is not None:
                 self.objects.append(node)
-            saved = self._saved(node, node, slots, is_careful) if is_run else None
+            saved = self._saved(node, slots, is_careful) if is_run else None
             return node.plan, node.argument_counts, inputs, edges, saved, hooks, flow
         self.objects.append(node)
         if node.stands_for_many:
@@ -251,11 +251,11 @@ class Structure:
         return tuple(form) if stages else None
 
     # ---- what nodes saved
-    def _saved(self, node: Any, holder: Node, slots: Slots, is_careful: bool) -> Any:
-        """The forms of what a node saved. holder: in whose name it is asked for, if it fails."""
+    def _saved(self, node: Any, slots: Slots, is_careful: bool) -> Any:
+        """The forms of what a node saved."""
         forms: list[Any] = []
         if not is_careful:
-            self._add_saved(node, holder, slots, forms)
+            self._add_saved(node, slots, forms)
             return tuple(forms)
         positions = self._positions
         lists: tuple[list[Any], ...] = (
@@ -263,7 +263,7 @@ class Structure:
         )
         marks, earlier_positions = [len(values) for values in lists], dict(positions)
         try:
-            self._add_saved(node, holder, slots, forms)
+            self._add_saved(node, slots, forms)
         except (StateError, VersionError):
             for values, mark in zip(lists, marks, strict=True):
                 del values[mark:]
@@ -272,7 +272,7 @@ class Structure:
             return INVALID
         return tuple(forms)
 
-    def _add_saved(self, node: Any, holder: Node, slots: Slots, forms: list[Any]) -> None:
+    def _add_saved(self, node: Any, slots: Slots, forms: list[Any]) -> None:
         values = node.saved_values
         if values is None:
             values = node.raw_values()  # (which says that they were freed)
@@ -280,13 +280,13 @@ class Structure:
         for value, (is_size, decides) in zip(values, slots, strict=True):
             kind = type(value)
             if kind is SavedTensor and value.unpack_hook is None:
-                tensor = value.unpack(holder)
+                tensor = value.unpack(node)
                 identity = id(tensor._data) if tensor._autograd is None else identity_of(tensor)
                 at = positions.get(identity)
                 if at is None:
                     at = positions[identity] = len(tensors)
                     tensors.append(tensor)
-                    self.saved.append((value, holder))
+                    self.saved.append((value, node))
                 forms.append(at)
             elif value is None:
                 forms.append(None)
@@ -299,17 +299,17 @@ class Structure:
                 self.sizes += value
                 forms.append((SIZE,) * len(value))
             else:
-                forms.append(self._sizes(value) if is_size else self._value(value, holder))
+                forms.append(self._sizes(value) if is_size else self._value(value, node))
 
     def refuse(self, place: int) -> None:
         """Raise the error for which a node's saved values are no longer to be had."""
         node: Any = self.nodes[place]
-        holder, node = node, node.inner if type(node) is CopySlices else node
+        node = node.inner if type(node) is CopySlices else node
         for value in node.raw_values():
             for saved in saved_in(value):
                 if saved.unpack_hook is None:
-                    unpacked(saved, holder)
-        raise StateError(f"{holder.name()}: what it saved is not to be had")
+                    unpacked(saved, node)
+        raise StateError(f"{node.name()}: what it saved is not to be had")
 
     def _tensor_form(self, saved: SavedTensor, node: Node) -> Any:
         if saved.unpack_hook is not None:
@@ -354,7 +354,7 @@ class Structure:
         metadata = node.view_metadata
         self.sizes += metadata.dims
         inner: Any = node.inner
-        saved = self._saved(inner, node, slots_of(inner), is_careful)
+        saved = self._saved(inner, slots_of(inner), is_careful)
         return Slices(path, inner.plan, inner.argument_counts, saved, (len(metadata.dims), metadata.dtype))
 
     def _seed(self, node: Node, index: int, seed: Any) -> int:
@@ -490,11 +490,9 @@ class Structure:
         if hooks is not None:
             self._hook_form(node)
         if kind is SLICES and saved is not None:
-            kind, saved, holder = saved.plan, saved.saved, node.inner
-        else:
-            holder = node
+            kind, saved, node = saved.plan, saved.saved, node.inner
         if isinstance(kind, Plan) and type(saved) is tuple:
-            self._restore_saved(saved, None if is_finished else holder.raw_values(), node)
+            self._restore_saved(saved, None if is_finished else node.raw_values(), node)
 
     def _restore_saved(self, form: Any, value: Any, node: Node) -> None:
         """value: None where the node has let go of it."""
