@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from weft.autograd.accumulate import AccumulateGrad
@@ -23,17 +22,9 @@ def run_tensor_hooks(node: Node, grads: list[Any], walk: Any) -> None:
     elif node.tensor_hooks:
         _call_tensor_hooks(node, grads)
     if node.retain_hooks:
-        for index, retain in entries(node.retain_hooks):
+        for index, retain in list(node.retain_hooks.items()):
             if grads[index] is not None:
                 retain(grads[index])
-
-
-def entries(table: dict[int, Any] | None) -> Iterator[tuple[int, Any]]:
-    """The entries of a table of hooks, those too that hooks add meanwhile."""
-    at = 0
-    while table and at < len(table):
-        yield list(table.items())[at]
-        at += 1
 
 
 def is_heard(node: Node, index: int, gradient: Any, walk: Any) -> bool:
@@ -44,17 +35,19 @@ def is_heard(node: Node, index: int, gradient: Any, walk: Any) -> bool:
 
 
 def _run_heard_hooks(node: Node, grads: list[Any], walk: Any) -> None:
-    for index, registered in entries(node.tensor_hooks):
-        for hook in list(registered.values()) if is_heard(node, index, grads[index], walk) else ():
+    tables = [(index, list(registered.values())) for index, registered in (node.tensor_hooks or {}).items()]
+    for index, hooks in tables:  # (those that one of them adds or removes are another call's)
+        for hook in hooks if is_heard(node, index, grads[index], walk) else ():
             grads[index] = call_tensor_hook(hook, grads[index])
-    for index, retain in entries(node.retain_hooks):
+    for index, retain in list((node.retain_hooks or {}).items()):
         if is_heard(node, index, grads[index], walk):
             retain(grads[index])
 
 
 def _call_tensor_hooks(node: Node, grads: list[Any]) -> None:
-    for index, registered in entries(node.tensor_hooks):
-        for hook in hooks_of(registered, call_tensor_hook):
+    registered = (node.tensor_hooks or {}).items()
+    for index, hooks in [(index, hooks_of(table, call_tensor_hook)) for index, table in registered]:
+        for hook in hooks:  # (those that one of them adds or removes are another call's)
             if index < len(grads):
                 grads[index] = call_tensor_hook(hook, grads[index])
 

@@ -88,7 +88,8 @@ class Key:
         return isinstance(other, Key) and self.structure == other.structure
 
 
-# The stages of a node's turn, in order; hooks on different gradients are stages of their own.
+# The stages of a node's turn, in order: rank, and for hooks on several gradients which. What hooks of one rank change
+# of each other is another call's.
 Stage = tuple[int, int]
 Stages = dict[Stage, tuple[Any, tuple[Any, ...]]]
 TENSOR_STAGE, RETAIN_STAGE, BEFORE_STAGE, RUN_STAGE, AFTER_STAGE = range(5)

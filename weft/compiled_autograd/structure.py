@@ -437,7 +437,7 @@ class Structure:
             return False
         recorded, now = self.hooked.get(node, {}), stages_of(node)
         if node is running:
-            return any([recorded.get(s) != now.get(s) for s in {*recorded, *now} if s > stage])
+            return any([recorded.get(s) != now.get(s) for s in {*recorded, *now} if s[0] > stage[0]])
         return recorded != now
 
     def resume(self, finished: Collection[Node], running: Node, stage: Stage) -> None:
@@ -475,7 +475,9 @@ class Structure:
         now = {} if node.hook_tables is None else stages_of(node)
         if node is running:
             recorded = self.hooked.get(node, {})
-            now = {**{s: recorded[s] for s in recorded if s <= stage}, **{s: now[s] for s in now if s > stage}}
+            now = {
+                **{s: recorded[s] for s in recorded if s[0] <= stage[0]}, **{s: now[s] for s in now if s[0] > stage[0]},
+            }
         kind, counts, inputs, edges, saved, _, flow = self.forms[place]
         if isinstance(node, AccumulateGrad) and (node is not running or stage < (RUN_STAGE, 0)):
             saved = calls_hooks(node)

@@ -1,5 +1,6 @@
 """A hook that registers one on another result of the node whose turn it is: the engine failed with "dictionary changed
-size during iteration". The new hook is called in its turn, in the engine and in captured backwards.
+size during iteration", a captured backward where the other gradient was gone. The hooks of a node are those that it
+has when its turn begins.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def test_hooks_added_to_a_sibling(compiler: Any, rng: np.random.Generator) -> No
         first.register_hook(add)
         with nullcontext() if compiler == "engine" else ca.enable(compiler):
             (first + second).sum().backward()
-        assert told == (["first", "second"] if adds else ["first"])
+        assert told == ["first"]
         expected = np.zeros(x.shape)
-        expected[0], expected[1] = 2, 6 if adds else 2
+        expected[:2] = 2
         np.testing.assert_allclose(x.grad.numpy(), expected)
