@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.dependencies import runs_on_nothing
-from weft.autograd.node import Node, OpNode
-from weft.autograd.views import CopySlices
+from weft.autograd.node import Node
 from weft.ops.backward import ARG, DIMS, Plan
 from weft.programs.inlining import Body
 from weft.programs.tensor_program import ProgramBackward
@@ -95,28 +95,17 @@ Stages = dict[Stage, tuple[Any, tuple[Any, ...]]]
 TENSOR_STAGE, RETAIN_STAGE, BEFORE_STAGE, RUN_STAGE, AFTER_STAGE = range(5)
 
 
-# Of each value that an operator's node saves: whether it is sizes, and for a number which values of it decide what is
-# computed. Of other nodes: their kind, or STRUCTURED.
-Slots = Any
-STRUCTURED = "structured"  # what is not written out flat
+STRUCTURED = "structured"  # of nodes whose forms are not written out flat
 
 
-def slots_of(node: Any) -> Slots:
-    """Of the values that nodes of this one's class save (it is looked up in SLOTS from then on)."""
-    if isinstance(node, OpNode):
-        questions = dict(node.plan.op.specialized_positions)
-        slots: Slots = [
-            (slot.kind == DIMS, questions.get(slot.position) if slot.kind == ARG else None) for slot in node.plan.slots
-        ]
-    elif type(node) is AccumulateGrad:
-        slots = LEAF
-    else:
-        slots = STRUCTURED if node.stands_for_many or type(node) is CopySlices else kind_of(node)
-    SLOTS[type(node)] = slots
-    return slots
-
-
-SLOTS: dict[type, Slots] = {}
+@cache
+def slots_of(plan: Plan) -> tuple[tuple[bool, Callable[[Any], bool] | None], ...]:
+    """Of each value that an operator's node saves: whether it is sizes, and for a number which values of it decide what
+    is computed."""
+    questions = dict(plan.op.specialized_positions)
+    return tuple([
+        (slot.kind == DIMS, questions.get(slot.position) if slot.kind == ARG else None) for slot in plan.slots
+    ])
 
 
 def forms_in(flat: Iterator[Any]) -> Iterator[Form]:
@@ -130,7 +119,8 @@ def forms_in(flat: Iterator[Any]) -> Iterator[Form]:
         edges: list[Form | None] = []
         for _ in range(sum(detail) if is_operator else 0 if kind is LEAF else detail):
             place = next(flat)
-            edges.append(None if place is None else (place, next(flat)))
+            index = next(flat)
+            edges.append(None if place is None else (place, index))
         saved = tuple([next(flat) for _ in kind.slots]) if is_operator else detail if kind is LEAF else None
         yield kind, detail if is_operator else None, inputs, tuple(edges), saved, hooks, None
 

@@ -7,7 +7,7 @@ with equal forms are recorded as the same graph (recording.py), whose parameters
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from operator import attrgetter
 from typing import Any
 
@@ -18,6 +18,7 @@ from weft.autograd.node import Node, OpNode
 from weft.autograd.saved import SavedTensor
 from weft.autograd.validate import validate
 from weft.autograd.views import CopySlices
+from weft.compiled_autograd.collectors import COLLECTORS, collector_of
 from weft.compiled_autograd.forms import (
     EDGE_SIZES,
     FLOAT,
@@ -35,7 +36,6 @@ from weft.compiled_autograd.forms import (
     SIZE,
     SIZES,
     SLICES,
-    SLOTS,
     STRUCTURED,
     TENSOR_STAGE,
     TENSORS,
@@ -47,7 +47,6 @@ from weft.compiled_autograd.forms import (
     Key,
     Kind,
     Slices,
-    Slots,
     Stage,
     Stages,
     calls_hooks,
@@ -91,7 +90,7 @@ class Structure:
         self.objects: list[Any] = []  # nodes, and saved tensors that hooks unpack
         self.hooks: list[Any] = []
         self.programs: ProgramRuns | None = None
-        self._positions: dict[Any, int] = {}  # of tensors, by payload and history
+        self.positions: dict[Any, int] = {}  # of tensors, by payload and history
         self.hooked: dict[Node, Stages] = {}
         self.edges: dict[Node, Form] = {}  # of nodes that stand for many: where a hook is added they may be cut
         self._gradients: list[tuple[Any, int]] = []  # of leaves that have one, with their places
@@ -135,37 +134,26 @@ class Structure:
         flat, sizes, objects, places, nodes = self.flat, self.sizes, self.objects, self.places, self.nodes
         is_whole = self.walk.needed is None
         for node in nodes:  # (leaves are added on the way)
-            slots = SLOTS.get(type(node))
-            if slots is None:
-                slots = slots_of(node)
+            collect = COLLECTORS.get(type(node))
+            if collect is None:
+                collect = COLLECTORS[type(node)] = collector_of(node)
             metadata = node.metadata_of_inputs
-            if slots is STRUCTURED or not is_whole or len(metadata) != 1 or metadata[0] is None:
-                flat.append(self._form(node, slots))
+            if collect is STRUCTURED or not is_whole or len(metadata) != 1 or metadata[0] is None:
+                flat.append(self._form(node))
                 continue
-            dims, dtype, _ = metadata[0]
-            sizes += dims
             hooks = None if node.hook_tables is None else self._hook_form(node)
-            edges = node.edges
-            if type(slots) is list:
-                flat += (node.plan, len(dims), dtype, hooks, node.argument_counts)  # type: ignore[attr-defined]
+            if not isinstance(collect, str):
                 if hooks is not None:
                     objects.append(node)
-            else:
-                objects.append(node)
-                detail = self._leaf(node, places[node]) if slots is LEAF else len(edges)  # type: ignore[arg-type]
-                flat += (slots, len(dims), dtype, hooks, detail)
-            for edge in edges:
-                if edge is None:
-                    flat.append(None)
-                    continue
-                target, index = edge
-                place = places.get(target)
-                if place is None:
-                    place = places[target] = len(nodes)
-                    nodes.append(target)
-                flat += (place, index)
-            if type(slots) is list:
-                self._add_saved(node, slots, flat)
+                collect(self, node, hooks, flat, sizes, places, nodes)
+                continue
+            objects.append(node)
+            dims, dtype, _ = metadata[0]
+            sizes += dims
+            detail = self._leaf(node, places[node]) if collect is LEAF else len(node.edges)  # type: ignore[arg-type]
+            flat += (collect, len(dims), dtype, hooks, detail)
+            for edge in node.edges:
+                flat += (None, None) if edge is None else (self._place(edge[0]), edge[1])
 
     @property
     def forms(self) -> list[Form]:
@@ -177,10 +165,10 @@ class Structure:
     def _collect_carefully(self) -> list[Form]:
         forms: list[Form] = []
         for node in self.nodes:  # (leaves are added on the way)
-            forms.append(self._form(node, slots_of(node), True))
+            forms.append(self._form(node, True))
         return forms
 
-    def _form(self, node: Any, slots: Slots, is_careful: bool = False) -> Form:
+    def _form(self, node: Any, is_careful: bool = False) -> Form:
         """The form of a node; what stands beside it is added to the lists. is_careful: what it saved may not be to be
         had."""
         inputs = tuple([self._metadata(m) for m in node.metadata_of_inputs])
@@ -190,12 +178,12 @@ class Structure:
         if isinstance(node, OpNode):
             if hooks is not None:
                 self.objects.append(node)
-            saved = self._saved(node, slots, is_careful) if is_run else None
+            saved = self._saved(node, is_careful) if is_run else None
             return node.plan, node.argument_counts, inputs, edges, saved, hooks, flow
         self.objects.append(node)
         if node.stands_for_many:
             self.edges[node] = node.edges
-            self.programs = self.programs or ProgramRuns(self._positions)
+            self.programs = self.programs or ProgramRuns(self.positions)
         if type(node) is AccumulateGrad:
             return LEAF, None, inputs, edges, self._leaf(node, self.places[node]), hooks, flow
         if type(node) is CopySlices and isinstance(node.inner, OpNode):
@@ -251,55 +239,36 @@ class Structure:
         return tuple(form) if stages else None
 
     # ---- what nodes saved
-    def _saved(self, node: Any, slots: Slots, is_careful: bool) -> Any:
+    def _saved(self, node: Any, is_careful: bool) -> Any:
         """The forms of what a node saved."""
-        forms: list[Any] = []
         if not is_careful:
-            self._add_saved(node, slots, forms)
-            return tuple(forms)
-        positions = self._positions
+            return self._forms_of_saved(node)
+        positions = self.positions
         lists: tuple[list[Any], ...] = (
             self.tensors, self.saved, self.sizes, self.ints, self.floats, self.objects
         )
         marks, earlier_positions = [len(values) for values in lists], dict(positions)
         try:
-            self._add_saved(node, slots, forms)
+            return self._forms_of_saved(node)
         except (StateError, VersionError):
             for values, mark in zip(lists, marks, strict=True):
                 del values[mark:]
             positions.clear()
             positions.update(earlier_positions)
             return INVALID
-        return tuple(forms)
 
-    def _add_saved(self, node: Any, slots: Slots, forms: list[Any]) -> None:
-        values = node.saved_values
-        if values is None:
-            values = node.raw_values()  # (which says that they were freed)
-        positions, tensors = self._positions, self.tensors
-        for value, (is_size, decides) in zip(values, slots, strict=True):
-            kind = type(value)
-            if kind is SavedTensor and value.unpack_hook is None:
-                tensor = value.unpack(node)
-                identity = id(tensor._data) if tensor._autograd is None else identity_of(tensor)
-                at = positions.get(identity)
-                if at is None:
-                    at = positions[identity] = len(tensors)
-                    tensors.append(tensor)
-                    self.saved.append((value, node))
-                forms.append(at)
-            elif value is None:
-                forms.append(None)
-            elif decides is not None and kind in (int, float) and decides(value):
-                forms.append(Constant(kind, value))  # (a formula takes another way for it)
-            elif kind is float:
-                self.floats.append(value)
-                forms.append(FLOAT)
-            elif is_size and kind is tuple and value and type(value[0]) is int:  # the dims of one tensor
-                self.sizes += value
-                forms.append((SIZE,) * len(value))
-            else:
-                forms.append(self._sizes(value) if is_size else self._value(value, node))
+    def _forms_of_saved(self, node: Any) -> Form:
+        return tuple([
+            self.form_of(value, node, is_size, decides)
+            for value, (is_size, decides) in zip(node.raw_values(), slots_of(node.plan), strict=True)
+        ])
+
+    def form_of(self, value: Any, node: Any, is_size: bool, decides: Callable[[Any], bool] | None) -> Any:
+        """The form of a value that a node saved. is_size: whether it is dims; decides: which values of a number decide
+        what is computed."""
+        if decides is not None and type(value) in (int, float) and decides(value):
+            return Constant(type(value), value)  # (a formula takes another way for it)
+        return self._sizes(value) if is_size else self._value(value, node)
 
     def refuse(self, place: int) -> None:
         """Raise the error for which a node's saved values are no longer to be had."""
@@ -320,9 +289,9 @@ class Structure:
     def _tensor(self, tensor: Any, saved: tuple[SavedTensor, Node] | None) -> int:
         """The place of a tensor in its list: one for each payload and history, however often it was saved."""
         identity = identity_of(tensor)
-        at = self._positions.get(identity)
+        at = self.positions.get(identity)
         if at is None:
-            at = self._positions[identity] = len(self.tensors)
+            at = self.positions[identity] = len(self.tensors)
             self.tensors.append(tensor)
             self.saved.append(saved)
         return at
@@ -354,7 +323,7 @@ class Structure:
         metadata = node.view_metadata
         self.sizes += metadata.dims
         inner: Any = node.inner
-        saved = self._saved(inner, slots_of(inner), is_careful)
+        saved = self._saved(inner, is_careful)
         return Slices(path, inner.plan, inner.argument_counts, saved, (len(metadata.dims), metadata.dtype))
 
     def _seed(self, node: Node, index: int, seed: Any) -> int:
@@ -418,7 +387,7 @@ class Structure:
             programs.let_go()
         self.tensors, self.saved = [None] * len(self.tensors), [None] * len(self.saved)
         self.objects, self.hooks = [], []
-        self._positions.clear()
+        self.positions.clear()
         return values
 
     # ---- once some nodes have run
@@ -454,7 +423,7 @@ class Structure:
         more.sort(key=_SEQUENCE, reverse=True)
         self.places.update((node, len(self.nodes) + i) for i, node in enumerate(more))
         self.nodes += more
-        forms += [self._form(node, slots_of(node)) for node in more]
+        forms += [self._form(node) for node in more]
         self.edge_sizes.clear()
         for place, node in enumerate(self.nodes):  # (edges lead to new nodes too)
             if node.stands_for_many and node not in finished:
@@ -506,7 +475,7 @@ class Structure:
         elif type(form) is int and value is not None and self.tensors[form] is None:
             tensor = self.tensors[form] = unpacked(value, node)
             self.saved[form] = (value, node)
-            self._positions[identity_of(tensor)] = form
+            self.positions[identity_of(tensor)] = form
 
 
 def saved_in(value: Any) -> Iterator[SavedTensor]:
