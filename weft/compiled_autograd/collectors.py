@@ -4,6 +4,7 @@ was captured before is as long in there as in all else that it does."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.node import Node, OpNode
@@ -18,10 +19,21 @@ from weft.support.generated import FunctionWriter
 Collector = Callable[..., None]
 # By class. A string: the kind of a node that is no operator's, or STRUCTURED.
 COLLECTORS: dict[type, Collector | str] = {}
+_OF_USERS: WeakKeyDictionary[type, Collector | str] = WeakKeyDictionary()  # classes of custom Functions may go
 
 
 def collector_of(node: Node) -> Collector | str:
-    """What takes down nodes of a class."""
+    """What takes down nodes of a class that COLLECTORS does not have (yet)."""
+    if not node.is_users:
+        COLLECTORS[type(node)] = _collector_of(node)
+        return COLLECTORS[type(node)]
+    collect = _OF_USERS.get(type(node))
+    if collect is None:
+        collect = _OF_USERS[type(node)] = _collector_of(node)
+    return collect
+
+
+def _collector_of(node: Node) -> Collector | str:
     if isinstance(node, OpNode):
         return STRUCTURED if node.argument_counts is not node.plan.one_each else _collector(node.plan)
     if type(node) is AccumulateGrad:

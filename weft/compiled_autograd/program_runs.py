@@ -15,6 +15,7 @@ from weft.tensor.tensor import Tensor
 Saved = tuple[SavedTensor, Node]  # where a tensor was saved, so that its version can be looked at again
 Arriving = tuple[bool, ...]  # which gradients of results there are
 LISTS = (TENSORS, SIZES, INTS, FLOATS, OBJECTS)
+NO_LISTS: dict[str, list[Any]] = {name: [] for name in LISTS}  # of a call without programs
 
 
 class _Spent(NamedTuple):

@@ -132,9 +132,9 @@ class Recording:
         """The graph's inputs, which the structure gives away; and where its tensors were saved."""
         if self._gather is None:  # (structures with this graph have lists of the same lengths)
             at, starts = 0, {}
-            for name, length in structure.lengths().items():
+            for name, values in zip(ORDER, structure.lists(), strict=True):
                 starts[name] = at
-                at += length
+                at += len(values)
             self._gather = [starts[name] + at for name, at in self.taken]
             self.takes_all = self._gather == list(range(at))
         saved = structure.saved if structure.programs is None else [*structure.saved, *structure.programs.saved]

@@ -8,6 +8,7 @@ with equal forms are recorded as the same graph (recording.py), whose parameters
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -20,17 +21,13 @@ from weft.autograd.validate import validate
 from weft.autograd.views import CopySlices
 from weft.compiled_autograd.collectors import COLLECTORS, collector_of
 from weft.compiled_autograd.forms import (
-    EDGE_SIZES,
     FLOAT,
     FLOATS,
-    HOOKS,
     INT,
     INTS,
     INVALID,
     LEAF,
     OBJECTS,
-    OF_PROGRAMS,
-    ORDER,
     RETAIN_STAGE,
     RUN_STAGE,
     SIZE,
@@ -55,7 +52,7 @@ from weft.compiled_autograd.forms import (
     slots_of,
     stages_of,
 )
-from weft.compiled_autograd.program_runs import ProgramRuns, Saved, identity_of
+from weft.compiled_autograd.program_runs import NO_LISTS, ProgramRuns, Saved, identity_of
 from weft.ops.backward import Plan
 from weft.runtime.storage import root_of
 from weft.support.errors import StateError, VersionError
@@ -101,7 +98,7 @@ class Structure:
         self.flat: list[Any] = []
         self._forms: list[Form] | None = None
         if is_careful:
-            self.flat += self._collect_carefully()
+            self.flat += [self._form(node, True) for node in self.nodes]  # (leaves are added on the way)
         else:
             self._collect()
         self.kind = Kind(walk.create_graph, bool(wrapper_classes) and any(map(is_wrapper, self.tensors)))
@@ -134,9 +131,7 @@ class Structure:
         flat, sizes, objects, places, nodes = self.flat, self.sizes, self.objects, self.places, self.nodes
         is_whole = self.walk.needed is None
         for node in nodes:  # (leaves are added on the way)
-            collect = COLLECTORS.get(type(node))
-            if collect is None:
-                collect = COLLECTORS[type(node)] = collector_of(node)
+            collect = COLLECTORS.get(type(node)) or collector_of(node)
             metadata = node.metadata_of_inputs
             if collect is STRUCTURED or not is_whole or len(metadata) != 1 or metadata[0] is None:
                 flat.append(self._form(node))
@@ -161,12 +156,6 @@ class Structure:
         if self._forms is None:
             self._forms = list(forms_in(iter(self.flat)))
         return self._forms
-
-    def _collect_carefully(self) -> list[Form]:
-        forms: list[Form] = []
-        for node in self.nodes:  # (leaves are added on the way)
-            forms.append(self._form(node, True))
-        return forms
 
     def _form(self, node: Any, is_careful: bool = False) -> Form:
         """The form of a node; what stands beside it is added to the lists. is_careful: what it saved may not be to be
@@ -286,7 +275,7 @@ class Structure:
             return UNPACK
         return self._tensor(unpacked(saved, node), (saved, node))
 
-    def _tensor(self, tensor: Any, saved: tuple[SavedTensor, Node] | None) -> int:
+    def _tensor(self, tensor: Any, saved: Saved | None) -> int:
         """The place of a tensor in its list: one for each payload and history, however often it was saved."""
         identity = identity_of(tensor)
         at = self.positions.get(identity)
@@ -360,31 +349,19 @@ class Structure:
         return self.programs.form(self.nodes[place], arriving, needs)
 
     # ---- the inputs of a graph
-    def lengths(self) -> dict[str, int]:
-        """How long each list is, in the order of `take`."""
-        programs = {} if self.programs is None else self.programs.lists
-        own = {
-            TENSORS: self.tensors, SIZES: self.sizes, EDGE_SIZES: self.edge_sizes, INTS: self.ints,
-            FLOATS: self.floats, OBJECTS: self.objects, HOOKS: self.hooks,
-        }
-        return {
-            name: len(own[name] if name in own else programs.get(name.removeprefix(OF_PROGRAMS), ())) for name in ORDER
-        }
+    def lists(self) -> tuple[list[Any], ...]:
+        """The lists, as ORDER names them."""
+        of = NO_LISTS if self.programs is None else self.programs.lists
+        return (
+            self.tensors, of[TENSORS], self.sizes, self.edge_sizes, of[SIZES], of[INTS], self.ints, self.floats,
+            of[FLOATS], self.objects, of[OBJECTS], self.hooks,
+        )
 
     def take(self) -> list[Any]:
         """All lists one after the other. They keep neither tensors nor what holds some from now on."""
-        programs = self.programs
-        if programs is None:
-            values = [
-                *self.tensors, *self.sizes, *self.edge_sizes, *self.ints, *self.floats, *self.objects, *self.hooks
-            ]
-        else:
-            of = programs.lists
-            values = [
-                *self.tensors, *of[TENSORS], *self.sizes, *self.edge_sizes, *of[SIZES], *of[INTS], *self.ints,
-                *self.floats, *of[FLOATS], *self.objects, *of[OBJECTS], *self.hooks,
-            ]
-            programs.let_go()
+        values = [*chain.from_iterable(self.lists())]
+        if self.programs is not None:
+            self.programs.let_go()
         self.tensors, self.saved = [None] * len(self.tensors), [None] * len(self.saved)
         self.objects, self.hooks = [], []
         self.positions.clear()
