@@ -14,7 +14,7 @@ from weft.ops.geometry import contiguous_strides
 from weft.ops.overrides import DISABLED, OverrideLevel, override_classes, plain_kinds
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
-from weft.support.refusals import Caller, passes
+from weft.support.refusals import call_user
 from weft.tensor.dense import dense_array, payload_of
 from weft.tensor.modes import modes, no_grad
 from weft.tensor.tensor import Tensor
@@ -96,11 +96,7 @@ class AccumulateGrad(Node):
 
 def call_accumulated(hook: Any, variable: Tensor) -> None:
     """Tell a hook that the gradient of a leaf is there."""
-    try:
-        result = hook(variable)
-    except BaseException as error:
-        passes(error, Caller.USER, hook)
-        raise
+    result = call_user(hook, variable)
     if result is not None:
         _refuse_result(result)
 

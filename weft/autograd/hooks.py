@@ -16,7 +16,7 @@ from weft.autograd.record import arrival_edge
 from weft.ops.packet import aten
 from weft.support import seams
 from weft.support.errors import StateError, ValueProblem
-from weft.support.refusals import Caller, passes
+from weft.support.refusals import call_user
 from weft.tensor.modes import modes, refuse_in_trace
 from weft.tensor.tensor import Tensor
 
@@ -180,8 +180,4 @@ def _tell(fn: Callable[..., None], what: Any) -> None:
 
 def call_multi_hook(hook: Callable[..., None], what: Any) -> None:
     """Tell a hook of several tensors their gradients, or the first of them."""
-    try:
-        hook(what)
-    except BaseException as error:
-        passes(error, Caller.USER, hook)
-        raise
+    call_user(hook, what)

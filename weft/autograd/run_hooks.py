@@ -7,7 +7,7 @@ from typing import Any
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.node import Node, hooks_of
 from weft.support.errors import StateError
-from weft.support.refusals import Caller, passes
+from weft.support.refusals import call_user
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
@@ -54,11 +54,7 @@ def _call_tensor_hooks(node: Node, grads: list[Any]) -> None:
 
 def call_tensor_hook(hook: Any, gradient: Any) -> Any:
     """The gradient, or what a tensor's hook puts in its place."""
-    try:
-        result = hook(gradient)
-    except BaseException as error:
-        passes(error, Caller.USER, hook)
-        raise
+    result = call_user(hook, gradient)
     return _replaced(result, gradient, hook)
 
 
@@ -99,11 +95,7 @@ def _call_pre_hooks(node: Node, grads: list[Any]) -> None:
 
 def call_pre_hook(hook: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
     """A node's incoming gradients, or what a hook puts in their place."""
-    try:
-        result = hook(grads)
-    except BaseException as error:
-        passes(error, Caller.USER, hook)
-        raise
+    result = call_user(hook, grads)
     return grads if result is None else _replaced_all(hook, result, grads)
 
 
@@ -135,11 +127,7 @@ def run_post_hooks(node: Node, out: tuple[Any, ...], grads: tuple[Any, ...]) -> 
 
 def call_post_hook(hook: Any, out: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
     """What a node gave for its edges, or what a hook puts in its place."""
-    try:
-        result = hook(out, grads)
-    except BaseException as error:
-        passes(error, Caller.USER, hook)
-        raise
+    result = call_user(hook, out, grads)
     return out if result is None else _replaced_all(hook, result, out)
 
 

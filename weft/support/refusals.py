@@ -31,6 +31,15 @@ def passes(error: BaseException, kind: Caller, code: Any = None) -> None:
         refusal.passed = (*refusal.passed, Passed(kind, code))
 
 
+def call_user(function: Any, *args: Any) -> Any:
+    """Call a hook. A refusal that comes out of it says so."""
+    try:
+        return function(*args)
+    except BaseException as error:
+        passes(error, Caller.USER, function)
+        raise
+
+
 def refusal_in(error: BaseException | None) -> WeftError | None:
     """The refusal that an error is, or comes from."""
     while error is not None and not isinstance(error, (CaptureError, Unsupported)):

@@ -11,7 +11,7 @@ from weft.autograd.record import gradient_edge
 from weft.nn.modules import global_hooks as everywhere
 from weft.ops.packet import aten
 from weft.support.errors import StateError
-from weft.support.refusals import Caller, passes
+from weft.support.refusals import call_user
 from weft.support.warn import warn
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes, no_grad
@@ -107,22 +107,14 @@ def _hooks(tables: Tables, caller: Callable[..., Any], replaced: int | None) -> 
 
 def call_pre_hook(hook: Any, module: Module, grad_outputs: Grads) -> Grads:
     """The gradients of a module's results, or what a hook puts in their place."""
-    result = _called(hook, module, grad_outputs)
+    result = call_user(hook, module, grad_outputs)
     return _replaced(result, grad_outputs, "Backward pre hook", "grad_output")
 
 
 def call_hook(hook: Any, module: Module, grad_inputs: Grads, grad_outputs: Grads) -> Grads:
     """The gradients of a module's arguments, or what a hook puts in their place."""
-    result = _called(hook, module, grad_inputs, grad_outputs)
+    result = call_user(hook, module, grad_inputs, grad_outputs)
     return _replaced(result, grad_inputs, "Backward hook", "grad_input")
-
-
-def _called(hook: Any, *args: Any) -> Any:
-    try:
-        return hook(*args)
-    except BaseException as error:
-        passes(error, Caller.USER, hook)
-        raise
 
 
 def _replaced(result: Any, grads: Grads, hook: str, what: str) -> Grads:
@@ -139,7 +131,7 @@ def _replaced(result: Any, grads: Grads, hook: str, what: str) -> Grads:
 
 def call_without_inputs(hook: Any, module: Module, grad_inputs: Grads, grad_outputs: Grads) -> None:
     """Tell a hook the gradients of a module's results, where none of its arguments has one."""
-    result = _called(hook, module, grad_inputs, grad_outputs)
+    result = call_user(hook, module, grad_inputs, grad_outputs)
     if result is not None and not (isinstance(result, tuple) and all(f is None for f in result)):
         raise StateError(
             "Backward hook for Modules where no input requires gradient should always return None or None for "

@@ -12,7 +12,7 @@ from weft.autograd.record import gradient_edge
 from weft.nn.modules import global_hooks as everywhere
 from weft.nn.modules.backward_hooks import BackwardWatch
 from weft.support.errors import ArgumentError, StateError
-from weft.support.refusals import Caller, passes
+from weft.support.refusals import call_user
 from weft.support.warn import warn
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -61,11 +61,11 @@ def call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any
 def _before(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     for key, hook in [*everywhere.forward_pre.items(), *module._forward_pre_hooks.items()]:
         if key not in module._forward_pre_hooks_with_kwargs:
-            replaced = _called(hook, module, args)
+            replaced = call_user(hook, module, args)
             if replaced is not None:
                 args = replaced if isinstance(replaced, tuple) else (replaced,)
             continue
-        changed = _called(hook, module, args, kwargs)
+        changed = call_user(hook, module, args, kwargs)
         if changed is None:
             continue
         if not (isinstance(changed, tuple) and len(changed) == 2):
@@ -78,15 +78,7 @@ def _before(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
 
 def _call_forward_hook(module: Module, key: int, hook: Hook, args: Any, kwargs: Any, result: Any) -> Any:
     wants_kwargs = key in module._forward_hooks_with_kwargs or key in everywhere.forward_with_kwargs
-    return _called(hook, module, args, kwargs, result) if wants_kwargs else _called(hook, module, args, result)
-
-
-def _called(hook: Hook, *args: Any) -> Any:
-    try:
-        return hook(*args)
-    except BaseException as error:
-        passes(error, Caller.USER, hook)
-        raise
+    return call_user(hook, module, args, kwargs, result) if wants_kwargs else call_user(hook, module, args, result)
 
 
 def _call_always(module: Module, called: set[int], args: Any, kwargs: Any, result: Any) -> None:
