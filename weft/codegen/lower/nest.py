@@ -18,6 +18,8 @@ from weft.types.tensor_type import TensorType
 
 SCRATCH, INDEX = -2, -1  # buffers that are no buffers: the scratch memory, the linear index of a range
 JOINED_BYTES = 64  # of a vector whose lanes a reduction joins, on every machine
+# so many of them are added up side by side, whatever else the kernel computes: its order is that of the shape alone
+JOINED_VECTORS = 4
 
 
 @dataclass
@@ -73,13 +75,14 @@ def lay_out(nest: Nest, target: Target) -> Layout:
     at_once = target.lanes(itemsize)
     lanes = JOINED_BYTES // itemsize if joins else at_once
     vectors = _vectors(nest, max((_pass_weight(nest, p) for p in range(nest.phases)), default=0))
-    layout = Layout(nest, lanes, vectors * lanes, vectors * at_once, False, False)
+    side_by_side = vectors if not joins else 1 if _picks(nest) else JOINED_VECTORS
+    layout = Layout(nest, lanes, side_by_side * lanes, vectors * at_once, False, False)
     size = nest.axes[layout.vector_axis] if layout.vector_axis >= 0 else 1
     if isinstance(size, int):
         layout.is_short = size <= lanes
-        layout.is_brief = joins and vectors > 1 and size < layout.wide
+        layout.is_brief = joins and side_by_side > 1 and size < layout.wide
         while layout.wide > lanes and size < layout.wide:
-            layout.wide //= vectors if joins else 2
+            layout.wide //= side_by_side if joins else 2
         layout.is_whole = size % layout.wide == 0 and size > 0
     if layout.is_short and nest.form == "columns":
         layout.wide = lanes
@@ -108,9 +111,14 @@ def _pass_weight(nest: Nest, phase: int) -> int:
     return sum(max(1, nest.instrs[i].weight) for i in seen)
 
 
+def _picks(nest: Nest) -> bool:
+    """Whether it tells where an extreme element is: no order changes the answer."""
+    return any(i.what in ("argmax", "argmin") and i.kind == "reduce" for i in nest.instrs)
+
+
 def _vectors(nest: Nest, weight: int) -> int:
     """Cheap bodies take several vectors at a time, so that latencies overlap; heavy ones would spill."""
-    if any(i.what in ("argmax", "argmin") and i.kind == "reduce" for i in nest.instrs):
+    if _picks(nest):
         return 1
     if weight <= 10 and len(nest.accesses) <= 6:
         return 4
