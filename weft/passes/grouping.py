@@ -35,11 +35,15 @@ class Plan:
     stored: set[Value]
 
 
-def group_nodes(nodes: Iterable[Node], results: Sequence[Operand], env: ProvingEnv) -> Plan:
-    """Group a block's nodes. `env` answers questions about sizes."""
+def group_nodes(
+    nodes: Iterable[Node], results: Sequence[Operand], env: ProvingEnv, around: Aliases | None = None
+) -> Plan:
+    """Group a block's nodes. `env` answers questions about sizes. around: the views of what the block reads."""
     with shape_env.using(env):
         nodes = tuple(nodes)
         grouper = _Grouper(UnbackedSizes(env), effect_order(nodes))
+        if around is not None:
+            grouper.aliases.geometry.update(around.geometry)
         seen = progress()
         seen.stage("grouping", len(nodes))
         for order, node in enumerate(nodes):

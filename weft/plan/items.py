@@ -13,7 +13,7 @@ from weft.ops.geometry import contiguous
 from weft.plan.numbers import is_native_number, is_number
 from weft.types import dims as dm
 from weft.types import dtype as dt
-from weft.types.dims import Expr
+from weft.types.dims import Dim, Expr
 from weft.types.shape_env import ShapeEnv
 from weft.types.tensor_type import TensorType
 
@@ -39,12 +39,13 @@ class CountStep:
 
 @dataclass(frozen=True, eq=False)
 class BlockItem:
-    """prim::If or prim::Loop that native code runs. `bodies` are the items of each block,
-    `lowered` what they come from."""
+    """prim::If or prim::Loop that native code runs. `bodies` are the items of each block, `lowered` what they come
+    from, `starts` where the rows that a loop goes over begin in their buffers, in bytes."""
 
     node: Node
     lowered: tuple[LoweredGraph, ...]
     bodies: tuple[tuple[Item, ...], ...]
+    starts: tuple[Dim, ...] = ()
 
     @property
     def is_if(self) -> bool:
@@ -160,7 +161,8 @@ def native_block(step: BlockStep, outer: LoweredGraph, late: frozenset[str]) -> 
     """Control flow as native code, or None where only Python can do it."""
     pairs = zip(step.blocks, step.node.blocks, strict=True)
     bodies = tuple(tuple(_Ordering(b, g, late, is_inner=True).items()) for b, g in pairs)
-    item = BlockItem(step.node, step.blocks, bodies)
+    sliced = () if step.node.op is IF else step.node.args[3]
+    item = BlockItem(step.node, step.blocks, bodies, tuple([_start(v, outer) for v in sliced]))
     return item if _is_native(item, outer, late) else None
 
 
@@ -170,10 +172,12 @@ def _is_native(item: BlockItem, outer: LoweredGraph, late: frozenset[str]) -> bo
         return False
     mentioned = [v for e in events for v in (*event_reads(e), *event_writes(e))]
     mentioned += [v for g in item.lowered for v in values_in(tuple(g.results))]
-    mentioned += [*item.node.inputs(), *item.node.outputs]
+    sliced = () if item.is_if else item.sliced
+    mentioned += [*[v for v in item.node.inputs() if v not in sliced], *item.node.outputs]
     inner = {v for g in item.lowered for v in g.alias}
     if (
         not all(_is_plain(v, outer) for v in mentioned if v not in inner)
+        or not all(_has_plain_rows(v, outer) for v in sliced)
         or not all(_lies_plain(v, g) for g in item.lowered for v in values_in(tuple(g.results)))
         or not _is_sized([item], set(late))
     ):
@@ -217,6 +221,19 @@ def _is_plain(value: Value, outer: LoweredGraph) -> bool:
 def _lies_plain(value: Value, lowered: LoweredGraph) -> bool:
     place = lowered.alias.get(value)
     return place is None or place[1] == contiguous(place[1].dims)
+
+
+def _has_plain_rows(value: Value, lowered: LoweredGraph) -> bool:
+    """Whether the rows of a tensor lie one after the other in its buffer, each row-major; from anywhere on."""
+    place = lowered.alias.get(value)
+    is_complete = isinstance(value.type, TensorType) and value.type.is_complete
+    return is_complete and (place is None or place[1].strides == contiguous(place[1].dims).strides)
+
+
+def _start(value: Value, lowered: LoweredGraph) -> Dim:
+    """Where a tensor begins in its buffer, in bytes."""
+    place, dtype = lowered.alias.get(value), value.tensor_type.dtype
+    return 0 if place is None or dtype is None else place[1].offset * dtype.itemsize
 
 
 def _fits_if(item: BlockItem, env: ShapeEnv) -> bool:

@@ -74,13 +74,13 @@ class Lowering:
 class BlockLowering:
     """One block on its way to steps: what is grouped becomes nests, and every other node is lowered by itself."""
 
-    def __init__(self, lowering: Lowering, block: Block) -> None:
-        self.lowering, self.block = lowering, block
+    def __init__(self, lowering: Lowering, block: Block, around: Aliases | None = None) -> None:
+        self.lowering, self.block, self.around = lowering, block, around
         self.steps: list[Step] = []
 
     def run(self) -> LoweredGraph:
         """Steps and aliases of the block."""
-        plan = group_nodes(self.block.nodes, self.block.results, self.lowering.env)
+        plan = group_nodes(self.block.nodes, self.block.results, self.lowering.env, self.around)
         self.aliases = plan.aliases
         self.awaited = groups_for_parts(plan, self.block.results)
         waiting = set(map(id, self.awaited.values()))
@@ -108,12 +108,19 @@ class BlockLowering:
             self.steps += self.lowering.group(group, self.aliases, stored)
         inputs = tuple(dict.fromkeys(v for v in node.inputs()))
         if node.blocks:
-            blocks = tuple(BlockLowering(self.lowering, b).run() for b in node.blocks)
+            blocks = tuple(BlockLowering(self.lowering, b, self._views_read_by(b)).run() for b in node.blocks)
             self.steps.append(BlockStep(node, inputs, node.outputs, blocks))
         elif node.outputs and (is_leaf(node) or node.outputs[0] in self.aliases.splats) and _is_native(node.outputs[0]):
             self.steps.append(self.lowering.nest(leaf_nest(node, self.aliases)))
         else:
             self.steps += self._lowered(node) or [HostCall(node, inputs, node.outputs)]
+
+    def _views_read_by(self, block: Block) -> Aliases:
+        """The views of this block's buffers that one inside it reads, where they lie."""
+        views = Aliases()
+        geometry = self.aliases.geometry
+        views.geometry.update((v, geometry[v]) for v in block.free_values() if v in geometry)
+        return views
 
     def _lowered(self, node: Node) -> list[KernelCall] | None:
         """The kernels of a node that stands alone, or None when only NumPy knows how, or with a number as it is alone

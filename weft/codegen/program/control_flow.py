@@ -47,9 +47,11 @@ def emit_loop(emitter: SegmentEmitter, block: BlockItem, body: Body) -> None:
 
 
 def _place_rows(emitter: SegmentEmitter, block: BlockItem, index: Value) -> None:
+    starts = dict(zip(block.sliced, block.starts, strict=True))
     for owner, row, buffer in emitter.storage.rows:
         if owner is block:
-            emitter.place_row(emitter.storage.of(row), emitter.storage.of(buffer), index, value_bytes(row))
+            start = starts.get(buffer, 0)
+            emitter.place_row(emitter.storage.of(row), emitter.storage.of(buffer), start, index, value_bytes(row))
 
 
 def _stack(emitter: SegmentEmitter, block: BlockItem, index: Value) -> None:

@@ -179,10 +179,11 @@ class SegmentEmitter:
         """Where a root is."""
         return self.f.load(PTR, at(self.f, self.frame, HEADER + root), align=8, name="address")
 
-    def place_row(self, row: int, buffer: int, index: Scalar, size: Dim) -> None:
-        """Make `row` the root of one row of a buffer."""
+    def place_row(self, row: int, buffer: int, start: Dim, index: Scalar, size: Dim) -> None:
+        """Make `row` the root of one row of a buffer. start: where its first row is, in bytes."""
         f = self.f
-        moved = f.gep(I8, self.address(buffer), f.mul(index, self.read_dim(size)), "row")
+        first = self.address(buffer) if start == 0 else f.gep(I8, self.address(buffer), self.read_dim(start), "first")
+        moved = f.gep(I8, first, f.mul(index, self.read_dim(size)), "row")
         f.store(moved, at(f, self.frame, HEADER + row), align=8)
 
     def move(self, target: int, source: int, size: Dim) -> None:
