@@ -19,7 +19,8 @@ from tests.docs.run_page import examples, with_printed
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (
     "docs/tour.md", "docs/compiled-autograd.md", "docs/transforms.md", "docs/subclasses.md", "docs/library.md",
-    "docs/lazy.md", "docs/onnx.md", "docs/script-tour.md", "docs/from-torchscript.md", "docs/batching.md",
+    "docs/lazy.md", "docs/loops.md", "docs/onnx.md", "docs/script-tour.md", "docs/from-torchscript.md",
+    "docs/batching.md",
 )
 
 

@@ -9,20 +9,22 @@ from typing import Any
 
 import pytest
 
-import weft  # noqa: F401  (defines the operators)
+import weft
 from tests.compare_graphs import difference
 from weft.cli.opt import SCRIPTED
+from weft.ir.graph import Graph
 from weft.ir.parser import parse_graphs
 from weft.ir.printer import print_graph
 from weft.ir.verifier import verify
 from weft.passes.count_steps import count_steps
 from weft.passes.dce import dce
 from weft.passes.decompose import decompose
+from weft.passes.fold.fold_loops import fold_loops
 from weft.passes.gather_as_mask import gather_as_mask
 from weft.passes.im2col import im2col
 from weft.passes.join_scatters import join_scatters
 from weft.passes.legalize_matmul import legalize_matmul
-from weft.passes.open_opaque import open_opaque
+from weft.passes.open_opaque import open_opaque, open_views
 from weft.passes.own_memory import own_memory
 from weft.passes.pipeline import optimize
 from weft.passes.run import Run
@@ -32,12 +34,18 @@ from weft.passes.settle_sizes import settle_sizes
 from weft.passes.simplify_views import simplify_views
 from weft.record.differentiate import differentiate
 
+
+def _fold_all(graph: Graph) -> Graph:
+    with weft.knobs(fold="all"):
+        return fold_loops(graph)
+
+
 PASSES = {
     "dce": dce, "decompose": decompose, "open_opaque": open_opaque, "simplify_views": simplify_views,
     "optimize": optimize, "differentiate": differentiate, "im2col": im2col, "legalize_matmul": legalize_matmul,
     "gather_as_mask": gather_as_mask, "scatter_rows": scatter_rows, "scatter_sums": scatter_sums,
     "settle_sizes": settle_sizes, "own_memory": own_memory, "count_steps": count_steps,
-    "join_scatters": join_scatters,
+    "join_scatters": join_scatters, "open_views": open_views, "fold_loops": _fold_all,
     **SCRIPTED,
 }
 FILES = sorted(Path(__file__).parent.glob("*.ir"))

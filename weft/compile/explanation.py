@@ -12,6 +12,7 @@ from weft.compile.driver import CompiledFunction
 from weft.compile.program.entry import Entry
 from weft.ir.graph import Graph
 from weft.ir.opaque import plan_of_opaque
+from weft.passes.fold.notes import latest
 from weft.programs.executable import Compiled
 from weft.programs.store import Miss
 from weft.support import registry
@@ -23,7 +24,8 @@ class ProgramFacts:
     """One program: a forward, a backward, or a whole step.
 
     stages: (name, number of operators) in order. steps: what runs, in order: kernels with the operators that they fuse,
-    and what runs outside of native code, with the reason. arena_bytes: None where nothing is planned.
+    and what runs outside of native code, with the reason. arena_bytes: None where nothing is planned. loops: what
+    became of each loop of Python that left many operators: one loop of the program, or why not.
     """
 
     title: str
@@ -35,6 +37,7 @@ class ProgramFacts:
     native_segments: int = 0
     foreign_segments: int = 0
     arena_bytes: int | None = None
+    loops: list[str] = field(default_factory=list)
 
     @property
     def kernels(self) -> list[str]:
@@ -181,6 +184,7 @@ def _program(title: str, graph: Graph, executable: Any, symbols: dict[str, int] 
         title, opaque, [(name, _count(g)) for name, g in passes.stages.items()],
         [(r.name, r.seconds, r.nodes) for r in passes.reports if r.changed], described.backend, list(described.steps),
         described.native_segments, described.foreign_segments, described.arena_bytes,
+        list(map(str, latest(passes.loops))),
     )
 
 
@@ -230,6 +234,8 @@ def _program_lines(program: ProgramFacts) -> Iterator[str]:
             "  passes that changed something: "
             + ", ".join(f"{name} ({seconds * 1e3:.1f} ms)" for name, seconds, _ in program.passes)
         )
+    for loop in program.loops:
+        yield f"  loop: {loop}"
     for step, times in Counter(program.kernels).items():
         name, _, fused = step[len("kernel "):].partition(": ")
         yield f"  {name}{f' x{times}' if times > 1 else ''}: {fused}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.ir.builder import Builder, Handle
-from weft.ir.graph import Graph, Node, Operand
+from weft.ir.graph import Graph, Node, Operand, Value
 from weft.ir.opaque import ACCUMULATE, VALIDATE, plan_of_opaque
 from weft.ops.backward import flat_gradients
 from weft.passes.rebuild import rebuild, results_of
@@ -14,6 +14,25 @@ from weft.passes.rebuild import rebuild, results_of
 def open_opaque(graph: Graph) -> Graph:
     """The graph without autograd:: calls."""
     return rebuild(graph, _open, _is_opaque)
+
+
+def open_views(graph: Graph) -> Graph:
+    """The graph with the formulas of views, which say what part of memory a gradient belongs to; and without checks of
+    what has a type then."""
+    if not any(_is_of_view(node) for node in graph.walk()):
+        return graph
+
+    def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+        if node.op is VALIDATE and not (type(args[0]) is Value and args[0].tensor_type.is_complete):
+            return None
+        return _open(builder, node, args)
+
+    return rebuild(graph, rewrite, lambda node: node.op is VALIDATE or _is_of_view(node))
+
+
+def _is_of_view(node: Node) -> bool:
+    plan = plan_of_opaque(node.op)
+    return plan is not None and plan.op.view is not None
 
 
 def _is_opaque(node: Node) -> bool:

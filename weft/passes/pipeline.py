@@ -6,11 +6,12 @@ from weft.ir.graph import Graph
 from weft.passes.count_steps import count_steps
 from weft.passes.dce import dce
 from weft.passes.decompose import decompose
+from weft.passes.fold.fold_loops import fold_loops
 from weft.passes.gather_as_mask import gather_as_mask
 from weft.passes.im2col import im2col
 from weft.passes.join_scatters import join_scatters
 from weft.passes.legalize_matmul import legalize_matmul
-from weft.passes.open_opaque import open_opaque
+from weft.passes.open_opaque import open_opaque, open_views
 from weft.passes.own_memory import own_memory
 from weft.passes.run import Run
 from weft.passes.scatter_rows import scatter_rows
@@ -19,14 +20,30 @@ from weft.passes.settle_sizes import settle_sizes
 from weft.passes.simplify_views import simplify_views
 
 
+def fold(graph: Graph, run: Run, folds: bool = True) -> Graph:
+    """A captured graph with loops for what repeats: before work is spent on each iteration, be it a print of the graph
+    as its program's key."""
+    run.keep("captured", graph)
+    graph = run.apply("dce", dce, graph)  # what the capture recorded and nobody reads
+    if not folds:
+        return graph
+    graph = run.apply("open_views", open_views, graph)  # gradients of rows: which part of memory they belong to
+    return run.apply("fold_loops", lambda graph: fold_loops(graph, run.loops), graph)
+
+
 def optimize(graph: Graph, run: Run | None = None) -> Graph:
     """A captured graph made ready for a back end."""
     run = run or Run()
-    run.keep("captured", graph)
-    graph = run.apply("dce", dce, graph)  # what the capture recorded and nobody reads: before work is spent on it
+    return optimize_folded(fold(graph, run), run)
+
+
+def optimize_folded(graph: Graph, run: Run, folds: bool = True) -> Graph:
+    """The same of a graph that has been folded. folds: whether loops may still be made."""
     graph = run.apply("open_opaque", open_opaque, graph)  # shapes are known: backward formulas become operators
     run.keep("opened", graph)
     graph = run.apply("dce", dce, graph)  # gradients that turned out unused
+    if folds:  # what only formulas show to be alike
+        graph = run.apply("fold_loops", lambda graph: fold_loops(graph, run.loops), graph)
     graph = run.apply("decompose", decompose, graph)  # only scalar, reduce, view and kernel entries remain
     graph = run.apply("im2col", im2col, graph)  # convolutions as matrix products
     graph = run.apply("decompose", decompose, graph)  # what these are made with

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from weft.ir.graph import Graph
+from weft.passes.fold.notes import LoopNote
 from weft.support.errors import ValueProblem
 from weft.support.knobs import knobs, nearest
 from weft.support.progress import progress
@@ -30,10 +31,11 @@ class PassReport:
 
 @dataclass
 class Run:
-    """The runs of one compilation, in order, with the graph after each stage."""
+    """The runs of one compilation, in order, with the graph after each stage, and what became of loops of Python."""
 
     reports: list[PassReport] = field(default_factory=list)
     stages: dict[str, Graph] = field(default_factory=dict)
+    loops: list[LoopNote] = field(default_factory=list)
     spent: int = 0  # fuel
 
     def apply(self, name: str, transform: Pass, graph: Graph) -> Graph:

@@ -11,14 +11,16 @@ import numpy as np
 
 from weft.ir.evaluate import ArrayEvaluator
 from weft.ir.graph import Graph
+from weft.ir.structure import LOOP
 from weft.passes.partition import Halves
-from weft.passes.pipeline import optimize
+from weft.passes.pipeline import fold, optimize, optimize_folded
 from weft.passes.recompute import recompute
 from weft.passes.run import Run
 from weft.programs.live_programs import LiveProgram, is_sharable, living_programs
 from weft.programs.nan_watch import NanWatch
 from weft.programs.program_cache import added_since, find_program, program_key, store_guards, with_answers
 from weft.runtime.cache import Cache, user_cache
+from weft.runtime.segments import HostSegment, Layout
 from weft.runtime.storage import root_of
 from weft.support.counters import counters
 from weft.support.knobs import knobs
@@ -63,43 +65,70 @@ def own_memory(results: list[Any], inputs: Sequence[Any]) -> list[Any]:
     return fresh
 
 
+class _LoopInPython(Exception):
+    """A loop that folding has made is not native."""
+
+
 class Compiled:
     """Runs the program that the native (or NumPy) back end made of the optimized graph.
 
     Where a program of the same captured graph is alive, or in the disk cache, neither the passes nor LLVM run:
-    the graph's text is the key.
+    the text of the folded graph is the key.
     """
 
     def __init__(self, graph: Graph, backend: str) -> None:
         self.captured, self.backend = graph, backend
-        self.passes = Run()
-        self._optimized: Graph | None = None
         if backend == "numpy":
             from weft.codegen.program.compile import compile_program  # deferred: brings in llvmlite
 
+            self._take(folds=False)
             self.program = compile_program(self.optimized, backend=backend)
             return
-        text = program_key(graph)
-        self._live = self._living(text) if is_sharable(graph) else self._compile(text, Cache(None))
+        try:
+            self._live = self._take(folds=True)._code()
+        except _LoopInPython:
+            self._live = self._take(folds=False)._code()
         self.program = self._live.code.program(self.optimized)
+
+    def _take(self, folds: bool) -> Compiled:
+        """Begin with the captured graph. folds: whether what repeats in it becomes loops."""
+        self.folds, self.passes = folds, Run()
+        self.folded = fold(self.captured, self.passes, folds)
+        self._optimized: Graph | None = None
+        return self
+
+    def _code(self) -> LiveProgram:
+        text = program_key(self.folded)
+        return self._living(text) if is_sharable(self.folded) else self._compile(text, Cache(None))
+
+    def _refuse_loops(self, layout: Layout) -> None:
+        """Raises _LoopInPython where a loop that folding has made would run in NumPy, node by node, because something
+        in it is not native: as nodes only that leaves the native program."""
+        nodes = self.optimized().nodes
+        loops = sum(nodes[s.node].op is LOOP for s in layout.segments if isinstance(s, HostSegment))
+        if loops > sum(node.op is LOOP for node in self.captured.nodes):
+            raise _LoopInPython
 
     def _living(self, text: str) -> LiveProgram:
         """The code that a program of the same graph has; where there is none, this one's."""
         self._living_programs = living_programs(text)  # (as long as this one lives)
-        match = self._living_programs.find(self.captured.env)
+        match = self._living_programs.find(self.folded.env)
         return self._living_programs.add(self._compile(text, user_cache())) if match is None else match[0]
 
     def _compile(self, text: str, cache: Cache) -> LiveProgram:
         """The graph's code, from the disk cache or new."""
         from weft.codegen.program.compile import compile_code  # deferred: brings in llvmlite
 
-        env, before = self.captured.env, frozenset(self.captured.env.guards)
+        env, before = self.folded.env, frozenset(self.folded.env.guards)
         key, cached = find_program(cache, text, env)
         if cached is None:
             self.optimized()
         added = added_since(env, before) if cached is None else cached
         env.guards.update((g.relation, g) for g in added if g.relation not in before)
-        code = compile_code(self.optimized, cache=cache, cache_key=with_answers(key, added))
+        code = compile_code(
+            self.optimized, cache=cache, cache_key=with_answers(key, added),
+            accept=self._refuse_loops if self.folds else None,
+        )
         if cached is None:
             store_guards(cache, key, added)
             self._show_kernels()
@@ -113,7 +142,7 @@ class Compiled:
     def optimized(self) -> Graph:
         """The graph after the pipeline (run when first asked for)."""
         if self._optimized is None:
-            self._optimized = optimize(self.captured, self.passes)
+            self._optimized = optimize_folded(self.folded, self.passes, self.folds)
         return self._optimized
 
     def run(self, inputs: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:

@@ -13,6 +13,7 @@ from weft.ir.graph import Graph
 from weft.ir.printer import print_graph
 from weft.runtime.cache import Cache
 from weft.support.errors import WeftError
+from weft.support.knobs import knobs
 from weft.types.dims import Expr
 from weft.types.parse import parse_dim
 from weft.types.relation import Relation, ShapeGuard
@@ -20,11 +21,11 @@ from weft.types.shape_env import ShapeEnv
 
 
 def program_key(graph: Graph) -> str:
-    """The canonical text of a captured graph with the answers it was captured under. Two graphs with one key are the
-    same program.
+    """The canonical text of a captured graph with the answers it was captured under, and how its loops are compiled.
+    Two graphs with one key are the same program.
     """
     answers = sorted(f"{g.relation} is {g.answer}" for g in graph.env.guards.values())
-    return "\n".join((print_graph(graph, locations=False, symbols=False), *answers))
+    return "\n".join((knobs.fold, print_graph(graph, locations=False, symbols=False), *answers))
 
 
 def is_stampable(graph: Graph) -> bool:

@@ -110,6 +110,9 @@ KNOBS: dict[str, Knob] = {
                 "miscompile); -1 is no limit"
             ),
         ),
+        Knob("fold", "on", _choice("on", "off", "all"),
+             "whether the iterations of a Python loop become a loop of the program: on where that saves work, off, or "
+             "all, however short they are"),
         Knob("cpu", "native", str, "code generation target: native, x86-64-v3, x86-64, ..."),
         Knob("cache", "", str, "folder of the disk cache; `off` disables it; empty means the user's cache folder"),
         Knob("pool", "auto", _choice("auto", "serial"), "worker pool: auto, or serial"),
@@ -154,6 +157,7 @@ class _State:
     override: str
     check: int
     fuel: int
+    fold: str
     cpu: str
     cache: str
     pool: str

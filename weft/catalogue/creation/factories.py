@@ -95,6 +95,7 @@ scalar_tensor = define(
 def _like(name: str, words: str, make: Callable[..., Any], fill: str = "") -> None:
     """`name_like` and `new_name`: a factory with the sizes, or only the dtype, of another tensor."""
     value = ", Scalar fill_value" if fill else ""
+    number = int(name == "ones")
     define(
         f"aten::{name}_like(Tensor self{value}, *, {OPTIONS}, MemoryFormat? memory_format=None) -> Tensor",
         f"A tensor of self's size and (unless given) dtype, {words}.",
@@ -103,9 +104,10 @@ def _like(name: str, words: str, make: Callable[..., Any], fill: str = "") -> No
         vjp=NOT_DIFFERENTIABLE,
         batch=unary,
         like=True,
+        fill=lambda self, *rest: rest[0] if fill else number,
         public=("weft",),
         reference=lambda self, *rest: np.full(
-            self.shape, rest[0] if fill else float(name == "ones"), _numpy_dtype(self, rest[-3])
+            self.shape, rest[0] if fill else number, _numpy_dtype(self, rest[-3])
         ),
     )
     define(
@@ -118,9 +120,10 @@ def _like(name: str, words: str, make: Callable[..., Any], fill: str = "") -> No
         vjp=NOT_DIFFERENTIABLE,
         batch=lambda op, size, flags, self, dims, *rest: call(op, (self, (size, *dims), *rest)),
         like=True,
+        fill=lambda self, size, *rest: rest[0] if fill else number,
         public=("Tensor",),
         reference=lambda self, size, *rest: np.full(
-            size, rest[0] if fill else float(name == "ones"), _numpy_dtype(self, rest[-2])
+            size, rest[0] if fill else number, _numpy_dtype(self, rest[-2])
         ),
     )
 

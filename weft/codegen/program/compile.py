@@ -85,9 +85,10 @@ def compile_program(
 
 def compile_code(
     graph: GraphSource, *, target: Target | None = None, cache: Cache | None = None, cache_key: str | None = None,
-    lower: Lower | None = None,
+    lower: Lower | None = None, accept: Callable[[Layout], None] | None = None,
 ) -> Code:
-    """The native code of a graph; arguments as in compile_program."""
+    """The native code of a graph; arguments as in compile_program. accept: is shown the layout before machine code is
+    made, and may raise."""
     source = _Source(graph)
     target = target or host_target()
     cache = cache or user_cache()
@@ -95,17 +96,21 @@ def compile_code(
     cached = None if key is None else _cached(cache, key, target)
     if cached is not None:
         return cached
-    layout, code = _compiled(source.graph, target, lower or _lower_graph())
+    layout, code = _compiled(source.graph, target, lower or _lower_graph(), accept)
     if key is not None:
         _keep(cache, key, layout, code)
     return _loaded(layout, code, target)
 
 
-def _compiled(graph: Graph, target: Target, lower: Lower) -> tuple[Layout, bytes]:
+def _compiled(
+    graph: Graph, target: Target, lower: Lower, accept: Callable[[Layout], None] | None
+) -> tuple[Layout, bytes]:
     module = Module.for_target(target)
     lowered = lower(graph, module, target)
     progress().stage("planning memory", len(lowered.steps), "steps")
     layout = native_layout(lowered, module)
+    if accept is not None:
+        accept(layout)
     progress().stage("generating code", len(module.functions), "functions")
     return layout, compile_object(module.text(), target)
 

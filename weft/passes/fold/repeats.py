@@ -1,0 +1,118 @@
+"""Where the nodes of a block repeat: runs of equal tokens at a fixed distance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.ir.graph import Node, Operand, Value
+from weft.passes.effects import has_effect
+from weft.types.dims import Expr
+
+Tokens = np.ndarray[Any, np.dtype[np.int64]]
+_NUMBERS = frozenset((int, float, complex, Expr))
+_GRAM = 4  # nodes that are looked up together: one operator alone is everywhere
+_CANDIDATES = 24  # distances that are tried, of each order
+_ROUNDS = 8  # of looking for runs in what others have left
+
+
+class Run(NamedTuple):
+    """So many `iterations` of `period` nodes each, from node `start` on."""
+
+    start: int
+    period: int
+    iterations: int
+
+    @property
+    def end(self) -> int:
+        """The number after its last node."""
+        return self.start + self.period * self.iterations
+
+
+def flat_operands(node: Node) -> tuple[list[Operand], Any]:
+    """What may differ between two iterations, in order: values, and numbers that are no flags; and all else."""
+    leaves: list[Operand] = []
+    return leaves, tuple([_split(a, leaves) for a in node.args])
+
+
+def _split(operand: Operand, leaves: list[Operand]) -> Any:
+    kind = type(operand)
+    if kind is Value:
+        leaves.append(operand)
+        return operand.type
+    if kind is tuple:
+        return tuple([_split(part, leaves) for part in operand])
+    if kind in _NUMBERS:
+        leaves.append(operand)
+        return kind
+    return (kind, operand)  # (True is no 1)
+
+
+def tokens_of(nodes: Sequence[Node], leaves: list[list[Operand]]) -> Tokens:
+    """A number for each node: equal ones do the same with other values and numbers. leaves: gets the operands of each.
+    """
+    numbers: dict[Any, int] = {}
+    tokens = []
+    for at, node in enumerate(nodes):
+        operands, rest = flat_operands(node)
+        leaves.append(operands)
+        key: Any = at  # a node with blocks or effects is like no other
+        if not node.blocks and not has_effect(node):
+            key = (node.op, rest, *[v.type for v in node.outputs])
+        try:
+            tokens.append(numbers.setdefault(key, len(numbers)))
+        except TypeError:  # an immediate that is no key
+            tokens.append(numbers.setdefault(at, len(numbers)))
+    return np.array(tokens, np.int64)
+
+
+def runs_of(tokens: Tokens, fewest: int, least: int) -> list[Run]:
+    """Runs that do not overlap, of `fewest` iterations at least, which leave out `least` nodes at least when they are
+    loops; the longest first."""
+    free = np.ones(len(tokens), np.bool_)
+    runs: list[Run] = []
+    for _ in range(_ROUNDS):
+        new = _longest(tokens, free, fewest, least)
+        if not new:
+            break
+        runs += new
+    return runs
+
+
+def _longest(tokens: Tokens, free: np.ndarray[Any, Any], fewest: int, least: int) -> list[Run]:
+    """The longest runs of free nodes, which are free no more."""
+    candidates: list[tuple[int, int, Run]] = []
+    for period in _distances(tokens, free):
+        equal = (tokens[:-period] == tokens[period:]) & free[:-period] & free[period:]
+        edges = np.flatnonzero(np.diff(np.concatenate(([0], equal.view(np.int8), [0]))))
+        for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+            count = (end - start) // period + 1
+            saved = (count - 1) * period
+            if count >= fewest and saved >= least:
+                candidates.append((-saved, period, Run(start, period, count)))
+    runs = []
+    for _, _, run in sorted(candidates):
+        if free[run.start : run.end].all():
+            free[run.start : run.end] = False
+            runs.append(run)
+    return runs
+
+
+def _distances(tokens: Tokens, free: np.ndarray[Any, Any]) -> list[int]:
+    """Distances at which a few tokens in a row come again: those seen most often, and those that span most."""
+    size = len(tokens) - _GRAM + 1
+    if size < 2:
+        return []
+    grams = tokens[:size].copy()
+    for i in range(1, _GRAM):
+        grams = grams * np.int64(1_000_003) + tokens[i : i + size]
+    grams = grams[free[:size]]
+    places = np.flatnonzero(free[:size])
+    order = np.argsort(grams, kind="stable")
+    same = grams[order[1:]] == grams[order[:-1]]
+    distances, counts = np.unique((places[order[1:]] - places[order[:-1]])[same], return_counts=True)
+    often = np.argsort(-counts, kind="stable")[:_CANDIDATES]
+    far = np.argsort(-counts * distances, kind="stable")[:_CANDIDATES]
+    return sorted(set(distances[often].tolist()) | set(distances[far].tolist()))
