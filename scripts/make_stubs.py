@@ -355,7 +355,7 @@ def stubs() -> dict[Path, str]:
         / "functional.pyi": module_stub("weft.nn.functional.", nn_packets(), (), "\n".join(composed_lines()) + "\n"),
         package / "linalg.pyi": module_stub(
             "weft.linalg.", public_packets("linalg", "aten::linalg_"), (),
-            "from weft.catalogue.linalg.square import LinAlgError as LinAlgError\n"),
+            "from weft.support.errors import LinAlgError as LinAlgError\n"),
         package / "special.pyi": module_stub(
             "weft.special.",
             {name: PACKETS[f"aten::{op}"] for name, op in sorted(special._functions.operators().items())},

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from weft.catalogue.linalg.square import LinAlgError  # noqa: F401  (shown here)
 from weft.layers.operator_namespaces import OperatorNamespace
+from weft.support.errors import LinAlgError  # noqa: F401  (shown here)
 
 _functions = OperatorNamespace("linalg", globals())
 

@@ -14,7 +14,7 @@ from weft.types.dtype import DType
 from weft.runtime.generator import Generator
 
 _Number = Union[_int, _float, _complex]
-from weft.catalogue.linalg.square import LinAlgError as LinAlgError
+from weft.support.errors import LinAlgError as LinAlgError
 
 class _LinalgCholeskyExResults(NamedTuple):
     L: Tensor

@@ -11,13 +11,12 @@ from sampling import cases, cast, mine, oracle_of, relaid
 import weft
 from tests.ops.oracles import OF_BITS, OF_FLOATS
 from tests.ops.oracles.draws import DISTRIBUTIONS, DRAWS
-from weft.catalogue.linalg.square import LinAlgError
 from weft.ops import bind as binding
 from weft.ops.array import Array
 from weft.ops.compute import evaluate, type_of
 from weft.ops.op import OPS, Op
 from weft.ops.route import call, default_route
-from weft.support.errors import DTypeError, WeftError
+from weft.support.errors import DTypeError, LinAlgError, WeftError
 from weft.types import dtype as dt
 from weft.types.tensor_type import TensorType
 

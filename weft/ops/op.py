@@ -181,6 +181,9 @@ class Op:
         lies: how results lie in memory that are not row-major: `lies(*arguments)` gives an order of dims for each, from
             the outermost to the innermost (None: row-major), with an Operand in place of each tensor. A `Follows` where
             row-major operands give row-major results.
+        failure: the error of a native kernel that fails for what its operands hold, `failure(*arguments)` with types in
+            place of tensors. In its text {element} and {order} stand for what the kernel finds: the matrix of the
+            batch, and its row, column or minor, from 1. The NumPy kernel raises the same.
         node: the name of its backward node, where that is not its own name and its number among the overloads;
             NodeBy, where it hangs on an argument. Where several entries have nodes of one name, as PyTorch computes one
             operator by another, their own names follow behind a dot ("PowBackward0.square"), in captured graphs only.
@@ -227,6 +230,7 @@ class Op:
     scatters: Op | None = None
     reads_any_strides: bool = False
     lies: Rule | None = None
+    failure: Rule | None = None
     dynamic_output_shape: bool = False
     is_splat: bool = False
     crosses_devices: bool = False

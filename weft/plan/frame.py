@@ -107,7 +107,11 @@ class Frame:
             HEADER + max(scratch, 0), stride, extent, chunks, checks)
 
     def _check(self, node: Node) -> Check:
-        return Check(node.op.name, self._walk_index.get(id(node), -1))
+        place = (node.op.name, self._walk_index.get(id(node), -1))
+        if node.op.failure is None:
+            return Check(*place)
+        error = node.op.failure(*[a.type if isinstance(a, Value) else a for a in node.args])
+        return Check(*place, type(error).__name__, str(error))
 
     def late_buffers(self, run: Iterable[Item]) -> Iterator[TensorSlot]:
         """What a segment needs memory for that could not be planned on entry."""

@@ -12,7 +12,7 @@ from weft.support.errors import ParseError, WeftError
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
-FORMAT = 3
+FORMAT = 4
 _RECORDS: dict[str, type] = {
     c.__name__: c
     for c in (

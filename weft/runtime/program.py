@@ -12,8 +12,10 @@ import numpy as np
 
 from weft.runtime.frame import Array, Frame
 from weft.runtime.segments import (
+    CHECK_BITS,
     DONE,
     NO_MEMORY,
+    ORDER_BITS,
     TOTAL,
     Check,
     HostSegment,
@@ -25,7 +27,7 @@ from weft.runtime.segments import (
     Segment,
     TensorSlot,
 )
-from weft.support import limits
+from weft.support import errors, limits
 from weft.support.counters import counters
 from weft.support.errors import OutOfBounds, WeftError, too_large
 from weft.types import dims as dm
@@ -192,11 +194,17 @@ class Program:
         counters.allocations += len(self._fresh)
 
     def failed(self, status: int) -> Exception:
-        """The error of a bounds check, with the operator and the user's line; or that there is no memory."""
+        """The error of a check, with the operator and the user's line; or that there is no memory."""
         if status == NO_MEMORY:
             return MemoryError()
-        check = self.layout.checks[status - 1]
-        return OutOfBounds(_bounds_text(check, self._where(check.node)))
+        check = self.layout.checks[(status & (1 << CHECK_BITS) - 1) - 1]
+        where = self._where(check.node)
+        if not check.error:
+            return OutOfBounds(_bounds_text(check, where))
+        order, element = status >> CHECK_BITS & (1 << ORDER_BITS) - 1, status >> CHECK_BITS + ORDER_BITS
+        text = check.text.format(order=order, element=element)
+        error: type[WeftError] = getattr(errors, check.error)
+        return error(text if where is None else f"{where}: {text}")
 
     def line_of(self, node: int) -> Any:
         """The user's line behind a node, or None."""

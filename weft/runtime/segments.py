@@ -13,6 +13,9 @@ from typing import Any
 
 POOL, PARALLEL, ARENA, TOTAL, DONE, HEADER = 0, 1, 2, 3, 4, 8  # DONE: whether the latest native segment came to its end
 NO_MEMORY = -1  # the status of a native segment that could not make memory
+# Any other status is 0, or from its lowest bits upwards: 1 + the number of a failed check, the order and the element
+# that the check found. So the least of many is that of the first element.
+CHECK_BITS, ORDER_BITS, ELEMENT_BITS = 20, 15, 28
 LEFT_ON = -1  # the value of `dims` where an array is used with the dims it has
 
 
@@ -136,10 +139,15 @@ class Constant:
 
 @dataclass(frozen=True)
 class Check:
-    """A bounds check: the operator and the index of its node among all of the graph's (for the user's line)."""
+    """What a kernel fails at: the operator and the index of its node among all of the graph's (for the user's line).
+
+    error, text: an error's class and what it says, with {element} and {order} in it; "" for bounds of an index
+    """
 
     op: str
     node: int
+    error: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -153,7 +161,7 @@ class Layout:
               the rest by host segments
     plan      native function that computes sizes, offsets and the arena's total from the symbols, or ""
     written   parameters whose arrays the program writes; `commits` are those writes that Python does at the end
-    checks    what the status of a native segment means: status - 1 is an index into it
+    checks    what the status of a native segment means: its CHECK bits - 1 are an index into it
     kernels   native kernels that a call launches; `parallel`: whether one of them may use the worker pool
     copies    full-size copies that a call makes and that no operator of the user's asked for
     notes     a line for each step, for explain

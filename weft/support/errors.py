@@ -45,6 +45,10 @@ class OutOfBounds(IndexBoundsError, RuntimeError):
     """An index beyond its dim, in an operator for which PyTorch raises RuntimeError or IndexError."""
 
 
+class LinAlgError(WeftError, RuntimeError):
+    """A matrix that is singular, or not positive definite."""
+
+
 class ArgumentError(WeftError, TypeError):
     """Arguments that fit no overload of an operator."""
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.catalogue.linalg.failures import no_row, not_definite, of_matrix, undefined_minors, zero_in_factor
 from weft.catalogue.linalg.singular import check_matrix, smaller
 from weft.catalogue.linalg.square import (
-    LinAlgError,
     _adjoint,
     _as_vectors,
     _check_square,
@@ -24,7 +24,7 @@ from weft.ops.layout import column_major
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
-from weft.support.errors import OutOfBounds, ShapeError, Unsupported
+from weft.support.errors import ShapeError, Unsupported
 from weft.types import dtype as dt
 from weft.types import shape_env
 from weft.types.tensor_type import TensorType, tensor_type
@@ -45,7 +45,7 @@ def _factor_type(A: TensorType, pivot: bool, check_errors: bool) -> tuple[Tensor
     return A, tensor_type(dt.int32, (*batch, smaller(m, n)), A.device), tensor_type(dt.int32, tuple(batch), A.device)
 
 
-def _factor(A: Array, pivot: bool, check_errors: bool) -> tuple[Array, Array, Array]:
+def factor(A: Array, pivot: bool, check_errors: bool) -> tuple[Array, Array, Array]:
     """Column by column for all matrices of the batch: the greatest element comes up, the rows below are cleared."""
     m, n = A.shape[-2:]
     x = np.array(A.reshape(_count(A), m, n))
@@ -61,9 +61,8 @@ def _factor(A: Array, pivot: bool, check_errors: bool) -> tuple[Array, Array, Ar
         x[:, j + 1 :, j] /= np.where(head == 0, 1, head)[:, None]
         x[:, j + 1 :, j + 1 :] -= x[:, j + 1 :, j, None] * x[:, j, None, j + 1 :]
     if check_errors and info.any():
-        raise LinAlgError(
-            f"linalg.lu_factor: U[{info.max()},{info.max()}] is zero, and the factor cannot be used to solve a system"
-        )
+        first = int(np.argmax(info != 0))
+        raise of_matrix(zero_in_factor(A), first, int(info[first]))
     return (
         x.reshape(A.shape), pivots.reshape(*A.shape[:-2], min(m, n)), np.asarray(info.reshape(A.shape[:-2]), np.int32)
     )
@@ -116,7 +115,8 @@ define(
     "Both triangles of an LU factorization in one matrix, the row that each row was exchanged with (from 1), "
     "and the first zero of U's diagonal (0: none).",
     type=_factor_type,
-    kernel=_factor,
+    kernel=factor,
+    failure=zero_in_factor,
     lies=lambda A, *rest: (column_major(A.ndim), None, None),
     vjp={"A": _factor_back},
     batch=same,
@@ -127,11 +127,13 @@ define(
 )
 
 
-def _pivot_rows(pivots: Array, rows: int) -> Array:
+def pivot_rows(pivots: Array, rows: int) -> Array:
     """Which row of A each row of L U is."""
-    if pivots.size and not 1 <= pivots.min() <= pivots.max() <= rows:
-        raise OutOfBounds(f"LU_pivots must be row numbers from 1 to {rows}, but hold {int(pivots.max())}")
     flat = pivots.reshape(int(np.prod(pivots.shape[:-1])), pivots.shape[-1])
+    refused = np.argwhere((flat < 1) | (flat > rows))
+    if len(refused):
+        element, entry = refused[0].tolist()
+        raise of_matrix(no_row(pivots, rows), element, entry + 1)
     order = np.tile(np.arange(rows), (len(flat), 1))
     which = np.arange(len(flat))
     for j in range(flat.shape[1]):
@@ -146,9 +148,10 @@ define(
     type=lambda pivots, rows: tensor_type(
         dt.int64, None if pivots.dims is None else (*pivots.dims[:-1], rows), pivots.device
     ),
-    kernel=_pivot_rows,
+    kernel=pivot_rows,
     vjp=NOT_DIFFERENTIABLE,
     effect="raises",
+    failure=no_row,
     public=(),
 )
 
@@ -266,26 +269,18 @@ def _attempted_cholesky(x: Array, upper: bool, check_errors: bool) -> tuple[Arra
     n = x.shape[-1]
     flat = x.reshape(_count(x), n, n)
     source = np.swapaxes(flat, -2, -1).conj() if upper else flat
-    out, info = np.full_like(flat, np.nan), np.zeros(len(flat), np.int32)
-    for i, a in enumerate(source):
-        try:
-            out[i] = np.linalg.cholesky(a)
-        except np.linalg.LinAlgError:
-            info[i] = next((k for k in range(1, n + 1) if not _is_definite(a[:k, :k])), n)
-    if check_errors and info.any():
-        raise LinAlgError(
-            "linalg.cholesky_ex: The factorization could not be completed because the input is not positive-definite."
-        )
+    info = np.zeros(len(flat), np.int32)
+    try:
+        out = np.linalg.cholesky(source)
+    except np.linalg.LinAlgError:
+        for element, order in undefined_minors(source):
+            info[element] = order
+            if check_errors:
+                raise of_matrix(not_definite("cholesky_ex")(x), element, order) from None
+        out = np.full_like(flat, np.nan)
+        out[info == 0] = np.linalg.cholesky(source[info == 0])
     out = np.swapaxes(out, -2, -1).conj() if upper else out
     return np.ascontiguousarray(out).reshape(x.shape), np.asarray(info.reshape(x.shape[:-2]), np.int32)
-
-
-def _is_definite(a: Array) -> bool:
-    try:
-        np.linalg.cholesky(a)
-    except np.linalg.LinAlgError:
-        return False
-    return True
 
 
 define(
@@ -296,6 +291,7 @@ define(
         _cholesky_type(self, upper), tensor_type(dt.int32, None if self.dims is None else self.shape[:-2], self.device)
     ),
     kernel=_attempted_cholesky,
+    failure=not_definite("cholesky_ex"),
     lies=lambda self, *rest: (column_major(self.ndim), None),
     vjp={"self": lambda gs, result0, upper: _cholesky_back(gs[0], result0, upper)},
     batch=same,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.catalogue.linalg.failures import factored, inverted, no_inverse, no_solution, not_definite
 from weft.catalogue.linalg.matmul import conjugate
 from weft.catalogue.samples import D, F, case, draw
 from weft.ops.batching import same
@@ -14,15 +15,11 @@ from weft.ops.layout import column_major
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims, dims_text
-from weft.support.errors import DTypeError, ShapeError, WeftError
+from weft.support.errors import DTypeError, LinAlgError, ShapeError
 from weft.types import shape_env
 from weft.types.tensor_type import TensorType, tensor_type
 
 Array = Any
-
-
-class LinAlgError(WeftError, RuntimeError):
-    """A matrix that is singular, or not positive definite."""
 
 
 def _adjoint(x: Any) -> Any:
@@ -59,10 +56,7 @@ def _cholesky_type(self: TensorType, upper: bool) -> TensorType:
 
 def _cholesky(x: Array, upper: bool) -> Array:
     source = np.swapaxes(x, -2, -1).conj() if upper else x
-    lower = _attempt(
-        lambda: np.linalg.cholesky(source),
-        "linalg.cholesky: The factorization could not be completed because the input is not positive-definite.",
-    )
+    lower = factored(source, not_definite("cholesky")(x))
     return np.ascontiguousarray(np.swapaxes(lower, -2, -1).conj()) if upper else lower
 
 
@@ -83,6 +77,7 @@ define(
     node="LinalgCholeskyExBackward0.checked",
     type=_cholesky_type,
     kernel=_cholesky,
+    failure=not_definite("cholesky"),
     lies=lambda self, *rest: (column_major(self.ndim),),
     vjp={"self": _cholesky_back},
     batch=same,
@@ -99,19 +94,13 @@ def _inv_type(A: TensorType) -> TensorType:
     return A
 
 
-def _inv(A: Array) -> Array:
-    return _attempt(
-        lambda: np.linalg.inv(A),
-        "linalg.inv: The inversion could not be completed because the input matrix is singular.",
-    )
-
-
 define(
     "aten::linalg_inv(Tensor A) -> Tensor",
     "The inverse: A [..., n, n]. Raises LinAlgError.",
     node="LinalgInvExBackward0",
     type=_inv_type,
-    kernel=_inv,
+    kernel=lambda A: inverted(lambda: np.linalg.inv(A), A, no_inverse(A)),
+    failure=no_inverse,
     lies=lambda A: (column_major(A.ndim),),
     vjp={"A": lambda g, result: -aten.matmul(aten.matmul(_adjoint(result), g), _adjoint(result))},
     batch=same,
@@ -148,9 +137,11 @@ def _solve_type(A: TensorType, B: TensorType) -> TensorType:
 
 
 def _solve(A: Array, B: Array) -> Array:
-    return _attempt(
-        lambda: np.linalg.solve(A, B), "linalg.solve: The solver failed because the input matrix is singular."
-    ).astype(B.dtype, copy=False)
+    batch = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
+    X = inverted(
+        lambda: np.linalg.solve(A, B), np.broadcast_to(A, (*batch, *A.shape[-2:])), no_solution(A, B)
+    )
+    return X.astype(B.dtype, copy=False)
 
 
 define(
@@ -159,6 +150,7 @@ define(
     node="LinalgSolveExBackward0",
     type=_solve_type,
     kernel=_solve,
+    failure=no_solution,
     vjp={
         "A": lambda g, A, result: -aten.matmul(aten._linalg_solve(_adjoint(A), g), _adjoint(result)),
         "B": lambda g, A: aten._linalg_solve(_adjoint(A), g),
@@ -232,7 +224,8 @@ def _triangle(A: Array, upper: bool, unit: bool) -> Array:
     return out
 
 
-def _solve_triangular(A: Array, B: Array, upper: bool, left: bool, unitriangular: bool) -> Array:
+def solve_triangular(A: Array, B: Array, upper: bool, left: bool, unitriangular: bool) -> Array:
+    """By substitution, for all matrices of the batch at once."""
     A = _triangle(A, upper, unitriangular)
     if not left:
         A, B = np.swapaxes(A, -2, -1), np.swapaxes(B, -2, -1)
@@ -263,7 +256,7 @@ define(
     "bool unitriangular=False) -> Tensor",
     "The X with A X = B (or X A = B) for a triangular A; the other triangle is not read.",
     type=_triangular_type,
-    kernel=_solve_triangular,
+    kernel=solve_triangular,
     vjp={"self": _triangular_grad_A, "B": _triangular_grad_B},
     batch=same,
     lies=lambda self, B, *rest: (column_major(max(self.ndim, B.ndim)),),
