@@ -1,0 +1,270 @@
+"""Linear algebra on matrices as kernels of their own: one matrix of the batch after another, in private memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from weft.codegen.lower.lowering import BlockLowering, lowers
+from weft.codegen.matrices import cholesky, elimination, triangular
+from weft.codegen.matrices.kernel import Access, MatrixKernel
+from weft.ir.graph import Node, Value
+from weft.loops.kernel import KernelCall
+from weft.ops.geometry import Geometry, contiguous, contiguous_strides
+from weft.ops.packet import aten
+from weft.passes.alias import dims_of, dtype_of
+from weft.types import dims as dm
+from weft.types import dtype as dt
+from weft.types.dims import Dim, is_one
+
+Emit = Callable[[MatrixKernel], None]
+LARGEST = 96  # rows and columns of what is done by these kernels; LAPACK, which NumPy calls, is better at more
+_FLOATS = (dt.float32, dt.float64)
+
+
+@dataclass(frozen=True)
+class Laid:
+    """Where the matrices of a batch lie in a buffer: strides of the batch, of rows and of columns."""
+
+    value: Value
+    offset: Dim
+    batch: Dim
+    rows: Dim
+    columns: Dim
+
+    @property
+    def turned(self) -> Laid:
+        """The transposed matrices."""
+        return replace(self, rows=self.columns, columns=self.rows)
+
+    def backwards(self, rows: Dim) -> Laid:
+        """The same with the last of so many rows first."""
+        return replace(self, offset=self.offset + (rows - 1) * self.rows, rows=-self.rows)
+
+    @property
+    def strides(self) -> tuple[Dim, ...]:
+        """What a kernel reads of it."""
+        return (self.offset, self.batch, self.rows, self.columns)
+
+
+class Matrices:
+    """The call of a kernel on matrices while it is put together: operands as they lie, copied where their batch dims
+    have no common stride."""
+
+    def __init__(self, block: BlockLowering, node: Node, batch: tuple[Dim, ...]) -> None:
+        self.block, self.node, self.batch = block, node, batch
+        self.copies: list[KernelCall] = []
+
+    def operand(self, value: Value, inner: int = 2) -> Laid:
+        """An operand, repeated over the batch. inner: 2 dims of matrices, 1 of vectors."""
+        root, g = self.block.aliases.of(value)
+        is_splat = root in self.block.aliases.splats
+        g = contiguous(dims_of(value)) if is_splat else g
+        outer = len(g.dims) - inner
+        lead = (0,) * (len(self.batch) - outer)
+        strides = (*lead, *(0 if is_one(d) else s for d, s in zip(g.dims[:outer], g.strides, strict=False)))
+        stride = _common_stride(self.batch, strides)
+        if inner == 1 and g.strides[-1] != 1:
+            stride = None
+        if stride is not None and not is_splat:
+            return Laid(root, g.offset, stride, *(0,) * (2 - inner), *g.strides[outer:])
+        dims = (*self.batch, *g.dims[outer:])
+        copied = Value(value.tensor_type.with_dims(dims), value.name)
+        shown = Geometry(dims, (*strides, *g.strides[outer:]), g.offset)
+        self.copies.append(self.block.copy(copied, dims, root, shown, self.node))
+        return self.result(copied, inner)
+
+    def result(self, value: Value, inner: int = 2) -> Laid:
+        """Something new, row-major. inner: 2 dims of matrices, 1 of vectors, 0 of numbers."""
+        outer = len(dims_of(value)) - inner
+        strides = contiguous_strides(dims_of(value))[outer:]
+        return Laid(value, 0, dm.product(dims_of(value)[outer:]), *(0,) * (2 - inner), *strides)
+
+    def call(
+        self, key: tuple[Any, ...], emit: Emit, sizes: Sequence[Dim], operands: Sequence[Laid], outputs: int,
+        work: Dim, scratch: Dim,
+    ) -> list[KernelCall]:
+        """The copies and the kernel. key: what the emitted function hangs on beside its operands."""
+        target, module = self.block.lowering.target, self.block.lowering.module
+        buffers = tuple(dict.fromkeys(o.value for o in operands))
+        accesses = []
+        for o in operands:
+            dtype = dtype_of(o.value)
+            assert dtype is not None
+            accesses.append(Access(buffers.index(o.value), o.columns == 1, dtype))
+        name = self.block.lowering.function(
+            (*key, *accesses), f"{key[0]}_{accesses[0].dtype.short}",
+            lambda name: emit(MatrixKernel(module, name, target, len(sizes), accesses)),
+        )
+        ints = (*sizes, *(s for o in operands for s in o.strides))
+        count = dm.product(self.batch)
+        raises = (0,) if self.node.op.failure is not None else ()
+        return [*self.copies, KernelCall(
+            name, buffers, outputs, ints, (), count, count * work, scratch, (), (self.node,), raises
+        )]
+
+    def lanes(self, columns: Dim) -> int:
+        """The width that vectors of a row have: 1 for a single column, else 0, a register's."""
+        return 1 if is_one(columns) else 0
+
+    def padded(self, rows: Dim, columns: Dim, lanes: int = 0) -> Dim:
+        """Bytes of a matrix of whole vectors (of so many lanes, or of a register's width)."""
+        dtype = dtype_of(self.node.outputs[0])
+        assert dtype is not None
+        lanes = lanes or self.block.lowering.target.lanes(dtype.itemsize)
+        vectors = dm.floordiv(columns + lanes - 1, lanes)
+        return rows * (2 * dm.floordiv(vectors, 2) + 1) * lanes * dtype.itemsize
+
+
+def _common_stride(dims: Sequence[Dim], strides: Sequence[Dim]) -> Dim | None:
+    """The stride of several dims as one; None where there is none."""
+    within: tuple[Dim, Dim] | None = None
+    first: Dim = 0
+    for size, stride in reversed(list(zip(dims, strides, strict=True))):
+        if is_one(size):
+            continue
+        if within is None:
+            first = stride
+        elif stride != within[0] * within[1]:
+            return None
+        within = (size, stride)
+    return first
+
+
+def _is_small(*sizes: Dim) -> bool:
+    return all(isinstance(n, int) and n <= LARGEST for n in sizes)
+
+
+def _fits(node: Node, *sizes: Dim) -> bool:
+    return dtype_of(node.outputs[0]) in _FLOATS and _is_small(*sizes)
+
+
+@lowers(aten.linalg_cholesky)
+def lower_cholesky(block: BlockLowering, node: Node) -> list[KernelCall] | None:
+    """The factor, or its transpose; the other triangle is cleared."""
+    a, upper = node.args
+    *batch, n, _ = dims_of(a)
+    if not _fits(node, n):
+        return None
+    m = Matrices(block, node, tuple(batch))
+    source, result = m.operand(a), m.result(node.outputs[0])
+    operands = (source, result) if upper else (source.turned, result.turned)
+    return m.call(("cholesky",), cholesky.emit_cholesky, (n,), operands, 1, n * n * n, m.padded(n, n))
+
+
+@lowers(aten.linalg_solve_triangular)
+def lower_solve_triangular(block: BlockLowering, node: Node) -> list[KernelCall] | None:
+    """Substitution; for X A = B of everything transposed, for an upper triangle from the end."""
+    a, b, upper, left, is_unit = node.args
+    *batch, rows, columns = dims_of(node.outputs[0])
+    n, count = (rows, columns) if left else (columns, rows)
+    if not _fits(node, n):
+        return None
+    m = Matrices(block, node, tuple(batch))
+    lower, right, result = m.operand(a), m.operand(b), m.result(node.outputs[0])
+    if not left:
+        lower, right, result, upper = lower.turned, right.turned, result.turned, not upper
+    if upper:
+        lower = lower.backwards(n).turned.backwards(n).turned
+        right, result = right.backwards(n), result.backwards(n)
+    lanes = m.lanes(count)
+    emit = partial(triangular.emit_substitution, is_unit=is_unit, lanes=lanes)
+    return m.call(
+        ("solve_triangular", is_unit, lanes), emit, (n, count), (lower, right, result), 1, n * n * count,
+        m.padded(n, count, lanes),
+    )
+
+
+@lowers(aten._linalg_solve)
+def lower_solve(block: BlockLowering, node: Node) -> list[KernelCall] | None:
+    """Elimination beside B."""
+    a, b = node.args
+    *batch, n, count = dims_of(node.outputs[0])
+    if not _fits(node, n):
+        return None
+    m = Matrices(block, node, tuple(batch))
+    lanes = m.lanes(count)
+    operands = (m.operand(a), m.operand(b), m.result(node.outputs[0]))
+    return m.call(
+        ("solve", lanes), partial(elimination.emit_solve, lanes=lanes), (n, count), operands, 1,
+        n * n * (n + count), m.padded(n, n) + m.padded(n, count, lanes),
+    )
+
+
+@lowers(aten.linalg_inv)
+def lower_inverse(block: BlockLowering, node: Node) -> list[KernelCall] | None:
+    """Elimination beside the identity."""
+    (a,) = node.args
+    *batch, n, _ = dims_of(a)
+    if not _fits(node, n):
+        return None
+    m = Matrices(block, node, tuple(batch))
+    operands = (m.operand(a), m.result(node.outputs[0]))
+    return m.call(("inverse",), elimination.emit_inverse, (n,), operands, 1, 2 * n * n * n, 2 * m.padded(n, n))
+
+
+@lowers(aten.linalg_slogdet, aten.slogdet)
+def lower_slogdet(block: BlockLowering, node: Node) -> list[KernelCall] | None:
+    """Signs and logarithms of pivots."""
+    return _lower_determinant(block, node, True)
+
+
+@lowers(aten.linalg_det, aten.det)
+def lower_determinant(block: BlockLowering, node: Node) -> list[KernelCall] | None:
+    """The product of pivots."""
+    return _lower_determinant(block, node, False)
+
+
+def _lower_determinant(block: BlockLowering, node: Node, is_logarithm: bool) -> list[KernelCall] | None:
+    (a,) = node.args
+    *batch, n, _ = dims_of(a)
+    if not _fits(node, n):
+        return None
+    m = Matrices(block, node, tuple(batch))
+    operands = (m.operand(a), *(m.result(v, 0) for v in node.outputs))
+    emit = partial(elimination.emit_determinant, is_logarithm=is_logarithm)
+    return m.call(
+        ("determinant", is_logarithm), emit, (n,), operands, len(node.outputs), n * n * n, m.padded(n, n)
+    )
+
+
+@lowers(aten._adjugate)
+def lower_adjugate(block: BlockLowering, node: Node) -> list[KernelCall] | None:
+    """By elimination beside the identity, without a division by pivots."""
+    (a,) = node.args
+    *batch, n, _ = dims_of(a)
+    if not _fits(node, n):
+        return None
+    m = Matrices(block, node, tuple(batch))
+    operands = (m.operand(a), m.result(node.outputs[0]))
+    return m.call(("adjugate",), elimination.emit_adjugate, (n,), operands, 1, 4 * n * n * n, 3 * m.padded(n, n))
+
+
+@lowers(aten._lu_rows)
+def lower_pivot_rows(block: BlockLowering, node: Node) -> list[KernelCall] | None:
+    """Exchanges, one after another."""
+    pivots, rows = node.args
+    *batch, count = dims_of(pivots)
+    if dtype_of(pivots) is not dt.int32:
+        return None
+    m = Matrices(block, node, tuple(batch))
+    operands = (m.operand(pivots, 1), m.result(node.outputs[0], 1))
+    return m.call(("pivot_rows",), elimination.emit_pivot_rows, (count, rows), operands, 1, rows, 0)
+
+
+@lowers(aten.linalg_lu_factor_ex)
+def lower_factors(block: BlockLowering, node: Node) -> list[KernelCall] | None:
+    """Both triangles, row numbers, and where U has a zero."""
+    a, _, fails = node.args
+    *batch, rows, columns = dims_of(a)
+    if not _fits(node, rows, columns):
+        return None
+    m = Matrices(block, node, tuple(batch))
+    factors, pivots, info = node.outputs
+    operands = (m.operand(a), m.result(factors), m.result(pivots, 1), m.result(info, 0))
+    emit = partial(elimination.emit_factors, fails=fails)
+    return m.call(
+        ("factors", fails), emit, (rows, columns), operands, 3, rows * columns * columns, m.padded(rows, columns)
+    )
