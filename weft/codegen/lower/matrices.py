@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from weft.codegen.gemm.tiles import plan_gemm
 from weft.codegen.lower.lowering import BlockLowering, lowers
+from weft.codegen.lower.product import workspace
 from weft.codegen.matrices import cholesky, elimination, triangular
+from weft.codegen.matrices.blocks import SIZE
 from weft.codegen.matrices.kernel import Access, MatrixKernel
 from weft.ir.graph import Node, Value
 from weft.loops.kernel import KernelCall
@@ -20,12 +24,13 @@ from weft.types import dtype as dt
 from weft.types.dims import Dim, is_one
 
 Emit = Callable[[MatrixKernel], None]
-LARGEST = 96  # rows and columns of what is done by these kernels; LAPACK, which NumPy calls, is better at more
+PLAIN = 64  # sizes up to which a kernel does without blocks and products
+LARGEST = 256  # sizes that are known to be larger are LAPACK's, which uses several threads on one matrix
 _FLOATS = (dt.float32, dt.float64)
 
 
 @dataclass(frozen=True)
-class Laid:
+class Operand:
     """Where the matrices of a batch lie in a buffer: strides of the batch, of rows and of columns."""
 
     value: Value
@@ -35,11 +40,11 @@ class Laid:
     columns: Dim
 
     @property
-    def turned(self) -> Laid:
+    def transposed(self) -> Operand:
         """The transposed matrices."""
         return replace(self, rows=self.columns, columns=self.rows)
 
-    def backwards(self, rows: Dim) -> Laid:
+    def backwards(self, rows: Dim) -> Operand:
         """The same with the last of so many rows first."""
         return replace(self, offset=self.offset + (rows - 1) * self.rows, rows=-self.rows)
 
@@ -57,7 +62,7 @@ class Matrices:
         self.block, self.node, self.batch = block, node, batch
         self.copies: list[KernelCall] = []
 
-    def operand(self, value: Value, inner: int = 2) -> Laid:
+    def operand(self, value: Value, inner: int = 2) -> Operand:
         """An operand, repeated over the batch. inner: 2 dims of matrices, 1 of vectors."""
         root, g = self.block.aliases.of(value)
         is_splat = root in self.block.aliases.splats
@@ -69,34 +74,39 @@ class Matrices:
         if inner == 1 and g.strides[-1] != 1:
             stride = None
         if stride is not None and not is_splat:
-            return Laid(root, g.offset, stride, *(0,) * (2 - inner), *g.strides[outer:])
+            return Operand(root, g.offset, stride, *(0,) * (2 - inner), *g.strides[outer:])
         dims = (*self.batch, *g.dims[outer:])
         copied = Value(value.tensor_type.with_dims(dims), value.name)
         shown = Geometry(dims, (*strides, *g.strides[outer:]), g.offset)
         self.copies.append(self.block.copy(copied, dims, root, shown, self.node))
         return self.result(copied, inner)
 
-    def result(self, value: Value, inner: int = 2) -> Laid:
+    def result(self, value: Value, inner: int = 2) -> Operand:
         """Something new, row-major. inner: 2 dims of matrices, 1 of vectors, 0 of numbers."""
         outer = len(dims_of(value)) - inner
         strides = contiguous_strides(dims_of(value))[outer:]
-        return Laid(value, 0, dm.product(dims_of(value)[outer:]), *(0,) * (2 - inner), *strides)
+        return Operand(value, 0, dm.product(dims_of(value)[outer:]), *(0,) * (2 - inner), *strides)
 
     def call(
-        self, key: tuple[Any, ...], emit: Emit, sizes: Sequence[Dim], operands: Sequence[Laid], outputs: int,
-        work: Dim, scratch: Dim,
+        self, key: tuple[Any, ...], emit: Emit, sizes: Sequence[Dim], operands: Sequence[Operand], outputs: int,
+        work: Dim, scratch: Dim, blocked: Sequence[Dim] = (),
     ) -> list[KernelCall]:
-        """The copies and the kernel. key: what the emitted function hangs on beside its operands."""
+        """The copies and the kernel. key: what the emitted function hangs on beside its operands. blocked: the sizes
+        of which a large one takes blocks."""
         target, module = self.block.lowering.target, self.block.lowering.module
+        is_blocked = not all(isinstance(n, int) and n <= PLAIN for n in blocked)
+        if is_blocked:
+            space, panel = self._workspace(blocked, sizes)
+            sizes, scratch = (*sizes, space), scratch + space + panel
         buffers = tuple(dict.fromkeys(o.value for o in operands))
         accesses = []
         for o in operands:
             dtype = dtype_of(o.value)
             assert dtype is not None
-            accesses.append(Access(buffers.index(o.value), o.columns == 1, dtype))
+            accesses.append(Access(buffers.index(o.value), o.columns == 1, o.rows == 1, dtype))
         name = self.block.lowering.function(
-            (*key, *accesses), f"{key[0]}_{accesses[0].dtype.short}",
-            lambda name: emit(MatrixKernel(module, name, target, len(sizes), accesses)),
+            (*key, is_blocked, *accesses), f"{key[0]}_{accesses[0].dtype.short}",
+            lambda name: emit(MatrixKernel(module, name, target, len(sizes), accesses, is_blocked)),
         )
         ints = (*sizes, *(s for o in operands for s in o.strides))
         count = dm.product(self.batch)
@@ -104,6 +114,16 @@ class Matrices:
         return [*self.copies, KernelCall(
             name, buffers, outputs, ints, (), count, count * work, scratch, (), (self.node,), raises
         )]
+
+    def _workspace(self, blocked: Sequence[Dim], sizes: Sequence[Dim]) -> tuple[Dim, Dim]:
+        """Bytes that products of blocks need, and of room for one of their operands."""
+        dtype = dtype_of(self.node.outputs[0])
+        assert dtype is not None
+        target = self.block.lowering.target
+        most = _greatest(sizes)
+        space = workspace(plan_gemm(dtype.name, target), most, most)
+        lanes = target.lanes(dtype.itemsize)
+        return dm.floordiv(space + 63, 64) * 64, self.padded(_greatest(blocked) + 2 * lanes, SIZE)
 
     def lanes(self, columns: Dim) -> int:
         """The width that vectors of a row have: 1 for a single column, else 0, a register's."""
@@ -116,6 +136,10 @@ class Matrices:
         lanes = lanes or self.block.lowering.target.lanes(dtype.itemsize)
         vectors = dm.floordiv(columns + lanes - 1, lanes)
         return rows * (2 * dm.floordiv(vectors, 2) + 1) * lanes * dtype.itemsize
+
+
+def _greatest(sizes: Sequence[Dim]) -> Dim:
+    return functools.reduce(dm.maximum, sizes)
 
 
 def _common_stride(dims: Sequence[Dim], strides: Sequence[Dim]) -> Dim | None:
@@ -133,12 +157,10 @@ def _common_stride(dims: Sequence[Dim], strides: Sequence[Dim]) -> Dim | None:
     return first
 
 
-def _is_small(*sizes: Dim) -> bool:
-    return all(isinstance(n, int) and n <= LARGEST for n in sizes)
-
-
 def _fits(node: Node, *sizes: Dim) -> bool:
-    return dtype_of(node.outputs[0]) in _FLOATS and _is_small(*sizes)
+    """Whether a kernel does it: a size that is not known yet is taken for a small one, and costs little if it is not.
+    """
+    return dtype_of(node.outputs[0]) in _FLOATS and not any(isinstance(n, int) and n > LARGEST for n in sizes)
 
 
 @lowers(aten.linalg_cholesky)
@@ -150,8 +172,8 @@ def lower_cholesky(block: BlockLowering, node: Node) -> list[KernelCall] | None:
         return None
     m = Matrices(block, node, tuple(batch))
     source, result = m.operand(a), m.result(node.outputs[0])
-    operands = (source, result) if upper else (source.turned, result.turned)
-    return m.call(("cholesky",), cholesky.emit_cholesky, (n,), operands, 1, n * n * n, m.padded(n, n))
+    operands = (source, result) if upper else (source.transposed, result.transposed)
+    return m.call(("cholesky",), cholesky.emit_cholesky, (n,), operands, 1, n * n * n, m.padded(n, n), (n,))
 
 
 @lowers(aten.linalg_solve_triangular)
@@ -165,15 +187,15 @@ def lower_solve_triangular(block: BlockLowering, node: Node) -> list[KernelCall]
     m = Matrices(block, node, tuple(batch))
     lower, right, result = m.operand(a), m.operand(b), m.result(node.outputs[0])
     if not left:
-        lower, right, result, upper = lower.turned, right.turned, result.turned, not upper
+        lower, right, result, upper = lower.transposed, right.transposed, result.transposed, not upper
     if upper:
-        lower = lower.backwards(n).turned.backwards(n).turned
+        lower = lower.backwards(n).transposed.backwards(n).transposed
         right, result = right.backwards(n), result.backwards(n)
     lanes = m.lanes(count)
     emit = partial(triangular.emit_substitution, is_unit=is_unit, lanes=lanes)
     return m.call(
         ("solve_triangular", is_unit, lanes), emit, (n, count), (lower, right, result), 1, n * n * count,
-        m.padded(n, count, lanes),
+        m.padded(n, count, lanes), (n,),
     )
 
 
@@ -189,7 +211,7 @@ def lower_solve(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     operands = (m.operand(a), m.operand(b), m.result(node.outputs[0]))
     return m.call(
         ("solve", lanes), partial(elimination.emit_solve, lanes=lanes), (n, count), operands, 1,
-        n * n * (n + count), m.padded(n, n) + m.padded(n, count, lanes),
+        n * n * (n + count), m.padded(n, n) + m.padded(n, count, lanes), (n,),
     )
 
 
@@ -202,7 +224,7 @@ def lower_inverse(block: BlockLowering, node: Node) -> list[KernelCall] | None:
         return None
     m = Matrices(block, node, tuple(batch))
     operands = (m.operand(a), m.result(node.outputs[0]))
-    return m.call(("inverse",), elimination.emit_inverse, (n,), operands, 1, 2 * n * n * n, 2 * m.padded(n, n))
+    return m.call(("inverse",), elimination.emit_inverse, (n,), operands, 1, 2 * n * n * n, 2 * m.padded(n, n), (n,))
 
 
 @lowers(aten.linalg_slogdet, aten.slogdet)
@@ -226,7 +248,7 @@ def _lower_determinant(block: BlockLowering, node: Node, is_logarithm: bool) -> 
     operands = (m.operand(a), *(m.result(v, 0) for v in node.outputs))
     emit = partial(elimination.emit_determinant, is_logarithm=is_logarithm)
     return m.call(
-        ("determinant", is_logarithm), emit, (n,), operands, len(node.outputs), n * n * n, m.padded(n, n)
+        ("determinant", is_logarithm), emit, (n,), operands, len(node.outputs), n * n * n, m.padded(n, n), (n,)
     )
 
 
@@ -239,7 +261,7 @@ def lower_adjugate(block: BlockLowering, node: Node) -> list[KernelCall] | None:
         return None
     m = Matrices(block, node, tuple(batch))
     operands = (m.operand(a), m.result(node.outputs[0]))
-    return m.call(("adjugate",), elimination.emit_adjugate, (n,), operands, 1, 4 * n * n * n, 3 * m.padded(n, n))
+    return m.call(("adjugate",), elimination.emit_adjugate, (n,), operands, 1, 4 * n * n * n, 3 * m.padded(n, n), (n,))
 
 
 @lowers(aten._lu_rows)
@@ -266,5 +288,6 @@ def lower_factors(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     operands = (m.operand(a), m.result(factors), m.result(pivots, 1), m.result(info, 0))
     emit = partial(elimination.emit_factors, fails=fails)
     return m.call(
-        ("factors", fails), emit, (rows, columns), operands, 3, rows * columns * columns, m.padded(rows, columns)
+        ("factors", fails), emit, (rows, columns), operands, 3, rows * columns * columns, m.padded(rows, columns),
+        (rows, columns),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weft.codegen.emit import I64, const
 from weft.codegen.emit import Value as Scalar
+from weft.codegen.matrices.blocks import Products, blocks
 from weft.codegen.matrices.kernel import MatrixKernel
 from weft.codegen.matrices.rows import Matrix, Rows
 
@@ -11,27 +12,45 @@ from weft.codegen.matrices.rows import Matrix, Rows
 def emit_cholesky(kernel: MatrixKernel) -> None:
     """Operands: S, U (the other triangle is cleared). Sizes: n. Ends with the first minor that is not positive
     definite."""
-    (n,) = kernel.sizes
+    n = kernel.sizes[0]
     rows = kernel.rows()
+    products = kernel.products(rows, n)
+    held = kernel.room(rows, n, n)
 
     def body(element: Scalar) -> None:
-        held = rows.scratch(kernel.memory, n)
         rows.copy(kernel.matrix(0, element), held, n, n)
-        _factor(kernel, rows, held, n, element)
+        if products is None:
+            _factor(kernel, rows, held, const(I64, 0), n, n, element)
+        else:
+            with blocks(rows, n) as (start, end):
+                _subtract_above(products, rows, held, start, end, n)
+                _factor(kernel, rows, held, start, end, n, element)
         _give_triangle(rows, held, kernel.matrix(1, element), n)
 
     kernel.emit(body)
 
 
-def _factor(kernel: MatrixKernel, rows: Rows, a: Matrix, n: Scalar, element: Scalar) -> None:
-    """Row i: what the rows above make of it, over the root of its first element. Columns before the diagonal come along
-    in the same vectors, and mean nothing."""
+def _subtract_above(products: Products, rows: Rows, a: Matrix, start: Scalar, end: Scalar, n: Scalar) -> None:
+    """What the rows above a block make of it."""
+    f = rows.f
+    height = f.sub(end, start)
+    above = products.negated(rows.part(a, 0, start), start, height)
+    products.add(
+        rows.part(a, start, start), above.transposed, rows.part(a, 0, start), height, f.sub(n, start), start
+    )
+
+
+def _factor(
+    kernel: MatrixKernel, rows: Rows, a: Matrix, start: Scalar, end: Scalar, n: Scalar, element: Scalar
+) -> None:
+    """Row i of a block: what the block's rows above make of it, over the root of its first element. Columns before the
+    diagonal come along in the same vectors, and mean nothing."""
     f = kernel.f
-    with f.loop(0, n, name="i") as row:
+    with f.loop(start, end, name="i") as row:
         i = row.index
         with f.loop(rows.first(i), n, rows.lanes, "j") as column:
             x = rows.load(a, i, column.index)
-            with f.loop(0, i, name="k", carried=[(x, "x")]) as above:
+            with f.loop(start, i, name="k", carried=[(x, "x")]) as above:
                 factor = rows.splat(f.fneg(rows.element(a, above.index, i)))
                 above.next(rows.less_product(above.carried[0], factor, rows.load(a, above.index, column.index)))
             rows.store(a, i, column.index, above.results[0])
@@ -46,8 +65,12 @@ def _factor(kernel: MatrixKernel, rows: Rows, a: Matrix, n: Scalar, element: Sca
 
 
 def _give_triangle(rows: Rows, source: Matrix, target: Matrix, n: Scalar) -> None:
-    f = rows.f
+    """The upper triangle, and zeros; row by row of what is written."""
+    f, zero, is_column_major = rows.f, const(rows.type, 0.0), target.is_column_major
+    if is_column_major:
+        source, target = source.transposed, target.transposed
     with f.loop(const(I64, 0), n, name="row") as row, f.loop(0, n, rows.lanes, "column") as column:
-        x = rows.load(source, row.index, column.index)
-        kept = f.select(rows.since(row.index, column.index), x, const(rows.type, 0.0))
-        rows.write(target, row.index, column.index, n, kept)
+        i, j = row.index, column.index
+        x = rows.read(source, i, j, n)
+        kept = f.select(rows.since(f.add(i, 1), j), zero, x) if is_column_major else f.select(rows.since(i, j), x, zero)
+        rows.write(target, i, j, n, kept)

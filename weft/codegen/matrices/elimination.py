@@ -4,38 +4,69 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from weft.codegen.emit import I32, I64, const
 from weft.codegen.emit import Value as Scalar
 from weft.codegen.math.logarithm import log
+from weft.codegen.matrices.blocks import Products, blocks
 from weft.codegen.matrices.kernel import MatrixKernel
 from weft.codegen.matrices.rows import Matrix, Rows, identity
+from weft.codegen.matrices.triangular import substitute_back
+
+
+class Beside(NamedTuple):
+    """A matrix beside the one that is eliminated, with vectors of a width of its own."""
+
+    rows: Rows
+    matrix: Matrix
+    columns: Scalar
 
 
 class Elimination:
-    """Brings a [m, n] to P^T L U in place. `beside`, with a width of its own, gets the same exchanges and
-    subtractions, so that B becomes L^-1 P B."""
+    """Brings a [m, n] to P^T L U in place. `beside` gets the same exchanges and subtractions, so that B becomes
+    L^-1 P B. With products it works in blocks of columns: what a block does to the columns after it, and to what is
+    beside, waits until the block is done."""
 
     def __init__(
-        self, rows: Rows, a: Matrix, m: Scalar, n: Scalar, beside: tuple[Rows, Matrix, Scalar] | None = None
+        self, rows: Rows, a: Matrix, m: Scalar, n: Scalar, beside: Beside | None = None,
+        products: Products | None = None,
     ) -> None:
-        self.f, self.rows, self.a, self.m, self.n, self.beside = rows.f, rows, a, m, n, beside
+        self.f, self.rows, self.a, self.m, self.n, self.beside, self.products = (
+            rows.f, rows, a, m, n, beside, products
+        )
 
     def run(self, at_pivot: Callable[[Scalar, Scalar, Scalar], Scalar]) -> None:
         """All columns. `at_pivot(column, row that comes up, pivot)` gives what the rows below are divided by."""
+        f, count = self.f, self.f.smin(self.m, self.n)
+        if self.products is None:
+            self._columns(const(I64, 0), count, self.n, at_pivot)
+            return
+        with blocks(self.rows, count) as (start, end):
+            # the last block takes the columns after the last pivot, which may begin within a vector
+            limit = f.select(f.icmp("eq", end, count), self.n, end)
+            self._columns(start, end, limit, at_pivot)
+            self._catch_up(self.products, Beside(self.rows, self.a, self.n), limit, start, end)
+            if self.beside is not None:
+                self._catch_up(self.products, self.beside, const(I64, 0), start, end)
+
+    def _columns(
+        self, start: Scalar, end: Scalar, limit: Scalar, at_pivot: Callable[[Scalar, Scalar, Scalar], Scalar]
+    ) -> None:
+        """The columns of a block; others before `limit` follow at once."""
         f, rows, a = self.f, self.rows, self.a
-        with f.loop(0, f.smin(self.m, self.n), name="k") as step:
+        with f.loop(start, end, name="k") as step:
             k = step.index
             top = self._greatest(k)
             with f.if_(f.icmp("ne", top, k), "exchange"):
-                self._exchange(rows, a, self.n, k, top)
+                _exchange(rows, a, self.n, k, top)
                 if self.beside is not None:
-                    self._exchange(*self.beside, k, top)
+                    _exchange(*self.beside, k, top)
             divisor = at_pivot(k, top, rows.element(a, k, k))
             with f.loop(f.add(k, 1), self.m, name="i") as below:
                 i = below.index
                 factor = f.fdiv(rows.element(a, i, k), divisor, "factor")
-                self._subtract(i, k, f.fneg(factor))
+                self._subtract(i, k, limit, f.fneg(factor))
                 rows.put(a, i, k, factor)
 
     def _greatest(self, k: Scalar) -> Scalar:
@@ -50,22 +81,16 @@ class Elimination:
             )
         return below.results[1]
 
-    def _exchange(self, rows: Rows, a: Matrix, columns: Scalar, i: Scalar, j: Scalar) -> None:
-        with self.f.loop(0, columns, rows.lanes, "c") as column:
-            x, y = rows.load(a, i, column.index), rows.load(a, j, column.index)
-            rows.store(a, i, column.index, y)
-            rows.store(a, j, column.index, x)
-
-    def _subtract(self, i: Scalar, k: Scalar, negated: Scalar) -> None:
-        """Row k, times a factor, from row i: behind column k, and beside."""
+    def _subtract(self, i: Scalar, k: Scalar, limit: Scalar, negated: Scalar) -> None:
+        """Row k, times a factor, from row i: after column k, and beside."""
         f, rows, a = self.f, self.rows, self.a
         following = f.add(k, 1)
-        with f.loop(rows.first(following), self.n, rows.lanes, "j") as column:
+        with f.loop(rows.first(following), limit, rows.lanes, "j") as column:
             x = rows.load(a, i, column.index)
             less = rows.less_product(x, rows.splat(negated), rows.load(a, k, column.index))
             kept = f.select(rows.since(following, column.index), less, x)  # before it stand the factors
             rows.store(a, i, column.index, kept)
-        if self.beside is not None:
+        if self.beside is not None and self.products is None:
             own, b, columns = self.beside
             with f.loop(0, columns, own.lanes, "c") as column:
                 less = own.less_product(
@@ -73,23 +98,31 @@ class Elimination:
                 )
                 own.store(b, i, column.index, less)
 
+    def _catch_up(self, products: Products, late: Beside, first: Scalar, start: Scalar, end: Scalar) -> None:
+        """What a block does to the columns from `first` on: its own rows one after another, those below by a
+        product."""
+        f, (rows, b, columns) = self.f, late
+        with f.loop(f.add(start, 1), end, name="i") as row, f.loop(first, columns, rows.lanes, "c") as column:
+            i = row.index
+            with f.loop(start, i, name="k", carried=[(rows.load(b, i, column.index), "x")]) as above:
+                factor = rows.splat(f.fneg(rows.element(self.a, i, above.index)))
+                above.next(rows.less_product(above.carried[0], factor, rows.load(b, above.index, column.index)))
+            rows.store(b, i, column.index, above.results[0])
+        height, width, depth = f.sub(self.m, end), f.sub(columns, first), f.sub(end, start)
+        below = products.negated(products.rows.part(self.a, end, start), height, depth)
+        products.add(rows.part(b, end, first), below, rows.part(b, start, first), height, width, depth)
 
-def _substitute_back(rows: Rows, upper: Matrix, n: Scalar, x: Matrix, columns: Scalar) -> None:
-    """x becomes U^-1 x."""
-    f = rows.f
-    last = f.sub(n, 1)
-    with f.loop(last, const(I64, -1), -1, "i") as row, f.loop(0, columns, rows.lanes, "c") as column:
-        i = row.index
-        start = rows.load(x, i, column.index)
-        with f.loop(f.add(i, 1), n, name="j", carried=[(start, "x")]) as later:
-            factor = rows.splat(f.fneg(rows.element(upper, i, later.index)))
-            later.next(rows.less_product(later.carried[0], factor, rows.load(x, later.index, column.index)))
-        rows.store(x, i, column.index, f.fdiv(later.results[0], rows.splat(rows.element(upper, i, i))))
+
+def _exchange(rows: Rows, a: Matrix, columns: Scalar, i: Scalar, j: Scalar) -> None:
+    with rows.f.loop(0, columns, rows.lanes, "c") as column:
+        x, y = rows.load(a, i, column.index), rows.load(a, j, column.index)
+        rows.store(a, i, column.index, y)
+        rows.store(a, j, column.index, x)
 
 
 def emit_solve(kernel: MatrixKernel, lanes: int) -> None:
     """Operands: A, B, X. Sizes: n, columns. Ends with the first column in which a singular A has no pivot."""
-    n, count = kernel.sizes
+    n, count = kernel.sizes[:2]
 
     def begin(rows: Rows, x: Matrix, element: Scalar) -> None:
         rows.copy(kernel.matrix(1, element), x, n, count)
@@ -99,7 +132,7 @@ def emit_solve(kernel: MatrixKernel, lanes: int) -> None:
 
 def emit_inverse(kernel: MatrixKernel) -> None:
     """Operands: A, its inverse. Sizes: n."""
-    (n,) = kernel.sizes
+    n = kernel.sizes[0]
     _emit_solve(kernel, n, n, 0, 1, lambda rows, x, element: identity(rows, x, n))
 
 
@@ -108,10 +141,10 @@ def _emit_solve(
     begin: Callable[[Rows, Matrix, Scalar], None],
 ) -> None:
     f, rows, columns = kernel.f, kernel.rows(), kernel.rows(lanes)
+    products = kernel.products(rows, n)
+    a, x = kernel.room(rows, n, n), kernel.room(columns, n, count)
 
     def body(element: Scalar) -> None:
-        a = rows.scratch(kernel.memory, n)
-        x = columns.scratch(f.gep(rows.elem, kernel.memory, f.mul(n, a.rows)), count)
         rows.copy(kernel.matrix(0, element), a, n, n)
         begin(columns, x, element)
 
@@ -120,8 +153,8 @@ def _emit_solve(
                 kernel.fail(element, f.add(k, 1))
             return pivot
 
-        Elimination(rows, a, n, n, (columns, x, count)).run(divisor)
-        _substitute_back(columns, a, n, x, count)
+        Elimination(rows, a, n, n, Beside(columns, x, count), products).run(divisor)
+        substitute_back(products, columns, a, n, x, count)
         columns.give(x, kernel.matrix(result, element), n, count)
 
     kernel.emit(body)
@@ -129,16 +162,16 @@ def _emit_solve(
 
 def emit_determinant(kernel: MatrixKernel, is_logarithm: bool) -> None:
     """Operands: A, its determinant; or A, the determinant's sign, the logarithm of its magnitude. Sizes: n."""
-    (n,) = kernel.sizes
+    n = kernel.sizes[0]
     f, rows = kernel.f, kernel.rows()
+    products, a = kernel.products(rows, n), kernel.room(rows, n, n)
 
     def body(element: Scalar) -> None:
-        a = rows.scratch(kernel.memory, n)
         rows.copy(kernel.matrix(0, element), a, n, n)
         sign = f.alloca(rows.elem, name="sign")
         f.store(const(rows.elem, 1.0), sign)
 
-        Elimination(rows, a, n, n).run(partial(_counted, rows, sign))
+        Elimination(rows, a, n, n, None, products).run(partial(_counted, rows, sign))
         begin = [(f.load(rows.elem, sign), "sign"), (const(rows.elem, 0.0), "size")]
         with f.loop(0, n, name="i", carried=begin) as row:
             pivot = rows.element(a, row.index, row.index)
@@ -164,19 +197,17 @@ def _logarithm(rows: Rows, pivot: Scalar, sign: Scalar, size: Scalar) -> tuple[S
 def emit_adjugate(kernel: MatrixKernel) -> None:
     """Operands: A, its adjugate. Sizes: n. With P A = L U it is det(P) adj(U) L^-1 P, of singular matrices too: nothing
     is divided by U's diagonal."""
-    (n,) = kernel.sizes
+    n = kernel.sizes[0]
     f, rows = kernel.f, kernel.rows()
+    products = kernel.products(rows, n)
+    a, x, adjugate = (kernel.room(rows, n, n) for _ in range(3))
 
     def body(element: Scalar) -> None:
-        size = f.mul(n, rows.padded(n))
-        a, x, adjugate = (
-            rows.scratch(f.gep(rows.elem, kernel.memory, f.mul(size, i)), n) for i in range(3)
-        )
         rows.copy(kernel.matrix(0, element), a, n, n)
         identity(rows, x, n)
         sign = f.alloca(rows.elem, name="sign")
         f.store(const(rows.elem, 1.0), sign)
-        Elimination(rows, a, n, n, (rows, x, n)).run(partial(_counted, rows, sign))
+        Elimination(rows, a, n, n, Beside(rows, x, n), products).run(partial(_counted, rows, sign))
         _adjugate_of_triangle(rows, a, adjugate, n, f.load(rows.elem, sign))
         _multiply(rows, adjugate, x, kernel.matrix(1, element), n)
 
@@ -243,11 +274,11 @@ def emit_pivot_rows(kernel: MatrixKernel) -> None:
 
 def emit_factors(kernel: MatrixKernel, fails: bool) -> None:
     """Operands: A, LU, pivots, info. Sizes: m, n. fails: end with the first zero on U's diagonal."""
-    m, n = kernel.sizes
+    m, n = kernel.sizes[:2]
     f, rows = kernel.f, kernel.rows()
+    products, a = kernel.products(rows, m), kernel.room(rows, m, n)
 
     def body(element: Scalar) -> None:
-        a = rows.scratch(kernel.memory, n)
         pivots, info = kernel.matrix(2, element), kernel.matrix(3, element)
         rows.copy(kernel.matrix(0, element), a, m, n)
         f.store(const(I32, 0), info.base)
@@ -263,7 +294,7 @@ def emit_factors(kernel: MatrixKernel, fails: bool) -> None:
                         f.store(f.trunc(f.add(k, 1), I32), info.base)
             return f.select(is_zero, const(rows.elem, 1.0), pivot)
 
-        Elimination(rows, a, m, n).run(divisor)
+        Elimination(rows, a, m, n, None, products).run(divisor)
         rows.give(a, kernel.matrix(1, element), m, n)
 
     kernel.emit(body)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from weft.codegen.emit import I64, PTR, Function, Module, const
+from weft.codegen.emit import I8, I64, PTR, Function, Module, const
 from weft.codegen.emit import Value as Scalar
 from weft.codegen.lower.loops import PARAMETERS
+from weft.codegen.matrices.blocks import SIZE, Products
 from weft.codegen.matrices.rows import Matrix, Rows
 from weft.codegen.scalar.element import memory_type
 from weft.codegen.target import Target
@@ -18,11 +19,12 @@ STRIDES = ("offset", "batch", "rows", "columns")  # what the table of integers h
 
 
 class Access(NamedTuple):
-    """What a kernel is written for, of one operand: its place among the buffers, whether its columns follow each other,
-    and the dtype of its elements."""
+    """What a kernel is written for, of one operand: its place among the buffers, whether its columns (its rows) follow
+    each other, and the dtype of its elements."""
 
     buffer: int
-    is_unit: bool
+    is_row_major: bool
+    is_column_major: bool
     dtype: DType
 
 
@@ -31,18 +33,36 @@ class MatrixKernel:
     batch, and writes the code for it."""
 
     def __init__(
-        self, module: Module, name: str, target: Target, sizes: int, operands: Sequence[Access],
+        self, module: Module, name: str, target: Target, sizes: int, operands: Sequence[Access], is_blocked: bool
     ) -> None:
         self.f: Function = module.function(name, I64, PARAMETERS)
-        self.target, self.operands = target, operands
+        self.target, self.operands, self.is_blocked = target, operands, is_blocked
         f = self.f
-        bufs, table, _, self.memory, self._begin, self._end = f.params
+        bufs, table, _, self._memory, self._begin, self._end = f.params
         self.sizes = [f.load(I64, f.gep(I64, table, i), name="size") for i in range(sizes)]
         self._bases = [f.load(PTR, f.gep(PTR, bufs, a.buffer)) for a in operands]
         self._strides = [
             [f.load(I64, f.gep(I64, table, sizes + len(STRIDES) * k + i), name=word) for i, word in enumerate(STRIDES)]
             for k in range(len(operands))
         ]
+
+    def room(self, rows: Rows, m: Scalar, n: Scalar) -> Matrix:
+        """Private memory for a matrix of whole vectors: the next of what the call has asked for."""
+        f, stride = self.f, rows.padded(n)
+        room = Matrix(self._memory, stride, const(I64, 1))
+        self._memory = f.gep(rows.elem, self._memory, f.mul(m, stride))
+        return room
+
+    def products(self, rows: Rows, n: Scalar) -> Products | None:
+        """Products for a kernel that works in blocks of a matrix with n rows; their workspace is the first of the
+        memory that the call has asked for. The last of the sizes says how large it is."""
+        if not self.is_blocked:
+            return None
+        space = self._memory
+        self._memory = self.f.gep(I8, space, self.sizes[-1])
+        # SIZE rows of n columns, padded, fit too
+        panel = self.room(rows, self.f.add(n, 2 * rows.lanes), const(I64, SIZE))
+        return Products(rows, space, panel.base)
 
     def rows(self, lanes: int = 0) -> Rows:
         """Rows in vectors of the first operand's elements: of a register's width, or of so many lanes."""
@@ -61,7 +81,8 @@ class MatrixKernel:
         f, access = self.f, self.operands[operand]
         offset, batch, rows, columns = self._strides[operand]
         base = f.gep(memory_type(access.dtype, 1), self._bases[operand], f.add(offset, f.mul(element, batch)))
-        return Matrix(base, rows, const(I64, 1) if access.is_unit else columns)
+        one = const(I64, 1)
+        return Matrix(base, one if access.is_column_major else rows, one if access.is_row_major else columns)
 
     def fail(self, element: Scalar, order: Scalar) -> None:
         """End here: this matrix cannot be done, for what the row, column or minor `order` (from 1) holds."""

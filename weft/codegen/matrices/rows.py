@@ -13,23 +13,29 @@ Index = Scalar | int
 
 
 class Matrix(NamedTuple):
-    """Elements at strides from a base. Columns that are known to follow each other have the constant 1 as stride."""
+    """Elements at strides from a base. Columns, or rows, that are known to follow each other have the constant 1 as
+    stride."""
 
     base: Scalar
     rows: Scalar
     columns: Scalar
 
     @property
-    def turned(self) -> Matrix:
+    def transposed(self) -> Matrix:
         """The transposed matrix."""
         return Matrix(self.base, self.columns, self.rows)
+
+    @property
+    def is_column_major(self) -> bool:
+        """Whether elements of a column follow each other, and those of a row do not."""
+        return self.rows.const == 1 and self.columns.const != 1
 
 
 class Rows:
     """Vectors of `lanes` columns of a row; one lane is a scalar."""
 
     def __init__(self, f: Function, elem: LType, target: Target, lanes: int) -> None:
-        self.f, self.elem, self.lanes, self.type = f, elem, lanes, vec(elem, lanes)
+        self.f, self.elem, self.lanes, self.type, self.target = f, elem, lanes, vec(elem, lanes), target
         self.math = FloatMath(f, target.has_fma, target.has_scale)
 
     def padded(self, count: Scalar) -> Scalar:
@@ -40,10 +46,6 @@ class Rows:
     def first(self, column: Scalar) -> Scalar:
         """Where the vector begins that holds a column."""
         return self.f.and_(column, -self.lanes, "first")
-
-    def scratch(self, base: Scalar, columns: Scalar) -> Matrix:
-        """A matrix of whole vectors in private memory."""
-        return Matrix(base, self.padded(columns), const(I64, 1))
 
     # ---- elements
     def place(self, a: Matrix, i: Index, j: Index) -> Scalar:
@@ -67,6 +69,10 @@ class Rows:
     def less_product(self, x: Scalar, negated: Scalar, y: Scalar) -> Scalar:
         """x - a * y, where -a is given."""
         return self.math.mad(negated, y, x)
+
+    def part(self, a: Matrix, i: Index, j: Index) -> Matrix:
+        """What lies below row i and right of column j, both included."""
+        return Matrix(self.place(a, i, j), a.rows, a.columns)
 
     # ---- vectors
     def load(self, a: Matrix, i: Index, j: Scalar) -> Scalar:
@@ -104,14 +110,19 @@ class Rows:
         return self.f.gep(self.elem, first, steps)
 
     def copy(self, source: Matrix, target: Matrix, rows: Scalar, columns: Scalar) -> None:
-        """Bring a matrix to one of whole vectors."""
+        """Bring a matrix to one of whole vectors (in which what stands after the last column means nothing)."""
+        if source.is_column_major:
+            self.give(source.transposed, target.transposed, columns, rows)
+            return
         with self.f.loop(0, rows, name="row") as row, self.f.loop(0, columns, self.lanes, "column") as column:
             self.store(target, row.index, column.index, self.read(source, row.index, column.index, columns))
 
     def give(self, source: Matrix, target: Matrix, rows: Scalar, columns: Scalar) -> None:
-        """Bring a matrix of whole vectors to where it is wanted."""
+        """Bring a matrix to where it is wanted."""
+        if target.is_column_major:
+            source, target, rows, columns = source.transposed, target.transposed, columns, rows
         with self.f.loop(0, rows, name="row") as row, self.f.loop(0, columns, self.lanes, "column") as column:
-            self.write(target, row.index, column.index, columns, self.load(source, row.index, column.index))
+            self.write(target, row.index, column.index, columns, self.read(source, row.index, column.index, columns))
 
     def since(self, i: Scalar, j: Scalar) -> Scalar:
         """The lanes of the vector at column j that hold column i or a later one."""
