@@ -1,12 +1,13 @@
 """From loop nests to machine code: LLVM text, vector math, matrix products, objects.
 
 Imports plan/ and lower floors, never tensor/, layers/ or autograd/.
-Six packages, each of which imports only those above it:
+Seven packages, each of which imports only those above it:
 
     emit     the text builder that everything here writes with
     math     functions of floats and integers in plain instructions
     scalar   the scalar protocol in LLVM: bodies of operators as code for vectors of elements
     gemm     the matrix product
+    matrices factors and inverses of matrices, solutions of systems
     lower    a graph's nodes as kernels
     program  a lowered graph, planned (weft/plan), as one native program
 

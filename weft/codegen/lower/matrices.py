@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from weft.codegen.emit import I64
 from weft.codegen.gemm.tiles import plan_gemm
+from weft.codegen.lower.loops import PARAMETERS
 from weft.codegen.lower.lowering import BlockLowering, lowers
 from weft.codegen.lower.product import workspace
 from weft.codegen.matrices import cholesky, elimination, triangular
@@ -106,7 +108,9 @@ class Matrices:
             accesses.append(Access(buffers.index(o.value), o.columns == 1, o.rows == 1, dtype))
         name = self.block.lowering.function(
             (*key, is_blocked, *accesses), f"{key[0]}_{accesses[0].dtype.short}",
-            lambda name: emit(MatrixKernel(module, name, target, len(sizes), accesses, is_blocked)),
+            lambda name: emit(
+                MatrixKernel(module.function(name, I64, PARAMETERS), target, len(sizes), accesses, is_blocked)
+            ),
         )
         ints = (*sizes, *(s for o in operands for s in o.strides))
         count = dm.product(self.batch)

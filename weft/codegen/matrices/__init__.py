@@ -1,5 +1,5 @@
-"""Linear algebra on small matrices: kernels that factor and solve one matrix of a batch after another. Imports emit/
-and math/.
+"""Linear algebra on small matrices: kernels that factor and solve one matrix of a batch after another. Imports emit/,
+math/, scalar/ and gemm/.
 
 Start reading at rows.py (a matrix in memory, row by row), then cholesky.py, triangular.py and elimination.py, one
 algorithm each; kernel.py is what their kernels have in common.

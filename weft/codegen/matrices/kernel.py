@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from weft.codegen.emit import I8, I64, PTR, Function, Module, const
+from weft.codegen.emit import I8, I64, PTR, Function, const
 from weft.codegen.emit import Value as Scalar
-from weft.codegen.lower.loops import PARAMETERS
 from weft.codegen.matrices.blocks import SIZE, Products
 from weft.codegen.matrices.rows import Matrix, Rows
 from weft.codegen.scalar.element import memory_type
@@ -29,13 +28,13 @@ class Access(NamedTuple):
 
 
 class MatrixKernel:
-    """Writes the function of a kernel. `sizes` are the first of its integers; `body` gets the number of a matrix of the
-    batch, and writes the code for it."""
+    """Writes the function of a kernel (loops/kernel.py says what it is given). `sizes` are the first of its integers;
+    `body` gets the number of a matrix of the batch, and writes the code for it."""
 
     def __init__(
-        self, module: Module, name: str, target: Target, sizes: int, operands: Sequence[Access], is_blocked: bool
+        self, function: Function, target: Target, sizes: int, operands: Sequence[Access], is_blocked: bool
     ) -> None:
-        self.f: Function = module.function(name, I64, PARAMETERS)
+        self.f = function
         self.target, self.operands, self.is_blocked = target, operands, is_blocked
         f = self.f
         bufs, table, _, self._memory, self._begin, self._end = f.params
