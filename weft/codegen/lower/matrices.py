@@ -170,14 +170,28 @@ def _fits(node: Node, *sizes: Dim) -> bool:
 @lowers(aten.linalg_cholesky)
 def lower_cholesky(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """The factor, or its transpose; the other triangle is cleared."""
-    a, upper = node.args
+    return _lower_cholesky(block, node, False)
+
+
+@lowers(aten.linalg_cholesky_ex)
+def lower_attempted_cholesky(block: BlockLowering, node: Node) -> list[KernelCall] | None:
+    """The same, which reports what has no factor, or raises for it."""
+    return _lower_cholesky(block, node, not node.args[2])
+
+
+def _lower_cholesky(block: BlockLowering, node: Node, reports: bool) -> list[KernelCall] | None:
+    a, upper = node.args[:2]
     *batch, n, _ = dims_of(a)
     if not _fits(node, n):
         return None
     m = Matrices(block, node, tuple(batch))
     source, result = m.operand(a), m.result(node.outputs[0])
-    operands = (source, result) if upper else (source.transposed, result.transposed)
-    return m.call(("cholesky",), cholesky.emit_cholesky, (n,), operands, 1, n * n * n, m.padded(n, n), (n,))
+    info = [m.result(v, 0) for v in node.outputs[1:]]
+    operands = (source, result, *info) if upper else (source.transposed, result.transposed, *info)
+    emit = partial(cholesky.emit_cholesky, reports=reports)
+    return m.call(
+        ("cholesky", reports), emit, (n,), operands, len(node.outputs), n * n * n, m.padded(n, n), (n,)
+    )
 
 
 @lowers(aten.linalg_solve_triangular)

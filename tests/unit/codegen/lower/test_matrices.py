@@ -52,8 +52,8 @@ def test_values(dtype: weft.dtype, tolerance: float, batch: tuple[int, ...], rng
 
     def factors() -> object:
         return [
-            (linalg.cholesky(s), linalg.cholesky(s, upper=True), linalg.cholesky(s.mT), linalg.lu_factor(a),
-             linalg.inv(a), linalg.inv(a.mT), linalg.inv(b), linalg.slogdet(a), linalg.det(a / a.shape[-1]))
+            (linalg.cholesky_ex(s), linalg.cholesky(s), linalg.cholesky(s, upper=True), linalg.cholesky(s.mT),
+             linalg.lu_factor(a), linalg.inv(a), linalg.inv(a.mT), linalg.inv(b), linalg.slogdet(a), linalg.det(a / a.shape[-1]))
             for a, b, s in zip(matrices, strided, definite, strict=True)
         ]
 
@@ -164,7 +164,8 @@ def test_what_nan_and_singular_matrices_give(rng: Rng) -> None:
             linalg.inv(holes), linalg.det(holes), linalg.solve(holes, holes[0, 1:].mT.clone()),
             linalg.cholesky(unread), linalg.cholesky(unread.mT, upper=True),
             linalg.solve_triangular(unread, zero + 1, upper=False), linalg.solve_triangular(zero, zero + 1, upper=True),
-            linalg.slogdet(singular), linalg.det(singular), linalg.lu_factor_ex(singular), linalg.lu(singular),
+            linalg.slogdet(singular), linalg.det(singular), linalg.cholesky_ex(singular + weft.eye(2)),
+            linalg.lu_factor_ex(singular), linalg.lu(singular),
             weft.func.grad(lambda a: linalg.det(a).sum())(singular),
         ],
         1e-6,
@@ -174,6 +175,7 @@ def test_what_nan_and_singular_matrices_give(rng: Rng) -> None:
 FAILURES: dict[str, tuple[Callable[[Tensor], object], str]] = {
     "cholesky": (lambda a: linalg.cholesky(a), "leading minor of order 2 is not positive-definite"),
     "upper": (lambda a: linalg.cholesky(a, upper=True), "leading minor of order 2 is not positive-definite"),
+    "cholesky_ex": (lambda a: linalg.cholesky_ex(a, check_errors=True), "minor of order 2 is not positive-definite"),
     "inv": (lambda a: linalg.inv(a), "The diagonal element 2 is zero"),
     "solve": (lambda a: linalg.solve(a, a[..., :1]), "the input matrix is singular"),
     "lu_factor": (lambda a: linalg.lu_factor(a), r"U\[2,2\] is zero"),
