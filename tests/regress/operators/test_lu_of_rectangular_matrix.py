@@ -37,7 +37,7 @@ def test_lu_with_infos(way: str, rng: np.random.Generator) -> None:
     A[1] = 0
     LU, pivots, infos = WAYS[way](lambda a: weft.lu(a, get_infos=True))(A)
     wanted = weft.linalg.lu_factor_ex(A)
-    assert infos.tolist() == [0, 1] and weft.equal(pivots, wanted.pivots) and weft.equal(LU, wanted.LU)
+    assert infos.tolist() == [0, 1] and weft.equal(pivots, wanted.pivots) and weft.allclose(LU, wanted.LU)
     pair = WAYS[way](weft.lu)(A[:1])
     assert len(pair) == 2
 

@@ -6,14 +6,14 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 from weft.codegen.emit import I64
 from weft.codegen.gemm.tiles import plan_gemm
 from weft.codegen.lower.loops import PARAMETERS
 from weft.codegen.lower.lowering import BlockLowering, lowers
 from weft.codegen.lower.product import workspace
-from weft.codegen.matrices import cholesky, elimination, triangular
+from weft.codegen.matrices import cholesky, elimination, triangular, unrolled
 from weft.codegen.matrices.blocks import SIZE
 from weft.codegen.matrices.kernel import Access, MatrixKernel
 from weft.ir.graph import Node, Value
@@ -26,6 +26,7 @@ from weft.types import dtype as dt
 from weft.types.dims import Dim, is_one
 
 Emit = Callable[[MatrixKernel], None]
+SMALL = 6  # rows and columns of matrices whose elements stay in registers
 PLAIN = 64  # sizes up to which a kernel does without blocks and products
 LARGEST = 256  # sizes that are known to be larger are LAPACK's, which uses several threads on one matrix
 _FLOATS = (dt.float32, dt.float64)
@@ -95,11 +96,30 @@ class Matrices:
     ) -> list[KernelCall]:
         """The copies and the kernel. key: what the emitted function hangs on beside its operands. blocked: the sizes
         of which a large one takes blocks."""
-        target, module = self.block.lowering.target, self.block.lowering.module
         is_blocked = not all(isinstance(n, int) and n <= PLAIN for n in blocked)
         if is_blocked:
             space, panel = self._workspace(blocked, sizes)
             sizes, scratch = (*sizes, space), scratch + space + panel
+        return self._kernel(key, emit, sizes, operands, outputs, dm.product(self.batch), work, scratch, is_blocked)
+
+    def unrolled(
+        self, key: tuple[Any, ...], emit: Callable[..., None], n: int, sizes: Sequence[Dim],
+        operands: Sequence[Operand], outputs: int, work: Dim,
+    ) -> list[KernelCall]:
+        """The copies and the kernel for matrices of one small size, several of the batch at once."""
+        dtype, count = dtype_of(self.node.outputs[0]), dm.product(self.batch)
+        assert dtype is not None
+        lanes = 1 if isinstance(count, int) and count <= 2 else self.block.lowering.target.lanes(dtype.itemsize)
+        return self._kernel(
+            (*key, n, lanes), partial(emit, n=n, lanes=lanes), (*sizes, count), operands, outputs,
+            dm.floordiv(count + lanes - 1, lanes), lanes * work, 0, False,
+        )
+
+    def _kernel(
+        self, key: tuple[Any, ...], emit: Emit, sizes: Sequence[Dim], operands: Sequence[Operand], outputs: int,
+        extent: Dim, work: Dim, scratch: Dim, is_blocked: bool,
+    ) -> list[KernelCall]:
+        target, module = self.block.lowering.target, self.block.lowering.module
         buffers = tuple(dict.fromkeys(o.value for o in operands))
         accesses = []
         for o in operands:
@@ -113,10 +133,9 @@ class Matrices:
             ),
         )
         ints = (*sizes, *(s for o in operands for s in o.strides))
-        count = dm.product(self.batch)
         raises = (0,) if self.node.op.failure is not None else ()
         return [*self.copies, KernelCall(
-            name, buffers, outputs, ints, (), count, count * work, scratch, (), (self.node,), raises
+            name, buffers, outputs, ints, (), extent, extent * work, scratch, (), (self.node,), raises
         )]
 
     def _workspace(self, blocked: Sequence[Dim], sizes: Sequence[Dim]) -> tuple[Dim, Dim]:
@@ -167,6 +186,10 @@ def _fits(node: Node, *sizes: Dim) -> bool:
     return dtype_of(node.outputs[0]) in _FLOATS and not any(isinstance(n, int) and n > LARGEST for n in sizes)
 
 
+def _is_unrolled(n: Dim) -> TypeGuard[int]:
+    return isinstance(n, int) and 1 <= n <= SMALL
+
+
 @lowers(aten.linalg_cholesky)
 def lower_cholesky(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """The factor, or its transpose; the other triangle is cleared."""
@@ -188,6 +211,8 @@ def _lower_cholesky(block: BlockLowering, node: Node, reports: bool) -> list[Ker
     source, result = m.operand(a), m.result(node.outputs[0])
     info = [m.result(v, 0) for v in node.outputs[1:]]
     operands = (source, result, *info) if upper else (source.transposed, result.transposed, *info)
+    if _is_unrolled(n) and not info:
+        return m.unrolled(("small_cholesky",), unrolled.emit_cholesky, n, (), operands, 1, n * n * n)
     emit = partial(cholesky.emit_cholesky, reports=reports)
     return m.call(
         ("cholesky", reports), emit, (n,), operands, len(node.outputs), n * n * n, m.padded(n, n), (n,)
@@ -209,6 +234,11 @@ def lower_solve_triangular(block: BlockLowering, node: Node) -> list[KernelCall]
     if upper:
         lower = lower.backwards(n).transposed.backwards(n).transposed
         right, result = right.backwards(n), result.backwards(n)
+    if _is_unrolled(n):
+        return m.unrolled(
+            ("small_triangular", is_unit), partial(unrolled.emit_substitution, is_unit=is_unit), n, (count,),
+            (lower, right, result), 1, n * n * count,
+        )
     lanes = m.lanes(count)
     emit = partial(triangular.emit_substitution, is_unit=is_unit, lanes=lanes)
     return m.call(
@@ -227,6 +257,11 @@ def lower_solve(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     m = Matrices(block, node, tuple(batch))
     lanes = m.lanes(count)
     operands = (m.operand(a), m.operand(b), m.result(node.outputs[0]))
+    if _is_unrolled(n) and isinstance(count, int) and count <= SMALL:
+        return m.unrolled(
+            ("small_solve", count), partial(unrolled.emit_solve, columns=count), n, (), operands, 1,
+            n * n * (n + count),
+        )
     return m.call(
         ("solve", lanes), partial(elimination.emit_solve, lanes=lanes), (n, count), operands, 1,
         n * n * (n + count), m.padded(n, n) + m.padded(n, count, lanes), (n,),
@@ -242,6 +277,8 @@ def lower_inverse(block: BlockLowering, node: Node) -> list[KernelCall] | None:
         return None
     m = Matrices(block, node, tuple(batch))
     operands = (m.operand(a), m.result(node.outputs[0]))
+    if _is_unrolled(n):
+        return m.unrolled(("small_inverse",), unrolled.emit_inverse, n, (), operands, 1, 2 * n * n * n)
     return m.call(("inverse",), elimination.emit_inverse, (n,), operands, 1, 2 * n * n * n, 2 * m.padded(n, n), (n,))
 
 
@@ -264,6 +301,11 @@ def _lower_determinant(block: BlockLowering, node: Node, is_logarithm: bool) -> 
         return None
     m = Matrices(block, node, tuple(batch))
     operands = (m.operand(a), *(m.result(v, 0) for v in node.outputs))
+    if _is_unrolled(n):
+        emit_small = partial(unrolled.emit_determinant, is_logarithm=is_logarithm)
+        return m.unrolled(
+            ("small_determinant", is_logarithm), emit_small, n, (), operands, len(node.outputs), n * n * n
+        )
     emit = partial(elimination.emit_determinant, is_logarithm=is_logarithm)
     return m.call(
         ("determinant", is_logarithm), emit, (n,), operands, len(node.outputs), n * n * n, m.padded(n, n), (n,)
@@ -279,6 +321,8 @@ def lower_adjugate(block: BlockLowering, node: Node) -> list[KernelCall] | None:
         return None
     m = Matrices(block, node, tuple(batch))
     operands = (m.operand(a), m.result(node.outputs[0]))
+    if _is_unrolled(n):
+        return m.unrolled(("small_adjugate",), unrolled.emit_adjugate, n, (), operands, 1, 4 * n * n * n)
     return m.call(("adjugate",), elimination.emit_adjugate, (n,), operands, 1, 4 * n * n * n, 3 * m.padded(n, n), (n,))
 
 

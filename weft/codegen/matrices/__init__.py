@@ -2,5 +2,5 @@
 math/, scalar/ and gemm/.
 
 Start reading at rows.py (a matrix in memory, row by row), then cholesky.py, triangular.py and elimination.py, one
-algorithm each; kernel.py is what their kernels have in common.
+algorithm each; blocks.py is for large matrices, unrolled.py for very small ones, kernel.py what all have in common.
 """

@@ -83,6 +83,10 @@ class MatrixKernel:
         one = const(I64, 1)
         return Matrix(base, one if access.is_column_major else rows, one if access.is_row_major else columns)
 
+    def batch_stride(self, operand: int) -> Scalar:
+        """How far apart an operand's matrices are."""
+        return self._strides[operand][1]
+
     def fail(self, element: Scalar, order: Scalar) -> None:
         """End here: this matrix cannot be done, for what the row, column or minor `order` (from 1) holds."""
         f = self.f

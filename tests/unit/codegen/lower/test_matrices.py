@@ -53,7 +53,8 @@ def test_values(dtype: weft.dtype, tolerance: float, batch: tuple[int, ...], rng
     def factors() -> object:
         return [
             (linalg.cholesky_ex(s), linalg.cholesky(s), linalg.cholesky(s, upper=True), linalg.cholesky(s.mT),
-             linalg.lu_factor(a), linalg.inv(a), linalg.inv(a.mT), linalg.inv(b), linalg.slogdet(a), linalg.det(a / a.shape[-1]))
+             linalg.lu_factor(a), linalg.inv(a), linalg.inv(a.mT), linalg.inv(b), linalg.slogdet(a),
+             linalg.det(a / a.shape[-1]))
             for a, b, s in zip(matrices, strided, definite, strict=True)
         ]
 
@@ -206,6 +207,22 @@ def test_failures_are_those_of_eager_and_come_before_any_write(name: str) -> Non
             compiled(weft.zeros(3, 3))
         assert written.tolist() == [2, 2, 2]
         written.zero_()
+
+
+@pytest.mark.parametrize("n", [3, 9])
+def test_the_first_of_many_that_fail_is_named(n: int) -> None:
+    """Several matrices are done at once, and the last group is not full."""
+    many = weft.eye(n).repeat(21, 1, 1)
+    many[18:20] = 0
+    for function in (linalg.inv, linalg.cholesky, lambda a: linalg.solve(a, a), linalg.lu_factor):
+        with pytest.raises(linalg.LinAlgError) as eager:
+            function(many)
+        compiled = weft.compile(lambda a, function=function: function(many + a))
+        results = zip(_flat(compiled(weft.eye(n))), _flat(function(many + weft.eye(n))), strict=True)
+        assert all(weft.equal(x, y) for x, y in results)
+        with pytest.raises(linalg.LinAlgError, match=re.escape(str(eager.value))) as error:
+            compiled(weft.zeros(n, n))
+        assert "(Batch element 18)" in str(error.value)
 
 
 def _likelihood(a: Tensor, b: Tensor) -> Tensor:
