@@ -202,12 +202,12 @@ def _exp_type(self: TensorType) -> TensorType:
     return self
 
 
-_PADE = (
+PADE = (
     64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
     670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1,
 )
 # the norm up to which the approximant of order 13 is exact in double precision (Higham, 2005)
-_PADE_REACH = 5.371920351148152
+PADE_REACH = 5.371920351148152
 
 
 def _matrix_exp(A: Array) -> Array:
@@ -217,9 +217,9 @@ def _matrix_exp(A: Array) -> Array:
     x = A.astype(np.complex128 if A.dtype.kind == "c" else np.float64)
     size = np.abs(x).sum(-2).max(-1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        halvings = np.where(np.isfinite(size), np.maximum(0, np.ceil(np.log2(size / _PADE_REACH))), 0).astype(np.int64)
+        halvings = np.where(np.isfinite(size), np.maximum(0, np.ceil(np.log2(size / PADE_REACH))), 0).astype(np.int64)
     x = x / (2.0**halvings)[..., None, None]
-    b, one = _PADE, np.eye(A.shape[-1])
+    b, one = PADE, np.eye(A.shape[-1])
     x2 = x @ x
     x4 = x2 @ x2
     x6 = x4 @ x2

@@ -13,7 +13,7 @@ from weft.codegen.gemm.tiles import plan_gemm
 from weft.codegen.lower.loops import PARAMETERS
 from weft.codegen.lower.lowering import BlockLowering, lowers
 from weft.codegen.lower.product import workspace
-from weft.codegen.matrices import cholesky, elimination, triangular, unrolled
+from weft.codegen.matrices import cholesky, elimination, exponential, triangular, unrolled
 from weft.codegen.matrices.blocks import SIZE
 from weft.codegen.matrices.kernel import Access, MatrixKernel
 from weft.ir.graph import Node, Value
@@ -24,6 +24,7 @@ from weft.passes.alias import dims_of, dtype_of
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types.dims import Dim, is_one
+from weft.types.dtype import DType
 
 Emit = Callable[[MatrixKernel], None]
 SMALL = 6  # rows and columns of matrices whose elements stay in registers
@@ -61,8 +62,14 @@ class Matrices:
     """The call of a kernel on matrices while it is put together: operands as they lie, copied where their batch dims
     have no common stride."""
 
-    def __init__(self, block: BlockLowering, node: Node, batch: tuple[Dim, ...]) -> None:
+    def __init__(
+        self, block: BlockLowering, node: Node, batch: tuple[Dim, ...], dtype: DType | None = None
+    ) -> None:
+        """dtype: what is computed in, unless it is the result's."""
         self.block, self.node, self.batch = block, node, batch
+        dtype = dtype or dtype_of(node.outputs[0])
+        assert dtype is not None
+        self.dtype: DType = dtype
         self.copies: list[KernelCall] = []
 
     def operand(self, value: Value, inner: int = 2) -> Operand:
@@ -107,9 +114,8 @@ class Matrices:
         operands: Sequence[Operand], outputs: int, work: Dim,
     ) -> list[KernelCall]:
         """The copies and the kernel for matrices of one small size, several of the batch at once."""
-        dtype, count = dtype_of(self.node.outputs[0]), dm.product(self.batch)
-        assert dtype is not None
-        lanes = 1 if isinstance(count, int) and count <= 2 else self.block.lowering.target.lanes(dtype.itemsize)
+        count = dm.product(self.batch)
+        lanes = 1 if isinstance(count, int) and count <= 2 else self.block.lowering.target.lanes(self.dtype.itemsize)
         return self._kernel(
             (*key, n, lanes), partial(emit, n=n, lanes=lanes), (*sizes, count), operands, outputs,
             dm.floordiv(count + lanes - 1, lanes), lanes * work, 0, False,
@@ -140,12 +146,10 @@ class Matrices:
 
     def _workspace(self, blocked: Sequence[Dim], sizes: Sequence[Dim]) -> tuple[Dim, Dim]:
         """Bytes that products of blocks need, and of room for one of their operands."""
-        dtype = dtype_of(self.node.outputs[0])
-        assert dtype is not None
         target = self.block.lowering.target
         most = _greatest(sizes)
-        space = workspace(plan_gemm(dtype.name, target), most, most)
-        lanes = target.lanes(dtype.itemsize)
+        space = workspace(plan_gemm(self.dtype.name, target), most, most)
+        lanes = target.lanes(self.dtype.itemsize)
         return dm.floordiv(space + 63, 64) * 64, self.padded(_greatest(blocked) + 2 * lanes, SIZE)
 
     def lanes(self, columns: Dim) -> int:
@@ -154,11 +158,9 @@ class Matrices:
 
     def padded(self, rows: Dim, columns: Dim, lanes: int = 0) -> Dim:
         """Bytes of a matrix of whole vectors (of so many lanes, or of a register's width)."""
-        dtype = dtype_of(self.node.outputs[0])
-        assert dtype is not None
-        lanes = lanes or self.block.lowering.target.lanes(dtype.itemsize)
+        lanes = lanes or self.block.lowering.target.lanes(self.dtype.itemsize)
         vectors = dm.floordiv(columns + lanes - 1, lanes)
-        return rows * (2 * dm.floordiv(vectors, 2) + 1) * lanes * dtype.itemsize
+        return rows * (2 * dm.floordiv(vectors, 2) + 1) * lanes * self.dtype.itemsize
 
 
 def _greatest(sizes: Sequence[Dim]) -> Dim:
@@ -324,6 +326,21 @@ def lower_adjugate(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     if _is_unrolled(n):
         return m.unrolled(("small_adjugate",), unrolled.emit_adjugate, n, (), operands, 1, 4 * n * n * n)
     return m.call(("adjugate",), elimination.emit_adjugate, (n,), operands, 1, 4 * n * n * n, 3 * m.padded(n, n), (n,))
+
+
+@lowers(aten.linalg_matrix_exp)
+def lower_exponential(block: BlockLowering, node: Node) -> list[KernelCall] | None:
+    """Products and a system, in double precision."""
+    (a,) = node.args
+    *batch, n, _ = dims_of(a)
+    if not _fits(node, n):
+        return None
+    m = Matrices(block, node, tuple(batch), dt.float64)
+    operands = (m.operand(a), m.result(node.outputs[0]))
+    return m.call(
+        ("exponential",), exponential.emit_exponential, (n,), operands, 1, 16 * n * n * n,
+        exponential.ROOMS * m.padded(n, n), (n,),
+    )
 
 
 @lowers(aten._lu_rows)

@@ -31,14 +31,30 @@ class Products:
             rows.store(negated, row.index, column.index, f.fneg(x))
         return negated
 
-    def add(self, target: Matrix, a: Matrix, b: Matrix, m: Scalar, n: Scalar, k: Scalar) -> None:
-        """target [m, n] += a [m, k] b [k, n]; the columns of the target follow each other."""
+    def add(
+        self, target: Matrix, a: Matrix, b: Matrix, m: Scalar, n: Scalar, k: Scalar, begins: bool = False
+    ) -> None:
+        """target [m, n] += a [m, k] b [k, n], or = where that begins it; the columns of the target follow each other.
+        """
         f = self.rows.f
         with f.if_(f.icmp("sgt", n, 0), "product"):
             f.call(self._gemm, [
                 a.base, b.base, target.base, m, n, k, a.rows, a.columns, b.rows, b.columns, target.rows,
-                const(I32, 1), self.space, const(I64, 0), m,
+                const(I32, not begins), self.space, const(I64, 0), m,
             ])
+
+
+def multiply(products: Products | None, rows: Rows, a: Matrix, b: Matrix, target: Matrix, n: Scalar) -> None:
+    """target = a b, for matrices of whole vectors, n rows and n columns."""
+    f = rows.f
+    if products is not None:
+        products.add(target, a, b, n, n, n, begins=True)
+        return
+    with f.loop(0, n, name="i") as row, f.loop(0, n, rows.lanes, "c") as column:
+        with f.loop(0, n, name="k", carried=[(const(rows.type, 0.0), "x")]) as inner:
+            factor = rows.splat(rows.element(a, row.index, inner.index))
+            inner.next(rows.math.mad(factor, rows.load(b, inner.index, column.index), inner.carried[0]))
+        rows.write(target, row.index, column.index, n, inner.results[0])
 
 
 @contextmanager

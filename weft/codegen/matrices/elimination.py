@@ -9,7 +9,7 @@ from typing import NamedTuple
 from weft.codegen.emit import I32, I64, const
 from weft.codegen.emit import Value as Scalar
 from weft.codegen.math.logarithm import log
-from weft.codegen.matrices.blocks import Products, blocks
+from weft.codegen.matrices.blocks import Products, blocks, multiply
 from weft.codegen.matrices.kernel import MatrixKernel
 from weft.codegen.matrices.rows import Matrix, Rows, identity
 from weft.codegen.matrices.triangular import substitute_back
@@ -209,7 +209,7 @@ def emit_adjugate(kernel: MatrixKernel) -> None:
         f.store(const(rows.elem, 1.0), sign)
         Elimination(rows, a, n, n, Beside(rows, x, n), products).run(partial(_counted, rows, sign))
         _adjugate_of_triangle(rows, a, adjugate, n, f.load(rows.elem, sign))
-        _multiply(rows, adjugate, x, kernel.matrix(1, element), n)
+        multiply(products, rows, adjugate, x, kernel.matrix(1, element), n)
 
     kernel.emit(body)
 
@@ -238,16 +238,6 @@ def _adjugate_of_triangle(rows: Rows, upper: Matrix, target: Matrix, n: Scalar, 
             rows.store(target, i, column.index, below.results[0])
         rows.put(target, i, i, det)
         row.next(f.fmul(det, u))
-
-
-def _multiply(rows: Rows, a: Matrix, b: Matrix, target: Matrix, n: Scalar) -> None:
-    """target = a b, for matrices of whole vectors and of n rows and columns."""
-    f = rows.f
-    with f.loop(0, n, name="i") as row, f.loop(0, n, rows.lanes, "c") as column:
-        with f.loop(0, n, name="k", carried=[(const(rows.type, 0.0), "x")]) as inner:
-            factor = rows.splat(rows.element(a, row.index, inner.index))
-            inner.next(rows.math.mad(factor, rows.load(b, inner.index, column.index), inner.carried[0]))
-        rows.write(target, row.index, column.index, n, inner.results[0])
 
 
 def emit_pivot_rows(kernel: MatrixKernel) -> None:

@@ -63,9 +63,9 @@ class MatrixKernel:
         panel = self.room(rows, self.f.add(n, 2 * rows.lanes), const(I64, SIZE))
         return Products(rows, space, panel.base)
 
-    def rows(self, lanes: int = 0) -> Rows:
-        """Rows in vectors of the first operand's elements: of a register's width, or of so many lanes."""
-        dtype = self.operands[0].dtype
+    def rows(self, lanes: int = 0, dtype: DType | None = None) -> Rows:
+        """Rows in vectors of the first operand's elements, or of others: of a register's width, or of so many lanes."""
+        dtype = dtype or self.operands[0].dtype
         return Rows(self.f, memory_type(dtype, 1), self.target, lanes or self.target.lanes(dtype.itemsize))
 
     def emit(self, body: Callable[[Scalar], None]) -> None:
