@@ -13,7 +13,7 @@ from weft.codegen.gemm.tiles import plan_gemm
 from weft.codegen.lower.loops import PARAMETERS
 from weft.codegen.lower.lowering import BlockLowering, lowers
 from weft.codegen.lower.product import workspace
-from weft.codegen.matrices import cholesky, elimination, exponential, triangular, unrolled
+from weft.codegen.matrices import cholesky, elimination, exponential, reflections, triangular, unrolled
 from weft.codegen.matrices.blocks import SIZE
 from weft.codegen.matrices.kernel import Access, MatrixKernel
 from weft.ir.graph import Node, Value
@@ -340,6 +340,23 @@ def lower_exponential(block: BlockLowering, node: Node) -> list[KernelCall] | No
     return m.call(
         ("exponential",), exponential.emit_exponential, (n,), operands, 1, 16 * n * n * n,
         exponential.ROOMS * m.padded(n, n), (n,),
+    )
+
+
+@lowers(aten.linalg_qr)
+def lower_qr(block: BlockLowering, node: Node) -> list[KernelCall] | None:
+    """Reflections. They are not done in blocks: sizes that are not known stay a host call."""
+    a, mode = node.args
+    *batch, rows, columns = dims_of(a)
+    q, r = node.outputs
+    if not all(isinstance(n, int) and n <= PLAIN for n in (rows, columns)) or dtype_of(a) not in _FLOATS:
+        return None
+    m = Matrices(block, node, tuple(batch))
+    has_q, height = mode != "r", dims_of(r)[-2]
+    operands = (m.operand(a), m.result(r), m.result(q, 2 if has_q else 1))
+    return m.call(
+        ("qr", has_q), partial(reflections.emit_qr, has_q=has_q), (rows, columns, height), operands, 2,
+        4 * rows * columns * height, m.padded(rows, columns) + m.padded(rows, height) + m.padded(1, columns),
     )
 
 

@@ -133,7 +133,7 @@ def emit_solve(kernel: MatrixKernel, lanes: int) -> None:
 def emit_inverse(kernel: MatrixKernel) -> None:
     """Operands: A, its inverse. Sizes: n."""
     n = kernel.sizes[0]
-    _emit_solve(kernel, n, n, 0, 1, lambda rows, x, element: identity(rows, x, n))
+    _emit_solve(kernel, n, n, 0, 1, lambda rows, x, element: identity(rows, x, n, n))
 
 
 def _emit_solve(
@@ -204,7 +204,7 @@ def emit_adjugate(kernel: MatrixKernel) -> None:
 
     def body(element: Scalar) -> None:
         rows.copy(kernel.matrix(0, element), a, n, n)
-        identity(rows, x, n)
+        identity(rows, x, n, n)
         sign = f.alloca(rows.elem, name="sign")
         f.store(const(rows.elem, 1.0), sign)
         Elimination(rows, a, n, n, Beside(rows, x, n), products).run(partial(_counted, rows, sign))

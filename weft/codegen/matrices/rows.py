@@ -133,12 +133,13 @@ class Rows:
         return f.icmp("sge", columns, self.splat(i))
 
 
-def identity(rows: Rows, target: Matrix, n: Scalar) -> None:
+def identity(rows: Rows, target: Matrix, m: Scalar, n: Scalar) -> None:
     """Ones on the diagonal of a matrix of whole vectors, zeros beside it."""
     f = rows.f
-    with f.loop(0, n, name="row") as row:
+    with f.loop(0, m, name="row") as row:
         with f.loop(0, n, rows.lanes, "column") as column:
             rows.store(target, row.index, column.index, const(rows.type, 0.0))
-        rows.put(target, row.index, row.index, const(rows.elem, 1.0))
+        with f.if_(f.icmp("slt", row.index, n), "diagonal"):
+            rows.put(target, row.index, row.index, const(rows.elem, 1.0))
 
 

@@ -55,7 +55,7 @@ def test_values(dtype: weft.dtype, tolerance: float, batch: tuple[int, ...], eve
     def factors() -> object:
         return [
             (linalg.cholesky_ex(s), linalg.cholesky(s), linalg.cholesky(s, upper=True), linalg.cholesky(s.mT),
-             linalg.lu_factor(a), linalg.inv(a), linalg.inv(a.mT), linalg.inv(b), linalg.slogdet(a),
+             linalg.lu_factor(a), linalg.qr(a), linalg.inv(a), linalg.inv(a.mT), linalg.inv(b), linalg.slogdet(a),
              linalg.det(a / a.shape[-1]), linalg.matrix_exp(a / (1 + a.shape[-1])),
              linalg.matrix_exp(3 * a / a.shape[-1]))
             for a, b, s in zip(matrices, strided, definite, strict=True)
@@ -95,10 +95,12 @@ def test_broadcast_batches(rng: Rng) -> None:
     pairs = [
         pair(*dims) for dims in (((), (4,)), ((4,), ()), ((2, 1), (1, 5)), ((2, 1), (5,)), ((1,), (2, 3)), ((0,), (1,)))
     ]
+    tall, wide = _any(rng, weft.float64, 2, 9, 4), _any(rng, weft.float64, 3, 5).triu()
     square = _regular(rng, weft.float64, 4, 3, 2, 2).transpose(0, 1)[:, 1:]  # batch dims without a common stride
     _agrees(
         lambda: [
             *(linalg.solve(a, b) for a, b in pairs), *(linalg.solve_triangular(a, b, upper=True) for a, b in pairs),
+            *(linalg.qr(a, mode=mode) for a in (tall, tall.mT, wide) for mode in ("reduced", "complete", "r")),
             linalg.inv(square), linalg.slogdet(square), linalg.inv(weft.eye(3)), weft.ones(2, 1, 1).det(),
         ],
         1e-11,
@@ -239,7 +241,8 @@ def _likelihood(a: Tensor, b: Tensor) -> Tensor:
     x = linalg.solve(a + 4 * s, b) + weft.cholesky_solve(b, L) + linalg.lu_solve(*linalg.lu_factor(s), b)
     return (
         (z * z).sum() + (y * y).sum() + (x * x).sum() + linalg.slogdet(s)[1].sum() + linalg.det(s / 9).sum()
-        + linalg.inv(s).sum() + linalg.matrix_exp(a / 9).square().sum()
+        + linalg.inv(s).sum() + (linalg.qr(s)[0] * a).sum() + linalg.qr(s)[1].sum()
+        + linalg.matrix_exp(a / 9).square().sum()
     )
 
 
