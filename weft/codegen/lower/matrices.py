@@ -27,7 +27,8 @@ from weft.types.dims import Dim, is_one
 from weft.types.dtype import DType
 
 Emit = Callable[[MatrixKernel], None]
-SMALL = 6  # rows and columns of matrices whose elements stay in registers
+SMALL = 6  # rows and columns of matrices of a batch whose elements stay in registers
+SMALL_ALONE = 4  # the same of a matrix alone, for which larger code would gain little
 PLAIN = 64  # sizes up to which a kernel does without blocks and products
 LARGEST = 256  # sizes that are known to be larger are LAPACK's, which uses several threads on one matrix
 _FLOATS = (dt.float32, dt.float64)
@@ -115,23 +116,34 @@ class Matrices:
     ) -> list[KernelCall]:
         """The copies and the kernel for matrices of one small size, several of the batch at once."""
         count = dm.product(self.batch)
-        lanes = 1 if isinstance(count, int) and count <= 2 else self.block.lowering.target.lanes(self.dtype.itemsize)
+        lanes = 1 if self._is_alone else self.block.lowering.target.lanes(self.dtype.itemsize)
         return self._kernel(
             (*key, n, lanes), partial(emit, n=n, lanes=lanes), (*sizes, count), operands, outputs,
-            dm.floordiv(count + lanes - 1, lanes), lanes * work, 0, False,
+            dm.floordiv(count + lanes - 1, lanes), lanes * work, 0, False, True,
         )
+
+    def is_unrolled(self, n: Dim) -> TypeGuard[int]:
+        """Whether matrices of n rows have code of their own."""
+        return isinstance(n, int) and 1 <= n <= (SMALL_ALONE if self._is_alone else SMALL)
+
+    @property
+    def _is_alone(self) -> bool:
+        count = dm.product(self.batch)
+        return isinstance(count, int) and count <= 2
 
     def _kernel(
         self, key: tuple[Any, ...], emit: Emit, sizes: Sequence[Dim], operands: Sequence[Operand], outputs: int,
-        extent: Dim, work: Dim, scratch: Dim, is_blocked: bool,
+        extent: Dim, work: Dim, scratch: Dim, is_blocked: bool, any_strides: bool = False,
     ) -> list[KernelCall]:
+        """any_strides: one function serves operands however they lie."""
         target, module = self.block.lowering.target, self.block.lowering.module
         buffers = tuple(dict.fromkeys(o.value for o in operands))
         accesses = []
         for o in operands:
             dtype = dtype_of(o.value)
             assert dtype is not None
-            accesses.append(Access(buffers.index(o.value), o.columns == 1, o.rows == 1, dtype))
+            is_row_major, is_column_major = (not any_strides and stride == 1 for stride in (o.columns, o.rows))
+            accesses.append(Access(buffers.index(o.value), is_row_major, is_column_major, dtype))
         name = self.block.lowering.function(
             (*key, is_blocked, *accesses), f"{key[0]}_{accesses[0].dtype.short}",
             lambda name: emit(
@@ -188,10 +200,6 @@ def _fits(node: Node, *sizes: Dim) -> bool:
     return dtype_of(node.outputs[0]) in _FLOATS and not any(isinstance(n, int) and n > LARGEST for n in sizes)
 
 
-def _is_unrolled(n: Dim) -> TypeGuard[int]:
-    return isinstance(n, int) and 1 <= n <= SMALL
-
-
 @lowers(aten.linalg_cholesky)
 def lower_cholesky(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """The factor, or its transpose; the other triangle is cleared."""
@@ -213,7 +221,7 @@ def _lower_cholesky(block: BlockLowering, node: Node, reports: bool) -> list[Ker
     source, result = m.operand(a), m.result(node.outputs[0])
     info = [m.result(v, 0) for v in node.outputs[1:]]
     operands = (source, result, *info) if upper else (source.transposed, result.transposed, *info)
-    if _is_unrolled(n) and not info:
+    if m.is_unrolled(n) and not info:
         return m.unrolled(("small_cholesky",), unrolled.emit_cholesky, n, (), operands, 1, n * n * n)
     emit = partial(cholesky.emit_cholesky, reports=reports)
     return m.call(
@@ -236,7 +244,7 @@ def lower_solve_triangular(block: BlockLowering, node: Node) -> list[KernelCall]
     if upper:
         lower = lower.backwards(n).transposed.backwards(n).transposed
         right, result = right.backwards(n), result.backwards(n)
-    if _is_unrolled(n):
+    if m.is_unrolled(n):
         return m.unrolled(
             ("small_triangular", is_unit), partial(unrolled.emit_substitution, is_unit=is_unit), n, (count,),
             (lower, right, result), 1, n * n * count,
@@ -259,7 +267,7 @@ def lower_solve(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     m = Matrices(block, node, tuple(batch))
     lanes = m.lanes(count)
     operands = (m.operand(a), m.operand(b), m.result(node.outputs[0]))
-    if _is_unrolled(n) and isinstance(count, int) and count <= SMALL:
+    if m.is_unrolled(n) and isinstance(count, int) and count <= SMALL:
         return m.unrolled(
             ("small_solve", count), partial(unrolled.emit_solve, columns=count), n, (), operands, 1,
             n * n * (n + count),
@@ -279,7 +287,7 @@ def lower_inverse(block: BlockLowering, node: Node) -> list[KernelCall] | None:
         return None
     m = Matrices(block, node, tuple(batch))
     operands = (m.operand(a), m.result(node.outputs[0]))
-    if _is_unrolled(n):
+    if m.is_unrolled(n):
         return m.unrolled(("small_inverse",), unrolled.emit_inverse, n, (), operands, 1, 2 * n * n * n)
     return m.call(("inverse",), elimination.emit_inverse, (n,), operands, 1, 2 * n * n * n, 2 * m.padded(n, n), (n,))
 
@@ -303,7 +311,7 @@ def _lower_determinant(block: BlockLowering, node: Node, is_logarithm: bool) -> 
         return None
     m = Matrices(block, node, tuple(batch))
     operands = (m.operand(a), *(m.result(v, 0) for v in node.outputs))
-    if _is_unrolled(n):
+    if m.is_unrolled(n):
         emit_small = partial(unrolled.emit_determinant, is_logarithm=is_logarithm)
         return m.unrolled(
             ("small_determinant", is_logarithm), emit_small, n, (), operands, len(node.outputs), n * n * n
@@ -323,7 +331,7 @@ def lower_adjugate(block: BlockLowering, node: Node) -> list[KernelCall] | None:
         return None
     m = Matrices(block, node, tuple(batch))
     operands = (m.operand(a), m.result(node.outputs[0]))
-    if _is_unrolled(n):
+    if m.is_unrolled(n):
         return m.unrolled(("small_adjugate",), unrolled.emit_adjugate, n, (), operands, 1, 4 * n * n * n)
     return m.call(("adjugate",), elimination.emit_adjugate, (n,), operands, 1, 4 * n * n * n, 3 * m.padded(n, n), (n,))
 
