@@ -23,6 +23,7 @@ from weft.ops.packet import aten
 from weft.passes.alias import dims_of, dtype_of
 from weft.types import dims as dm
 from weft.types import dtype as dt
+from weft.types import shape_env
 from weft.types.dims import Dim, is_one
 from weft.types.dtype import DType
 
@@ -80,7 +81,7 @@ class Matrices:
         g = contiguous(dims_of(value)) if is_splat else g
         outer = len(g.dims) - inner
         lead = (0,) * (len(self.batch) - outer)
-        strides = (*lead, *(0 if is_one(d) else s for d, s in zip(g.dims[:outer], g.strides, strict=False)))
+        strides = (*lead, *(0 if _repeats(d) else s for d, s in zip(g.dims[:outer], g.strides, strict=False)))
         stride = _common_stride(self.batch, strides)
         if inner == 1 and g.strides[-1] != 1:
             stride = None
@@ -177,6 +178,11 @@ class Matrices:
 
 def _greatest(sizes: Sequence[Dim]) -> Dim:
     return functools.reduce(dm.maximum, sizes)
+
+
+def _repeats(size: Dim) -> bool:
+    """Whether a batch dim is of size 1, be it a symbol that is 1 here."""
+    return is_one(size) or shape_env.equal(size, 1)
 
 
 def _common_stride(dims: Sequence[Dim], strides: Sequence[Dim]) -> Dim | None:
