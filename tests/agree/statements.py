@@ -89,6 +89,32 @@ def matmul(m: Maker) -> None:
         m.fresh("$0 @ $1", "$0 @ $1", [v, w], (v.shape[0], *w.shape[1:]))
 
 
+DEFINITE = (
+    "(weft.tanh($0) @ weft.tanh($0).mT + 2 * weft.eye($0.shape[-2], dtype=$0.dtype, device=$0.device))",
+    "(np.tanh($0) @ np.swapaxes(np.tanh($0), -2, -1) + 2 * np.eye($0.shape[-2], dtype=$0.dtype))",
+)
+OF_MATRICES = {  # with the dims of the result behind the batch's: rows, columns
+    "weft.linalg.cholesky(S)": ("np.linalg.cholesky(S)", "rr"),
+    "weft.linalg.inv(S)": ("np.linalg.inv(S)", "rr"),
+    "weft.linalg.solve(S, $0)": ("np.linalg.solve(S, $0)", "rc"),
+    "weft.linalg.solve_triangular(S.mT, $0, upper=True)": ("np.linalg.solve(np.triu(S), $0)", "rc"),
+    "weft.linalg.slogdet(S)[1]": ("np.linalg.slogdet(S)[1]", ""),
+    "weft.linalg.det(S / 2).log()": ("np.log(np.linalg.det(S / 2))", ""),
+}
+
+
+def of_matrices(m: Maker) -> None:
+    """A factor, an inverse, a solution or a determinant of matrices that have one."""
+    v = m.variable(lambda u: len(u.shape) > 1)
+    if v is None:
+        return
+    weft = str(m.pick(list(OF_MATRICES)))
+    numpy, dims = OF_MATRICES[weft]
+    *batch, rows, columns = v.shape
+    shape = (*batch, *(rows if d == "r" else columns for d in dims))
+    m.fresh(weft.replace("S", DEFINITE[0]), numpy.replace("S", DEFINITE[1]), [v], shape)
+
+
 def join(m: Maker) -> None:
     """cat and stack."""
     v = m.variable(lambda u: len(u.shape) > 0)
@@ -335,6 +361,7 @@ def write_part(m: Maker) -> None:
 
 READS: list[tuple[Callable[[Maker], None], float]] = [
     (unary, 3), (number, 1), (binary, 3), (choose, 1), (reduce, 2), (along, 1), (matmul, 2), (join, 1), (factory, 0.7),
+    (of_matrices, 0.7),
 ]
 VIEWS: list[tuple[Callable[[Maker], None], float]] = [
     (transpose, 1.5), (select, 1.2), (cut, 1.5), (halves, 1), (flatten, 1), (regroup, 1), (unsqueeze, 1), (expand, 1),
