@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from weft.codegen.emit import I32, I64, const
 from weft.codegen.emit import Value as Scalar
+from weft.codegen.math.core import FloatMath
+from weft.codegen.math.exponential import exp
 from weft.codegen.math.logarithm import log
 from weft.codegen.matrices.blocks import Products, blocks, multiply
 from weft.codegen.matrices.kernel import MatrixKernel
@@ -172,26 +174,56 @@ def emit_determinant(kernel: MatrixKernel, is_logarithm: bool) -> None:
         f.store(const(rows.elem, 1.0), sign)
 
         Elimination(rows, a, n, n, None, products).run(partial(_counted, rows, sign))
-        begin = [(f.load(rows.elem, sign), "sign"), (const(rows.elem, 0.0), "size")]
-        with f.loop(0, n, name="i", carried=begin) as row:
-            pivot = rows.element(a, row.index, row.index)
-            row.next(*(_logarithm if is_logarithm else _product)(rows, pivot, *row.carried))
-        for number, x in enumerate(row.results[: 1 + is_logarithm]):
+        parity = f.load(rows.elem, sign)
+
+        def logarithm() -> tuple[Scalar, Scalar]:
+            begin = [(parity, "sign"), (const(rows.elem, 0.0), "size")]
+            with f.loop(0, n, name="i", carried=begin) as row:
+                pivot = rows.element(a, row.index, row.index)
+                row.next(*with_pivot(rows.math, pivot, *row.carried))
+            return row.results[0], row.results[1]
+
+        if is_logarithm:
+            results: tuple[Scalar, ...] = logarithm()
+        else:
+            with f.loop(0, n, name="i", carried=[(parity, "product")]) as row:
+                row.next(f.fmul(row.carried[0], rows.element(a, row.index, row.index)))
+            product = row.results[0]
+            results = (kept_in_range(rows.math, product, left_range(rows.math, product), logarithm),)
+        for number, x in enumerate(results):
             rows.put(kernel.matrix(1 + number, element), 0, 0, x)
 
     kernel.emit(body)
 
 
-def _product(rows: Rows, pivot: Scalar, sign: Scalar, size: Scalar) -> tuple[Scalar, Scalar]:
-    return rows.f.fmul(sign, pivot), size
-
-
-def _logarithm(rows: Rows, pivot: Scalar, sign: Scalar, size: Scalar) -> tuple[Scalar, Scalar]:
-    """One pivot more: the sign is 0 from the first zero on, and the sum of logarithms -inf."""
-    f = rows.f
+def with_pivot(math: FloatMath, pivot: Scalar, sign: Scalar, size: Scalar) -> tuple[Scalar, Scalar]:
+    """A determinant's sign and logarithm with one pivot more: the sign is 0 from the first zero on, and the sum of
+    logarithms -inf."""
+    f = math.f
     turned = f.select(f.fcmp("olt", pivot, 0.0), f.fneg(sign), sign)
-    following = f.select(f.fcmp("oeq", pivot, 0.0), const(rows.elem, 0.0), turned)
-    return following, f.fadd(size, log(rows.math, rows.math.abs(pivot)))
+    following = f.select(f.fcmp("oeq", pivot, 0.0), const(sign.type, 0.0), turned)
+    return following, f.fadd(size, log(math, math.abs(pivot)))
+
+
+def left_range(math: FloatMath, product: Scalar) -> Scalar:
+    """Whether a product may have overflowed, or become 0, on the way only."""
+    f = math.f
+    return f.or_(f.fcmp("oeq", product, 0.0), f.fcmp("oeq", math.abs(product), float("inf")))
+
+
+def kept_in_range(
+    math: FloatMath, product: Scalar, is_out: Scalar, logarithm: Callable[[], tuple[Scalar, Scalar]]
+) -> Scalar:
+    """A product of pivots, by its logarithm where some lane left the range of numbers."""
+    f = math.f
+    any_out = f.reduce("or", is_out) if is_out.type.lanes else is_out
+    with f.if_else(any_out, "out_of_range") as branches:
+        with branches.then:
+            sign, size = logarithm()
+            branches.give(f.select(is_out, f.fmul(sign, exp(math, size)), product))
+        with branches.otherwise:
+            branches.give(product)
+    return branches.results[0]
 
 
 def emit_adjugate(kernel: MatrixKernel) -> None:
@@ -217,7 +249,7 @@ def emit_adjugate(kernel: MatrixKernel) -> None:
 def _counted(rows: Rows, sign: Scalar, k: Scalar, top: Scalar, pivot: Scalar) -> Scalar:
     """Turn the sign with each exchange. Where a pivot is 0 there is nothing below to divide."""
     f = rows.f
-    with f.if_(f.icmp("ne", top, k), "turns"):
+    with f.if_(f.icmp("ne", top, k), "exchanged"):
         f.store(f.fneg(f.load(rows.elem, sign)), sign)
     return f.select(f.fcmp("oeq", pivot, 0.0), const(rows.elem, 1.0), pivot)
 

@@ -3,11 +3,12 @@ and no branches: rows are exchanged by selection. The arithmetic is that of the 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from weft.codegen.emit import I32, I64, const, iota, like
 from weft.codegen.emit import Value as Scalar
-from weft.codegen.math.logarithm import log
+from weft.codegen.matrices.elimination import kept_in_range, left_range, with_pivot
 from weft.codegen.matrices.kernel import MatrixKernel
 from weft.codegen.matrices.rows import Matrix
 
@@ -215,17 +216,21 @@ def emit_determinant(kernel: MatrixKernel, n: int, lanes: int, is_logarithm: boo
 
     def body() -> None:
         a = v.elements(0, n, n)
-        sign, size = _eliminate(v, a, [[] for _ in range(n)]), v.zero
-        for pivot in (a[i][i] for i in range(n)):
-            if is_logarithm:
-                turned = v.select(f.fcmp("olt", pivot, 0.0), f.fneg(sign), sign)
-                sign = v.select(f.fcmp("oeq", pivot, 0.0), v.zero, turned)
-                size = f.fadd(size, log(v.math, v.math.abs(pivot)))
-            else:
-                sign = f.fmul(sign, pivot)
-        v.give(1, [[sign]])
+        parity = _eliminate(v, a, [[] for _ in range(n)])
+        pivots = [a[i][i] for i in range(n)]
+
+        def logarithm() -> tuple[Scalar, Scalar]:
+            sign, size = parity, v.zero
+            for pivot in pivots:
+                sign, size = with_pivot(v.math, pivot, sign, size)
+            return sign, size
+
         if is_logarithm:
-            v.give(2, [[size]])
+            for number, x in enumerate(logarithm()):
+                v.give(1 + number, [[x]])
+            return
+        product = functools.reduce(f.fmul, pivots, parity)
+        v.give(1, [[kept_in_range(v.math, product, left_range(v.math, product), logarithm)]])
 
     v.emit(body)
 

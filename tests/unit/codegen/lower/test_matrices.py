@@ -180,6 +180,17 @@ def test_what_nan_and_singular_matrices_give(rng: Rng) -> None:
     )
 
 
+def test_determinants_whose_pivots_leave_the_range_of_numbers(rng: Rng) -> None:
+    """On the way only: the product of all is a number again."""
+    for dtype, size in ((weft.float64, 200), (weft.float32, 30)):
+        for n in (4, 8):
+            pivots = weft.tensor([-(10.0**size)] * (n // 2) + [2 * 10.0**-size] * (n // 2), dtype=dtype)
+            of = (pivots, pivots.flip(0), weft.ones(n, dtype=dtype), weft.zeros(n, dtype=dtype))
+            matrices = weft.stack([weft.diag(p) for p in of])
+            _agrees(lambda a=matrices: [linalg.det(a), linalg.det(a[0])], 1e-4)
+            assert linalg.det(matrices).isfinite().all()
+
+
 FAILURES: dict[str, tuple[Callable[[Tensor], object], str]] = {
     "cholesky": (lambda a: linalg.cholesky(a), "leading minor of order 2 is not positive-definite"),
     "upper": (lambda a: linalg.cholesky(a, upper=True), "leading minor of order 2 is not positive-definite"),
