@@ -15,12 +15,12 @@ from weft.autograd.engine import Walk
 from weft.autograd.node import Node, RemovableHandle
 from weft.compiled_autograd.captured import CapturedGraph
 from weft.compiled_autograd.forms import Key
+from weft.compiled_autograd.part_code import Progress
 from weft.compiled_autograd.program import Diverged, Program
 from weft.compiled_autograd.program_runs import Saved
 from weft.compiled_autograd.reasons import reason
 from weft.compiled_autograd.recording import Pattern, Recording, record
 from weft.compiled_autograd.structure import Structure, unpacked
-from weft.compiled_autograd.turns import Progress
 from weft.compiled_autograd.watched import Watched
 from weft.programs.store import UNFIT, Miss, ProgramStore
 from weft.support import limits
@@ -196,7 +196,7 @@ def run(walk: Walk, compiler: Compiler, is_verbose: bool = False) -> tuple[Any, 
                 cache.learn(key, patterns)
                 if not captured.has_run and is_new:
                     cache.drop(captured)
-            call.stop_behind(error.node)
+            call.stop_after(error.node)
             if call.structure.key != key:  # other hooks are to come: numbers of later calls are those of others
                 key = call.structure.key
                 later = {n: p for n, p in cache.expected(key).items() if n > error.node}
@@ -216,7 +216,7 @@ class _Call:
         self.keep = walk.keep
         self.changes = RemovableHandle.changes  # of hooks, that have been looked at
         self.released = 0
-        self.due: float = NEVER  # the number of nodes behind which the next node of the walk lets go
+        self.due: float = NEVER  # the number of nodes after which the next node of the walk lets go
         self.recording: Recording
         self.saved: list[Saved | None] = []  # beside the graph's tensors
 
@@ -264,8 +264,8 @@ class _Call:
         self.changes = RemovableHandle.changes
         return self.structure.hooks_differ(*self._progress(done))
 
-    def stop_behind(self, number: int) -> None:
-        """The run stops behind a node: it goes on in a graph of what is there now."""
+    def stop_after(self, number: int) -> None:
+        """The run stops after a node: it goes on in a graph of what is there now."""
         self.structure.resume(*self._progress(number + 1))
 
     def _progress(self, done: int) -> tuple[set[Node], Node, tuple[int, int]]:

@@ -9,7 +9,7 @@ from numpy import ndarray
 
 from weft.autograd.node import formula_of
 from weft.compiled_autograd.evaluate import evaluate_as
-from weft.compiled_autograd.parts import Values
+from weft.compiled_autograd.parts import BackwardPart, Values
 from weft.ir.graph import Node, Operand, Value, values_in
 from weft.ir.opaque import VALIDATE, plan_of_opaque
 from weft.ops.backward import Plan
@@ -20,10 +20,10 @@ from weft.types.tensor_type import NONE, TENSOR
 SMALL = 1 << 14  # elements of a tensor
 
 
-def direct_function(nodes: Sequence[Node], outputs: Sequence[Value]) -> Callable[[Values], bool]:
-    """What runs nodes one by one, without history: puts `outputs` among the values. False, and nothing is done, where
-    a tensor that is read is no small array."""
-    return _Direct(nodes).function(outputs)
+def direct_function(part: BackwardPart) -> Callable[[Values], bool]:
+    """What runs the nodes of a part one by one, without history: puts its outputs among the values. False, and nothing
+    is done, where a tensor that is read is no small array."""
+    return _Direct(part).function()
 
 
 def operand_text(operand: Operand, code: FunctionWriter, of_value: Callable[[Value], str]) -> str:
@@ -47,15 +47,14 @@ def fitting(gradient: str, dtype: str, dims: str, result: str, otherwise: str) -
 class _Direct:
     """The code of a short part, in which its values are variables."""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        self.nodes = nodes
+    def __init__(self, part: BackwardPart) -> None:
+        self.part = part
         self.names: dict[Value, str] = {}
         self.code = FunctionWriter(
             "short part", "run(v)", ndarray=ndarray, SMALL=SMALL, NOT_PLANNED=NOT_PLANNED, evaluate=evaluate_as
         )
         self.lines = self.code.lines
-        own_values = {v for node in nodes for v in node.outputs}
-        for value in dict.fromkeys(v for node in nodes for v in node.needs() if v not in own_values):
+        for value in part.reads:
             name = self.names[value] = f"i{len(self.names)}"
             self.lines.append(f"{name} = v[{self.code.name(value)}]")
             if value.type is TENSOR:
@@ -63,10 +62,10 @@ class _Direct:
                     f"data = {name}._data", "if type(data) is not ndarray or data.size > SMALL: return False"
                 ]
 
-    def function(self, outputs: Sequence[Value]) -> Callable[[Values], bool]:
-        for node in self.nodes:
+    def function(self) -> Callable[[Values], bool]:
+        for node in self.part.nodes:
             self._add(node)
-        self.lines += [*[f"v[{self.code.name(v)}] = {self.names[v]}" for v in outputs], "return True"]
+        self.lines += [*[f"v[{self.code.name(v)}] = {self.names[v]}" for v in self.part.outputs], "return True"]
         return self.code.function()
 
     def _operands(self, operands: Sequence[Operand]) -> str:

@@ -1,20 +1,21 @@
-"""The parts of a captured backward: pure nodes, each followed by the calls of Python that come behind it.
+"""The parts of a captured backward: pure nodes, each followed by the calls of Python that come after it.
 
 A call that accumulates into a leaf without hooks gives nothing to anybody: it waits for the end of its part
-instead of cutting it. Where much memory is at stake a part ends after a few leaves all the same, so that what was
+instead of ending it. Where much memory is at stake a part ends after a few leaves all the same, so that what was
 saved for them is let go of before the gradients of the next ones are made.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from weft.compiled_autograd.evaluate import evaluate_as
+from weft.ir import graph_breaks
 from weft.ir.backward_calls import ACCUMULATE_LEAF
-from weft.ir.graph import Block, Graph, Node, Value, values_in
+from weft.ir.graph import Block, Graph, Node, Value
+from weft.ir.graph_breaks import Part, Uses
 from weft.ir.opaque import plan_of_opaque
 from weft.programs.on_tensors import TensorEvaluator
 from weft.types.tensor_type import TENSOR
@@ -24,79 +25,58 @@ Run = Callable[[Values], bool]  # computes the pure nodes of a part; True: each 
 FORMULAS = 2  # in a short part
 
 
-@dataclass
-class Part:
-    """Pure nodes, then calls of Python, in order; `last` is the number of nodes of the graph that are done with it."""
+@dataclass(eq=False)
+class BackwardPart(Part):
+    """A part of a captured backward.
 
-    nodes: list[Node] = field(default_factory=list)
-    calls: list[tuple[int, Node]] = field(default_factory=list)
-    is_piece: bool = False  # whether memory is at stake: nothing is kept between calls
-    is_short: bool = False  # whether it lies between calls of Python and has very few formulas
-    first: int = 0  # the number of its first node in the graph
-    behind: int = 0  # the number behind its last pure node
-    last: int = 0
-    outputs: tuple[Value, ...] = ()  # of the pure nodes: what is read after them
-    tensors: tuple[int, ...] = ()  # parameters of the graph that are first read here, by place
-    # tensors of before it that nobody reads once its pure nodes are done
-    inner: list[Value] = field(default_factory=list)
-    dead: list[Value] = field(default_factory=list)  # what nobody reads once the part is done
-    given: set[Value] = field(default_factory=set)  # results of its pure nodes that a leaf alone reads
+    is_piece: whether memory is at stake: nothing is kept between calls. is_short: whether it is between calls of Python
+    and has very few formulas. tensors: parameters of the graph that are first read here, by place. dead_before_calls:
+    tensors of before it that nobody reads once its pure nodes are done; dead_after_calls: what nobody reads once all of
+    it is done. for_leaves: results of its pure nodes that a leaf alone reads.
+    """
+
+    is_piece: bool = False
+    is_short: bool = False
+    tensors: tuple[int, ...] = ()
+    dead_before_calls: list[Value] = field(default_factory=list)
+    dead_after_calls: list[Value] = field(default_factory=list)
+    for_leaves: set[Value] = field(default_factory=set)
 
 
-def parts_of(graph: Graph, leaves: int | None = None, start: int = 0) -> list[Part]:
+def parts_of(graph: Graph, uses: Uses, leaves: int | None = None, start: int = 0) -> list[BackwardPart]:
     """The parts of a captured backward. leaves: how many gradients are accumulated at the end of a part at most;
     start: the number of a node that begins one."""
-    is_piece = leaves is not None
-    parts = [Part(is_piece=is_piece)]
-    for i, node in enumerate(graph.nodes):
-        if node.op.effect == "python":
-            parts[-1].calls.append((i, node))
-        else:
-            calls = parts[-1].calls
-            is_full = leaves is not None and len(calls) >= leaves
-            if i == start or is_full or any(runs_user_code(call) for _, call in calls):
-                parts.append(Part(is_piece=is_piece, first=i))
-            parts[-1].nodes.append(node)
-            parts[-1].behind = i + 1
-        parts[-1].last = i + 1
-    _find_uses(graph, parts)
-    for part in parts:
-        part.is_short = len(parts) > 2 and is_short(part.nodes)
-    return parts
+    parts = graph_breaks.parts_of(graph, uses, runs_user_code, leaves, start)
+    of_calls = {v for part in parts for call in part.calls for v in (*call.node.needs(), *call.node.outputs)}
+    owners = [part for part in parts for _ in range(part.first, part.last)]
+    first_reads: dict[Part, list[int]] = {part: [] for part in parts}
+    for i, param in enumerate(graph.params):
+        if param.type is TENSOR and param in uses and uses[param][0] < len(owners):
+            first_reads[owners[uses[param][0]]].append(i)
+    return [
+        _backward_part(part, uses, of_calls, tuple(first_reads[part]), leaves is not None, len(parts) > 1)
+        for part in parts
+    ]
+
+
+def _backward_part(
+    part: Part, uses: Uses, of_calls: set[Value], tensors: tuple[int, ...], is_piece: bool, has_others: bool
+) -> BackwardPart:
+    own_values = {v for node in part.nodes for v in node.outputs}
+    return BackwardPart(
+        **vars(part), is_piece=is_piece, is_short=has_others and is_short(part.nodes), tensors=tensors,
+        dead_before_calls=[v for v in part.dead if v not in of_calls and v.type is TENSOR and v not in own_values],
+        dead_after_calls=[v for v in part.dead if v in of_calls],
+        for_leaves={
+            v for call in part.calls if call.node.op is ACCUMULATE_LEAF for v in call.node.inputs()
+            if v in own_values and uses[v] == [call.number]
+        },
+    )
 
 
 def is_short(nodes: Sequence[Node]) -> bool:
     """Whether a part has so few formulas, and nothing but what is done around them."""
     return sum(plan_of_opaque(node.op) is not None for node in nodes) <= FORMULAS and not any(n.blocks for n in nodes)
-
-
-def _find_uses(graph: Graph, parts: list[Part]) -> None:
-    """What is read after the pure nodes of each part, and what is dead after the part."""
-    wanted = {v for r in graph.results for v in values_in(r)}
-    last: dict[Value, Part] = dict.fromkeys(graph.params, parts[-1])
-    for part in parts:
-        for node in (*part.nodes, *(call for _, call in part.calls)):
-            last.update(dict.fromkeys((*node.needs(), *node.outputs), part))
-    places = {v: i for i, v in enumerate(graph.params) if v.type is TENSOR}
-    for part in parts:
-        read = {v for node in (*part.nodes, *(call for _, call in part.calls)) for v in node.needs()}
-        part.tensors = tuple(sorted(places.pop(v) for v in read if v in places))
-        called = {v for _, call in part.calls for v in call.inputs()}
-        part.outputs = tuple(
-            [v for node in part.nodes for v in node.outputs if v in called or v in wanted or last[v] is not part]
-        )
-    uses = Counter(v for node in graph.nodes for v in node.needs())
-    for part in parts:
-        own_values = {v for node in part.nodes for v in node.outputs}
-        part.given = {
-            v for _, call in part.calls if call.op is ACCUMULATE_LEAF for v in call.inputs()
-            if v in own_values and v not in wanted and uses[v] == 1
-        }
-    by_calls = {v for node in graph.nodes if node.op.effect == "python" for v in (*node.needs(), *node.outputs)}
-    makers = {v: part for part in parts for node in part.nodes for v in node.outputs}
-    for value, part in last.items():
-        if value not in wanted and (value in by_calls or (value.type is TENSOR and makers.get(value) is not part)):
-            (part.dead if value in by_calls else part.inner).append(value)
 
 
 def runs_user_code(call: Node) -> bool:
@@ -116,7 +96,7 @@ class PartEvaluator(TensorEvaluator):
         return self._evaluate(node, args)
 
 
-def interpret_part(part: Part, evaluate: Callable[[Node, tuple[Any, ...]], Sequence[Any]] = evaluate_as) -> Run:
+def interpret_part(part: BackwardPart, evaluate: Callable[[Node, tuple[Any, ...]], Sequence[Any]] = evaluate_as) -> Run:
     """Run the pure nodes of a part one by one, with tensors."""
     evaluator, block = PartEvaluator(evaluate), Block((), tuple(part.nodes), tuple(part.outputs))
 

@@ -1,4 +1,4 @@
-"""Running a captured backward: part by part (parts.py), each by code of its own (turns.py)."""
+"""Running a captured backward: part by part (parts.py), each by code of its own (part_code.py)."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from weft.autograd.node import RemovableHandle
 from weft.compiled_autograd.evaluate import calling
-from weft.compiled_autograd.parts import Part, Run, Values, interpret_part, parts_of
-from weft.compiled_autograd.turns import Progress, RunPart, Stopped, Turns
+from weft.compiled_autograd.part_code import PartCode, Progress, RunPart, Stopped
+from weft.compiled_autograd.parts import BackwardPart, Run, Values, interpret_part, parts_of
 from weft.ir.backward_calls import ACCUMULATE_LEAF
 from weft.ir.graph import Graph, Node, map_operand
+from weft.ir.graph_breaks import uses_of
 from weft.support.errors import WeftError
 from weft.tensor.dense import is_dense
 from weft.types.tensor_type import TENSOR
 
 Places = dict[tuple[int, int], Any]  # results by the number of their node and of the result
-# Into about so many parts a backward is cut that is given so many bytes of tensors, of at least so many leaves each. A
+# A backward that is given so many bytes of tensors has about so many parts, of at least so many leaves each. A
 # part costs some 20 microseconds more, so that what little memory a small backward could let go of earlier is not worth
 # many.
 PIECES = ((1 << 17, 12, 1), (1 << 15, 4, 1), (0, 5, 4))
 
 
 class Diverged(WeftError):
-    """The run cannot go on in this graph behind a node: hooks have changed, or it gave other results than the captured
+    """The run cannot go on in this graph after a node: hooks have changed, or it gave other results than the captured
     graph goes by; a call of Python: `pattern` says which are there. `results` is what is known of the nodes up to that
     one, `inputs` what is left of the graph's tensors, by the number of the parameter."""
 
@@ -78,11 +79,12 @@ class Program:
     The list of inputs is emptied: what only the program needs is let go as soon as nobody reads it any more.
     """
 
-    def __init__(self, graph: Graph, compile_part: Callable[[Part], Run] | None = None) -> None:
+    def __init__(self, graph: Graph, compile_part: Callable[[BackwardPart], Run] | None = None) -> None:
         self.graph = graph
         self._compile = interpret_part if compile_part is None else compile_part
-        self._turns = Turns(graph)
-        self.parts = parts_of(graph, 1 if compile_part is None else None)
+        self._uses = uses_of(graph)
+        self._code = PartCode(graph, self._uses)
+        self.parts = parts_of(graph, self._uses, 1 if compile_part is None else None)
         self._whole = self._sequence(self.parts)
         self._tensors = sum(p.type is TENSOR for p in graph.params)
         leaves = sum(node.op is ACCUMULATE_LEAF for node in graph.nodes)
@@ -90,21 +92,23 @@ class Program:
         self._pieces: dict[int, _Sequence] = {}  # by how many leaves end one
         self._resumed: dict[int, _Sequence] = {}  # by the number of the first node that is run
 
-    def _sequence(self, parts: list[Part], runs: Sequence[Run | None] | None = None, start: int = 0) -> _Sequence:
+    def _sequence(
+        self, parts: list[BackwardPart], runs: Sequence[Run | None] | None = None, start: int = 0
+    ) -> _Sequence:
         """What runs parts, from a node on. runs: what computes their pure nodes, if that is known."""
         if runs is None:
             runs = [self._compile(part) if part.nodes else None for part in parts]
         done = [0, *[part.last for part in parts[:-1]]]
         return _Sequence(runs, [
-            self._turns.function(self, part, run, before, start)
+            self._code.function(self, part, run, before, start)
             for part, run, before in zip(parts, runs, done, strict=True) if part.last > start or not start
         ])
 
     def _from(self, start: int) -> _Sequence:
         """The parts of a call that begins at a node: one of them begins there, if it is a pure one."""
         if start not in self._resumed:
-            if any(part.first < start < part.behind for part in self.parts):
-                sequence = self._sequence(parts_of(self.graph, start=start), None, start)
+            if any(part.first < start < part.after for part in self.parts):
+                sequence = self._sequence(parts_of(self.graph, self._uses, start=start), None, start)
             else:
                 sequence = self._sequence(self.parts, self._whole.runs, start)
             self._resumed[start] = sequence
@@ -120,12 +124,12 @@ class Program:
         if leaves >= self._leaves:
             return self._whole
         if leaves not in self._pieces:
-            self._pieces[leaves] = self._sequence(parts_of(self.graph, leaves))
+            self._pieces[leaves] = self._sequence(parts_of(self.graph, self._uses, leaves))
         return self._pieces[leaves]
 
     @property
     def runs(self) -> list[Run | None]:
-        """What computes the pure nodes of parts, of all in which the graph has been cut."""
+        """What computes the pure nodes of parts, of all that the graph has been split into."""
         sequences = (self._whole, *self._pieces.values(), *self._resumed.values())
         return list(dict.fromkeys(run for sequence in sequences for run in sequence.runs))
 

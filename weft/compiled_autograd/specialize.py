@@ -20,7 +20,7 @@ from weft.autograd.saved import default_hooks
 from weft.compiled_autograd.blocks import TypedEvaluator
 from weft.compiled_autograd.direct import direct_function
 from weft.compiled_autograd.evaluate import evaluate_as
-from weft.compiled_autograd.parts import Part, Run, Values, interpret_part
+from weft.compiled_autograd.parts import BackwardPart, Run, Values, interpret_part
 from weft.ir.builder import Builder, memo_key
 from weft.ir.graph import Block, Value
 from weft.ops.packet import aten
@@ -78,18 +78,18 @@ Programs = ProgramStore[Kind, Specialization]  # of parts of one structure
 _programs: WeakValueDictionary[tuple[Any, ...], Programs] = WeakValueDictionary()
 
 
-def _programs_of(part: Part, read: Sequence[Value], backend: str | None) -> Programs:
+def _programs_of(part: BackwardPart, backend: str | None) -> Programs:
     """Those that a part shares with all that compute the same of inputs of the same kinds."""
     programs = Programs(limits.KINDS_OF_A_PART, limits.PROGRAMS_OF_A_PART)
     if any(node.blocks for node in part.nodes):
         return programs
-    numbers = {v: i for i, v in enumerate(read)}
+    numbers = {v: i for i, v in enumerate(part.reads)}
     steps = []
     for node in part.nodes:
         steps.append((node.op, _numbered(node.args, numbers), tuple([v.type for v in node.outputs])))
         first = len(numbers)
         numbers.update((v, first + i) for i, v in enumerate(node.outputs))
-    kinds = tuple([(v.type, v.name[:1]) for v in read])
+    kinds = tuple([(v.type, v.name[:1]) for v in part.reads])
     key = (kinds, tuple(steps), _numbered(part.outputs, numbers), part.is_piece, backend or knobs.backend, knobs.nan)
     try:
         return _programs.setdefault(key, programs)
@@ -107,15 +107,13 @@ def _numbered(operand: Any, numbers: Mapping[Value, int]) -> Any:
 class NativePart:
     """A part of a captured backward, and its native programs."""
 
-    def __init__(self, part: Part, backend: str | None = None) -> None:
+    def __init__(self, part: BackwardPart, backend: str | None = None) -> None:
         self.part, self.backend = part, backend
-        own_values = {v for node in part.nodes for v in node.outputs}
-        read = dict.fromkeys(v for node in part.nodes for v in node.needs() if v not in own_values)
-        self.programs = _programs_of(part, list(read), backend)
-        self.tensors = [v for v in read if v.type is TENSOR]
-        self.floats = [v for v in read if v.type is FLOAT]
-        self.integers = [v for v in read if v.type is not TENSOR and v.type is not FLOAT]
-        self.direct = direct_function(part.nodes, part.outputs) if part.is_short else None
+        self.programs = _programs_of(part, backend)
+        self.tensors = [v for v in part.reads if v.type is TENSOR]
+        self.floats = [v for v in part.reads if v.type is FLOAT]
+        self.integers = [v for v in part.reads if v.type is not TENSOR and v.type is not FLOAT]
+        self.direct = direct_function(part) if part.is_short else None
         self._interpret: Run | None = None
 
     def __call__(self, values: Values) -> bool:
@@ -153,9 +151,9 @@ class NativePart:
         results = program.run(arrays, symbols)
         # what is handed over to a leaf shows nobody else's memory, as a program of views alone would
         roots = [id(root_of(r)) for r in results]
-        taken = Counter([*{id(root_of(x)) for x in inputs}, *roots]) if self.part.given else {}
+        taken = Counter([*{id(root_of(x)) for x in inputs}, *roots]) if self.part.for_leaves else {}
         for value, result, is_owned, root in zip(self.part.outputs, results, program.owned, roots, strict=True):
-            is_shared = value in self.part.given and taken[root] > 1
+            is_shared = value in self.part.for_leaves and taken[root] > 1
             values[value] = Tensor(result.copy() if is_shared or not is_owned else result)
         return True
 

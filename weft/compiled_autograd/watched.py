@@ -10,10 +10,10 @@ from weft.autograd.anomaly import anomaly, check_nan, describe_failure, evaluati
 from weft.autograd.node import Node, OpNode
 from weft.autograd.views import CopySlices
 from weft.compiled_autograd.evaluate import Results, Undefined, evaluate, evaluate_as
+from weft.compiled_autograd.part_code import Progress
 from weft.compiled_autograd.parts import interpret_part
 from weft.compiled_autograd.program import Diverged, Program
 from weft.compiled_autograd.recording import Recording
-from weft.compiled_autograd.turns import Progress
 from weft.ir.backward_calls import ACCUMULATE_LEAF, CALL_BACKWARD, EPILOGUE, PROLOGUE
 from weft.ir.opaque import plan_of_opaque
 from weft.ops.op import Op

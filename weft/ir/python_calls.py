@@ -26,8 +26,8 @@ PYTHON_CALL = define(
     kernel=_ends_a_part, vjp=NOT_DIFFERENTIABLE, effect="python", public=(),
 )
 
-READ_BEHIND = define(
-    "autograd::read_behind(Tensor self, int call, int place) -> Tensor",
+READ_AFTER = define(
+    "autograd::read_after(Tensor self, int call, int place) -> Tensor",
     "What is behind call number `call` of Python where a value lay before it, for Python may have written there: in "
     "the memory of a parameter (`place`), or in memory that the program has for the value (below zero).",
     type=lambda self, call, place: self,
@@ -37,6 +37,6 @@ READ_BEHIND = define(
 
 def before_calls(value: Value) -> Value:
     """The value that lay where a value is read behind calls of Python."""
-    while value.node is not None and value.node.op is READ_BEHIND:
+    while value.node is not None and value.node.op is READ_AFTER:
         value = value.node.args[0]
     return value

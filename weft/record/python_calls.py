@@ -21,7 +21,7 @@ from weft.autograd.hooks import hooks_of_tensor
 from weft.autograd.node import Node, RemovableHandle
 from weft.guards.watching import unwatched
 from weft.ir.graph import Value
-from weft.ir.python_calls import PYTHON_CALL, READ_BEHIND, python_call_types
+from weft.ir.python_calls import PYTHON_CALL, READ_AFTER, python_call_types
 from weft.ops.packet import aten
 from weft.record.closures import call_closed, without_tensors
 from weft.record.function_calls import FunctionCalls
@@ -193,7 +193,7 @@ class PythonCalls:
         for storage, place in (places | own).items():
             value = storage.value
             node = self.recorder.builder.emit_raw(
-                READ_BEHIND, (value, number, place), (value.type,), where=call.where
+                READ_AFTER, (value, number, place), (value.type,), where=call.where
             )
             storage.replace(node.output)
             if place in self.settled:

@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.ir.builder import Builder
 from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
-from weft.ir.python_calls import PYTHON_CALL, READ_BEHIND, before_calls
+from weft.ir.python_calls import PYTHON_CALL, READ_AFTER, before_calls
 from weft.passes.dce import dce
 from weft.passes.open_opaque import open_opaque
 from weft.passes.rebuild import append
@@ -89,7 +89,7 @@ class _Cut:
             places = [i for i, like in enumerate(likes) if like is not None]
             self.texts.update((v, f"call {node.args[0]}.{i}") for v, i in zip(node.outputs, places, strict=True))
             return
-        if node.op is READ_BEHIND:
+        if node.op is READ_AFTER:
             old, call, place = node.args
             self.texts[node.output] = f"{self.texts[old]}{_BEHIND}{call}{'' if place >= 0 else _SHARED}"
             return
@@ -111,7 +111,7 @@ class _Cut:
             if node.op is PYTHON_CALL:
                 pieces.append((nodes, node, []))
                 nodes = []
-            elif node.op is READ_BEHIND:
+            elif node.op is READ_AFTER:
                 pieces[-1][2].append(node)
             else:
                 nodes.append(node)

@@ -10,9 +10,10 @@ from weft.autograd.node import RemovableHandle
 from weft.autograd.ownership import nobody_else_has
 from weft.compiled_autograd.direct import fitting, operand_text
 from weft.compiled_autograd.evaluate import Undefined
-from weft.compiled_autograd.parts import Part, Run, Values, runs_user_code
+from weft.compiled_autograd.parts import BackwardPart, Run, Values, runs_user_code
 from weft.ir.backward_calls import ACCUMULATE_LEAF, CHECK_GRADIENT, POST_HOOK_CALL
-from weft.ir.graph import Graph, Node, Operand, Value, values_in
+from weft.ir.graph import Graph, Node, Operand, Value
+from weft.ir.graph_breaks import Call, Uses
 from weft.support.errors import WeftError
 from weft.support.generated import FunctionWriter
 from weft.tensor.modes import modes
@@ -49,7 +50,7 @@ class Caller(Protocol):
 
 
 class Stopped(WeftError):
-    """The run cannot go on in this graph behind a node: hooks have changed, or another pattern of results is there."""
+    """The run cannot go on in this graph after a node: hooks have changed, or another pattern of results is there."""
 
     def __init__(self, node: int, pattern: tuple[bool, ...] | None) -> None:
         super().__init__("a call in a captured backward did something else than when it was captured")
@@ -59,23 +60,27 @@ class Stopped(WeftError):
 RunPart = Callable[[Values, Progress], None]
 
 
-class Turns:
-    """What is known of one graph's calls of Python."""
+class PartCode:
+    """Writes what runs the parts of one graph.
 
-    def __init__(self, graph: Graph) -> None:
-        self.last_leaves, self.ends = _last_reads(graph)
+    may_take: leaves' calls that may take their gradient as it is, for nobody reads it afterwards; ends: of calls of
+    Python, which of the values they are given nobody reads afterwards.
+    """
 
-    def function(self, caller: Caller, part: Part, run: Run | None, done: int, start: int = 0) -> RunPart:
+    def __init__(self, graph: Graph, uses: Uses) -> None:
+        self.may_take, self.ends = _last_reads(graph, uses)
+
+    def function(self, caller: Caller, part: BackwardPart, run: Run | None, done: int, start: int = 0) -> RunPart:
         """What runs a part. done: how many nodes are done before it; start: the number of the first node that is run.
         Raises Stopped."""
         return _Lines(self, caller, part, run).function(done, start)
 
 
 class _Lines:
-    """The lines of one part: `v` are the values of the run, `p` is who is told."""
+    """The lines of one part: `v` are the values of the run, `p` is its progress."""
 
-    def __init__(self, turns: Turns, caller: Caller, part: Part, run: Run | None) -> None:
-        self.turns, self.caller, self.part, self.run = turns, caller, part, run
+    def __init__(self, graph: PartCode, caller: Caller, part: BackwardPart, run: Run | None) -> None:
+        self.graph, self.caller, self.part, self.run = graph, caller, part, run
         self.code = FunctionWriter(
             "part", "part(v, p)", Handle=RemovableHandle, Stopped=Stopped, Tensor=Tensor, Undefined=Undefined,
             modes=modes, take=_take,
@@ -90,11 +95,11 @@ class _Lines:
         is_run = self.run is not None and part.first >= start
         if self.run is not None and is_run:
             self._pure(self.run)
-        self._pop(part.inner)
-        for i, call in part.calls:
-            if i >= start:
-                self._turn(i, call, is_run)
-        self._pop([v for v in part.dead if v not in self.ended])
+        self._pop(part.dead_before_calls)
+        for call in part.calls:
+            if call.number >= start:
+                self._python_call(call, is_run)
+        self._pop([v for v in part.dead_after_calls if v not in self.ended])
         self._add("return")
         return self.code.function()
 
@@ -109,16 +114,17 @@ class _Lines:
         """The part's nodes: directly where they are few, and small."""
         name = self.name
         direct = getattr(run, "direct", None)
-        call = f"given = {name(run)}(v)"
+        call = f"owned = {name(run)}(v)"
         lines = [call]
         if direct is not None:
-            self._add("given = False")
+            self._add("owned = False")
             lines = [f"if modes.grad or modes.special is not None or not {name(direct)}(v): {call}"]
         self._add("try:", *[f"    {line}" for line in lines])
         self._add(f"except Undefined: raise Stopped({name(self.part.first - 1)}, None) from None")
 
-    def _turn(self, i: int, call: Node, is_run: bool) -> None:
-        """A call of Python, behind what is to be let go of before it; then what it changed is looked at."""
+    def _python_call(self, python_call: Call, is_run: bool) -> None:
+        """A call of Python, after what is to be let go of before it; then what it changed is looked at."""
+        i, call, _ = python_call
         is_users = runs_user_code(call) and call.op is not CHECK_GRADIENT
         if is_users:
             self._add(f"if p.due <= {i}: p.let_go({i})")
@@ -129,7 +135,7 @@ class _Lines:
             self._add(*self._call(i, call))
         if is_users:
             self._add(f"if Handle.changes != p.changes and p.hooks_differ({i + 1}): raise Stopped({i}, None)")
-        ends = self.turns.ends.get(call, [])  # what it gave may be the same tensor, one again now
+        ends = self.graph.ends.get(call, [])  # what it gave may be the same tensor, one again now
         self._pop(ends)
         self.ended.update(ends)
 
@@ -137,11 +143,11 @@ class _Lines:
         """A leaf takes a gradient that nobody else has, or adds up."""
         leaf, taken = self.name(call.args[0]), self.name(gradient)
         otherwise = self._call(i, call)
-        if call in self.turns.last_leaves:
+        if call in self.graph.may_take:
             otherwise = [f"if not take(v, {leaf}, {taken}):", *[f"    {line}" for line in otherwise]]
-        if is_run and gradient in self.part.given:
+        if is_run and gradient in self.part.for_leaves:
             otherwise = [
-                f"if given: v[{leaf}].take(v.pop({taken}))", "else:", *[f"    {line}" for line in otherwise]
+                f"if owned: v[{leaf}].take(v.pop({taken}))", "else:", *[f"    {line}" for line in otherwise]
             ]
         self._add(*otherwise)
 
@@ -186,24 +192,21 @@ def _take(values: Values, leaf: Value, gradient: Value) -> bool:
     return True
 
 
-def _last_reads(graph: Graph) -> tuple[set[Node], dict[Node, list[Value]]]:
-    """The leaves' calls whose gradient nobody reads afterwards but hooks on the leaf's own node; and of calls of
-    Python, which of the values they are given nobody reads afterwards."""
-    last: dict[Value, Node] = {}
-    for node in graph.nodes:
-        if node.op is not POST_HOOK_CALL:
-            last.update(dict.fromkeys(node.inputs(), node))
-    by_hooks = {  # what hooks on other nodes than leaves read again
-        v for node in graph.nodes if node.op is POST_HOOK_CALL and node.args[1] for v in node.inputs()
-    }
-    by_hooks.update(v for r in graph.results for v in values_in(r))
-    leaves = {
-        node for node in graph.nodes
-        if node.op is ACCUMULATE_LEAF and isinstance(v := node.args[1], Value) and last[v] is node and v not in by_hooks
-    }
-    read_later = {v for node in graph.nodes if node.op is POST_HOOK_CALL for v in node.inputs()} | by_hooks
+def _last_reads(graph: Graph, uses: Uses) -> tuple[set[Node], dict[Node, list[Value]]]:
+    """PartCode's may_take and ends. Hooks that run after a leaf has taken its gradient get the leaf's own; those on
+    other nodes read again what the node was given."""
+    may_take: set[Node] = set()
     ends: dict[Node, list[Value]] = {}
-    for value, node in last.items():
-        if node.op.effect == "python" and value.type is TENSOR and value not in read_later:
-            ends.setdefault(node, []).append(value)
-    return leaves, ends
+    for value, numbers in uses.items():
+        if numbers[-1] == len(graph.nodes):
+            continue
+        readers = [graph.nodes[i] for i in numbers]
+        others = [node for node in readers if node.op is not POST_HOOK_CALL]
+        if not others or any(node.op is POST_HOOK_CALL and node.args[1] for node in readers):
+            continue
+        last = others[-1]
+        if last.op is ACCUMULATE_LEAF and last.args[1] is value:
+            may_take.add(last)
+        if last.op.effect == "python" and value.type is TENSOR and len(others) == len(readers):
+            ends.setdefault(last, []).append(value)
+    return may_take, ends
