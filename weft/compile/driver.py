@@ -19,6 +19,7 @@ from weft.compile.stepwise import Stepwise, hook_behind, run_stepwise, runs_as_w
 from weft.compile.tracing import trace
 from weft.guards import Switch
 from weft.guards.values import number_kind
+from weft.ir.value_numbers import ValueNumbers
 from weft.ops.overrides import current_modes, override_classes
 from weft.programs.store import Miss, Variants, narrowed
 from weft.record.miss_text import miss_text, takes_keywords
@@ -49,6 +50,7 @@ class CompiledFunction(FunctionWrapper):
     def __init__(self, function: Callable[..., Any], name: str | None = None, backend: str | None = None) -> None:
         super().__init__(function, name, backend)
         self.entries: Variants[Entry] = Variants(limits.PROGRAMS_OF_A_FUNCTION)
+        self.value_numbers = ValueNumbers()
         self.assumptions = Assumptions()  # of the next recording
         # the lengths that containers had which the function adds to, by their place
         self.lengths: dict[Any, dict[int, Any]] = {}

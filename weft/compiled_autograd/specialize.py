@@ -8,7 +8,7 @@ sizes (dims, steps, counts) are taken as they are at first, and as symbols once 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -21,8 +21,9 @@ from weft.compiled_autograd.blocks import TypedEvaluator
 from weft.compiled_autograd.direct import direct_function
 from weft.compiled_autograd.evaluate import evaluate_as
 from weft.compiled_autograd.parts import BackwardPart, Run, Values, interpret_part
-from weft.ir.builder import Builder, memo_key
+from weft.ir.builder import Builder
 from weft.ir.graph import Block, Value
+from weft.ir.value_numbers import operand_key
 from weft.ops.packet import aten
 from weft.programs.arguments import contiguous_bytes, dense_permutation, expanded_dims, shown_once
 from weft.programs.executable import Compiled, Interpreted, make_executable
@@ -86,22 +87,15 @@ def _programs_of(part: BackwardPart, backend: str | None) -> Programs:
     numbers = {v: i for i, v in enumerate(part.reads)}
     steps = []
     for node in part.nodes:
-        steps.append((node.op, _numbered(node.args, numbers), tuple([v.type for v in node.outputs])))
+        steps.append((node.op, operand_key(node.args, numbers), tuple([v.type for v in node.outputs])))
         first = len(numbers)
         numbers.update((v, first + i) for i, v in enumerate(node.outputs))
     kinds = tuple([(v.type, v.name[:1]) for v in part.reads])
-    key = (kinds, tuple(steps), _numbered(part.outputs, numbers), part.is_piece, backend or knobs.backend, knobs.nan)
+    key = (kinds, tuple(steps), operand_key(part.outputs, numbers), part.is_piece, backend or knobs.backend, knobs.nan)
     try:
         return _programs.setdefault(key, programs)
     except TypeError:  # an immediate that is no key
         return programs
-
-
-def _numbered(operand: Any, numbers: Mapping[Value, int]) -> Any:
-    """An operand as a key: values by number."""
-    if type(operand) is tuple:
-        return tuple([_numbered(part, numbers) for part in operand])
-    return ("%", numbers[operand]) if type(operand) is Value else memo_key(operand)
 
 
 class NativePart:

@@ -1,5 +1,5 @@
 """Places in Python's state that change while a program is on its way, by code that it calls: the function is captured
-with what was there before up to the call, and with what is there since behind it.
+with what was there before up to the call, and with what is there since after it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weft.support.locations import Location
 
 @dataclass(frozen=True, eq=False)
 class Switch:
-    """Behind call number `call` a slot holds something else (MISSING: nothing)."""
+    """After call number `call` a slot holds something else (MISSING: nothing)."""
 
     call: int
     slot: Slot
@@ -79,13 +79,21 @@ def at_the_start(guards: GuardSet, switches: Sequence[Switch], kinds: Kinds) -> 
     return GuardSet([*rest.guards, *own], guards.epoch_source)
 
 
-def behind(guards: GuardSet, switches: Sequence[Switch], call: int) -> tuple[GuardSet, Callable[[], bool]]:
-    """The guards behind a call, and whether they and the slots that were switched until then are as they should be."""
-    last = {s.slot.key: s for s in switches if s.call <= call}
-    if not last:
+def after(guards: GuardSet, switches: Sequence[Switch], call: int) -> tuple[GuardSet, Callable[[], bool]]:
+    """The guards after a call, and whether they and the slots that are switched at some call are as they should be."""
+    held = held_after(switches, call)
+    if not held:
         return guards, guards.check
-    rest = _without(guards, list(last.values()))
-    return rest, lambda: rest.check() and not any(map(has_moved, last.values()))
+    rest = _without(guards, held)
+    return rest, lambda: rest.check() and not any(map(has_moved, held))
+
+
+def held_after(switches: Sequence[Switch], call: int) -> list[Switch]:
+    """For each slot that is switched at some call, what it holds after this one, as a switch to that: what the latest
+    put there, or what was there before the next."""
+    held = {s.slot.key: Switch(s.call, s.slot, s.old, s.old) for s in reversed(switches) if s.call > call}
+    held.update((s.slot.key, s) for s in switches if s.call <= call)
+    return list(held.values())
 
 
 def has_moved(switch: Switch) -> bool:

@@ -11,6 +11,7 @@ from typing import Final
 
 # ---- programs, each of which has cost a compilation
 PROGRAMS_OF_A_FUNCTION: Final = 64  # weft.compile: what keeps changing would be captured at every call
+CONTINUATIONS_OF_A_CALL: Final = 8  # of Python's: where it changes more, the function runs as it is written
 PROGRAMS_OF_A_GROUP: Final = 8  # of a script: what has more patterns of sizes is interpreted
 PLANS_OF_A_SCRIPT: Final = 256  # kinds of arguments: dtypes, ranks, which want gradients, or which are batched
 PROGRAMS_OF_A_STEP: Final = 64  # lazy and split: calls of one structure, with other numbers and writes
@@ -57,6 +58,7 @@ COUNTED_RULES: Final = 4096  # then they are counted by their calls
 # ---- results of pure functions
 TENSOR_TYPES: Final = 1 << 14  # that nothing holds: small, and asked for again at every call
 SIZES: Final = 1 << 16  # products and quotients of symbols: a capture asks for the same ones over and over
+VALUE_NUMBERS: Final = 1 << 16  # how values are computed, in all programs of a function
 RESULTS: Final = 4096  # of most functions: more than the operators and formulas of a large model
 FEW_RESULTS: Final = 64  # where one is large, or few are asked for
 HANDLERS: Final = 256  # functions whose handlers of exceptions were looked at (Python 3.10)

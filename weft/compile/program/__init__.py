@@ -4,5 +4,6 @@ entry.py       one program of a compiled function     call_guards.py   whether i
                                                                        commonest calls, state_guards.py
 call_plan.py   what is put in and taken out           outputs.py       results as the function gave them
 bound_state.py state that is an input                 again.py         calls that a program makes again
-parts.py       a program cut at calls of Python       step.py, calling_entry.py  one part, and calls between parts
+parts.py       a program in parts, which end with     step.py, boundary.py  one such call, and the part before it
+               calls of Python                        calling_entry.py, frame.py  all parts, and what a call has come to
 """

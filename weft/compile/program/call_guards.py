@@ -94,7 +94,7 @@ class CallGuards:
         sizes = self.quick(leaves) if self.quick is not None else None
         if sizes is not None and self.python.check() and self.state.match(leaves) is None:
             return self._bound(sizes)
-        missed = self._match_leaves(leaves)
+        missed = self._match_leaves(leaves) or self.state.match_sharing(leaves)
         if missed is not None:
             return self._named(missed)
         if not self.python.check():
@@ -105,8 +105,8 @@ class CallGuards:
         return self._bind(leaves)
 
     def symbols_of(self, leaves: list[Any]) -> Symbols | Miss:
-        """The values of the program's symbols for a call whose arguments fit."""
-        return self._bind(leaves)
+        """The values of the program's symbols for a call that is on its way, or why its arguments do not fit."""
+        return self._match_leaves(leaves) or self._bind(leaves)
 
     def _named(self, miss: Miss) -> Miss:
         """A miss about a leaf that is no argument, by the name of its place."""
@@ -124,7 +124,7 @@ class CallGuards:
             elif not same_constant(leaf, self.constants[i]):
                 text = partial("was {!r}, is now {!r}".format, self.constants[i], leaf)
                 return Miss(text, 3, self._changed_numbers(leaves), i)
-        return self.state.match_sharing(leaves)
+        return None
 
     def python_miss(self) -> Miss:
         """What of Python's state is not as the program takes it to be."""

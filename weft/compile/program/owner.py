@@ -8,14 +8,16 @@ from typing import Any, Protocol
 
 from weft.compile.assumptions import Assumptions
 from weft.guards import Switch
+from weft.ir.value_numbers import ValueNumbers
 from weft.programs.store import Variants
 
 
 class Owner(Protocol):
-    """A compiled function, as its programs know it. entries: its programs; lock: held while they or what it assumes
-    change."""
+    """A compiled function, as its programs know it. entries: its programs; value_numbers: of what they compute; lock:
+    held while they or what it assumes change."""
 
     entries: Variants[Any]
+    value_numbers: ValueNumbers
     assumptions: Assumptions
     lock: RLock
 

@@ -1,13 +1,12 @@
-"""A call of Python as a program makes it, and what a call of that program has come to."""
+"""A call of Python as a program makes it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from weft.autograd.function_context import FunctionCtx
-from weft.compile.program.call_plan import Effects, Grads, Symbols
+from weft.compile.program.call_plan import Effects
 from weft.guards import GuardSet
 from weft.programs.program_io import GradEffect
 from weft.record.python_call import PythonCall
@@ -18,12 +17,12 @@ from weft.tensor.tensor import Tensor
 
 
 @dataclass(eq=False)
-class Step:
+class PythonStep:
     """A call of Python as a program makes it.
 
-    effects: what is made real before it. guards, check: on Python's state behind it, and whether all is as it should
-    be. leaves: which of what it is given are arguments of the program's call, by place. zeroed: the gradients that the
-    function has set to zero, where there are any. known: those that it has set, each with the parameter that is its
+    effects: what is made real before it. guards, check: on Python's state after it, and whether all is as it should
+    be. leaves: which of its arguments are arguments of the program's call, by place. zeroed: the gradients that the
+    function has set to zero, where there are any. gradients: those that it has set, each with the parameter that is its
     memory (None: there is no gradient). saved: state, and arguments by their place, of which the backward still reads
     what it has saved.
     """
@@ -34,27 +33,12 @@ class Step:
     check: Callable[[], bool]
     leaves: dict[int, int]
     zeroed: list[GradEffect]
-    known: list[GradEffect]
+    gradients: list[GradEffect]
     saved: list[StateSlot | int]
 
     def versions(self, leaves: list[Any]) -> list[int]:
         """How often each of what was saved has been written."""
         return [(leaves[s].storage() if isinstance(s, int) else s.storage).version for s in self.saved]
-
-
-@dataclass(eq=False)
-class Running:
-    """A call of the program on its way. slots: values between two parts, with texts that say what each is."""
-
-    leaves: list[Any]
-    inputs: list[Any]
-    symbols: Symbols
-    grads: Grads
-    slots: list[Any]
-    hooks: list[Any]  # those that were there when it began
-    found: list[Any] = field(default_factory=list)  # what the latest one gave
-    given: Any = ()  # and was given
-    contexts: dict[int, FunctionCtx] = field(default_factory=dict)  # of Functions whose forward was called
 
 
 def zero(gradient: Tensor | None) -> None:
@@ -64,7 +48,7 @@ def zero(gradient: Tensor | None) -> None:
             gradient.detach().zero_()
 
 
-def called(call: PythonCall, hook: Any, arguments: Any) -> list[Any]:
+def call_python(call: PythonCall, hook: Any, arguments: Any) -> list[Any]:
     """Call a hook (None: it has been removed): what comes back, flat."""
     before, modes.grad = modes.grad, modes.grad and AT_WORK
     try:

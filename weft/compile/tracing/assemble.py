@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from weft.compile.program.boundary import Boundary
 from weft.compile.program.call_guards import CallGuards
 from weft.compile.program.call_plan import Effects, Inputs
-from weft.compile.program.calling_entry import CallingEntry, Executable
+from weft.compile.program.calling_entry import CallingEntry
 from weft.compile.program.entry import Entry
 from weft.compile.program.outputs import Outputs
 from weft.compile.program.owner import Owner
-from weft.compile.program.parts import Part, Parts, parts_of
+from weft.compile.program.parts import Parts, Place, ProgramPart, parts_of
 from weft.compile.program.state_guards import StateGuards
-from weft.compile.program.step import Step
+from weft.compile.program.step import PythonStep
 from weft.guards import Switch
 from weft.ir.graph import Graph
+from weft.ir.value_numbers import ValueNumbers
+from weft.ops.geometry import Geometry
 from weft.programs.executable import make_executable
 from weft.programs.joint import JointProgram
 from weft.programs.memory import Memory
-from weft.programs.program_io import ArgumentSource, GradEffect
+from weft.programs.program_io import ArgumentSource, GradEffect, NumberSource, StateSource
+from weft.record.numbers.random_state import RandomState
 from weft.record.python_call import PythonCall
 from weft.record.state import StateSlot
 from weft.record.symbolic import SymbolicStorage
 from weft.support import pytree
 from weft.support.errors import CaptureError
 from weft.tensor.tensor import Tensor
+from weft.types.dims import Expr
 
 if TYPE_CHECKING:
     from weft.compile.tracing.outcome import Outcome
@@ -44,8 +50,8 @@ def assemble(
         joint = JointProgram.build(graph, *outcome.joint, backend, without)
         graph = joint.halves.forward
     start = time.perf_counter()
-    cut = _cut(outcome, graph) if capture.calls.made else Parts([Part(graph)], [])
-    compiled = [(part, _executable(part, backend)) for part in cut.parts]
+    split = _split(outcome, graph, owner.value_numbers) if capture.calls.made else Parts([ProgramPart(graph)])
+    executables = [None if part.graph is None else make_executable(part.graph, backend) for part in split.parts]
     seconds = time.perf_counter() - start
     memory, inputs = _memory(outcome), Inputs(sources)
     steps, raised = _steps(outcome, memory)
@@ -60,15 +66,17 @@ def assemble(
     guards = CallGuards(  # made last: passes may ask about sizes
         outcome.facts, leaves, spec, outcome.checks, state, outcome.bound, sources, outcome.random, capture
     )
-    last = compiled[-1][1]
+    last = executables[-1]
     assert last is not None
     components = (graph, capture, sources, guards, inputs, last, effects, outputs, seconds)
     if not steps:
         return Entry(*components)
-    return CallingEntry(
-        *components, owner=owner, parts=compiled, calls=steps, slots=cut.slots, texts=_texts(outcome),
-        switches=switches,
-    )
+    reads_after = _reads_after(split.parts)
+    boundaries = [
+        Boundary(number, part, executable, step, reads_after[number], _is_next_of_table(steps, number))
+        for number, (part, executable, step) in enumerate(zip(split.parts, executables, steps, strict=False))
+    ]
+    return CallingEntry(*components, owner=owner, split=split, boundaries=boundaries, switches=switches)
 
 
 def _refuse_values_of_blocks(graph: Graph) -> None:
@@ -86,46 +94,82 @@ def _refuse_values_of_blocks(graph: Graph) -> None:
             )
 
 
-def _executable(part: Part, backend: str | None) -> Executable | None:
-    return None if part.graph is None else make_executable(part.graph, backend)
-
-
 # ---- calls of Python
-def _cut(outcome: Outcome, graph: Graph) -> Parts:
-    calls = outcome.capture.calls.made
-    return parts_of(graph, [call.written for call in calls], [call.likes for call in calls], _texts(outcome))
+def _split(outcome: Outcome, graph: Graph, table: ValueNumbers) -> Parts:
+    return parts_of(graph, outcome.capture.calls.made, table, _inputs(outcome, table), _symbols(outcome, table))
 
 
-def _texts(outcome: Outcome) -> list[str]:
-    """Where each parameter comes from, as a text that is the same in every program of the function."""
-    return [_text(source) for source in outcome.sources]
+def _inputs(outcome: Outcome, table: ValueNumbers) -> list[int]:
+    """What each parameter is, by a number that is the same in every program of the function."""
+    numbers: dict[int, None] = {}
+    for source in outcome.sources:
+        number = table.of_key((type(source), *_origin(source, table)))
+        while number in numbers:  # another parameter of the same origin
+            number = table.of_key((type(source), number, "again"))
+        numbers[number] = None
+    return list(numbers)
 
 
-def _text(source: Any) -> str:
-    kind = type(source).__name__
-    about = next(getattr(source, name) for name in ("tensor", "slot", "number", "leaf") if hasattr(source, name))
-    if isinstance(about, Tensor):
-        return f"{kind} {id(about)}"
-    return f"{kind} {getattr(about, 'key', None) or (id(about.storage) if hasattr(about, 'storage') else about)}"
+def _origin(source: Any, table: ValueNumbers) -> tuple[Any, ...]:
+    """Where a parameter comes from: an argument by its place, all else by what it is."""
+    if type(source) is NumberSource:
+        return (source.number.place,)
+    if type(source) is StateSource:
+        slot = source.slot
+        return (table.of_object(slot.storage),) if slot.leaf is None else ("leaf", slot.leaf)
+    if type(source) is ArgumentSource:
+        return (source.leaf,)
+    return (table.of_object(source.tensor),) if source.leaf is None else ("leaf", source.leaf)
 
 
-def _steps(outcome: Outcome, memory: Memory) -> tuple[list[Step], dict[int, tuple[Any, int]]]:
-    """The calls of Python in the program's order, and by how much it raises versions behind the last one."""
+def _symbols(outcome: Outcome, table: ValueNumbers) -> dict[str, int]:
+    """What each symbol is, in the same way: a size or stride of an argument, a number, or where a generator stood."""
+    symbols: dict[str, int] = {}
+    for source in outcome.sources:
+        if type(source) is ArgumentSource:
+            for kind, dims in ((ArgumentSource, source.dims), (Geometry, source.strides or ())):
+                for axis, dim in enumerate(dims):
+                    if type(dim) is Expr and dim.is_symbol:
+                        symbols.setdefault(str(dim), table.of_key((kind, source.leaf, axis)))
+    for number in outcome.capture.python_state.numbers:
+        symbols.setdefault(number.key, table.of_key((NumberSource, number.place)))
+    for state in outcome.random:
+        generator = table.of_object(state.generator)
+        for i, symbol in enumerate((state.key, state.offset)):
+            symbols.setdefault(symbol, table.of_key((RandomState, generator, i)))
+    return symbols
+
+
+def _reads_after(parts: Sequence[ProgramPart]) -> list[set[Place]]:
+    """For each call, the places that are read after it."""
+    places: list[set[Place]] = [set()]
+    for part in parts[:0:-1]:
+        places.append(places[-1] | part.places_read())
+    return places[:0:-1]
+
+
+def _is_next_of_table(steps: Sequence[PythonStep], number: int) -> bool:
+    """Whether a call is of the next hook of the same tensor."""
+    return number > 0 and steps[number].call.table is steps[number - 1].call.table
+
+
+def _steps(outcome: Outcome, memory: Memory) -> tuple[list[PythonStep], dict[int, tuple[Any, int]]]:
+    """The calls of Python in the program's order, and by how much it raises versions after the last one."""
     done: dict[int, int] = {}
     steps = []
-    for call, (guards, check) in zip(outcome.capture.calls.made, outcome.behind, strict=True):
-        raised = _behind(call.raised, done)
+    for call, (guards, check) in zip(outcome.capture.calls.made, outcome.after_calls, strict=True):
+        raised = _raised_since(call.raised, done)
         done = {key: by for key, (_, by) in call.raised.items()}
         resolved = [_effect(outcome, slot, param) for slot, param in call.grads]
         zeroed = [_effect(outcome, slot, None) for slot in call.zeroed]
         current = [_effect(outcome, slot, param) for slot, param in call.known]
         effects = Effects(list(enumerate(call.written)), outcome.sources, resolved, [], call.random, raised, memory)
         saved = [tensor for storage in call.saved if (tensor := _outside(outcome, storage)) is not None]
-        steps.append(Step(call, effects, guards, check, _arguments(outcome, call), zeroed, current, saved))
-    return steps, _behind(outcome.raised, done)
+        steps.append(PythonStep(call, effects, guards, check, _arguments(outcome, call), zeroed, current, saved))
+    return steps, _raised_since(outcome.raised, done)
 
 
-def _behind(raised: dict[int, tuple[Any, int]], done: dict[int, int]) -> dict[int, tuple[Any, int]]:
+def _raised_since(raised: dict[int, tuple[Any, int]], done: dict[int, int]) -> dict[int, tuple[Any, int]]:
     return {key: (storage, by - done.get(key, 0)) for key, (storage, by) in raised.items()}
 
 

@@ -54,7 +54,8 @@ class Outcome:
     retained: list[int] = field(default_factory=list)
     changes: HistoryChanges = field(default_factory=HistoryChanges)
     checks: Any = None
-    behind: list[tuple[Any, Callable[[], bool]]] = field(default_factory=list)  # the same behind each call of Python
+    # the same after each call of Python
+    after_calls: list[tuple[Any, Callable[[], bool]]] = field(default_factory=list)
     named: set[int] = field(default_factory=set)
     apart: set[int] = field(default_factory=set)
     met: list[Tensor] = field(default_factory=list)

@@ -84,7 +84,9 @@ def substitution_of(
             value = _number_from_outside(value)
         if type(value) not in (int, float):
             continue
-        stand_in = capture.python_state.lift_number(str(slot.text), slot.get, value, type(value) is float)
+        stand_in = capture.python_state.lift_number(
+            str(slot.text), slot.get, value, type(value) is float, slot.key
+        )
         pairs.append((slot, stand_in))
     return guards.Substitution(pairs)
 

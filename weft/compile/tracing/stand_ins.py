@@ -52,7 +52,7 @@ def stand_ins_of(recording: Recording, outcome: Outcome, leaves: list[Any]) -> t
         elif ("leaf", outcome.bound.key_of(i)) in assumptions.lifted and type(leaf) in (int, float):
             facts.append(type(leaf))
             stand_ins.append(capture.python_state.lift_number(
-                f"arg{i}", functools.partial(leaves.__getitem__, i), leaf, type(leaf) is float, i
+                f"arg{i}", functools.partial(leaves.__getitem__, i), leaf, type(leaf) is float, (i, None), i
             ))
         else:
             facts.append(None)

@@ -141,7 +141,7 @@ def _take_guards(recording: Recording, outcome: Outcome, seen: guards.Observatio
         containers = [c for _, value in bound for c in containers_in(value)]
         outcome.checks = seen.guards.without([slot for slot, _ in bound], containers)
     before = recording.assumptions.switches
-    outcome.behind = [switches.behind(outcome.checks, before, i) for i, _ in enumerate(outcome.capture.calls.made)]
+    outcome.after_calls = [switches.after(outcome.checks, before, i) for i, _ in enumerate(outcome.capture.calls.made)]
     outcome.checks = switches.at_the_start(outcome.checks, before, kinds(outcome.leaves))
     outcome.named = tensors_in(outcome.checks.holds_on_to())
     restart_for_sharing(recording, outcome, seen)

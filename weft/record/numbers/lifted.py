@@ -4,7 +4,7 @@ and extra guards."""
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Hashable, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any, Final, Protocol, TypeVar
@@ -38,8 +38,8 @@ class NumberInput:
 
     leaf: the place among the call's arguments; None for state, which `getter` reads. element: which element it is of
     the tensor there, if it is one.
-    key: what its value goes by among the values of a call's symbols. since: how many calls of Python there were when
-    it was first met.
+    key: what its value goes by among the values of a call's symbols. place: what it goes by in every program of the
+    function. since: how many calls of Python there were when it was first met.
     """
 
     name: str
@@ -47,6 +47,7 @@ class NumberInput:
     leaf: int | None
     param: int | None
     key: str
+    place: Hashable
     since: int = 0
     element: int | None = None
 
@@ -138,7 +139,8 @@ class LiftedNumbers:
             return value
         number = self._lifted.get((id(container), (key, index)))
         if number is None:
-            number = self._lifted[id(container), (key, index)] = self.lift_number(name, read, float(value), True)
+            place = (id(container), (key, index))
+            number = self._lifted[place] = self.lift_number(name, read, float(value), True, place)
             self._kept.append(container)
         return number
 
@@ -150,7 +152,7 @@ class LiftedNumbers:
             key = id(argument), i
             if key not in self._lifted:
                 self._lifted[key] = self.lift_number(
-                    f"arg{leaf}[{i}]", lambda i=i: int(flat[i]), flat[i], False, leaf, i  # type: ignore[misc]
+                    f"arg{leaf}[{i}]", lambda i=i: int(flat[i]), flat[i], False, (leaf, i), leaf, i  # type: ignore[misc]
                 )
             elements.append(self._lifted[key])
         self._kept.append(argument)
@@ -175,19 +177,19 @@ class LiftedNumbers:
         self._kept.append(value)
 
     def lift_number(
-        self, name: str, getter: Callable[[], Any], example: Any, as_float: bool, leaf: int | None = None,
-        element: int | None = None,
+        self, name: str, getter: Callable[[], Any], example: Any, as_float: bool, place: Hashable,
+        leaf: int | None = None, element: int | None = None,
     ) -> Any:
         """A Python number read at every call."""
         if as_float:
             value = self.recorder.root.param(FLOAT, name)
             param = len(self.recorder.root.params) - 1
             key = f"%{param}"
-            self.numbers.append(NumberInput(name, getter, leaf, param, key, self._calls()))
+            self.numbers.append(NumberInput(name, getter, leaf, param, key, place, self._calls()))
             self._examples[key] = float(example)
             return SymFloat(value, self, lambda values: float(values[key]))
         symbol = self.env.fresh("i", int(example))
-        self.numbers.append(NumberInput(name, getter, leaf, None, str(symbol), self._calls(), element))
+        self.numbers.append(NumberInput(name, getter, leaf, None, str(symbol), place, self._calls(), element))
         return SymInt(symbol, self.env)
 
     def ask_number(
