@@ -15,7 +15,7 @@ from weft.autograd.forward_facts import ForwardFacts
 from weft.compile.assumptions import Assumptions, Recording
 from weft.compile.methods import is_method, method_of
 from weft.compile.program.entry import Entry
-from weft.compile.stepwise import Stepwise, hook_behind, run_stepwise, runs_as_written
+from weft.compile.stepwise import Stepwise, hook_at_fault, run_stepwise, runs_as_written
 from weft.compile.tracing import trace
 from weft.guards import Switch
 from weft.guards.values import number_kind
@@ -230,7 +230,7 @@ class CompiledFunction(FunctionWrapper):
         """One program. Where the function fails with stand-ins for numbers, perhaps since code in C met one of them,
         it is captured without that one."""
         try:
-            return self._capture_settled(leaves, spec, backend)
+            return self._capture_with_restarts(leaves, spec, backend)
         except Exception:
             start = self.assumptions
             slots = start.lifted.items()
@@ -240,7 +240,7 @@ class CompiledFunction(FunctionWrapper):
                 nonlocal start
                 self.assumptions = start.without_lifting(keys)
                 try:
-                    entry = self._capture_settled(leaves, spec, backend)
+                    entry = self._capture_with_restarts(leaves, spec, backend)
                 except Exception:  # not their fault
                     return None
                 finally:
@@ -254,7 +254,7 @@ class CompiledFunction(FunctionWrapper):
             entry, self.assumptions = match
             return entry
 
-    def _capture_settled(self, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None) -> Entry:
+    def _capture_with_restarts(self, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None) -> Entry:
         tries, first = 0, None
         while tries < 8:
             recording = self.recording = Recording(self.function, self.name, self.assumptions, self.lengths)
@@ -264,7 +264,7 @@ class CompiledFunction(FunctionWrapper):
                 tries += refuted.lifted is None
                 self.assumptions = self.assumptions.refined(refuted, recording.apart)
             except Exception as error:
-                hook = hook_behind(error, recording.hooks)
+                hook = hook_at_fault(error, recording.hooks)
                 if hook is None or hook in self.assumptions.called:
                     if recording.apart:  # as one memory it may do
                         tries, first = tries + 1, error

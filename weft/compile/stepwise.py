@@ -53,7 +53,7 @@ def run_stepwise(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[
         return function(*args, **kwargs), seen
 
 
-def hook_behind(error: BaseException, called: list[Any]) -> CodeType | None:
+def hook_at_fault(error: BaseException, called: list[Any]) -> CodeType | None:
     """The code of the hook for which a capture was refused, if it was for one of the user's. called: the hooks that
     the capture called, whose code is looked at where an error only names a line."""
     refusal = _refusal_in(error)

@@ -275,7 +275,7 @@ class _Call:
         if not done:
             return set(), nodes[0], (-1, 0)
         running = recording.owners[done - 1]
-        through = {nodes[place] for place in recording.turns[: recording.turns.index(running)]}
+        through = {nodes[place] for place in recording.order[: recording.order.index(running)]}
         if (running, done) in zip(recording.runs, recording.ends, strict=True):
             through.add(nodes[running])
         return through, nodes[running], recording.stages[done - 1]

@@ -89,9 +89,9 @@ _PARAMETERS = {
 class Recording:
     """A graph, and how it stands to the nodes and lists of a structure.
 
-    owners: beside the graph's nodes, whose each is, by place, and `stages` in which stage of its turn. turns: the nodes
-    in the order in which their turns come; runs: those that run, and `ends` how many of the graph's nodes are done when
-    each has.
+    owners: beside the graph's nodes, whose each is, by place, and `stages` in which stage of it. order: the nodes
+    in the order in which the walk comes to them; runs: those that run, and `ends` how many of the graph's nodes are
+    done when each has.
     expected: which calls of Python were expected to give what, were nothing known of them, and the pattern gone by.
     programs: the runs of programs, as they were asked for, and their forms. without: of formulas that give no gradient
     where one is wanted, what was known. edges: of gradients that programs give, the edge by the number of the check.
@@ -100,7 +100,7 @@ class Recording:
     graph: Graph
     owners: list[int]
     stages: list[Stage]
-    turns: list[int]
+    order: list[int]
     runs: list[int]
     ends: list[int]
     taken: list[tuple[str, int]]
@@ -250,7 +250,7 @@ class _Recorder(Evaluator):
         self.wholes: dict[int, frozenset[int]] = {}  # of programs that are copied: edges whose gradients Python makes
         self.owners: list[int] = []
         self.stages: list[Stage] = []
-        self.turns: list[int] = []
+        self.order: list[int] = []
         self.runs: list[int] = []
         self.ends: list[int] = []
         self.expected: list[tuple[int, Pattern, Pattern]] = []
@@ -269,7 +269,7 @@ class _Recorder(Evaluator):
             counts[letter] = counts.get(letter, -1) + 1
             param.name = f"{letter}{counts[letter]}"
         return Recording(
-            builder.graph(tuple(results)), self.owners, self.stages, self.turns, self.runs, self.ends, taken,
+            builder.graph(tuple(results)), self.owners, self.stages, self.order, self.runs, self.ends, taken,
             self.expected, self.programs, self.without, self.edges, self.structure.kind,
         )
 
@@ -282,7 +282,7 @@ class _Recorder(Evaluator):
         def take(node: Node) -> Node | None:
             self._note()
             self.place, self.has_run = self.structure.places[node], False
-            self.turns.append(self.place)
+            self.order.append(self.place)
             self._begin((RUN_STAGE, 0))
             self.builder.where = node.forward_line
             following = step(node)
@@ -347,7 +347,7 @@ class _Recorder(Evaluator):
         return self._python(op, (self._object(), grads, needs), (True,) * len(form[3]))
 
     def run_on_nothing(self, node: Node, grads: list[Any]) -> tuple[Any, ...]:
-        """What is left of a node's turn where nothing flows into it: hooks behind it."""
+        """What is left of a node where nothing flows into it: hooks after it."""
         self.has_run = True
         form = self.structure.forms[self.place]
         if form[0] is LEAF and form[4]:

@@ -20,7 +20,7 @@ def python_call_types(argument_types: tuple[Any, ...], results: tuple[Any, ...])
 
 
 PYTHON_CALL = define(
-    "autograd::python_call(int call, Object[] given, Object[] written, Object[] results) -> Object[]",
+    "autograd::python_call(int call, Object[] arguments, Object[] written, Object[] results) -> Object[]",
     "Calls a hook or a rule: number `call` of a program, which knows who that is and where the written values belong.",
     type=lambda call, arguments, written, results: python_call_types(arguments, results),
     kernel=_ends_a_part, vjp=NOT_DIFFERENTIABLE, effect="python", public=(),
@@ -28,7 +28,7 @@ PYTHON_CALL = define(
 
 READ_AFTER = define(
     "autograd::read_after(Tensor self, int call, int place) -> Tensor",
-    "What is behind call number `call` of Python where a value lay before it, for Python may have written there: in "
+    "What is after call number `call` of Python where a value lay before it, for Python may have written there: in "
     "the memory of a parameter (`place`), or in memory that the program has for the value (below zero).",
     type=lambda self, call, place: self,
     kernel=_ends_a_part, vjp=NOT_DIFFERENTIABLE, public=(),
@@ -36,7 +36,7 @@ READ_AFTER = define(
 
 
 def before_calls(value: Value) -> Value:
-    """The value that lay where a value is read behind calls of Python."""
+    """The value that lay where a value is read after calls of Python."""
     while value.node is not None and value.node.op is READ_AFTER:
         value = value.node.args[0]
     return value

@@ -59,7 +59,7 @@ class Capture:
         self.env = env or ShapeEnv()
         self.recorder = GraphRecorder(name, self.env)
         self.writes = Writes()
-        self.python_state = LiftedNumbers(self.recorder, lambda: len(self.calls.made))
+        self.python_state = LiftedNumbers(self.recorder, lambda: len(self.calls.recorded))
         self.outside = GuardedState(self.recorder, self.writes, self.python_state)
         self.tensors = SymbolicTensors(self.recorder, self.outside, self.writes)
         self.python_state.run_numbers = self.tensors.run_numbers

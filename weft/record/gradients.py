@@ -41,17 +41,17 @@ class GradSlot:
     has: int | None = None
     touched: bool = False
     zeroed: bool = False  # set to zero if there is one, before anything else was asked of it
-    settled: tuple[Any, Any] | None = None  # what it was at the latest call of Python, and that tensor's value
+    at_call: tuple[Any, Any] | None = None  # what it was at the latest call of Python, and that tensor's value
 
     def is_changed(self) -> bool:
         """Whether the function set it or added to it, since the latest call of Python."""
-        if self.settled is None:
+        if self.at_call is None:
             return self.touched
-        return self.settled[0] is not self.current or self.settled[1] is not _value_of(self.current)
+        return self.at_call[0] is not self.current or self.at_call[1] is not _value_of(self.current)
 
-    def settle(self) -> None:
-        """It is made real."""
-        self.settled = (self.current, _value_of(self.current))
+    def note_call(self) -> None:
+        """It is made real for a call of Python."""
+        self.at_call = (self.current, _value_of(self.current))
 
 
 def _value_of(gradient: Tensor | None) -> Any:
@@ -122,7 +122,7 @@ class LeafGradients:
         slot.zeroed = True
         return True
 
-    def settle_grads(self) -> None:
+    def read_zeroed(self) -> None:
         """The function has ended: gradients that it set to zero and left so."""
         for slot in list(self.slots.values()):
             if slot.zeroed and slot.current is UNREAD:
@@ -167,7 +167,7 @@ class LeafGradients:
 
     def buffer_of(self, slot: GradSlot) -> int:
         """The parameter whose memory receives the gradient."""
-        is_other = slot.settled is not None and slot.settled[0] is not slot.current
+        is_other = slot.at_call is not None and slot.at_call[0] is not slot.current
         if slot.param is None or (is_other and slot.has is None):
             self.recorder.builder.param(slot.current._data.type, f"grad{len(self.recorder.builder.params)}")
             slot.param = len(self.recorder.builder.params) - 1

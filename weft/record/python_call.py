@@ -38,21 +38,21 @@ class FailsLater(NotCallable):
 class PythonCall:
     """One call. caller: what calls the hook; table, place: where the hook is found at each call (None: it is `hook`).
 
-    given: the arguments, with numbers of operands in place of the program's values; spec: their structure. replaced:
+    arguments: with numbers of operands in place of the program's values; spec: their structure. replaced:
     the argument whose place the result takes. node: of a
     custom Function, whose backward is called; forward: the number of the Function whose forward is. likes, places: what
-    each result is like, and which of them are there or might be. written: where the values go that are settled
+    each result is like, and which of them are there or might be. written: where the values go that are made real
     (parameters). grads: gradients that are, with what each is (None, or a parameter). raised, random: versions and
     generators as they are then. zeroed: gradients that are set to zero if they are there. known: those that the
-    function has set, as they are behind it. passed: leaves (by id) whose gradients have been accumulated. saved: what
-    is read behind the call of what nodes that are older than it (by `sequence`) have saved.
+    function has set, as they are after it. passed: leaves (by id) whose gradients have been accumulated. saved: what
+    is read after the call of what nodes that are older than it (by `sequence`) have saved.
     """
 
     caller: Caller
     hook: Callable[..., Any]
     table: Table | None
     place: int
-    given: list[Any]
+    arguments: list[Any]
     spec: pytree.TreeSpec
     where: Location
     replaced: int | None = 0
@@ -78,7 +78,7 @@ class PythonCall:
 
 
 @dataclass(frozen=True)
-class Given:
+class ValueArgument:
     """Stands for an operand among the arguments of a call. is_copy: whether it is a view of memory from outside, of
     which the call gets a copy."""
 

@@ -1,8 +1,8 @@
 """Calls of Python in a captured program: hooks whose code does what no program can repeat (prints, values, foreign
-code). The program stops at such a call, and goes on behind it.
+code). The program stops at such a call, and goes on after it.
 
 What the function has done so far is there when the hook runs: what was written, gradients, versions and generators
-are settled at the call, by the values that it notes.
+are made real at the call, by the values that it notes.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from weft.record.gradients import UNREAD, GradSlot, LeafGradients
 from weft.record.numbers.random_state import RandomState
 from weft.record.numbers.sym_float import operand_of
 from weft.record.outside import GuardedState
-from weft.record.python_call import Caller, Context, Given, NotCallable, PythonCall, Size, Table, line_of
+from weft.record.python_call import Caller, Context, NotCallable, PythonCall, Size, Table, ValueArgument, line_of
 from weft.record.recorder import GraphRecorder
 from weft.record.symbolic import SymbolicPayload, SymbolicStorage
 from weft.record.tensors import SymbolicTensors
-from weft.record.user_code import is_called, is_settled, plain_function, reachable
+from weft.record.user_code import is_called, is_same_at_each_call, plain_function, reachable
 from weft.record.writes import Writes
 from weft.support import pytree
 from weft.support.errors import CaptureError
@@ -66,9 +66,9 @@ class PythonCalls:
         self.gone: AbstractSet[tuple[int, int]] = frozenset()
         self.missing: AbstractSet[tuple[int, int]] = frozenset()
         self.functions = FunctionCalls(self)
-        self.made: list[PythonCall] = []
+        self.recorded: list[PythonCall] = []
         self.midway: Midway | None = None
-        self.settled: dict[int, Any] = {}  # by parameter, the value that lies there
+        self.in_memory: dict[int, Any] = {}  # by parameter, the value that was made real there
         self.shared: dict[SymbolicStorage, int] = {}  # what Python was given, or gave, each with a number
         self.closed = ""
         self.switches: Sequence[Switch] = ()  # what is known to change in Python's state at the calls
@@ -102,11 +102,11 @@ class PythonCalls:
                 "branch or body, and assign what weft.cond, weft.scan or weft.while_loop returns"
             )
 
-    def refuse_behind(self, why: str) -> None:
+    def refuse_calls(self, why: str) -> None:
         """No hook may be called, from here on either. Raises NotCallable if one is."""
         self.closed = why
-        if self.made:
-            raise NotCallable(f"{self.made[0].where}: a hook is called, and {why}")
+        if self.recorded:
+            raise NotCallable(f"{self.recorded[0].where}: a hook is called, and {why}")
 
     def refuse_draws(self, why: str) -> None:
         """Something draws, and the graph cannot know how much. Raises NotCallable."""
@@ -125,7 +125,7 @@ class PythonCalls:
 
     def note_saved(self, node: Node, saved: Any) -> None:
         """A node is about to read what it has saved: hooks that were called since must have left that alone."""
-        calls = [call for call in self.made if node.sequence < call.sequence]
+        calls = [call for call in self.recorded if node.sequence < call.sequence]
         if calls:
             for leaf in pytree.flatten(saved)[0]:
                 if isinstance(leaf, Tensor):
@@ -139,7 +139,7 @@ class PythonCalls:
 
     def are_called(self, tensor: Tensor) -> bool:
         """Whether the program calls every hook of a tensor."""
-        hooks = hooks_of_tensor(tensor) if self.made else []
+        hooks = hooks_of_tensor(tensor) if self.recorded else []
         return bool(hooks) and all(self.is_called(hook) for hook in hooks)
 
     def record(self, call: PythonCall, likes: Sequence[Any]) -> list[Any]:
@@ -147,17 +147,17 @@ class PythonCalls:
         that it is like; None where nothing does. Gives what stands for it. Raises NotCallable."""
         self._refuse(call)
         values = self._take(call)
-        number = len(self.made)
+        number = len(self.recorded)
         call.likes = [None if (number, i) in self.missing else like for i, like in enumerate(likes)]
         call.places = [i for i, like in enumerate(likes) if like is not None]
-        written = self._settle(call)
+        written = self._make_real(call)
         results = tuple([like for like in call.likes if like is not None])
         node = self.recorder.builder.emit_raw(
             PYTHON_CALL, (number, tuple(values), tuple(written), results),
             python_call_types(tuple([v.type for v in values]), results), where=call.where,
         )
         self._switch()
-        self.made.append(call)
+        self.recorded.append(call)
         self._read_again(call, number)
         outputs = iter(node.outputs)
         stand_ins = [None if like is None else self.tensors.fresh(next(outputs)) for like in call.likes]
@@ -167,14 +167,14 @@ class PythonCalls:
     def _take(self, call: PythonCall) -> list[Any]:
         """The program's values among what a call is given, which are stood for."""
         values: list[Any] = []
-        for i, leaf in enumerate(call.given):
+        for i, leaf in enumerate(call.arguments):
             if self.is_value(leaf):
                 data = leaf._data
-                call.given[i] = Given(len(values), bool(data.path) and data.storage.is_outside)
+                call.arguments[i] = ValueArgument(len(values), bool(data.path) and data.storage.is_outside)
                 values.append(self.tensors.operand(leaf))
                 self._share([leaf])
             elif type(leaf) is SymInt:
-                call.given[i] = Size(operand_of(leaf))
+                call.arguments[i] = Size(operand_of(leaf))
         return values
 
     def _share(self, tensors: Sequence[Tensor]) -> None:
@@ -184,7 +184,7 @@ class PythonCalls:
                 self.shared.setdefault(data.storage, len(self.shared))
 
     def _read_again(self, call: PythonCall, number: int) -> None:
-        """What Python may have written is read again behind it: all memory from outside, and what it has been given."""
+        """What Python may have written is read again after it: all memory from outside, and what it has been given."""
         places = {slot.symbolic: slot.param for slot in self.outside.states.values()}
         places |= {storage: storage.param for storage in self._arguments() if storage.slot is None}
         gradient_slots = [slot for slot, param in call.known if param is not None and not is_dense(slot.current)]
@@ -196,15 +196,15 @@ class PythonCalls:
                 READ_AFTER, (value, number, place), (value.type,), where=call.where
             )
             storage.replace(node.output)
-            if place in self.settled:
-                self.settled[place] = node.output
+            if place in self.in_memory:
+                self.in_memory[place] = node.output
         for slot in gradient_slots:
-            slot.settle()
+            slot.note_call()
 
     def _switch(self) -> None:
         assert self.midway is not None
         for switch in self.switches:
-            if switch.call == len(self.made):
+            if switch.call == len(self.recorded):
                 switch.slot.put(switch.new)
                 self.midway.take_up(switch.slot)
 
@@ -226,11 +226,11 @@ class PythonCalls:
             why = "within a branch or loop body"
         elif modes.grad:
             why = "while the backward is recorded"
-        elif self.outside.has_wrappers or any(map(is_traceable_wrapper_subclass, call.given)):
+        elif self.outside.has_wrappers or any(map(is_traceable_wrapper_subclass, call.arguments)):
             why = "beside tensor subclasses"
         elif is_internal(function.__code__.co_filename) or _asks_engine(call.hook):
             why = "that asks for the backward call that is running, or gives a tensor other memory"
-        elif call.table is None and not all(is_settled(held, self.midway.is_older) for held in _held(call)):
+        elif call.table is None and not all(is_same_at_each_call(held, self.midway.is_older) for held in _held(call)):
             why = "that holds objects of this call"
         elif is_watched():
             why = "within try"
@@ -247,29 +247,29 @@ class PythonCalls:
         return [t._data.storage for t in self.tensors.arguments]
 
     # ---- what is there when the hook runs
-    def _settle(self, call: PythonCall) -> list[Any]:
+    def _make_real(self, call: PythonCall) -> list[Any]:
         """The values that are to be in their places, noted with the call."""
         values: list[Any] = []
         for slot in self.outside.states.values():
             value = slot.symbolic.value
-            if slot.written and self.settled.get(slot.param) is not value:
+            if slot.written and self.in_memory.get(slot.param) is not value:
                 values.append(value)
                 call.written.append(slot.param)
-                self.settled[slot.param] = value
+                self.in_memory[slot.param] = value
         for storage in self._arguments():
-            if storage.is_written and self.settled.get(storage.param) is not storage.value:
+            if storage.is_written and self.in_memory.get(storage.param) is not storage.value:
                 values.append(storage.value)
                 call.written.append(storage.param)
-                self.settled[storage.param] = storage.value
+                self.in_memory[storage.param] = storage.value
         for gradient in list(self.gradients.slots.values()):
-            self._settle_gradient(call, gradient, values)
+            self._make_gradient_real(call, gradient, values)
         variables = [node.variable for node in self.ran() if isinstance(node, AccumulateGrad)]
         call.passed = {id(variable) for variable in variables}
         call.raised = self.writes.raised()
         call.random = [state.copy() for state in self.random]
         return values
 
-    def _settle_gradient(self, call: PythonCall, slot: GradSlot, values: list[Any]) -> None:
+    def _make_gradient_real(self, call: PythonCall, slot: GradSlot, values: list[Any]) -> None:
         if slot.zeroed and slot.current is UNREAD:
             call.zeroed.append(slot)
             slot.zeroed = False
@@ -283,13 +283,13 @@ class PythonCalls:
                 values.append(value)
                 call.written.append(param)
                 call.grads.append((slot, param))
-                self.settled[param] = value
-            slot.settle()
-        if slot.settled is None:
+                self.in_memory[param] = value
+            slot.note_call()
+        if slot.at_call is None:
             return
-        if (len(self.made), id(self.gradients.real(slot.tensor))) in self.gone:
+        if (len(self.recorded), id(self.gradients.real(slot.tensor))) in self.gone:
             slot.current = None
-            slot.settle()
+            slot.note_call()
         call.known.append((slot, None if slot.current is None else slot.param))
 
     def _own_value(self, call: PythonCall, gradient: Tensor) -> Any:
@@ -339,7 +339,7 @@ class _Call:
 
 def _held(call: PythonCall) -> list[Any]:
     """The function itself, and what it is given that is no tensor."""
-    return [call.hook, *[leaf for leaf in call.given if not isinstance(leaf, (Tensor, SymInt, Context))]]
+    return [call.hook, *[leaf for leaf in call.arguments if not isinstance(leaf, (Tensor, SymInt, Context))]]
 
 
 def _asks_engine(hook: Any) -> bool:

@@ -50,7 +50,7 @@ def reachable(called: list[Any]) -> Iterator[FunctionType]:
         pending += _cells(function)
 
 
-def is_settled(hook: Any, is_older: Callable[[Any], bool]) -> bool:
+def is_same_at_each_call(hook: Any, is_older: Callable[[Any], bool]) -> bool:
     """Whether a hook that a function has made is the same at each of its calls: what it holds are numbers, text,
     functions of this kind, or objects that were there before. is_older: whether one was."""
     pending, seen = [hook], set[int]()

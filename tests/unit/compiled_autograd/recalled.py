@@ -11,7 +11,7 @@ from weft.compiled_autograd.recording import Recording, record
 from weft.compiled_autograd.structure import Structure
 from weft.ir.printer import print_graph
 
-FIELDS = ("owners", "stages", "turns", "runs", "ends", "taken", "expected", "programs", "without", "edges", "kind")
+FIELDS = ("owners", "stages", "order", "runs", "ends", "taken", "expected", "programs", "without", "edges", "kind")
 MOST = 4  # comparisons of one graph
 
 

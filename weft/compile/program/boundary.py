@@ -17,7 +17,7 @@ from weft.compile.program.step import PythonStep, call_python, zero
 from weft.programs.executable import Compiled, Interpreted
 from weft.programs.store import Variants
 from weft.record.gradients import present_grad
-from weft.record.python_call import Context, Given, Size
+from weft.record.python_call import Context, Size, ValueArgument
 from weft.runtime.program import Interrupted
 from weft.runtime.storage import root_of
 from weft.support import limits, pytree
@@ -83,7 +83,8 @@ class Boundary:
         """Call Python. Whether nothing was written of which it has a copy."""
         call = self.step.call
         arguments = self._arguments(frame)
-        copies = [x for x, at in zip(arguments, call.given, strict=True) if type(at) is Given and at.is_copy]
+        pairs = zip(arguments, call.arguments, strict=True)
+        copies = [x for x, at in pairs if type(at) is ValueArgument and at.is_copy]
         hook = frame.hooks[self.number] if self._is_there(frame) else None
         versions, versions_of_copies = self.step.versions(frame.leaves), [x._version for x in copies]
         frame.arguments = pytree.unflatten(arguments, call.spec)
@@ -98,8 +99,8 @@ class Boundary:
 
     def _arguments(self, frame: Frame) -> list[Any]:
         arguments: list[Any] = []
-        for i, leaf in enumerate(self.step.call.given):
-            if type(leaf) is Given:
+        for i, leaf in enumerate(self.step.call.arguments):
+            if type(leaf) is ValueArgument:
                 held, at = self.part.arguments[leaf.operand]
                 leaf = Tensor(frame.inputs[at] if held else frame.slots[at])
             elif type(leaf) is Context:

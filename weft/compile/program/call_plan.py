@@ -101,7 +101,7 @@ class Inputs:
     def gather_gradients(
         self, leaves: list[Any], inputs: list[Any], grads: Grads, resolved: Container[int | None]
     ) -> None:
-        """Look again for gradients that are there already, but for those with memory that is `settled`."""
+        """Look again for gradients that are there already, but for those with memory that is `resolved`."""
         self._gather_flags(leaves, inputs)
         for at, source in self.buffers:
             tensor, before = target_of(source, leaves), grads[at]
@@ -190,7 +190,7 @@ class Effects:
         for write in self.number_writes:
             write.set(results[write.position] if write.position is not None else number_of(write.dim, symbols))
         for state in self.random:
-            state.settle(symbols)
+            state.move_generator(symbols)
 
 
 def _apply_grad(effect: GradEffect, tensor: Tensor, inputs: list[Any], grads: Grads) -> None:

@@ -81,10 +81,10 @@ class Entry:
         self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, grads: Grads,
         kept_up: list[ObjectWrite], before: Before,
     ) -> Any:
-        """Everything behind the program's run. It may be done twice, but for the assignments that are `kept_up`
+        """Everything after the program's run. It may be done twice, but for the assignments that are `kept_up`
         already.
         """
-        self.outputs.settle(results, inputs, symbols)
+        self.outputs.separate(results, inputs, symbols)
         self.effects.apply(leaves, inputs, results, symbols, grads)
         return self.outputs.make(leaves, inputs, results, symbols, kept_up, before)
 

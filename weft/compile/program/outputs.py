@@ -84,7 +84,7 @@ class Outputs:
         """Whether a tensor from outside that is returned as it is has one of these ids."""
         return any(type(r) is ReturnState and id(r.tensor) in tensors for r, _ in self.returns)
 
-    def settle(self, results: list[Any], inputs: list[Any], symbols: Symbols) -> None:
+    def separate(self, results: list[Any], inputs: list[Any], symbols: Symbols) -> None:
         """Copy results that are memory of an input or of another one, and bind the symbols that the run has found."""
         for position in self._shared(results, inputs) if self.shared is None else self.shared:
             results[position] = results[position].copy(order="C")

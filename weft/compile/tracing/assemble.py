@@ -50,7 +50,7 @@ def assemble(
         joint = JointProgram.build(graph, *outcome.joint, backend, without)
         graph = joint.halves.forward
     start = time.perf_counter()
-    split = _split(outcome, graph, owner.value_numbers) if capture.calls.made else Parts([ProgramPart(graph)])
+    split = _split(outcome, graph, owner.value_numbers) if capture.calls.recorded else Parts([ProgramPart(graph)])
     executables = [None if part.graph is None else make_executable(part.graph, backend) for part in split.parts]
     seconds = time.perf_counter() - start
     memory, inputs = _memory(outcome), Inputs(sources)
@@ -96,7 +96,7 @@ def _refuse_values_of_blocks(graph: Graph) -> None:
 
 # ---- calls of Python
 def _split(outcome: Outcome, graph: Graph, table: ValueNumbers) -> Parts:
-    return parts_of(graph, outcome.capture.calls.made, table, _inputs(outcome, table), _symbols(outcome, table))
+    return parts_of(graph, outcome.capture.calls.recorded, table, _inputs(outcome, table), _symbols(outcome, table))
 
 
 def _inputs(outcome: Outcome, table: ValueNumbers) -> list[int]:
@@ -157,7 +157,7 @@ def _steps(outcome: Outcome, memory: Memory) -> tuple[list[PythonStep], dict[int
     """The calls of Python in the program's order, and by how much it raises versions after the last one."""
     done: dict[int, int] = {}
     steps = []
-    for call, (guards, check) in zip(outcome.capture.calls.made, outcome.after_calls, strict=True):
+    for call, (guards, check) in zip(outcome.capture.calls.recorded, outcome.after_calls, strict=True):
         raised = _raised_since(call.raised, done)
         done = {key: by for key, (_, by) in call.raised.items()}
         resolved = [_effect(outcome, slot, param) for slot, param in call.grads]
@@ -190,7 +190,7 @@ def _outside(outcome: Outcome, storage: SymbolicStorage) -> StateSlot | int | No
 def _arguments(outcome: Outcome, call: PythonCall) -> dict[int, int]:
     """Which of what a hook is given are arguments of the program's call."""
     arguments = {}
-    for i, leaf in enumerate(call.given):
+    for i, leaf in enumerate(call.arguments):
         at = outcome.leaf_of(outcome.capture.leaf_gradients.real(leaf)) if isinstance(leaf, Tensor) else None
         if at is not None:
             arguments[i] = at

@@ -116,7 +116,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
             outcome.capture.writes.refuse_histories()
             outcome.capture.outside.refuse_hooks()
             if outcome.bound.places:
-                outcome.capture.calls.refuse_behind("tensors of Python's state are inputs")
+                outcome.capture.calls.refuse_calls("tensors of Python's state are inputs")
             refuse_changed_groups(outcome.capture, groups)
             outcome.number_writes = number_writes_of(outcome, seen)
             _note_results(outcome, seen, result, (args, kwargs), bound)
@@ -132,7 +132,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
 
 def _take_guards(recording: Recording, outcome: Outcome, seen: guards.Observation, bound: Bound) -> None:
     """The guards on Python state. Raises Restart where an argument turns out to be reached otherwise too."""
-    outcome.capture.leaf_gradients.settle_grads()
+    outcome.capture.leaf_gradients.read_zeroed()
     outcome.checks = seen.guards
     lists = {slot.key for slot, value in bound if type(value) is list and is_list_of_numbers(value)}
     if lists and seen.asks_identity:  # perhaps of one of them, for which another list stands
@@ -141,7 +141,9 @@ def _take_guards(recording: Recording, outcome: Outcome, seen: guards.Observatio
         containers = [c for _, value in bound for c in containers_in(value)]
         outcome.checks = seen.guards.without([slot for slot, _ in bound], containers)
     before = recording.assumptions.switches
-    outcome.after_calls = [switches.after(outcome.checks, before, i) for i, _ in enumerate(outcome.capture.calls.made)]
+    outcome.after_calls = [
+        switches.after(outcome.checks, before, i) for i, _ in enumerate(outcome.capture.calls.recorded)
+    ]
     outcome.checks = switches.at_the_start(outcome.checks, before, kinds(outcome.leaves))
     outcome.named = tensors_in(outcome.checks.holds_on_to())
     restart_for_sharing(recording, outcome, seen)
@@ -156,7 +158,7 @@ def _note_results(outcome: Outcome, seen: guards.Observation, result: Any, argum
         tree = (result, assigned_values(outcome.assigned, result, arguments, bound, seen.is_older, kinds()))
     outcome.changes = changed_histories(outcome.stand_ins, outcome.leaves, capture.outside)
     if outcome.changes.reshaped:
-        capture.calls.refuse_behind("an argument gets other strides")
+        capture.calls.refuse_calls("an argument gets other strides")
     outcome.returns, outcome.carriers, outcome.spec = returns_of(outcome, tree, outcome.stand_ins)
     refuse_inference(outcome)
     if outcome.assigned:
@@ -180,7 +182,7 @@ def _joint(outcome: Outcome, carriers: list[Any]) -> tuple[JointRecord, int, lis
     outcome.retained = [i for i, carrier in enumerate(carriers) if id(carrier) in retained]
     if not outputs:
         return None
-    outcome.capture.calls.refuse_behind("a result has a history")
+    outcome.capture.calls.refuse_calls("a result has a history")
     fixed = len(outcome.results)
     before = marks(outcome.random)
     (record, gradients), seen = guards.observe(

@@ -143,7 +143,7 @@ class RandomState:
             symbols[str(self.stream.seed_symbol)] = stream.seed
 
     def go_along(self, symbols: dict[str, int]) -> None:
-        """Others may have drawn from the generator, or seeded it, since it was settled: draws that follow go on from
+        """Others may have drawn from the generator, or seeded it, since it was moved: draws that follow go on from
         there."""
         stream = self.generator.stream
         assert isinstance(stream.key, int) and isinstance(stream.offset, int)
@@ -166,7 +166,7 @@ class RandomState:
         """Whether the function draws from the generator, or seeds it."""
         return str(self.stream.left()) != self.offset or str(self.stream.key) != self.key
 
-    def settle(self, symbols: dict[str, int]) -> None:
+    def move_generator(self, symbols: dict[str, int]) -> None:
         """Leave the generator where the function leaves it."""
         after, stream = self.stream, self.generator.stream
         if str(after.key) != self.key:  # seeded by the function
