@@ -84,3 +84,51 @@ def test_what_hooks_change_now_and_then(rng):
         assert got_states == states, seed
         np.testing.assert_allclose(got, numbers, rtol=1e-3, atol=2e-3, err_msg=f"seed {seed}")
         np.testing.assert_allclose(got_log, log, atol=5e-3)
+
+
+# ---- programs in which a call goes on
+def hooked_step(hook):
+    w = weft.tensor([1.0, 2.0, 3.0]).requires_grad_()
+    env = SimpleNamespace(w=w, word="", ways=iter(()))
+    w.register_post_accumulate_grad_hook(lambda p: hook(env, p))
+
+    @weft.compile
+    def step(x):
+        w.grad = None
+        (w * x).sum().backward()
+        return x * len(env.word) if w.grad is None else x * len(env.word) + w.grad
+
+    return step, env
+
+
+def takes_gradient(env, p):
+    print(end="")
+    if next(env.ways):
+        p.grad = None
+
+
+def changes_word(env, p):
+    print(end="")
+    env.word = next(env.ways)
+
+
+def test_each_way_to_go_on_is_captured_once(rng):
+    step, env = hooked_step(takes_gradient)
+    ways = [False, True, *(bool(way) for way in rng.integers(2, size=20))]
+    env.ways, first = iter(ways), weft.counters.captures
+    sums = [step(weft.ones(3)).sum().item() for _ in ways]
+    assert sums == [0.0 if way else 3.0 for way in ways]
+    assert len(step.entries) == 2 and not step.stepwise
+    before = weft.counters.captures
+    assert before - first <= 4  # (the hook is found at the first)
+    env.ways = iter(ways)
+    assert [step(weft.ones(3)).sum().item() for _ in ways] == sums and weft.counters.captures == before
+
+
+def test_a_step_with_too_many_ways_runs_as_written():
+    step, env = hooked_step(changes_word)
+    for n in range(12):
+        env.word, env.ways = "", iter(["x" * n])
+        assert step(weft.ones(3)).tolist() == [n + 1.0] * 3
+    assert step.stepwise and not len(step.entries)
+    assert "this hook changes something that the compiled step has read" in step.stepwise[0].why
