@@ -73,7 +73,7 @@ def parts_of(
     """The graph in parts. inputs, symbols: the numbers, in a table, of what its parameters and its symbols are."""
     graph = dce(open_opaque(dce(graph)))
     numbers, before = _numbered(graph, calls, table, inputs, symbols)
-    split = _Split(graph, calls, numbers)
+    split = _Split(graph, calls, numbers, table)
     parts = split.parts()
     return Parts(parts, inputs, [numbers[v] for v in split.slots], before)
 
@@ -101,8 +101,10 @@ def _numbered(
 class _Split:
     """Where values are while the graph is split. holder: by parameter, the value in its memory."""
 
-    def __init__(self, graph: Graph, calls: Sequence[PythonCall], numbers: dict[Value, int]) -> None:
-        self.graph, self.calls, self.numbers = graph, calls, numbers
+    def __init__(
+        self, graph: Graph, calls: Sequence[PythonCall], numbers: dict[Value, int], table: ValueNumbers
+    ) -> None:
+        self.graph, self.calls, self.numbers, self.table = graph, calls, numbers, table
         self.uses = uses_of(graph)
         self.holder: list[Value] = list(graph.params)
         self.slots: dict[Value, int] = {}
@@ -124,7 +126,7 @@ class _Split:
         part = ProgramPart()
         number, arguments, values, _ = call.node.args
         changes = [(i, p) for i, p in enumerate(self.calls[number].written) if values[i] is not self.holder[p]]
-        passed = set(values_in(arguments))
+        passed = dict.fromkeys(values_in(arguments))
         for p in dict.fromkeys(p for _, p in changes):
             old = self.holder[p]
             is_used = old in passed or is_read_from(old, call.number + 1, self.uses)
@@ -141,6 +143,7 @@ class _Split:
             self.holder[p] = results[at]
         self._read_again(part, call)
         renewed = {node.args[0]: node.output for node in call.rereads}
+        renewed |= self._pass_copies(part, call, [v for v in passed if v not in renewed])
         part.arguments = [self._place(renewed.get(v, v)) if isinstance(v, Value) else v for v in arguments]
         part.results = [self._slot(v) for v in call.node.outputs]
         part.held = [self.numbers[before_calls(v)] for v in self.holder]
@@ -191,6 +194,20 @@ class _Split:
             ((held, at), self._slot(old)) for old, (held, at) in before.items()
             if is_read_from(old, after, self.uses) and (held or at in shared)
         ]
+
+    def _pass_copies(self, part: ProgramPart, call: Call, values: list[Value]) -> dict[Value, Value]:
+        """Memory that Python gets, and that nobody reads as Python leaves it, is not that of an equal value which is
+        read after the call: what stands for those values that Python gets."""
+        after = call.number + 1 + len(call.rereads)
+        copies: dict[Value, Value] = {}
+        for value in values:
+            held, at = self._place(value)
+            if not held and is_read_from(value, after, self.uses):
+                passed = copies[value] = Value(value.type, value.name)
+                self.numbers[passed] = self.table.fresh()
+                part.shared.append((at, self._slot(passed)))
+                part.copied.append(((held, at), at))
+        return copies
 
     def _needed(self, nodes: list[Node], results: list[Operand], targets: Iterable[int]) -> list[Value]:
         """The values from before that a part reads, and those whose memory it writes."""
