@@ -5,14 +5,14 @@ Between two parts a value is in the memory of an input, or in a slot of the call
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from weft.ir import graph_breaks
 from weft.ir.builder import Builder
-from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
-from weft.ir.graph_breaks import Call, is_read_from, uses_of
+from weft.ir.graph import Block, Graph, Operand, Value, values_in
+from weft.ir.graph_breaks import Call, Part, is_read_from, uses_of
 from weft.ir.python_calls import PYTHON_CALL, READ_AFTER, before_calls
 from weft.ir.value_numbers import ValueNumbers
 from weft.passes.dce import dce
@@ -112,17 +112,16 @@ class _Split:
     def parts(self) -> list[ProgramPart]:
         """The parts: each call of Python ends one."""
         parts = []
-        nodes: list[Node] = []
-        for part in graph_breaks.parts_of(self.graph, self.uses):
-            nodes = part.nodes
-            for call in part.calls:
-                parts.append(self._part_to_call(nodes, part.outputs if nodes else (), call))
-                nodes = []
-        parts.append(self._last_part(nodes))
+        pure = Part()
+        for pure in graph_breaks.parts_of(self.graph, self.uses):
+            for call in pure.calls:
+                parts.append(self._part_to_call(pure, call))
+                pure = Part()  # (calls that follow at once have no nodes before them)
+        parts.append(self._last_part(pure))
         return parts
 
-    def _part_to_call(self, nodes: list[Node], outputs: Sequence[Value], call: Call) -> ProgramPart:
-        """outputs: those results of its nodes that are read after them."""
+    def _part_to_call(self, pure: Part, call: Call) -> ProgramPart:
+        """pure: the nodes of the part."""
         part = ProgramPart()
         number, arguments, values, _ = call.node.args
         changes = [(i, p) for i, p in enumerate(self.calls[number].written) if values[i] is not self.holder[p]]
@@ -134,11 +133,11 @@ class _Split:
                 part.saved.append((p, self._slot(old)))
         results: list[Operand] = list(values)
         placed = {values[i] for i, _ in changes}
-        for v in outputs:
+        for v in pure.outputs:
             if v not in placed and (v in passed or is_read_from(v, call.number + 1, self.uses)):
                 part.kept.append((len(results), self._slot(v)))
                 results.append(v)
-        self._compute(part, f"{self.graph.name}_{number}", nodes, results, changes)
+        self._compute(part, f"{self.graph.name}_{number}", pure, results, changes)
         for at, p in changes:
             self.holder[p] = results[at]
         self._read_again(part, call)
@@ -149,24 +148,26 @@ class _Split:
         part.held = [self.numbers[before_calls(v)] for v in self.holder]
         return part
 
-    def _last_part(self, nodes: list[Node]) -> ProgramPart:
+    def _last_part(self, pure: Part) -> ProgramPart:
         part, results = ProgramPart(), list(self.graph.results)
         changes = [(at, p) for at, p in self.graph.writes if results[at] is not self.holder[p]]
-        self._compute(part, self.graph.name, nodes, results, changes, is_last=True)
+        self._compute(part, self.graph.name, pure, results, changes, is_last=True)
         return part
 
     def _compute(
-        self, part: ProgramPart, name: str, nodes: list[Node], results: list[Operand], changes: list[tuple[int, int]],
+        self, part: ProgramPart, name: str, pure: Part, results: list[Operand], changes: list[tuple[int, int]],
         is_last: bool = False,
     ) -> None:
         """The graph of a part, and where its parameters are. changes: which results go into the memory of which
         parameters of the whole graph."""
-        params = self._needed(nodes, results, [p for _, p in changes])
+        own_values = {v for node in pure.nodes for v in node.outputs}
+        passed_on = [v for r in results for v in values_in(r) if v not in own_values]
+        params = list(dict.fromkeys([*pure.reads, *passed_on, *[self.holder[p] for _, p in changes]]))
         part.reads = [self._place(v) for v in params]
         where = {v: i for i, v in reversed(list(enumerate(params)))}
         writes = [(at, where[self.holder[p]]) for at, p in changes]
-        if nodes or changes or is_last:
-            part.graph = self._graph(name, params, Block((), tuple(nodes), tuple(results)), writes)
+        if pure.nodes or changes or is_last:
+            part.graph = self._graph(name, params, Block((), tuple(pure.nodes), tuple(results)), writes)
 
     def _graph(self, name: str, params: list[Value], block: Block, writes: list[tuple[int, int]]) -> Graph:
         """A block with parameters of its own for what it reads: what other parts computed has no node here."""
@@ -208,12 +209,6 @@ class _Split:
                 part.shared.append((at, self._slot(passed)))
                 part.copied.append(((held, at), at))
         return copies
-
-    def _needed(self, nodes: list[Node], results: list[Operand], targets: Iterable[int]) -> list[Value]:
-        """The values from before that a part reads, and those whose memory it writes."""
-        own_values = {v for node in nodes for v in node.outputs}
-        read = [v for node in nodes for v in node.needs()] + [v for r in results for v in values_in(r)]
-        return list(dict.fromkeys([v for v in read if v not in own_values] + [self.holder[p] for p in targets]))
 
     def _slot(self, value: Value) -> int:
         return self.slots.setdefault(value, len(self.slots))
