@@ -26,10 +26,12 @@ class Assumptions:
     as one memory. Others that share memory are each taken as memory of their own.
     symbolic_codes: functions that use math and `len` on symbols. knows_gradients: gradients that are added to are
     reached otherwise too. changing_sizes: symbols of sizes for which calls found no program that fits.
-    called: code of hooks and rules that the program calls instead of recording it; missing: by the number of such a
-    call, which of its results are None; without_gradient: by the number of such a call, ids of tensors whose .grad it
-    takes away; forwards: what the forwards of custom Functions among them give, in order; switches: what changes in
-    Python's state at the calls.
+    called: code of hooks and rules that the program calls instead of recording it; without_gradient: by the number of
+    such a call, ids of tensors whose .grad it takes away; forwards: what the forwards of custom Functions among them
+    give, in order.
+    Of a call that is on its way, and goes on in the program: switches: what changes in Python's state at its calls of
+    Python; missing: by the number of such a call, which of its results are None; kept: numbers of values that the
+    program is to keep for others, in which calls may go on that it begins.
     """
 
     lifted: Mapping[Key, Slot | None] = field(default_factory=dict)
@@ -41,10 +43,11 @@ class Assumptions:
     knows_gradients: bool = False
     changing_sizes: frozenset[str] = frozenset()
     called: tuple[CodeType, ...] = ()
-    missing: frozenset[tuple[int, int]] = frozenset()
     without_gradient: frozenset[tuple[int, int]] = frozenset()
     forwards: tuple[ForwardFacts | None, ...] = ()
     switches: tuple[Switch, ...] = ()
+    missing: frozenset[tuple[int, int]] = frozenset()
+    kept: frozenset[int] = frozenset()
 
     @property
     def as_they_lie(self) -> frozenset[Any]:

@@ -137,13 +137,16 @@ class CompiledFunction(FunctionWrapper):
         sake of other sizes."""
         self.entries.add(entry, is_general=entry.capture.has_loops_for_sizes)
 
-    def capture_within(self, entry: Entry, leaves: list[Any], switches: Sequence[Switch]) -> Entry | None:
+    def capture_within(
+        self, entry: Entry, leaves: list[Any], switches: Sequence[Switch], kept: frozenset[int]
+    ) -> Entry | None:
         """A program for a call that is on its way in another one, which does not hold any more; None if there is none.
-        switches: what changes in Python's state at the calls."""
-        self.assumptions = self.assumptions.fixing(frozenset([switch.slot.key for switch in switches]))
+        switches: what changes in Python's state at the calls; kept: numbers of values that it is to keep for others."""
+        assumptions = self.assumptions.fixing(frozenset([switch.slot.key for switch in switches]))
+        self.assumptions = replace(assumptions, switches=tuple(switches), kept=kept)
         counters.guard_misses += 1
         try:
-            return self.capture(leaves[: entry.guards.spec.size], entry.guards.spec, switches=switches)
+            return self._capture(leaves[: entry.guards.spec.size], entry.guards.spec, self.backend)
         except Exception as error:
             self._say(str(error))
             return None
@@ -208,20 +211,21 @@ class CompiledFunction(FunctionWrapper):
         if "guards" in knobs.debug:
             print(f"{self.name}: guard missed: {why}", file=sys.stderr)
 
-    def capture(
-        self, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None = None, switches: Sequence[Switch] = ()
-    ) -> Entry:
-        """Capture one program for these arguments, without running it. switches: what changes in Python's state at its
-        calls of Python."""
+    def capture(self, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None = None) -> Entry:
+        """Capture one program for these arguments, without running it."""
+        self.assumptions = replace(self.assumptions, missing=frozenset())  # nothing is known of a call that begins
+        return self._capture(leaves, spec, backend or self.backend)
+
+    def _capture(self, leaves: list[Any], spec: pytree.TreeSpec, backend: str | None) -> Entry:
+        """Capture one program for a call that begins, or is on its way."""
         start = time.perf_counter()
         with collection_held(), progress_shown(self.name):
-            self.assumptions = replace(  # which arguments share memory is another question at every capture
-                self.assumptions, static=frozenset(), as_one=frozenset(), switches=tuple(switches)
-            )
+            # which arguments share memory is another question at every capture
+            self.assumptions = replace(self.assumptions, static=frozenset(), as_one=frozenset())
             try:
-                entry = self._capture_with_retries(leaves, spec, backend or self.backend)
+                entry = self._capture_with_retries(leaves, spec, backend)
             finally:
-                self.assumptions = replace(self.assumptions, switches=())
+                self.assumptions = replace(self.assumptions, switches=(), missing=frozenset(), kept=frozenset())
         entry.seconds_total = time.perf_counter() - start
         counters.captures += 1
         return entry

@@ -168,7 +168,9 @@ class CallingEntry(Entry):
                 return match
             self._learn(boundary, frame)
             switches = self._switches(boundary, frame)
-            program = None if switches is None else owner.capture_within(self, frame.leaves, switches)
+            program = None
+            if switches is not None:
+                program = owner.capture_within(self, frame.leaves, switches, self._read_by_others(boundary.number))
             why = _CHANGED.format(where=boundary.step.call.where)
             if not isinstance(program, CallingEntry):
                 raise self._given_up(why)
@@ -182,6 +184,21 @@ class CallingEntry(Entry):
             if len(alike) >= limits.CONTINUATIONS_OF_A_CALL:
                 owner.give_up(program, why)
             return continuation, taken
+
+    def _read_by_others(self, number: int) -> frozenset[int]:
+        """The numbers of values that the programs in which calls may go on, after this call of Python or an earlier
+        one, read from before it."""
+        return frozenset([
+            program.split.slots[slot] for boundary in self.boundaries[: number + 1]
+            for program in [continuation.program for continuation in boundary.continuations]
+            for slot in program._slots_read_after(boundary.number)
+        ])
+
+    def _slots_read_after(self, number: int) -> list[int]:
+        """The slots that are filled before a call of Python is made, and read after it."""
+        later = [self.split.parts[number].results, *[part.slots_filled() for part in self.split.parts[number + 1 :]]]
+        filled_later = set[int]().union(*later)
+        return [at for held, at in self.boundaries[number].reads_after if not held and at not in filled_later]
 
     def _join(self, other: CallingEntry, continuation: Continuation) -> None:
         """Calls of another program may go on in this one, which is like it up to a call, and calls of this one in all
@@ -232,19 +249,16 @@ class CallingEntry(Entry):
         sources: dict[int, list[int]] = {}
         for slot in filled:
             sources.setdefault(other.split.slots[slot], []).append(slot)
-        later = [self.split.parts[number].results, *[part.slots_filled() for part in self.split.parts[number + 1 :]]]
-        filled_later = set[int]().union(*later)
-        for is_held, at in self.boundaries[number].reads_after:
-            if is_held:
-                value = self.split.inputs[at]
-                if self.split.parts[number].held[at] != held.get(value, value):
-                    return None
-                if value in places:
-                    inputs.append((at, places[value]))
-            elif at not in filled_later:
-                if not (others := self._sources(at, sources)):
-                    return None
-                slots.append((at, others))
+        for at in [at for is_held, at in self.boundaries[number].reads_after if is_held]:
+            value = self.split.inputs[at]
+            if self.split.parts[number].held[at] != held.get(value, value):
+                return None
+            if value in places:
+                inputs.append((at, places[value]))
+        for at in self._slots_read_after(number):
+            if not (others := self._sources(at, sources)):
+                return None
+            slots.append((at, others))
         return FrameMapping(inputs, self._symbols_from(other), slots)
 
     def _sources(self, slot: int, sources: dict[int, list[int]]) -> list[int]:

@@ -27,5 +27,7 @@ class Owner(Protocol):
     def give_up(self, entry: Any, why: str) -> None:
         """Run calls like those of a program as they are written from now on."""
 
-    def capture_within(self, entry: Any, leaves: list[Any], switches: Sequence[Switch]) -> Any:
+    def capture_within(
+        self, entry: Any, leaves: list[Any], switches: Sequence[Switch], kept: frozenset[int]
+    ) -> Any:
         """A program for a call that is on its way in another one; None if there is none."""

@@ -12,7 +12,7 @@ from typing import Any
 from weft.ir import graph_breaks
 from weft.ir.builder import Builder
 from weft.ir.graph import Block, Graph, Operand, Value, values_in
-from weft.ir.graph_breaks import Call, Part, is_read_from, uses_of
+from weft.ir.graph_breaks import Call, Part, Uses, is_read_from, uses_of
 from weft.ir.python_calls import PYTHON_CALL, READ_AFTER, before_calls
 from weft.ir.value_numbers import ValueNumbers
 from weft.passes.dce import dce
@@ -68,12 +68,19 @@ class Parts:
 
 
 def parts_of(
-    graph: Graph, calls: Sequence[PythonCall], table: ValueNumbers, inputs: Sequence[int], symbols: dict[str, int]
+    graph: Graph, calls: Sequence[PythonCall], table: ValueNumbers, inputs: Sequence[int], symbols: dict[str, int],
+    kept: frozenset[int] = frozenset(),
 ) -> Parts:
-    """The graph in parts. inputs, symbols: the numbers, in a table, of what its parameters and its symbols are."""
-    graph = dce(open_opaque(dce(graph)))
+    """The graph in parts. inputs, symbols: the numbers, in a table, of what its parameters and its symbols are. kept:
+    those of values that are kept until the end, though the graph does not read them."""
+    graph, count = open_opaque(graph if kept else dce(graph)), len(graph.results)
+    if kept:
+        numbers, _ = _numbered(graph, calls, table, inputs, symbols)
+        also = [v for node in graph.nodes for v in node.outputs if numbers[v] in kept]
+        graph = _with_results(graph, (*graph.results, *also))
+    graph = dce(graph)
     numbers, before = _numbered(graph, calls, table, inputs, symbols)
-    split = _Split(graph, calls, numbers, table)
+    split = _Split(_with_results(graph, graph.results[:count]), calls, uses_of(graph), numbers, table)
     parts = split.parts()
     return Parts(parts, inputs, [numbers[v] for v in split.slots], before)
 
@@ -98,14 +105,17 @@ def _numbered(
     return numbers, before
 
 
+def _with_results(graph: Graph, results: tuple[Operand, ...]) -> Graph:
+    return Graph(graph.name, Block(graph.params, graph.nodes, results), graph.env, graph.writes)
+
+
 class _Split:
     """Where values are while the graph is split. holder: by parameter, the value in its memory."""
 
     def __init__(
-        self, graph: Graph, calls: Sequence[PythonCall], numbers: dict[Value, int], table: ValueNumbers
+        self, graph: Graph, calls: Sequence[PythonCall], uses: Uses, numbers: dict[Value, int], table: ValueNumbers
     ) -> None:
-        self.graph, self.calls, self.numbers, self.table = graph, calls, numbers, table
-        self.uses = uses_of(graph)
+        self.graph, self.calls, self.uses, self.numbers, self.table = graph, calls, uses, numbers, table
         self.holder: list[Value] = list(graph.params)
         self.slots: dict[Value, int] = {}
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from weft.compile.assumptions import Assumptions
 from weft.compile.program.boundary import Boundary
 from weft.compile.program.call_guards import CallGuards
 from weft.compile.program.call_plan import Effects, Inputs
@@ -16,7 +17,6 @@ from weft.compile.program.owner import Owner
 from weft.compile.program.parts import Parts, Place, ProgramPart, parts_of
 from weft.compile.program.state_guards import StateGuards
 from weft.compile.program.step import PythonStep
-from weft.guards import Switch
 from weft.ir.graph import Graph
 from weft.ir.value_numbers import ValueNumbers
 from weft.ops.geometry import Geometry
@@ -38,10 +38,9 @@ if TYPE_CHECKING:
 
 
 def assemble(
-    owner: Owner, switches: tuple[Switch, ...], outcome: Outcome, spec: pytree.TreeSpec, backend: str | None
+    owner: Owner, assumptions: Assumptions, outcome: Outcome, spec: pytree.TreeSpec, backend: str | None
 ) -> Entry:
-    """Compile the graph that a capture found, and put the parts of the program together. switches: what changes in
-    Python's state at its calls of Python."""
+    """Compile the graph that a capture found, and put the parts of the program together."""
     capture, sources, leaves = outcome.capture, outcome.sources, outcome.leaves
     graph = capture.recorder.builder.graph(outcome.results, outcome.writes)
     _refuse_values_of_blocks(graph)
@@ -50,7 +49,9 @@ def assemble(
         joint = JointProgram.build(graph, *outcome.joint, backend, without)
         graph = joint.halves.forward
     start = time.perf_counter()
-    split = _split(outcome, graph, owner.value_numbers) if capture.calls.recorded else Parts([ProgramPart(graph)])
+    split = Parts([ProgramPart(graph)])
+    if capture.calls.recorded:
+        split = _split(outcome, graph, owner.value_numbers, assumptions.kept)
     executables = [None if part.graph is None else make_executable(part.graph, backend) for part in split.parts]
     seconds = time.perf_counter() - start
     memory, inputs = _memory(outcome), Inputs(sources)
@@ -76,7 +77,7 @@ def assemble(
         Boundary(number, part, executable, step, reads_after[number], _is_next_of_table(steps, number))
         for number, (part, executable, step) in enumerate(zip(split.parts, executables, steps, strict=False))
     ]
-    return CallingEntry(*components, owner=owner, split=split, boundaries=boundaries, switches=switches)
+    return CallingEntry(*components, owner=owner, split=split, boundaries=boundaries, switches=assumptions.switches)
 
 
 def _refuse_values_of_blocks(graph: Graph) -> None:
@@ -95,8 +96,9 @@ def _refuse_values_of_blocks(graph: Graph) -> None:
 
 
 # ---- calls of Python
-def _split(outcome: Outcome, graph: Graph, table: ValueNumbers) -> Parts:
-    return parts_of(graph, outcome.capture.calls.recorded, table, _inputs(outcome, table), _symbols(outcome, table))
+def _split(outcome: Outcome, graph: Graph, table: ValueNumbers, kept: frozenset[int]) -> Parts:
+    calls, inputs, symbols = outcome.capture.calls.recorded, _inputs(outcome, table), _symbols(outcome, table)
+    return parts_of(graph, calls, table, inputs, symbols, kept)
 
 
 def _inputs(outcome: Outcome, table: ValueNumbers) -> list[int]:

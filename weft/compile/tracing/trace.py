@@ -85,7 +85,7 @@ def trace_program(
     outcome.raised = capture.writes.raised()
     capture.restore()
     fill_sources(outcome)
-    return assemble(owner, assumptions.switches, outcome, spec, backend)
+    return assemble(owner, assumptions, outcome, spec, backend)
 
 
 def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
