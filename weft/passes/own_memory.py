@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weft.ir.builder import Builder
-from weft.ir.graph import Graph, Node, Operand, Value, values_in
+from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
 from weft.ir.structure import LOOP
 from weft.ops.geometry import contiguous, contiguous_strides
 from weft.ops.packet import aten
@@ -18,28 +18,41 @@ from weft.types import shape_env
 
 
 def own_memory(graph: Graph) -> Graph:
-    """The graph with a copy of each such view, which its other readers read too."""
-    with shape_env.using(ProvingEnv(graph.env)):
-        crossing = {v.node for node in graph.walk() if node.blocks for v in _crossing(node) if _may_lie_otherwise(v)}
-    if not crossing:
-        return graph
+    """The graph with a copy of each such view, where it crosses the border of a block: other readers read the view, so
+    that their bits are what they would be without the block."""
+    proving = ProvingEnv(graph.env)
+    with shape_env.using(proving):
+        if not any(_lies_otherwise(v, is_rows) for node in graph.walk() for v, is_rows in _crossing(node)):
+            return graph
 
-    def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...]:
-        outputs = builder.emit_like(node, args).outputs
-        return tuple([builder.operand(aten.clone(builder.handle(v))) for v in outputs])
+    def copied(builder: Builder, operand: Operand, is_rows: bool = False) -> Operand:
+        if type(operand) is tuple:
+            return tuple([copied(builder, part, is_rows) for part in operand])
+        if type(operand) is not Value or not _lies_otherwise(operand, is_rows):
+            return operand
+        return builder.operand(aten.clone(builder.handle(operand)))
 
-    return rebuild(graph, rewrite, crossing.__contains__)
+    def border(builder: Builder, owner: Node | Block, operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        with builder.active(), shape_env.using(proving):
+            rows = 3 if isinstance(owner, Node) and owner.op is LOOP else -1
+            return tuple([copied(builder, operand, i == rows) for i, operand in enumerate(operands)])
+
+    return rebuild(graph, lambda builder, node, args: None, lambda node: False, border)
 
 
-def _crossing(node: Node) -> Iterator[Value]:
-    if node.op is LOOP:
-        trip, condition, carried, xs, _ = node.args
-        yield from values_in((trip, condition, carried))
-        yield from (v for v in xs if not _has_rows_in_order(v))
-    else:
-        yield from node.inputs()
+def _crossing(node: Node) -> Iterator[tuple[Value, bool]]:
+    """The values that cross the border of a node's blocks, and whether a loop takes rows of them."""
+    if not node.blocks:
+        return
+    rows = node.args[3] if node.op is LOOP else ()
+    for operand in node.args:
+        yield from ((v, operand is rows) for v in values_in(operand))
     for block in node.blocks:
-        yield from values_in(block.results)
+        yield from ((v, False) for v in values_in(block.results))
+
+
+def _lies_otherwise(value: Value, is_rows: bool) -> bool:
+    return not _has_rows_in_order(value) if is_rows else _may_lie_otherwise(value)
 
 
 def _has_rows_in_order(value: Value) -> bool:
