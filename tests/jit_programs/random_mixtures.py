@@ -38,7 +38,7 @@ class _Writer:
         if pick < 2:
             return self.name("int")
         if pick == 9:
-            return self.r.choice([f'e["{self.r.choice("mn")}"]', "z % 50", 'len(e)'])
+            return self.r.choice([f'e["{self.r.choice("mn")}"]', "(z % 50)", 'len(e)'])
         if pick == 2:
             return str(self.r.randrange(-3, 6))
         if pick == 3:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.catalogue.language.numbers import fits
+from weft.types.int64 import fits
 from weft.ir.graph import Graph
 from weft.jit.errors import made
 from weft.jit.script.annotations import CLASSES, ENUMERATIONS, INTERFACES

@@ -8,6 +8,8 @@ from typing import Any
 
 from weft.catalogue.language.elements import all_of, any_of, equal, extreme, ordered, total, unequal
 from weft.catalogue.language.entries import ORDERED, language, type_of
+from weft.types.int64 import LEAST, MOST, fits
+from weft.types.sym import SymInt
 from weft.types.tensor_type import (
     ANY,
     BOOL,
@@ -27,18 +29,13 @@ from weft.types.tensor_type import (
     tuple_of,
 )
 
-LEAST, MOST = -(1 << 63), (1 << 63) - 1
-
-
-def fits(value: int) -> bool:
-    """Whether an integer of Python's is one of 64 bits, as programs have them."""
-    return LEAST <= value <= MOST
-
 _NUMBERS = ("int, int -> int", "float, float -> float", "complex, complex -> complex", "Number, Number -> Number")
 
 
 def wrap(value: Any) -> Any:
-    """The number as 64 bits hold it, if it is an integer."""
+    """The number as 64 bits hold it, if it is an integer. One that a capture knows as a symbol stays exact."""
+    if type(value) is SymInt and not fits(value) and isinstance(value.expr, int):  # a run has found it
+        value = value.expr
     if type(value) is int and not LEAST <= value <= MOST:
         return (value - LEAST) % (1 << 64) + LEAST
     return value
@@ -47,7 +44,7 @@ def wrap(value: Any) -> Any:
 def _wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
     def kernel(*args: Any) -> Any:
         value = function(*args)
-        return wrap(value) if type(value) is int else value
+        return wrap(value) if isinstance(value, int) else value
 
     return kernel
 
@@ -119,8 +116,8 @@ language(
 language("prim::invert", "a", "The other bits.", operator.invert, "int -> int", native=lambda s, a: s.invert(a))
 
 
-def _shifted(a: int, b: int) -> int:
-    return int(wrap(a << b)) if b < 64 else 0
+def _shifted(a: Any, b: Any) -> Any:
+    return wrap(a << b) if b < 64 else 0
 
 
 language(

@@ -16,6 +16,7 @@ from weft.types.tensor_type import BOOL, FLOAT, INT, Type
 
 _KINDS: dict[DType, Type] = {dt.int64: INT, dt.float64: FLOAT, dt.bool_: BOOL}
 _BITS = {"and_": aten.bitwise_and, "or_": aten.bitwise_or, "xor": aten.bitwise_xor}
+_SHIFTS: dict[str, Callable[..., Any]] = {"shl": aten.bitwise_left_shift, "ashr": aten.bitwise_right_shift}
 _ARITHMETIC: dict[str, Callable[..., Any]] = {"add": aten.add, "sub": aten.sub, "mul": aten.mul}
 _ROUNDED: dict[str, Callable[..., Any]] = {
     "floor": aten.floor, "ceil": aten.ceil, "trunc": aten.trunc, "roundeven": aten.round
@@ -92,7 +93,9 @@ class RecordedNumbers:
         return _made(aten.logical_not(self._tensor(a)))
 
     def shift(self, name: str, a: Any, b: Any) -> RunTime:
-        raise _refused("shifts")
+        if type(b) is not int or b < 0:
+            raise _refused("shifts")
+        return _made(_SHIFTS[name](self._wide(a), min(b, 63)) if b < 64 or name == "ashr" else number_tensor(0))
 
     def power(self, a: Any, b: Any) -> RunTime:
         raise _refused("powers")

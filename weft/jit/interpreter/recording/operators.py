@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.catalogue.language.entries import COMPARES, NATIVE, OF_ELEMENTS, ORDERED, SIGNATURES
+from weft.catalogue.language.native import Body
 from weft.catalogue.language.signatures import Signature, stands_for_any
 from weft.jit.interpreter.recording.containers import containers
 from weft.jit.interpreter.recording.effects import show_when_run
@@ -30,6 +31,7 @@ from weft.tensor.dense import is_dense
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.dtype import DType
+from weft.types.int64 import fits
 from weft.types.sym import SymInt
 from weft.types.tensor_type import BOOL, FLOAT, INT, ListType, Type
 
@@ -106,7 +108,7 @@ def _recorded(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
         if writes and not (args and type(args[0]) in (list, dict)):
             refuse_in_block(op.name)
         if not any(map(_waits, args)):
-            return function(*args)
+            return _of_64_bits(function(*args), body, args)
         looks = compares and type(args[0]) in (list, tuple)
         if looks and type(args[0]) is list and any(type(part) is Asked for part in args[0]):
             args[0][:] = map(_answered, args[0])
@@ -118,12 +120,20 @@ def _recorded(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
         if not looks and _holds_only(op, args):
             return function(*args)
         if not any(map(_is_run_time, answered)):
-            return function(*answered)
+            return _of_64_bits(function(*answered), body, answered)
         if body is None:
             raise NotRecorded(f"{op.name} of a number that is only known when the program runs")
         return body(NUMBERS, *answered)
 
     return on_values
+
+
+def _of_64_bits(value: Any, body: Body | None, args: Sequence[Any]) -> Any:
+    """What an entry gives of symbols, which are exact. Where an integer may not be one of 64 bits, the program computes
+    it, and wraps around as it does."""
+    if body is None or all([type(part) is not SymInt or fits(part) for part in parts_of(value) or (value,)]):
+        return value
+    return body(NUMBERS, *args)
 
 
 def _answered(value: Any) -> Any:

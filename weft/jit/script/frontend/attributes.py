@@ -11,7 +11,7 @@ import typing
 from collections.abc import Sequence
 from typing import Any, Final
 
-from weft.catalogue.language.numbers import fits
+from weft.types.int64 import fits
 from weft.jit.errors import CompileError
 from weft.jit.program import Program
 from weft.jit.script.annotations import UnknownType, enumeration_type, is_plain_class, type_of_annotation

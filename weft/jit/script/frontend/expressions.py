@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from weft.catalogue.language.numbers import fits
+from weft.types.int64 import fits
 from weft.ir.kinds import type_of_immediate
 from weft.jit.script.frontend.branches import choose
 from weft.jit.script.frontend.conditions import condition

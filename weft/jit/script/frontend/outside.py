@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from weft.catalogue.language.numbers import fits
+from weft.types.int64 import fits
 from weft.jit.errors import CompileError
 from weft.jit.script.frontend.values import Simple, constant
 from weft.tensor.device import Device
