@@ -42,6 +42,7 @@ class OpaqueEvaluator(Evaluator):
         self.ran: set[Node] = set()
         self.given_none: set[tuple[Node, int]] = set()  # edges that custom Functions gave no gradient for
         self.walks = 0
+        self.has_own_walks = False  # whether the function itself goes backward
         self.is_for_callers = False  # whether it records what callers may run, whose own histories go on behind it
         self.hooks: list[Any] = []  # that ran, and the rules of custom Functions that did
         self.rules: list[Any] = []  # what else custom Functions have
@@ -55,6 +56,7 @@ class OpaqueEvaluator(Evaluator):
         self.walks += 1
         if not self.is_for_callers:
             refuse_to_go_on(self.gradients, roots, wanted, self.begin)
+            self.has_own_walks = True
             if anomaly.enabled:
                 raise refusal("backward() looks for anomalies, node by node", 2, LooksForAnomalies)
         where = user_location() if self.recorder.builder.track_locations else None

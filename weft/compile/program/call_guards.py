@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from weft.autograd.anomaly import anomaly
 from weft.autograd.hooks import hooks_on
 from weft.autograd.saved import captured_hooks, default_hooks
 from weft.compile.program.bound_state import BoundState
@@ -52,7 +53,7 @@ class CallGuards:
         self.facts, self.spec, self.python, self.state, self.bound = facts, spec, python, state, bound
         self.constants = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         self.grad_mode, self.default_dtype, self.saving = bool(modes.grad), dt.get_default(), captured_hooks()
-        self.device = chosen.device
+        self.device, self.goes_backward = chosen.device, capture.evaluator.has_own_walks
         self.random, self.number_guards, self.env = random, capture.python_state.number_guards, capture.env
         self.numbers = capture.python_state.numbers
         self.shape_check, self.shape_names = shape_check(capture.env)
@@ -80,6 +81,8 @@ class CallGuards:
             return Miss(f"the default dtype was {self.default_dtype}, is now {dt.get_default()}", 1)
         if chosen.device is not self.device and chosen.device != self.device:
             return Miss(f"the default device was {self.device or 'cpu'}, is now {chosen.device or 'cpu'}", 1)
+        if anomaly.enabled and self.goes_backward:
+            return Miss("anomaly mode is on, in which backward() goes node by node", 1)
         if default_hooks.stack != self.saving and captured_hooks() != self.saving:
             return Miss(
                 f"{len(self.saving)} saved_tensors_hooks were in force, are now {len(captured_hooks())} (or others)",
