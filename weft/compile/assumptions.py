@@ -25,7 +25,8 @@ class Assumptions:
     static: arguments taken as they lie in memory, with fixed sizes; as_one: arguments that share memory and are taken
     as one memory. Others that share memory are each taken as memory of their own.
     symbolic_codes: functions that use math and `len` on symbols. knows_gradients: gradients that are added to are
-    reached otherwise too. changing_sizes: symbols of sizes for which calls found no program that fits.
+    reached otherwise too. same_containers: containers of a call that are one object have one stand-in.
+    changing_sizes: symbols of sizes for which calls found no program that fits.
     called: code of hooks and rules that the program calls instead of recording it; without_gradient: by the number of
     such a call, ids of tensors whose .grad it takes away; forwards: what the forwards of custom Functions among them
     give, in order.
@@ -41,6 +42,7 @@ class Assumptions:
     as_one: frozenset[Any] = frozenset()
     symbolic_codes: tuple[CodeType, ...] = ()
     knows_gradients: bool = False
+    same_containers: bool = False
     changing_sizes: frozenset[str] = frozenset()
     called: tuple[CodeType, ...] = ()
     without_gradient: frozenset[tuple[int, int]] = frozenset()
@@ -91,6 +93,7 @@ class Assumptions:
             self.lifting(refuted.lift), static=self.static | (refuted.static - apart),
             as_one=self.as_one | (refuted.static & apart), identical=self.identical | refuted.identical,
             knows_gradients=self.knows_gradients or refuted.knows_gradients,
+            same_containers=self.same_containers or refuted.same_containers,
         )
 
     def after_call(self, number: int, missing: Mapping[int, bool], without: Mapping[int, bool]) -> Assumptions:

@@ -14,6 +14,7 @@ from typing import Any
 from weft.autograd.forward_facts import ForwardFacts
 from weft.compile.assumptions import Assumptions, Recording
 from weft.compile.methods import is_method, method_of
+from weft.compile.program.container_identity import CallLeaves
 from weft.compile.program.entry import Entry
 from weft.compile.stepwise import Stepwise, hook_at_fault, run_stepwise, runs_as_written
 from weft.compile.tracing import trace
@@ -57,6 +58,7 @@ class CompiledFunction(FunctionWrapper):
         self.misses: deque[str] = deque(maxlen=limits.TEXTS_OF_MISSES)
         self.stepwise: list[Stepwise] = []  # structures of arguments for which it is no program
         self.recording: Recording | None = None  # the latest one
+        self.compares_containers = False  # whether a program asks which containers of a call are one object
         self.is_order_free = not takes_keywords(function)
         self.lock = threading.RLock()
 
@@ -73,9 +75,11 @@ class CompiledFunction(FunctionWrapper):
         if len(named) > 1 and self.is_order_free:
             named = dict(sorted(named.items()))
         leaves, spec = _flatten(taken, named)
+        if self.compares_containers:
+            leaves = CallLeaves(leaves, (taken, named))
         match = self.entries.find(leaves, spec)
         if match is None:
-            return self._capture_and_run(args, kwargs, leaves, spec)
+            return self._capture_and_run(args, kwargs, CallLeaves(leaves, (taken, named)), spec)
         entry, call = match
         return resugar(entry.run(leaves, call)) if special else entry.run(leaves, call)
 
@@ -135,6 +139,7 @@ class CompiledFunction(FunctionWrapper):
     def keep(self, entry: Entry) -> None:
         """Let calls that follow run a program. Where another one fits, that is faster than one that has loops for the
         sake of other sizes."""
+        self.compares_containers |= entry.guards.identity is not None
         self.entries.add(entry, is_general=entry.capture.has_loops_for_sizes)
 
     def capture_within(
@@ -146,7 +151,9 @@ class CompiledFunction(FunctionWrapper):
         self.assumptions = replace(assumptions, switches=tuple(switches), kept=kept)
         counters.guard_misses += 1
         try:
-            return self._capture(leaves[: entry.guards.spec.size], entry.guards.spec, self.backend)
+            size = entry.guards.spec.size
+            arguments = CallLeaves(leaves[:size], leaves.tree) if type(leaves) is CallLeaves else leaves[:size]
+            return self._capture(arguments, entry.guards.spec, self.backend)
         except Exception as error:
             self._say(str(error))
             return None
@@ -293,7 +300,9 @@ class CompiledFunction(FunctionWrapper):
 
     def entry_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Entry, Any]:
         """The program that fits a call, captured if there is none, and what its `match` makes of the arguments."""
-        leaves, spec = pytree.flatten(desugar((args, kwargs)))
+        tree = desugar((args, kwargs))
+        leaves, spec = pytree.flatten(tree)
+        leaves = CallLeaves(leaves, tree)
         match = self.entries.find(leaves, spec)
         if match is not None:
             return match

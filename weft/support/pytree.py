@@ -214,6 +214,11 @@ def unflatten(leaves: list[Any], spec: TreeSpec) -> Any:
     for child in spec.children:
         children.append(unflatten(leaves[at : at + child.size], child))
         at += child.size
+    return one_built(children, spec)
+
+
+def one_built(children: list[Any], spec: TreeSpec) -> Any:
+    """A container of this structure of its children."""
     return _rebuild(spec.kind, children, spec.meta)
 
 

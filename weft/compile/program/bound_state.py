@@ -41,7 +41,7 @@ class BoundState:
         self.given = len(leaves)
         self.places: list[BoundPlace] = []
         for slot in slots:
-            held, spec = pytree.flatten(_value(slot))
+            held, spec = pytree.flatten(value_of(slot))
             if any(isinstance(leaf, Tensor) for leaf in held) or is_list_of_numbers(slot.get()):
                 self.places.append(BoundPlace(slot, spec, len(leaves), len(leaves) + len(held)))
                 leaves += held
@@ -51,7 +51,7 @@ class BoundState:
         structure than in the capture."""
         del leaves[self.given :]
         for place in self.places:
-            value = _value(place.slot)
+            value = value_of(place.slot)
             if place.spec is LEAF and isinstance(value, Tensor):
                 leaves.append(value)
                 continue
@@ -81,12 +81,9 @@ class BoundState:
     def _place(self, leaf: int) -> BoundPlace:
         return next(p for p in self.places if p.start <= leaf < p.stop)
 
-    def values(self, stand_ins: list[Any]) -> list[tuple[Slot, Any]]:
-        """What each place holds while the function is captured."""
-        return [(p.slot, pytree.unflatten(stand_ins[p.start : p.stop], p.spec)) for p in self.places]
 
-
-def _value(slot: Slot) -> Any:
+def value_of(slot: Slot) -> Any:
+    """What a place holds, wrappers taken apart."""
     value = slot.get()
     return desugar(value) if wrapper_classes or override_classes else value
 

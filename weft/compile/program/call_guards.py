@@ -11,6 +11,7 @@ from weft.autograd.hooks import hooks_on
 from weft.autograd.saved import captured_hooks, default_hooks
 from weft.compile.program.bound_state import BoundState
 from weft.compile.program.call_plan import Symbols
+from weft.compile.program.container_identity import IdentityGuard
 from weft.compile.program.quick_match import quick_match
 from weft.compile.program.state_guards import StateGuards
 from weft.guards.values import MISSING, is_list_of_numbers, same
@@ -49,9 +50,11 @@ class CallGuards:
     def __init__(
         self, facts: list[Any], leaves: list[Any], spec: pytree.TreeSpec, python: Any, state: StateGuards,
         bound: BoundState, sources: list[Any], random: list[RandomState], capture: Capture,
+        identity: IdentityGuard | None,
     ) -> None:
         self.facts, self.spec, self.python, self.state, self.bound = facts, spec, python, state, bound
         self.constants = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        self.identity = identity
         self.grad_mode, self.default_dtype, self.saving = bool(modes.grad), dt.get_default(), captured_hooks()
         self.device, self.goes_backward = chosen.device, capture.evaluator.has_own_walks
         self.random, self.number_guards, self.env = random, capture.python_state.number_guards, capture.env
@@ -94,6 +97,10 @@ class CallGuards:
                 return Miss(problem, 4)
         elif len(leaves) > self.bound.given:  # what another program looked for
             del leaves[self.bound.given :]
+        if self.identity is not None:
+            missed = self.identity.miss(leaves, self.bound)
+            if missed is not None:
+                return missed
         sizes = self.quick(leaves) if self.quick is not None else None
         if sizes is not None and self.python.check() and self.state.match(leaves) is None:
             return self._bound(sizes)

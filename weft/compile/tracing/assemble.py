@@ -65,7 +65,8 @@ def assemble(
     )
     state = StateGuards(owner, capture, sources, memory, inputs, outputs, leaves, outcome.apart)
     guards = CallGuards(  # made last: passes may ask about sizes
-        outcome.facts, leaves, spec, outcome.checks, state, outcome.bound, sources, outcome.random, capture
+        outcome.facts, leaves, spec, outcome.checks, state, outcome.bound, sources, outcome.random, capture,
+        outcome.identity,
     )
     last = executables[-1]
     assert last is not None

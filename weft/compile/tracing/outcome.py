@@ -8,6 +8,7 @@ from typing import Any
 
 from weft import guards
 from weft.compile.program.bound_state import BoundState
+from weft.compile.program.container_identity import IdentityGuard
 from weft.ir.graph import Operand
 from weft.programs.argument_histories import HistoryChanges
 from weft.programs.arguments import leaf_of
@@ -59,6 +60,9 @@ class Outcome:
     named: set[int] = field(default_factory=set)
     apart: set[int] = field(default_factory=set)
     met: list[Tensor] = field(default_factory=list)
+    containers: list[Any] = field(default_factory=list)  # of the call, and which of them are one object
+    pattern: tuple[int, ...] = ()
+    identity: IdentityGuard | None = None
 
     def leaf_of(self, tensor: Tensor) -> int | None:
         """Which argument a tensor is; None if the function reaches it otherwise."""

@@ -11,6 +11,7 @@ from weft.autograd.saved import only_captured_hooks
 from weft.compile.assumptions import Recording
 from weft.compile.caches import empty_caches
 from weft.compile.program.bound_state import BoundState
+from weft.compile.program.container_identity import IdentityGuard, built, containers_of, pattern_of
 from weft.compile.program.entry import Entry
 from weft.compile.program.owner import Owner
 from weft.compile.tracing.assemble import assemble
@@ -29,7 +30,6 @@ from weft.compile.tracing.results import bind_late, bind_sizes, returns_of
 from weft.compile.tracing.sharing import restart_for_sharing, tensors_in
 from weft.compile.tracing.stand_ins import stand_ins_of
 from weft.guards import switches
-from weft.guards.values import is_list_of_numbers
 from weft.ops.overrides import override_classes
 from weft.programs.argument_histories import changed_histories
 from weft.programs.arguments import TensorFacts, with_given
@@ -40,6 +40,7 @@ from weft.record.numbers.random_state import marks, symbolic_generators
 from weft.record.python_call import FailsLater
 from weft.record.restart import Restart
 from weft.record.wrappers import desugar, resugar
+from weft.record.writes import ArgumentChange
 from weft.support import pytree
 from weft.support.asides import aside
 from weft.support.errors import CaptureError, Unsupported
@@ -50,6 +51,11 @@ from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import wrapper_classes
 
 Bound = list[tuple[guards.Slot, Any]]  # places in Python state, and what stands for their values
+
+
+class SameContainer(ArgumentChange):
+    """Whether a container is one that the program holds on to may be asked of Python. Such a call runs as it is
+    written."""
 
 
 def trace_program(
@@ -70,6 +76,8 @@ def trace_program(
     progress().stage("recording", growing=capture.recorder.builder.nodes)
     del leaves[spec.size :]
     outcome = Outcome(capture, leaves, BoundState(assumptions.bound_slots, leaves))
+    outcome.containers = containers_of(leaves, outcome.bound)
+    outcome.pattern = pattern_of(outcome.containers)
     outcome.stand_ins, outcome.facts = stand_ins_of(recording, outcome, leaves)
     # hooks of a checkpoint around the call get what the program saves
     with (
@@ -90,8 +98,11 @@ def trace_program(
 
 def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
     """Run the function, and note what it did before Python's state is put back."""
-    args, kwargs = pytree.unflatten(outcome.stand_ins[: spec.size], spec)
-    bound = outcome.bound.values(outcome.stand_ins)
+    (args, kwargs), *values = built(
+        outcome.stand_ins, [spec, *[place.spec for place in outcome.bound.places]],
+        outcome.pattern if recording.assumptions.same_containers else (),
+    )
+    bound = [(place.slot, value) for place, value in zip(outcome.bound.places, values, strict=True)]
     earlier = {id(c): slot.key for slot, _ in bound for c in containers_in(slot.get())}
     has_wrappers = bool(wrapper_classes or override_classes)
     if has_wrappers:
@@ -134,12 +145,11 @@ def _take_guards(recording: Recording, outcome: Outcome, seen: guards.Observatio
     """The guards on Python state. Raises Restart where an argument turns out to be reached otherwise too."""
     outcome.capture.leaf_gradients.read_zeroed()
     outcome.checks = seen.guards
-    lists = {slot.key for slot, value in bound if type(value) is list and is_list_of_numbers(value)}
-    if lists and seen.asks_identity:  # perhaps of one of them, for which another list stands
-        raise Restart(identical=lists)
     if bound:
         containers = [c for _, value in bound for c in containers_in(value)]
         outcome.checks = seen.guards.without([slot for slot, _ in bound], containers)
+    if seen.asks_identity and outcome.pattern:
+        _guard_identity(recording, outcome)
     before = recording.assumptions.switches
     outcome.after_calls = [
         switches.after(outcome.checks, before, i) for i, _ in enumerate(outcome.capture.calls.recorded)
@@ -147,6 +157,19 @@ def _take_guards(recording: Recording, outcome: Outcome, seen: guards.Observatio
     outcome.checks = switches.at_the_start(outcome.checks, before, kinds(outcome.leaves))
     outcome.named = tensors_in(outcome.checks.holds_on_to())
     restart_for_sharing(recording, outcome, seen)
+
+
+def _guard_identity(recording: Recording, outcome: Outcome) -> None:
+    """Which containers of the call are one object counts. Raises Restart where some are, SameContainer where one is a
+    container that the function reaches otherwise too."""
+    held = [value for value in outcome.checks.holds_on_to() if pytree.is_node(value)]
+    if not {id(c) for c in outcome.containers}.isdisjoint(map(id, held)):
+        raise SameContainer(
+            f"{recording.name} compares objects by identity, and a container that is an input is reached otherwise too"
+        )
+    if outcome.pattern != tuple(range(len(outcome.pattern))) and not recording.assumptions.same_containers:
+        raise Restart(same_containers=True)
+    outcome.identity = IdentityGuard(outcome.pattern, held)
 
 
 def _note_results(outcome: Outcome, seen: guards.Observation, result: Any, arguments: Any, bound: Bound) -> None:

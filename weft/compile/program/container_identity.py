@@ -1,0 +1,88 @@
+"""Which of the containers that a call brings are one object: asked where the function compares objects by `is` or `id`,
+since a program stands others in for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from weft.compile.program.bound_state import BoundState, value_of
+from weft.programs.store import Miss
+from weft.support import pytree
+
+
+class CallLeaves(list[Any]):
+    """The leaves of a call's arguments, with the tree that they come from."""
+
+    __slots__ = ("tree",)
+
+    def __init__(self, leaves: Iterable[Any], tree: Any) -> None:
+        super().__init__(leaves)
+        self.tree = tree
+
+
+def containers_of(leaves: list[Any], bound: BoundState) -> list[Any]:
+    """The containers of a call, each before what it holds: of its arguments, and of bound places."""
+    containers: list[Any] = []
+    for tree in (leaves.tree if type(leaves) is CallLeaves else (), *[value_of(place.slot) for place in bound.places]):
+        _collect(tree, containers)
+    return containers
+
+
+def _collect(tree: Any, containers: list[Any]) -> None:
+    children, spec = pytree.one_level(tree)
+    if spec.kind is not None:
+        containers.append(tree)
+        for child in children:
+            _collect(child, containers)
+
+
+def pattern_of(containers: Sequence[Any]) -> tuple[int, ...]:
+    """For each container the first place of the same object. Empty tuples, which Python shares, count as others."""
+    first: dict[int, int] = {}
+    return tuple([i if _is_empty_tuple(c) else first.setdefault(id(c), i) for i, c in enumerate(containers)])
+
+
+def _is_empty_tuple(value: Any) -> bool:
+    return type(value) is tuple and not value
+
+
+def built(leaves: list[Any], specs: Sequence[pytree.TreeSpec], pattern: Sequence[int]) -> list[Any]:
+    """Trees of these structures, one after another, in which containers are the same object where the pattern, if
+    there is one, says so."""
+    made: list[Any] = []
+
+    def tree(spec: pytree.TreeSpec, at: int) -> Any:
+        if spec.kind is None:
+            return leaves[at]
+        number = len(made)
+        made.append(None)
+        children = []
+        for child in spec.children:
+            children.append(tree(child, at))
+            at += child.size
+        first = pattern[number] if pattern else number
+        made[number] = made[first] if first < number else pytree.one_built(children, spec)
+        return made[number]
+
+    trees, start = [], 0
+    for spec in specs:
+        trees.append(tree(spec, start))
+        start += spec.size
+    return trees
+
+
+class IdentityGuard:
+    """A call's containers are the same objects as each other where those of the captured call were, and none of them is
+    one that the program holds on to. held: the latter."""
+
+    def __init__(self, pattern: tuple[int, ...], held: Iterable[Any]) -> None:
+        self.pattern = pattern
+        self.held = {id(value): value for value in held}
+
+    def miss(self, leaves: list[Any], bound: BoundState) -> Miss | None:
+        """What is not as it was."""
+        containers = containers_of(leaves, bound)
+        if self.held.keys().isdisjoint(map(id, containers)) and pattern_of(containers) == self.pattern:
+            return None
+        return Miss("which containers are the same object has changed", 4)
