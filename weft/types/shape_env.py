@@ -306,6 +306,16 @@ def refuse_less(a: Dim, b: Dim, error: Callable[[], WeftError]) -> None:
     _required().refuse(Relation("<", difference), error)
 
 
+def refuse_unequal(a: Dim, b: Dim, error: Callable[[], WeftError]) -> None:
+    """Raise `error()` where a != b, in this call and in every other that the program serves."""
+    if is_known(a) and is_known(b):
+        if not equal(a, b):
+            raise error()
+        return
+    refuse_less(a, b, error)
+    refuse_less(b, a, error)
+
+
 def refuse_negative(sizes: Sequence[Dim], error: Callable[[], WeftError]) -> None:
     """Raise `error()` where a size is negative, in this call and in every other that the program serves."""
     for d in sizes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, TypeVar
 
 import weft.nn.functional as F
@@ -16,8 +17,8 @@ from weft.ops.overrides import overridable
 from weft.ops.packet import aten
 from weft.record.blocks.scan import is_loop, scan
 from weft.support.errors import ShapeError, StateError, ValueProblem
-from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
+from weft.types import shape_env
 
 States = tuple[Tensor, ...]
 Steps = TypeVar("Steps", Tensor, PackedSequence)
@@ -114,7 +115,7 @@ class RNNBase(Module):
             raise StateError(
                 f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {steps.shape[-1]}"
             )
-        if states is not None and modes.capture is None:
+        if states is not None:
             self._check_states(steps, states)
         out, last = self._layers(steps, states if states is not None else self._zeros(steps), lengths)
         if packed is not None and lengths is not None:
@@ -136,9 +137,10 @@ class RNNBase(Module):
         sizes = (self.proj_size or self.hidden_size, self.hidden_size)[: self._state_count]
         for i, (state, size) in enumerate(zip(states, sizes, strict=True)):
             expected = (rows, steps.dims[1], size)
-            if tuple(state.dims) != expected:
-                which = f"hidden[{i}]" if self._state_count > 1 else "hidden"
-                raise ShapeError(f"Expected {which} size {expected}, got {list(state.dims)}")
+            which = f"hidden[{i}]" if self._state_count > 1 else "hidden"
+            error = partial(ShapeError, f"Expected {which} size {expected}, got {list(state.dims)}")
+            for own, wanted in zip(state.dims, expected, strict=True):
+                shape_env.refuse_unequal(own, wanted, error)
 
     def _repacked(self, packed: PackedSequence, out: Tensor, last: States, lengths: Tensor) -> tuple[Any, States]:
         again = pack_padded_sequence(out, lengths, enforce_sorted=True)

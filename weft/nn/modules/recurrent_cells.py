@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import weft.nn.init as init
@@ -12,8 +13,8 @@ from weft.nn.parameter import Parameter, empty
 from weft.ops.overrides import overridable
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError, ValueProblem
-from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
+from weft.types import shape_env
 
 
 def rnn_step(gates: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
@@ -74,21 +75,21 @@ class _Cell(Module):
                 aten.zeros(shape, dtype=input.dtype) if s is None else aten.unsqueeze(s, 0) if is_single else s
                 for s in states
             ])
-        if modes.capture is None:
-            self._check(batch, ready)
+        self._check(batch, ready)
         return aten.linear(batch, self.weight_ih, self.bias_ih), is_single, ready
 
     def _check(self, batch: Tensor, states: tuple[Tensor, ...]) -> None:
         """Sizes must be equal: nothing is broadcast. Raises ShapeError."""
-        if batch.dims[1] != self.input_size:
-            raise ShapeError(f"input has inconsistent input_size: got {batch.dims[1]} expected {self.input_size}")
+        (rows, width), size = batch.dims, self.hidden_size
+        shape_env.refuse_unequal(width, self.input_size, lambda: ShapeError(
+            f"input has inconsistent input_size: got {width} expected {self.input_size}"
+        ))
         for i, state in enumerate(states):
-            if state.dims[0] != batch.dims[0]:
-                raise ShapeError(f"Input batch size {batch.dims[0]} doesn't match hidden{i} batch size {state.dims[0]}")
-            if state.dims[1] != self.hidden_size:
-                raise ShapeError(
-                    f"hidden{i} has inconsistent hidden_size: got {state.dims[1]}, expected {self.hidden_size}"
-                )
+            own_rows, own_size = state.dims
+            text = f"Input batch size {rows} doesn't match hidden{i} batch size {own_rows}"
+            shape_env.refuse_unequal(own_rows, rows, partial(ShapeError, text))
+            text = f"hidden{i} has inconsistent hidden_size: got {own_size}, expected {size}"
+            shape_env.refuse_unequal(own_size, size, partial(ShapeError, text))
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}{'' if self.bias else ', bias=False'}"
