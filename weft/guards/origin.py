@@ -16,14 +16,15 @@ INTERNAL: Final = "internal"
 _SITES: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _MACHINERY: Final = frozenset({"numpy", "llvmlite", "ml_dtypes", "safetensors"})
 _STDLIB: Final = tuple({os.path.abspath(sysconfig.get_path(k)) + os.sep for k in ("stdlib", "platstdlib")})
+# the demo's model and step; loaders, whose iterators keep in Python where they are
+_LIKE_USERS: Final = tuple(os.path.join(PACKAGE, *part.split("/")) + os.sep for part in ("cli", "utils/data"))
 _MADE_BY_COLLECTIONS: Final = "namedtuple_"  # the module in which the constructor of a named tuple stands
 
 
 class Origins:
-    """Files by owner, remembered. `users` are path prefixes inside weft that count as the user's,
-    such as the demo's model and step."""
+    """Files by owner, remembered. `users` are path prefixes inside weft that count as the user's."""
 
-    def __init__(self, users: tuple[str, ...] = (os.path.join(PACKAGE, "cli") + os.sep,)) -> None:
+    def __init__(self, users: tuple[str, ...] = _LIKE_USERS) -> None:
         self.users = users
         self._files: dict[str, str] = {}
         self._modules: dict[str, str] = {}

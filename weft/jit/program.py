@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.types.int64 import fits
 from weft.ir.graph import Graph
 from weft.jit.errors import made
 from weft.jit.script.annotations import CLASSES, ENUMERATIONS, INTERFACES
@@ -22,6 +21,7 @@ from weft.tensor.device import Device
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
 from weft.types.dtype import DType
+from weft.types.int64 import fits
 from weft.types.tensor_type import (
     ClassType,
     DictType,

@@ -1,5 +1,5 @@
-"""`is` between containers whose tensors are inputs of a program, a call's arguments or what attributes hold, was answered
-from the first call."""
+"""`is` between containers whose tensors are inputs of a program, a call's arguments or what attributes hold, was
+answered from the first call."""
 
 from __future__ import annotations
 

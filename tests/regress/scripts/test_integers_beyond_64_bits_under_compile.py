@@ -8,7 +8,8 @@ import weft
 
 HUGE = 4611686018427387904
 RESULTS = (
-    f"k * {HUGE} + 3", f"x + k * {HUGE} % 7", f"x.shape[0] * {HUGE} * k // 3", f"weft.nonzero(x).shape[0] * {HUGE} // 3",
+    f"k * {HUGE} + 3", f"x + k * {HUGE} % 7", f"x.shape[0] * {HUGE} * k // 3",
+    f"weft.nonzero(x).shape[0] * {HUGE} // 3",
     f"k * {HUGE} * 2 == 0", "(k << 62) * 2", "k * k * k", f"abs(-(k * {HUGE})), min(k * {HUGE}, 5)", "k ** 41",
     f"sum([k * {HUGE}, k])", f"int(k * 1.5) * {HUGE}", "x.shape[0] ** 45 * 7", f"divmod(k * {HUGE}, 7)",
     f"(k * {HUGE} >> 3), k * {HUGE} & 3",

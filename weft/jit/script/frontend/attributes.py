@@ -11,7 +11,6 @@ import typing
 from collections.abc import Sequence
 from typing import Any, Final
 
-from weft.types.int64 import fits
 from weft.jit.errors import CompileError
 from weft.jit.program import Program
 from weft.jit.script.annotations import UnknownType, enumeration_type, is_plain_class, type_of_annotation
@@ -22,6 +21,7 @@ from weft.jit.script.frontend.types import annotated_type
 from weft.jit.script.source import function_source
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
+from weft.types.int64 import fits
 from weft.types.tensor_type import Type, dict_of, list_of, tuple_of, unify
 
 _PLAIN = (int, float, bool, str, tuple, type(None))

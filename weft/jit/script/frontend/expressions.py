@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 
-from weft.types.int64 import fits
 from weft.ir.kinds import type_of_immediate
 from weft.jit.script.frontend.branches import choose
 from weft.jit.script.frontend.conditions import condition
 from weft.jit.script.frontend.context import Context, translates
 from weft.jit.script.frontend.values import NOTHING, ListValue, Simple, SugaredValue, TupleValue, constant
+from weft.types.int64 import fits
 from weft.types.tensor_type import ANY, NONE
 
 

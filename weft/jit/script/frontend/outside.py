@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from weft.types.int64 import fits
 from weft.jit.errors import CompileError
 from weft.jit.script.frontend.values import Simple, constant
 from weft.tensor.device import Device
 from weft.types import tensor_type as tt
 from weft.types.dtype import DType
 from weft.types.formats import layout, memory_format
+from weft.types.int64 import fits
 from weft.types.tensor_type import Type
 
 
