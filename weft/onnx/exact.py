@@ -40,6 +40,42 @@ def floored_quotient(g: Any, a: Any, b: Any) -> Any:
     return g.op("Where", g.op("Equal", b, zero), quotient, signed)
 
 
+def nearest_remainder(g: Any, a: Any, b: Any) -> Any:
+    """What a - n * b leaves, n the integer nearest to a / b, the even one of two. Source: CPython's math.remainder."""
+    size, step = g.op("Abs", a), g.op("Abs", b)
+    rest = g.op("Mod", size, step, fmod=1)
+    other = g.op("Sub", step, rest)
+    half = g.op("Mul", g.like(a, 0.5), g.op("Sub", size, rest))
+    even = g.op("Sub", rest, g.op("Mul", g.like(a, 2.0), g.op("Mod", half, step, fmod=1)))
+    nearest = g.op("Where", g.op("Less", rest, other), rest, g.op("Where", g.op("Equal", rest, other), even,
+                                                                 g.op("Neg", other)))
+    return g.op("Where", is_negative(g, a), g.op("Neg", nearest), nearest)
+
+
+def rounded(g: Any, x: Any, digits: int) -> Any:
+    """A double of so many digits behind the point. Where the product with a power of ten is a tie, what it lost says to
+    which side (Dekker's product); ties of the number itself go to even."""
+    scale = 10.0**digits
+    product = g.op("Mul", x, g.like(x, scale))
+    (x_high, x_low), (s_high, s_low) = _halves(g, x), _halves(g, g.like(x, scale))
+    lost = g.op("Sub", g.op("Mul", x_high, s_high), product)
+    for a, b in ((x_high, s_low), (x_low, s_high), (x_low, s_low)):
+        lost = g.op("Add", lost, g.op("Mul", a, b))
+    below, zero = g.op("Floor", product), g.like(x, 0.0)
+    is_tie = g.op("Equal", g.op("Sub", product, below), g.like(x, 0.5))
+    aside = g.op("Where", g.op("Less", lost, zero), below, g.op("Ceil", product))
+    to_side = g.op("And", is_tie, g.op("Not", g.op("Equal", lost, zero)))
+    whole = g.op("Where", to_side, aside, g.op("Round", product))
+    return copysign(g, g.op("Div", whole, g.like(x, scale)), x)
+
+
+def _halves(g: Any, x: Any) -> tuple[Any, Any]:
+    """A double as a sum of two with half the digits. Source: Veltkamp."""
+    wide = g.op("Mul", x, g.like(x, 134217729.0))
+    high = g.op("Sub", wide, g.op("Sub", wide, x))
+    return high, g.op("Sub", x, high)
+
+
 def log1p(g: Any, x: Any) -> Any:
     """log(1 + x). Source: Kahan; what 1 + x loses of x, the factor x / ((1 + x) - 1) gives back."""
     one = g.like(x, 1.0)

@@ -53,6 +53,17 @@ class Listed:
         return helper.make_value_info(name or self.name, helper.make_sequence_type_proto(kind))
 
 
+class Parts(list[Any]):
+    """The tensors that an axis of dynamic size is split into: as many as in the example, or the model raises. count:
+    how many there are, as a number that the model finds."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, parts: Sequence[Output], count: Any) -> None:
+        super().__init__(parts)
+        self.count = count
+
+
 def element_like(g: Any, value: Any) -> Element:
     """A value as the element of a list."""
     if not isinstance(value, (Output, bool, int, float)):

@@ -10,6 +10,7 @@ from typing import Any
 
 import weft
 import weft.onnx.exact as exact
+from weft.catalogue.language.native import Body
 from weft.onnx.outputs import Number
 from weft.support.errors import Unsupported
 from weft.types.dtype import DType
@@ -21,6 +22,7 @@ _FLOATS = {
 }  # fmt: skip
 _EXACT: dict[str, Callable[..., Any]] = {
     "log1p": exact.log1p, "expm1": exact.expm1, "atan2": exact.atan2, "copysign": exact.copysign,
+    "remainder": exact.nearest_remainder,
 }  # fmt: skip
 _SCALED = {"log2": 1 / math.log(2), "log10": 1 / math.log(10)}
 _ROUNDED = {"floor": "Floor", "ceil": "Ceil", "roundeven": "Round"}
@@ -140,3 +142,25 @@ class ModelNumbers:
         raise Unsupported(f"{name} of a number that the model finds: ONNX has no such operator")
 
     intrinsic = library
+
+    def digits(self, a: Any, digits: Any) -> Any:
+        """round(a, digits)."""
+        if type(digits) is not int or not 0 <= digits <= 15:
+            raise Unsupported(f"a number that the model finds, rounded to {digits} digits")
+        if self._kind(a) is not weft.float64:
+            return self.pos(a)
+        return self.g.as_number(exact.rounded(self.g, self._as(a, weft.float64), digits))
+
+
+def _of_library(name: str) -> Body:
+    return lambda s, *x: s.library(name, *x)
+
+
+# operations that machine code has no form of, by name
+IN_MODELS: dict[str, Body] = {
+    **{f"math::{name}": _of_library(name) for name in ("hypot", "remainder", "gamma", "lgamma")},
+    "math::log": lambda s, x, base: (
+        s.library("log", x) if base is None else s.truediv(s.library("log", x), s.library("log", base))
+    ),
+    "prim::round": lambda s, a, digits: s.rounded("roundeven", a) if digits is None else s.digits(a, digits),
+}

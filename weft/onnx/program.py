@@ -12,7 +12,7 @@ from typing import Any
 
 import weft
 from weft.catalogue.language.entries import NATIVE, OF_ELEMENTS
-from weft.ir.graph import Block, Node, Operand, Value
+from weft.ir.graph import Block, Node, Operand, Value, values_in
 from weft.ir.kinds import has_many_results
 from weft.ir.structure import HOOK, TRANSFORM, WITH_BACKWARD
 from weft.jit.interpreter.code import found_at
@@ -25,7 +25,7 @@ from weft.onnx.blocks import UNSET, Raised
 from weft.onnx.branches import write_if
 from weft.onnx.lists import Listed
 from weft.onnx.loops import write_loop
-from weft.onnx.numbers import ModelNumbers
+from weft.onnx.numbers import IN_MODELS, ModelNumbers
 from weft.onnx.outputs import Number, Output, outputs_in
 from weft.onnx.registry import EXPORTS
 from weft.onnx.writer import Writer
@@ -45,6 +45,9 @@ class Exporter:
         self.where: Any = None
         self.lists: dict[int, tuple[list[Any], Listed]] = {}  # by id: lists that have become sequences of the model
         self.labels: dict[int, str] = {}  # the paths of objects that attributes are read of
+        assert program.graph is not None
+        self.read_values = {v for node in program.graph.nodes for v in node.reads()}
+        self.read_values.update(values_in(program.graph.results))
 
     def run(self, args: Sequence[Any]) -> Any:
         """The result for these parameters."""
@@ -111,6 +114,11 @@ class Exporter:
             return special(self, node)
         args = tuple(self.read(a) for a in node.args)
         op = node.op
+        if args and type(args[0]) is lists.Parts and op.host:
+            if op.schema.base == "len":
+                return [args[0].count]
+            if node.outputs and self.read_values.isdisjoint(node.outputs):
+                raise Unsupported("how many tensors there are hangs on a dynamic size, and the model reads none of them")
         if args and self._is_of_sequence(op, args):
             return lists.write(self, op.schema.base, args)
         if op.host and op.name in EXPORTS and isinstance(args[0], Output):
@@ -201,7 +209,8 @@ class Exporter:
         says nothing.
         """
         is_of_elements = any(isinstance(a, (list, tuple)) for a in args)
-        body, operands = (OF_ELEMENTS if is_of_elements else NATIVE).get(op), list(outputs_in(args))
+        body = OF_ELEMENTS.get(op) if is_of_elements else IN_MODELS.get(op.name) or NATIVE.get(op)
+        operands = list(outputs_in(args))
         if body is None or not operands or not all(isinstance(v, Number) for v in operands):
             return None
         return body(ModelNumbers(self.writer), *args)

@@ -132,6 +132,16 @@ def write_one_hot(g: Any, x: Any, classes: Any) -> Any:
 @symbolic("aten::linspace")
 def write_linspace(g: Any, start: Any, end: Any, steps: Any, *others: Any) -> Any:
     parameters = [g.known(v) for v in (start, end, steps)]
-    g.require(all(v is not None for v in parameters), "linspace of numbers that are computed")
     dtype = g.result_dtype()
-    return g.constant(np.linspace(*parameters).astype(dtype.numpy), dtype)
+    if all(v is not None for v in parameters):
+        return g.constant(np.linspace(*parameters).astype(dtype.numpy), dtype)
+    g.require(dtype.is_floating_point, f"linspace of {dtype} by numbers that are computed")
+    first, last, count = (g.cast(g.number(v), weft.float64) for v in (start, end, steps))
+    zero, one = g.like(first, 0.0), g.like(first, 1.0)
+    places = g.op("Range", zero, count, one)
+    gaps = g.op("Sub", count, one)
+    gap = g.op("Div", g.op("Sub", last, first), g.op("Max", gaps, one))
+    begin = g.op("Add", first, g.op("Mul", places, gap))  # each half is counted from its own end
+    end = g.op("Sub", last, g.op("Mul", g.op("Sub", gaps, places), gap))
+    is_first = g.op("Or", g.op("Less", places, g.op("Div", count, g.like(first, 2.0))), g.op("Equal", gaps, zero))
+    return g.cast(g.op("Where", is_first, begin, end), dtype)

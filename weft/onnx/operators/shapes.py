@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
 import weft
+from weft.onnx.lists import Parts
 from weft.onnx.registry import operator, symbolic
 from weft.onnx.values import Either, Host, Known, numbers, sizes
 from weft.support.errors import ParseError, Unsupported
@@ -274,12 +276,19 @@ def write_split(g: Any, x: Any, *arguments: Any) -> Any:
     if base == "unbind":
         g.require(g.extent(x, at) is not None, "unbind of a dynamic size: the number of tensors hangs on it")
         return [g.op("Gather", x, g.numbers(i, weft.int64), axis=at) for i in range(len(parts))]
+    if g.extent(x, at) is None and isinstance(arguments[0], int):
+        size, count = g.size(x, at), len(parts)
+        width = arguments[0] if base == "split" else g.arithmetic("max", 1, (size + arguments[0] - 1) // arguments[0])
+        sizes = [g.arithmetic("min", width, size - width * i) for i in range(count)]
+        if count > 1:
+            sizes = [g.arithmetic("max", 1, s) for s in sizes]
+        # their sum is the axis's size only where there are as many parts, and else Reshape raises
+        fits = [0] * at + [reduce(partial(g.arithmetic, "add"), sizes)] + [0] * (g.ndim(x) - at - 1)
+        checked = g.op("Reshape", x, g.shape(fits))
+        split = g.op("Split", checked, g.shape(sizes), axis=at, outputs=count) if count > 1 else [checked]
+        return Parts(split, g.arithmetic("max", 1, (size + width - 1) // width))
     if len(parts) == 1:
         return [x]
-    if g.extent(x, at) is None and isinstance(arguments[0], int):  # the last part is what is left of a dynamic size
-        g.require(base == "split", f"{base} of a dynamic size")
-        rest = g.size(x, at) - arguments[0] * (len(parts) - 1)
-        return list(g.op("Split", x, g.shape([*parts[:-1], rest]), axis=at, outputs=len(parts)))
     return list(g.op("Split", x, g.ints(parts), axis=at, outputs=len(parts)))
 
 
