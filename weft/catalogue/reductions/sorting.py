@@ -210,9 +210,14 @@ def _whole_median_type(self: TensorType) -> TensorType:
 
 
 def _whole_median(self: Any, name: str) -> Any:
-    if shape_env.is_zero(dm.product(self.dims)):
+    size, flat = dm.product(self.dims), aten.reshape(self, (-1,))
+    if shape_env.is_zero(size):
         return aten.full((), float("nan"), dtype=self.dtype)
-    return getattr(aten, name)(aten.reshape(self, (-1,)), 0)[0]
+    if shape_env.is_known(size) or not self.dtype.is_floating_point:
+        return getattr(aten, name)(flat, 0)[0]
+    nan = aten.full((), float("nan"), dtype=self.dtype)  # the median of nothing
+    middle = aten.nanmedian(aten.cat((flat, aten.reshape(nan, (1,)))), 0)[0]
+    return middle if name == "nanmedian" else aten.where(aten.any(aten.isnan(flat)), nan, middle)
 
 
 for _name, _skip in (("median", False), ("nanmedian", True)):

@@ -37,6 +37,8 @@ def _check_repeats(ndim: int, repeats: Sequence[Dim]) -> None:
 
 def _repeat(self: Any, repeats: Sequence[Dim]) -> Any:
     _check_repeats(self.ndim, repeats)
+    # (-1 is refused here, and stands for something in expand and reshape)
+    repeats = [r if shape_env.is_known(r) else dm.maximum(r, 0) for r in repeats]
     dims = (1,) * (len(repeats) - self.ndim) + tuple(self.dims)
     lined: list[Dim] = []
     spread: list[Dim] = []

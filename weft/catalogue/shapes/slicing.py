@@ -321,6 +321,7 @@ def _tensor_split(self: Any, sections: int, dim: int) -> Any:
     if sections <= 0:
         raise ShapeError(f"number of sections must be larger than 0, got {sections}")
     at = normalize_dim("tensor_split", dim, self.ndim)
+    sections = shape_env.decided(sections)
     least, longer = divmod(shape_env.fixed(self.dims[at]), sections)
     bounds = [i * least + min(i, longer) for i in range(sections + 1)]
     return tuple(aten.slice(self, at, a, b) for a, b in itertools.pairwise(bounds))

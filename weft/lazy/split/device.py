@@ -220,8 +220,9 @@ class SplitDevice(LazyDevice):
                 family = family_ref()
                 if family is not None:
                     family.error = error
-            for size in sizes:
-                fail(size, error)
+            for value in (*wanted, *[size.value for size in sizes if not size.is_known]):
+                fail(value, error)
+            self.trace.restart()
             raise
         return None
 

@@ -69,7 +69,7 @@ class Repeated:
         if array is not None:
             size.settle(array.shape[size.axis])
         else:
-            fail(size, self.error or error)
+            fail(value, self.error or error)
 
     def latest(self, written: Sequence[Written]) -> Array | None:
         """What was written last before the call that failed."""
@@ -81,11 +81,11 @@ class Repeated:
         return None
 
 
-def fail(size: UnbackedSize, error: BaseException) -> None:
-    """Let whoever asks for a size meet an error."""
-    if not size.is_known:
-        size.value.cell, size.value.node = Cell(), None
-        size.value.cell.error = error
+def fail(value: Deferred, error: BaseException) -> None:
+    """Let whoever asks for a value that waits meet an error."""
+    if value.cell is None or value.cell.array is None:
+        value.cell, value.node = Cell(), None
+        value.cell.error = error
 
 
 def _reported(error: Exception, text: str) -> Exception:
