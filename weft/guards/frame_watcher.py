@@ -335,6 +335,7 @@ class FrameWatcher:
             return
         self._seen.add(seen)
         self.reads.asks_identity |= plan.asks_identity and not plan.is_library
+        self.reads.asks_id |= plan.asks_id and not plan.is_library
         self.visitor.frame(frame, plan, values or frame.f_locals)
 
     def _made(self, obj: Any) -> None:

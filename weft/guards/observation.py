@@ -66,6 +66,11 @@ class Observation:
         """Whether code that ran asks which of two objects one is."""
         return self._reads.asks_identity
 
+    @property
+    def asks_id(self) -> bool:
+        """Whether code that ran calls id()."""
+        return self._reads.asks_id
+
     def may_call(self, methods: Iterable[str]) -> bool:
         """Whether code that ran names one of these methods or properties of tensors."""
         return any((id(cls), name) in self._reads.classes for cls in self._reads.kinds.leaves for name in methods)

@@ -42,7 +42,7 @@ class Plan:
     names: every attribute name; operators: the special methods behind its operators;
     called: methods that an operator.methodcaller calls;
     everything: attributes are named at run time; mutations: lines that change an unidentified container;
-    asks_identity: whether it asks which of two objects one is.
+    asks_identity: whether it asks which of two objects one is; asks_id: and calls id().
     """
 
     code: CodeType
@@ -55,6 +55,7 @@ class Plan:
     called: dict[str, int] = field(default_factory=dict)
     everything: int = 0
     asks_identity: bool = False
+    asks_id: bool = False
     mutations: list[int] = field(default_factory=list)
     # of the standard library: what it reads of its arguments counts, what it writes is its own
     is_library: bool = False

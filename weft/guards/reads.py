@@ -105,6 +105,7 @@ class Reads(LeafReads):
         self.passing: dict[int, Callable[[], Any]] = {}  # how to come to objects that are made when they are asked for
         self.refused: SideEffectError | None = None
         self.asks_identity = False  # the user's code asks which of two objects one is
+        self.asks_id = False  # and for the number of one
         self._noted: set[int] = set()
 
     # values

@@ -145,6 +145,9 @@ def _take_guards(recording: Recording, outcome: Outcome, seen: guards.Observatio
     """The guards on Python state. Raises Restart where an argument turns out to be reached otherwise too."""
     outcome.capture.leaf_gradients.read_zeroed()
     outcome.checks = seen.guards
+    held = {slot.key for slot, value in bound if pytree.is_node(value)}
+    if held and seen.asks_id:  # perhaps for that of one of them, for which another one stands
+        raise Restart(identical=held)
     if bound:
         containers = [c for _, value in bound for c in containers_in(value)]
         outcome.checks = seen.guards.without([slot for slot, _ in bound], containers)
