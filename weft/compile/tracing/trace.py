@@ -16,6 +16,7 @@ from weft.compile.program.entry import Entry
 from weft.compile.program.owner import Owner
 from weft.compile.tracing.assemble import assemble
 from weft.compile.tracing.assignments import assigned_values, assignments, containers_in
+from weft.compile.tracing.earlier_errors import raise_earlier
 from weft.compile.tracing.effects import fill_sources, gradient_effects, number_writes_of, state_writes
 from weft.compile.tracing.outcome import Outcome
 from weft.compile.tracing.python_state import (
@@ -80,16 +81,20 @@ def trace_program(
     outcome.pattern = pattern_of(outcome.containers)
     outcome.stand_ins, outcome.facts = stand_ins_of(recording, outcome, leaves)
     # hooks of a checkpoint around the call get what the program saves
-    with (
-        only_captured_hooks(), capture.active(), settings_kept(outcome),
-        symbolic_generators(capture.tensors, capture.random, capture.refuse, capture.random_state_of),
-    ):
-        outcome.random = capture.random
-        try:
-            _run(recording, outcome, spec)
-        except Exception:
-            capture.python_state.settle_taken()
-            raise
+    try:
+        with (
+            only_captured_hooks(), capture.active(), settings_kept(outcome),
+            symbolic_generators(capture.tensors, capture.random, capture.refuse, capture.random_state_of),
+        ):
+            outcome.random = capture.random
+            try:
+                _run(recording, outcome, spec)
+            except Exception:
+                capture.python_state.settle_taken()
+                raise
+    except Exception as error:
+        raise_earlier(outcome, error)
+        raise
     outcome.raised = capture.writes.raised()
     capture.restore()
     fill_sources(outcome)

@@ -1,0 +1,31 @@
+"""The order of errors: where the function raises while it is captured, an operator before that may refuse the values
+that this call brings, which only a run knows."""
+
+from __future__ import annotations
+
+from weft.compile.program.call_plan import Inputs
+from weft.compile.tracing.effects import fill_sources
+from weft.compile.tracing.outcome import Outcome
+from weft.programs.executable import make_executable
+from weft.record.restart import Restart
+from weft.support.errors import CaptureError, Unsupported, WeftError
+
+
+def raise_earlier(outcome: Outcome, error: Exception) -> None:
+    """Raise what the operators raise that ran before an error of the function's own. Nothing is written, and what
+    draws, or calls Python, is left alone."""
+    capture = outcome.capture
+    recorder = capture.recorder
+    if isinstance(error, (CaptureError, Unsupported, Restart)) or recorder.open or capture.calls.made:
+        return
+    graph = recorder.builder.graph(())
+    effects = {node.op.effect for node in graph.walk()}
+    if "raises" not in effects or effects - {"pure", "raises"}:
+        return
+    fill_sources(outcome)
+    symbols = {**capture.env.examples, **{number.key: number.getter() for number in capture.python_state.numbers}}
+    inputs, _ = Inputs(outcome.sources).gather(outcome.leaves, symbols)
+    try:
+        make_executable(graph, "interpret").run(inputs, symbols)
+    except WeftError as earlier:
+        raise earlier from None
