@@ -38,3 +38,22 @@ def test_the_first_error_is_raised(mode: dict[str, Any]) -> None:
                 compiled(weft.ones(3), weft.tensor(at), weft.tensor(mask))
             assert kind is not LookupError or type(raised.value) is LookupError
             assert mode.get("split") or seen.tolist() == before
+
+
+@pytest.mark.parametrize("mode", [{}, {"split": True}, {"backend": "interpret"}])
+def test_the_first_of_two_refusals_of_a_program(mode: dict[str, Any]) -> None:
+    def step(x: weft.Tensor, m: weft.Tensor, i: weft.Tensor) -> tuple[weft.Tensor, weft.Tensor]:
+        k = 5 % round(-weft.nonzero(m).shape.numel() / 2)
+        a = weft.eye(min(k, -2))
+        return a, weft.zeros(0 % (round(weft.unique(i).numel() * 1.5) // weft.masked_select(x, x > 0).numel()))
+
+    def outcome(function: Any, *args: Any) -> Any:
+        try:
+            return [list(r.shape) for r in function(*map(weft.tensor, args))]
+        except Exception as error:
+            return next(kind for kind in (ZeroDivisionError, RuntimeError) if isinstance(error, kind))
+
+    compiled = weft.compile(step, **mode)
+    masks, numbers, chosen = ([True] * 5, [True, True, False, False]), ([1.0, 2.0, 3.0], [1.0, -1.0]), ([1, 2, 3], [2, 2])
+    for args in ((m, i, x) for m in masks for i in numbers for x in chosen):
+        assert outcome(compiled, args[1], args[0], args[2]) == outcome(step, args[1], args[0], args[2])
