@@ -33,7 +33,7 @@ class Miss:
 
 
 def _short(value: Any) -> str:
-    if isinstance(value, (FunctionType, type)):
+    if issubclass(type(value), (FunctionType, type)):
         return f"{value.__module__}.{value.__qualname__}"
     if hasattr(type(value), "__weft_route__"):  # a tensor: what it is, not what it holds
         return f"{type(value).__name__} of shape {list(value.dims)}"

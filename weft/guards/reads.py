@@ -123,7 +123,7 @@ class Reads(LeafReads):
 
     def _not_led_to(self, value: Any) -> dict[int, Any]:
         """Where an object belongs that no chain of reads led to."""
-        return self.fresh if isinstance(value, self.kinds.made) else self.tentative
+        return self.fresh if issubclass(type(value), self.kinds.made) else self.tentative
 
     def own(self, value: Any) -> None:
         """The call itself has put a value where it was found: unless a chain of reads led to it, the call made it."""

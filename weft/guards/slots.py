@@ -274,7 +274,7 @@ def counted(slot: Slot) -> Slot:
 
 def adds_when_read(container: Any) -> bool:
     """Whether a container may add an item that is read and is not there: a defaultdict."""
-    return isinstance(container, dict) and hasattr(container, "__missing__")
+    return issubclass(type(container), dict) and hasattr(type(container), "__missing__")  # (a dead proxy is asked nothing)
 
 
 _LOCAL: Final = threading.local

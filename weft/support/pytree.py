@@ -130,13 +130,13 @@ def _parts(tree: Any) -> tuple[list[Any], Any] | None:
     entry = _REGISTRY.get(kind)
     if entry is not None:
         return entry[0](tree)
-    if isinstance(tree, tuple) and hasattr(kind, "_fields"):
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         return list(tree), None
     if dataclasses.is_dataclass(kind):
         names = tuple(f.name for f in dataclasses.fields(kind))
         return [getattr(tree, n) for n in names], names
-    if isinstance(tree, (list, tuple, dict)) and _is_bare(tree):
-        return (list(tree.values()), tuple(tree)) if isinstance(tree, dict) else (list(tree), None)
+    if issubclass(kind, (list, tuple, dict)) and _is_bare(tree):
+        return (list(tree.values()), tuple(tree)) if issubclass(kind, dict) else (list(tree), None)
     return None
 
 

@@ -94,8 +94,8 @@ def tensors_in(values: Iterable[Any]) -> set[int]:
     """The ids of the tensors among these values, and in tuples among them."""
     ids: set[int] = set()
     for value in values:
-        if isinstance(value, Tensor):
+        if issubclass(type(value), Tensor):  # (a dead proxy is asked nothing)
             ids.add(id(value))
-        elif isinstance(value, tuple):
+        elif issubclass(type(value), tuple):
             ids |= tensors_in(value)
     return ids
