@@ -274,7 +274,8 @@ def counted(slot: Slot) -> Slot:
 
 def adds_when_read(container: Any) -> bool:
     """Whether a container may add an item that is read and is not there: a defaultdict."""
-    return issubclass(type(container), dict) and hasattr(type(container), "__missing__")  # (a dead proxy is asked nothing)
+    kind = type(container)  # (a dead proxy is asked nothing)
+    return issubclass(kind, dict) and hasattr(kind, "__missing__")
 
 
 _LOCAL: Final = threading.local

@@ -54,14 +54,14 @@ class Listed:
 
 
 class Parts(list[Any]):
-    """The tensors that an axis of dynamic size is split into: as many as in the example, or the model raises. count:
-    how many there are, as a number that the model finds."""
+    """The tensors that an axis of dynamic size is split into: as many as in the example, or the model raises.
+    number: how many there are, which the model finds."""
 
-    __slots__ = ("count",)
+    __slots__ = ("number",)
 
-    def __init__(self, parts: Sequence[Output], count: Any) -> None:
+    def __init__(self, parts: Sequence[Output], number: Any) -> None:
         super().__init__(parts)
-        self.count = count
+        self.number = number
 
 
 def element_like(g: Any, value: Any) -> Element:

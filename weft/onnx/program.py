@@ -116,9 +116,11 @@ class Exporter:
         op = node.op
         if args and type(args[0]) is lists.Parts and op.host:
             if op.schema.base == "len":
-                return [args[0].count]
+                return [args[0].number]
             if node.outputs and self.read_values.isdisjoint(node.outputs):
-                raise Unsupported("how many tensors there are hangs on a dynamic size, and the model reads none of them")
+                raise Unsupported(
+                    "how many tensors there are hangs on a dynamic size, and the model reads none of them"
+                )
         if args and self._is_of_sequence(op, args):
             return lists.write(self, op.schema.base, args)
         if op.host and op.name in EXPORTS and isinstance(args[0], Output):

@@ -54,6 +54,7 @@ def test_the_first_of_two_refusals_of_a_program(mode: dict[str, Any]) -> None:
             return next(kind for kind in (ZeroDivisionError, RuntimeError) if isinstance(error, kind))
 
     compiled = weft.compile(step, **mode)
-    masks, numbers, chosen = ([True] * 5, [True, True, False, False]), ([1.0, 2.0, 3.0], [1.0, -1.0]), ([1, 2, 3], [2, 2])
+    masks, chosen = ([True] * 5, [True, True, False, False]), ([1, 2, 3], [2, 2])
+    numbers = [1.0, 2.0, 3.0], [1.0, -1.0]
     for args in ((m, i, x) for m in masks for i in numbers for x in chosen):
         assert outcome(compiled, args[1], args[0], args[2]) == outcome(step, args[1], args[0], args[2])

@@ -1,5 +1,5 @@
-"""A compiled function broadcast initial states of recurrent layers that eager mode refuses, and did not look at a cell's
-input_size."""
+"""A compiled function broadcast initial states of recurrent layers that eager mode refuses, and did not look at the
+input_size of a cell."""
 
 from __future__ import annotations
 

@@ -55,9 +55,10 @@ def test_rounding_is_pythons(tmp_path: Any) -> None:
     """Also where the product with a power of ten is a tie, and the number is none."""
     numbers = [4.35, 0.125, 2.675, 1.115, -4.35, 0.285, 8.345, 0.0, *[random.Random(7).randrange(999) / 20]]
     for i, number in enumerate(numbers):
-        run = exported(lambda x, k=number: x * round((x.shape[0] - 3) * k, 1 + i % 2), tmp_path / f"{i}.onnx")
+        digits = 1 + i % 2
+        run = exported(lambda x, k=number, d=digits: x * round((x.shape[0] - 3) * k, d), tmp_path / f"{i}.onnx")
         for rows in (4, 5, 9):
-            assert run(example(rows)).ravel()[1] == np.float32(round((rows - 3) * number, 1 + i % 2))
+            assert run(example(rows)).ravel()[1] == np.float32(round((rows - 3) * number, digits))
 
 
 SPLITS: dict[str, tuple[Function, set[int]]] = {  # and the numbers of rows that give two parts
