@@ -114,6 +114,12 @@ READS = (
     "self.stores[self.n % 2].newest({v})",
     "self.cell[1]()", "({v} if self.flag else {v} * 3)", "({v} * (self.n + 1))", "self.cur", "getattr(self, 'cur')",
     "self.layer({v})",
+    # which of them are one object
+    "({v} if self.items is self.alias else {v} * 2)", "({v} * (2 if self.record is self.other else 3))",
+    "({v} if self.stores[0].rows is self.stores[1].rows else {v} * 4)",
+    "({v} if self.record.parts is self.items else {v} * 5)",
+    "({v} * sum(r is self.items for r in (self.alias, *self.nested['rows'])))",
+    "({v} if id(self.items) == id(self.alias) else {v} * 6)",
 )
 
 

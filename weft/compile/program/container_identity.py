@@ -3,7 +3,8 @@ since a program stands others in for them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from weft.compile.program.bound_state import BoundState, value_of
@@ -21,29 +22,29 @@ class CallLeaves(list[Any]):
         self.tree = tree
 
 
-def containers_of(leaves: list[Any], bound: BoundState) -> list[Any]:
-    """The containers of a call, each before what it holds: of its arguments, and of bound places."""
-    containers: list[Any] = []
-    for tree in (leaves.tree if type(leaves) is CallLeaves else (), *[value_of(place.slot) for place in bound.places]):
-        _collect(tree, containers)
-    return containers
+def containers_of(leaves: list[Any], bound: BoundState) -> list[list[Any]]:
+    """The containers of a call, each before what it holds: those of its arguments, and of each bound place."""
+    arguments = leaves.tree if type(leaves) is CallLeaves else ()
+    return [list(_within(tree)) for tree in (arguments, *[value_of(place.slot) for place in bound.places])]
 
 
-def _collect(tree: Any, containers: list[Any]) -> None:
+def _within(tree: Any) -> Iterator[Any]:
     children, spec = pytree.one_level(tree)
     if spec.kind is not None:
-        containers.append(tree)
+        yield tree
         for child in children:
-            _collect(child, containers)
+            yield from _within(child)
 
 
-def pattern_of(containers: Sequence[Any]) -> tuple[int, ...]:
+def pattern_of(containers: Iterable[list[Any]]) -> tuple[int, ...]:
     """For each container the first place of the same object. Empty tuples, which Python shares, count as others."""
     first: dict[int, int] = {}
-    return tuple([i if _is_empty_tuple(c) else first.setdefault(id(c), i) for i, c in enumerate(containers)])
+    each = enumerate(chain.from_iterable(containers))
+    return tuple([i if is_empty_tuple(c) else first.setdefault(id(c), i) for i, c in each])
 
 
-def _is_empty_tuple(value: Any) -> bool:
+def is_empty_tuple(value: Any) -> bool:
+    """Whether it is one of Python's own."""
     return type(value) is tuple and not value
 
 
@@ -83,6 +84,7 @@ class IdentityGuard:
     def miss(self, leaves: list[Any], bound: BoundState) -> Miss | None:
         """What is not as it was."""
         containers = containers_of(leaves, bound)
-        if self.held.keys().isdisjoint(map(id, containers)) and pattern_of(containers) == self.pattern:
+        is_apart = self.held.keys().isdisjoint(map(id, chain.from_iterable(containers)))
+        if is_apart and pattern_of(containers) == self.pattern:
             return None
         return Miss("which containers are the same object has changed", 4)

@@ -60,7 +60,7 @@ class Outcome:
     named: set[int] = field(default_factory=set)
     apart: set[int] = field(default_factory=set)
     met: list[Tensor] = field(default_factory=list)
-    containers: list[Any] = field(default_factory=list)  # of the call, and which of them are one object
+    containers: list[list[Any]] = field(default_factory=list)  # of the call, and which of them are one object
     pattern: tuple[int, ...] = ()
     identity: IdentityGuard | None = None
 

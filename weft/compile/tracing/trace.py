@@ -11,7 +11,13 @@ from weft.autograd.saved import only_captured_hooks
 from weft.compile.assumptions import Recording
 from weft.compile.caches import empty_caches
 from weft.compile.program.bound_state import BoundState
-from weft.compile.program.container_identity import IdentityGuard, built, containers_of, pattern_of
+from weft.compile.program.container_identity import (
+    IdentityGuard,
+    built,
+    containers_of,
+    is_empty_tuple,
+    pattern_of,
+)
 from weft.compile.program.entry import Entry
 from weft.compile.program.owner import Owner
 from weft.compile.tracing.assemble import assemble
@@ -168,12 +174,17 @@ def _take_guards(recording: Recording, outcome: Outcome, seen: guards.Observatio
 
 
 def _guard_identity(recording: Recording, outcome: Outcome) -> None:
-    """Which containers of the call are one object counts. Raises Restart where some are, SameContainer where one is a
-    container that the function reaches otherwise too."""
-    held = [value for value in outcome.checks.holds_on_to() if pytree.is_node(value)]
-    if not {id(c) for c in outcome.containers}.isdisjoint(map(id, held)):
+    """Which containers of the call are one object counts. Raises Restart where some are, or a bound place holds one
+    that the function reaches otherwise too; SameContainer where an argument is one."""
+    held = [value for value in outcome.checks.holds_on_to() if pytree.is_node(value) and not is_empty_tuple(value)]
+    ids = set(map(id, held))
+    arguments, *places = [not ids.isdisjoint(map(id, own)) for own in outcome.containers]
+    if any(places):
+        bound = outcome.bound.places
+        raise Restart(identical={p.slot.key for p, is_held in zip(bound, places, strict=True) if is_held})
+    if arguments:
         raise SameContainer(
-            f"{recording.name} compares objects by identity, and a container that is an input is reached otherwise too"
+            f"{recording.name} compares objects by identity, and an argument is a list that it reaches otherwise too"
         )
     if outcome.pattern != tuple(range(len(outcome.pattern))) and not recording.assumptions.same_containers:
         raise Restart(same_containers=True)
