@@ -42,7 +42,7 @@ _HALVES = ("round({} / 2)", "round({} * 1.5)", "round(-{} / 2)", "round({} / 2 +
            "int(-{} / 2)", "math.ceil({} / 2)", "-{} // 2", "-{} % 3")  # fmt: skip
 _FLOATS = ("{} + {}", "{} - {}", "{} * {}", "{} / {}", "{} // {}", "{} % {}", "max({}, {})", "min({}, {})",
            "divmod({}, {})[0]", "divmod({}, {})[1]", "math.fmod({}, {})", "math.atan2({}, {})", "math.hypot({}, {})",
-           "math.copysign({}, {})")  # fmt: skip
+           "math.copysign({}, {})", "math.remainder({}, abs({}) + .5)")  # fmt: skip
 _OF_FLOAT = ("-{}", "+{}", "abs({})", "float({})", "round({}, 1)", "math.fabs({})", "math.sqrt(abs({}))",
              "math.log(abs({}) + 1)", "math.exp(-abs({}))", "math.sin({})", "math.tanh({})", "math.log2(abs({}) + 1)",
              "math.pow(abs({}) + .5, 0.5)", "math.log1p(abs({}))", "math.degrees({})", "(abs({}) + .5) ** 0.5",
@@ -74,6 +74,8 @@ USES_OF_INT = (
     "i.clamp(max={})", "weft.zeros({})", "x.new_zeros({}, 2)", "x.select(1, ({}) % 2)", "x.chunk({})[0]",
     "x[-abs({}) :]", "x[: -abs({})]", "x.flatten()[-(({}) % 2) - 1]",
     "weft.randperm(5)[: {}] * 0", "x.reshape({}, -1)", "x.index_select(0, weft.arange({}))",
+    "weft.tensor_split(x, {})[0]", "weft.tile(x, ({}, 1))", "x.flatten()[: {}].median()", "x.split({})[-1]",
+    "x * len(x.chunk({}))",
 )  # fmt: skip
 STATEMENTS = ("r = x\nfor j in range({}):\n    r = r + j", "r = x if {} > 3 else -x", "r = x * 1\nr[: {}] = 0.5",
               "r = x\nwhile r.shape[0] < 0:\n    r = r[: {}]")  # fmt: skip

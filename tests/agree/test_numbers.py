@@ -65,6 +65,54 @@ def in_mode(program: Program, mode: str, example: Any) -> Any:
     return weft.compile(function, split=mode == "split", backend="interpret" if mode == "interpret" else "llvm")
 
 
+def in_onnx(program: Program, example: Any, path: Any) -> Any:
+    """The program as a model whose axes are dynamic: a function of tensors. Raises Refused."""
+    from onnx.reference import ReferenceEvaluator
+
+    axes, function = {"x": {0: "n", 1: "k"}, "m": {0: "n"}, "i": {0: "n"}}, program.function()
+    arguments = _tensors(example, "cpu")
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            weft.onnx.export(function, arguments, str(path), input_names=list(axes), dynamic_axes=axes)
+        except Exception as error:
+            if isinstance(error, WeftError) or type(error) is type(_outcome(function, arguments)):
+                raise Refused(str(error)) from error
+            raise
+    if any(issubclass(w.category, TracerWarning) for w in seen):
+        raise Refused(str(seen[-1].message))
+    model = ReferenceEvaluator(str(path))
+    names = model.input_names
+    return lambda *tensors: model.run(None, {n: t.numpy() for n, t in zip(axes, tensors, strict=True) if n in names})
+
+
+def _flat(value: Any) -> list[Any]:
+    """Results as a model has them."""
+    if isinstance(value, (tuple, list)):
+        return [part for each in value for part in _flat(each)]
+    return [np.asarray(value)]
+
+
+def model_difference(program: Program, path: Any) -> str | None:
+    """What an exported model gives otherwise than eager mode, or None. Raises Refused."""
+    calls, eager = draw_calls(program), program.function()
+    run = in_onnx(program, calls[0], path)
+    for n, arrays in enumerate(calls):
+        tensors = _tensors(arrays, "cpu")
+        expected = _outcome(eager, tensors)
+        if isinstance(expected, Exception):
+            continue  # (ONNX has no errors)
+        found = _outcome(run, tensors)
+        if isinstance(found, Exception) and "reshape" in str(found):
+            continue  # a number of parts that the example does not have
+        if isinstance(found, Exception):
+            return f"call {n}, x{list(arrays[0].shape)}: {found!r} instead of {expected!r}\n{program.source()}"
+        for a, b in zip(_flat(found), _flat(expected), strict=True):
+            if a.shape != b.shape or not np.allclose(a, b, 1e-4, 1e-5, equal_nan=True):
+                return f"call {n}, x{list(arrays[0].shape)}: {a} instead of {b}\n{program.source()}"
+    return None
+
+
 def _tensors(arrays: Any, device: str) -> tuple[Any, ...]:
     return tuple(weft.tensor(a).to(device) for a in arrays)
 
@@ -133,6 +181,19 @@ def test_numbers_made_of_sizes(rng: np.random.Generator, first: int) -> None:
     for seed in rng.integers(2**31, size=IN_A_TEST).tolist():
         text = check(draw(seed))
         assert text is None, text
+
+
+def test_numbers_in_models(rng: np.random.Generator, tmp_path: Any) -> None:
+    pytest.importorskip("onnx")
+    refused = 0
+    for n, seed in enumerate(rng.integers(2**31, size=6 * TIMES).tolist()):
+        try:
+            text = model_difference(draw(seed, results=1, odds=0.5), tmp_path / f"{n}.onnx")
+        except Refused:
+            refused += 1
+            continue
+        assert text is None, f"program {seed}: {text}"
+    assert refused < 6 * TIMES
 
 
 def test_most_of_them_are_computed() -> None:
