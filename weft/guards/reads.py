@@ -104,8 +104,7 @@ class Reads(LeafReads):
         self.settings_before = settings_now()
         self.passing: dict[int, Callable[[], Any]] = {}  # how to come to objects that are made when they are asked for
         self.refused: SideEffectError | None = None
-        self.asks_identity = False  # the user's code asks which of two objects one is
-        self.asks_id = False  # and for the number of one
+        self.asks_identity = self.asks_id = False  # the user's code asks which of two objects one is, and calls id()
         self._noted: set[int] = set()
 
     # values

@@ -51,20 +51,20 @@ def is_empty_tuple(value: Any) -> bool:
 def built(leaves: list[Any], specs: Sequence[pytree.TreeSpec], pattern: Sequence[int]) -> list[Any]:
     """Trees of these structures, one after another, in which containers are the same object where the pattern, if
     there is one, says so."""
-    made: list[Any] = []
+    containers: list[Any] = []
 
     def tree(spec: pytree.TreeSpec, at: int) -> Any:
         if spec.kind is None:
             return leaves[at]
-        number = len(made)
-        made.append(None)
+        number = len(containers)
+        containers.append(None)
         children = []
         for child in spec.children:
             children.append(tree(child, at))
             at += child.size
         first = pattern[number] if pattern else number
-        made[number] = made[first] if first < number else pytree.one_built(children, spec)
-        return made[number]
+        containers[number] = containers[first] if first < number else pytree.one_built(children, spec)
+        return containers[number]
 
     trees, start = [], 0
     for spec in specs:
@@ -84,7 +84,7 @@ class IdentityGuard:
     def miss(self, leaves: list[Any], bound: BoundState) -> Miss | None:
         """What is not as it was."""
         containers = containers_of(leaves, bound)
-        is_apart = self.held.keys().isdisjoint(map(id, chain.from_iterable(containers)))
-        if is_apart and pattern_of(containers) == self.pattern:
+        is_its_own = self.held.keys().isdisjoint(map(id, chain.from_iterable(containers)))
+        if is_its_own and pattern_of(containers) == self.pattern:
             return None
         return Miss("which containers are the same object has changed", 4)
