@@ -16,7 +16,7 @@ def raise_earlier(outcome: Outcome, error: Exception) -> None:
     draws, or calls Python, is left alone."""
     capture = outcome.capture
     recorder = capture.recorder
-    if isinstance(error, (CaptureError, Unsupported, Restart)) or recorder.open or capture.calls.made:
+    if isinstance(error, (CaptureError, Unsupported, Restart)) or recorder.open or capture.calls.recorded:
         return
     graph = recorder.builder.graph(())
     effects = {node.op.effect for node in graph.walk()}
