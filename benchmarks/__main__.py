@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
-BENCHMARKS = ("steps", "eager", "backward", "lazy", "capture", "first_call", "matrices", "gemm")
+BENCHMARKS = ("steps", "eager", "backward", "lazy", "capture", "first_call", "loops", "matrices", "gemm")
 END = "<!-- end of figures -->"
 
 
