@@ -100,8 +100,8 @@ def made(dims: Dims) -> str:
     return f"(weft.arange({int(np.prod(dims))}) * 1.0).reshape({dims}).clone()"
 
 
-def draw(seed: int, length: int = 10) -> Drawn:
-    """The program of a seed."""
+def draw(seed: int, length: int = 10, asks_storages: bool = True) -> Drawn:
+    """The program of a seed. asks_storages: whether it reads and writes elements of storages without a tensor."""
     rng = np.random.default_rng([seed, 7])
     bases = [tuple(int(n) for n in rng.integers(1, 4, rng.integers(1, 3))) for _ in range(rng.integers(1, 3))]
     program = Drawn(seed, bases)
@@ -109,8 +109,9 @@ def draw(seed: int, length: int = 10) -> Drawn:
         f"b{i}": Shown(Memory(np.arange(np.prod(dims), dtype=np.float32)), dims, packed(dims))
         for i, dims in enumerate(bases)
     }
+    steps = [*STEPS, *(ELEMENT_STEPS if asks_storages else ())]
     while len(program.lines) < length:
-        line = STEPS[int(rng.integers(len(STEPS)))](rng, scope)
+        line = steps[int(rng.integers(len(steps)))](rng, scope)
         if line:
             program.lines.append(line)
             program.seen.append({n: t.read().copy() for n, t in scope.items() if t.is_there})
@@ -211,6 +212,31 @@ def _storage_resized(rng: Rng, scope: Scope) -> str:
     return f"{n}.untyped_storage().resize_({count * 4})"
 
 
+def _element_written(rng: Rng, scope: Scope) -> str:
+    n = _pick(rng, scope, False)
+    row, number = scope[n].memory.row, int(rng.integers(-3, 4))
+    if not len(row):
+        return ""
+    i = int(rng.integers(-len(row), len(row)))
+    row[i] = number
+    if rng.random() < 0.5:
+        return f"{n}.storage()[{i}] = {number}"
+    first = i % len(row) * 4  # of its bytes
+    return f"exec('for i, b in enumerate({list(np.float32(number).tobytes())}): s[{first} + i] = b', " \
+        f"{{'s': {n}.untyped_storage()}})"
+
+
+def _element_read(rng: Rng, scope: Scope) -> str:
+    n, other = _pick(rng, scope), _pick(rng, scope, False)
+    row = scope[other].memory.row
+    if not n or not len(row):
+        return ""
+    i = int(rng.integers(-len(row), len(row)))
+    scope[n].write(row[i])
+    element = rng.choice([f"[{i}]", f".tolist()[{i}]"])
+    return f"{n}.fill_({other}.storage(){element})"
+
+
 def _set(rng: Rng, scope: Scope) -> str:
     n, other = _pick(rng, scope, False), _pick(rng, scope)
     if not other:
@@ -229,3 +255,4 @@ STEPS: list[Callable[[Rng, Scope], str]] = [
     _transposed, _sliced, _strided, _detached, _added, _added, _added, _filled, _resized, _resized, _storage_resized,
     _set,
 ]
+ELEMENT_STEPS = [_element_written, _element_read]

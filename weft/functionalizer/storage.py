@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
 from weft.ops.geometry import Geometry, contiguous, reach
+from weft.runtime.storage import Array, ElementRow
 from weft.types import shape_env
 from weft.types.dims import Dim, product
 from weft.types.relation import ShapeGuard
@@ -14,7 +19,7 @@ V = TypeVar("V")
 Order = tuple[int, ...]  # dims from the outermost in memory to the innermost
 
 
-class Storage(Generic[V]):
+class Storage(ElementRow, Generic[V]):
     """The base of a family of aliases: its value now. A write makes a new value; `generation` tells readers to look
     again.
 
@@ -73,6 +78,35 @@ class Storage(Generic[V]):
         """Bytes of the memory."""
         return self.bytes_there()
 
+    def element_size(self) -> int:
+        """Bytes per element of the base."""
+        assert self.type.dtype is not None
+        return self.type.dtype.itemsize
+
+    def data_ptr(self) -> Any:
+        """Address of the first byte. Raises what the base raises where it has none."""
+        return self.as_tensor().data_ptr()
+
+    def elements(self, what: str) -> Array:
+        """The base's elements in the order of memory. Raises what the base raises where they are not known."""
+        return self._in_memory_order(what).reshape(-1)
+
+    @contextmanager
+    def edited(self, what: str) -> Iterator[Array]:
+        """A copy of them, which the base shows afterwards."""
+        array = self._in_memory_order(what).copy()
+        yield array.reshape(-1)
+        self.overwrite(array if self.order is None else array.transpose(np.argsort(self.order)))
+        self.version += 1
+
+    def _in_memory_order(self, what: str) -> Array:
+        array: Array = self.as_tensor()._data.materialize(what)
+        return np.ascontiguousarray(array if self.order is None else array.transpose(self.order))
+
+    def overwrite(self, array: Array) -> None:
+        """Give the base other elements."""
+        raise NotImplementedError
+
     def bytes_there(self) -> Dim:
         """How many bytes there are from where the memory begins to the end of the base."""
         g = self.geometry
@@ -103,7 +137,7 @@ class Storage(Generic[V]):
         return SilentStorage(self)
 
 
-class SilentStorage:
+class SilentStorage(ElementRow):
     """What `.data` holds: writes reach the base's value, the version counter of the others stays."""
 
     __slots__ = ("__weakref__", "is_inference", "target", "version", "written")
@@ -117,6 +151,31 @@ class SilentStorage:
     def nbytes(self) -> Any:
         """Bytes of the memory."""
         return self.target.nbytes
+
+    @property
+    def memory(self) -> object:
+        """That of the others."""
+        return self.target.memory
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self.target.element_size()
+
+    def data_ptr(self) -> Any:
+        """Address of the first byte."""
+        return self.target.data_ptr()
+
+    def elements(self, what: str) -> Array:
+        """All elements in a row."""
+        return self.target.elements(what)
+
+    @contextmanager
+    def edited(self, what: str) -> Iterator[Array]:
+        """All elements in a row, to be written; the version counter of the others stays."""
+        version = self.target.version
+        with self.target.edited(what) as row:
+            yield row
+        self.target.version, self.version = version, self.version + 1
 
     def as_tensor(self) -> Any:
         """A tensor that shows the base."""

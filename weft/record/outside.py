@@ -189,6 +189,15 @@ class GuardedState:
         if is_dense(tensor) or type(tensor._data) is SymbolicPayload:
             self.payload_of(tensor).materialize(what)
 
+    def refuse_elements(self, what: str) -> None:
+        """The error for a read or write of the elements of a storage without a tensor, which later calls would not
+        repeat."""
+        error = self.recorder.refused = refusal(
+            f"a compiled function asks for {what}, which a program does not repeat: use an operator of the tensor, "
+            "move this line out of the compiled function, or compile with split=True, which runs Python on each call"
+        )
+        raise error
+
     def may_reshape(self, tensor: Tensor, what: str) -> None:
         """Raises CaptureError where the method `what` would change the shape or strides of a tensor from outside that
         is no argument, or one of several arguments that share memory, where this hangs on a value, or where a history

@@ -5,7 +5,7 @@ replayed on reading.
 from __future__ import annotations
 
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from weft.functionalizer.other_memory import resize_base
 from weft.functionalizer.storage import Order, Storage
@@ -104,6 +104,15 @@ class SymbolicStorage(Storage[Value]):
             )
         return wrap(self.bytes_there(), self.recorder.env)
 
+    @property
+    def memory(self) -> object:
+        """What all storages of the same memory have in common: of one from outside, what that one says."""
+        return self if self.slot is None else self.slot.storage.memory
+
+    def data_ptr(self) -> Any:
+        """Address of the first byte, which the run knows."""
+        return Address(self)
+
     def as_tensor(self) -> Tensor:
         """A tensor that shows the base."""
         return Tensor(SymbolicPayload(self, (), self.type))
@@ -134,6 +143,44 @@ class SymbolicStorage(Storage[Value]):
     def keep(self, guard: ShapeGuard) -> None:
         """The program is for calls with this answer."""
         self.recorder.env.guards.setdefault(guard.relation, guard)
+
+
+class Address:
+    """The address of a byte of a symbolic storage: known when the program runs, but for whether it is another one's."""
+
+    __slots__ = ("place", "storage")
+
+    def __init__(self, storage: SymbolicStorage, place: int = 0) -> None:
+        self.storage, self.place = storage, place
+
+    def __add__(self, count: int) -> Address:
+        return Address(self.storage, self.place + count)
+
+    __radd__ = __add__
+
+    def __eq__(self, other: object) -> bool:
+        """Raises CaptureError where a branch decides whether both are the same memory."""
+        if isinstance(other, int):
+            slot = self.storage.slot
+            return slot is not None and bool(slot.storage.address + self.place == other)
+        if not isinstance(other, Address):
+            return NotImplemented
+        if other.storage in self.storage.doubles:
+            raise CaptureError(_EITHER.format(where=_here(), what="is asked for its address"))
+        return self.storage.memory is other.storage.memory and self.place == other.place
+
+    def __hash__(self) -> int:
+        return hash((id(self.storage.memory), self.place))
+
+    def __bool__(self) -> bool:
+        return True
+
+    def _refuse(self, *other: object) -> NoReturn:
+        raise self.storage.as_tensor()._data._refused("the address of its storage")
+
+    __index__ = __int__ = __str__ = _refuse
+    __sub__ = __rsub__ = __mod__ = __floordiv__ = __mul__ = __and__ = __rshift__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse
 
 
 _EITHER = (

@@ -4,7 +4,8 @@ every alias of a tensor shares one."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from weakref import ref
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from weft.runtime.address import address_of
 from weft.runtime.moving import NOT_RESIZABLE, Move, everything_of, holders
+from weft.support import seams
 from weft.support.errors import ArgumentError, OutOfBounds, StateError, too_large
 
 Array = np.ndarray[Any, Any]
@@ -60,7 +62,71 @@ class Loans:
         return loan
 
 
-class Storage:
+class ElementRow:
+    """A storage of any kind as Python sees it: a row of elements."""
+
+    __slots__ = ()
+    nbytes: Any
+
+    def elements(self, what: str) -> Array:
+        """All elements in a row, to be read at once. Raises an error for `what` where there are none."""
+        raise NotImplementedError
+
+    def edited(self, what: str) -> AbstractContextManager[Array]:
+        """Within the block, all elements in a row: what is written to them is in the storage behind the block."""
+        raise NotImplementedError
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        raise NotImplementedError
+
+    def data_ptr(self) -> Any:
+        """Address of the first byte."""
+        raise NotImplementedError
+
+    def resize(self, nbytes: Any) -> None:
+        """Have so many bytes."""
+        raise NotImplementedError
+
+    @property
+    def memory(self) -> object:
+        """What all storages of the same memory have in common (`.data` has one of its own)."""
+        return self
+
+    def size(self) -> Any:
+        """The number of elements."""
+        return self.nbytes // self.element_size()
+
+    def __len__(self) -> int:
+        return operator.index(self.size())
+
+    def __getitem__(self, index: int) -> Any:
+        """The element at a place. Raises StateError for a slice:
+        only bytes have slices (`tensor.untyped_storage()[a:b]`)."""
+        if isinstance(index, slice):
+            raise StateError(
+                "slices are only supported in UntypedStorage.__getitem__: take tensor.untyped_storage()[a:b]"
+            )
+        row = self.elements("an element of a storage")
+        return row[_place(index, row.size, self)].item()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        with self.edited("a write to a storage") as row:
+            row[index] = value
+
+    def tolist(self) -> list[Any]:
+        """The elements in order."""
+        elements: list[Any] = self.elements("the elements of a storage").tolist()
+        return elements
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Storage:
+        return Storage(self.elements("a copy of a storage").copy())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Storage, (self.elements("a copy of a storage").copy(),)
+
+
+class Storage(ElementRow):
     """One block of memory, held as the NumPy array that owns it, with a version that every in-place write raises.
 
     `written` is (version, mark) of the latest write by an in-place operator, for the version error;
@@ -158,36 +224,30 @@ class Storage:
             lent.flags.writeable = False
         return lent
 
+    # ---- what Python asks
     def data_ptr(self) -> int:
         """Address of the first byte."""
         return self.address
 
-    def __len__(self) -> int:
-        return self.array.size
-
-    size = __len__
-
-    def __getitem__(self, index: int) -> Any:
-        """The element at a place. Raises StateError for a slice:
-        only bytes have slices (`tensor.untyped_storage()[a:b]`)."""
-        if isinstance(index, slice):
-            raise StateError(
-                "slices are only supported in UntypedStorage.__getitem__: take tensor.untyped_storage()[a:b]"
-            )
-        return self.array.reshape(-1)[_place(index, self.array.size, self)].item()
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self.array.reshape(-1)[index] = value
-        self.version += 1
-
-    def tolist(self) -> list[Any]:
-        """The elements in order."""
-        elements: list[Any] = self.array.reshape(-1).tolist()
-        return elements
-
     def element_size(self) -> int:
         """Bytes per element."""
         return self.array.itemsize
+
+    @property
+    def memory(self) -> object:
+        """What all storages of the same memory have in common."""
+        return self._loans()
+
+    def elements(self, what: str) -> Array:
+        """The memory as a row of elements."""
+        seams.storage_accessed(self, what)
+        return self.array.reshape(-1)
+
+    @contextmanager
+    def edited(self, what: str) -> Iterator[Array]:
+        """The memory as a row of elements, which are written."""
+        yield self.elements(what)
+        self.version += 1
 
     def offset_of(self, view: Array) -> int:
         """Element offset of a view into this storage."""
@@ -227,7 +287,7 @@ class UntypedStorage:
             source = np.zeros(source, np.uint8)
         elif isinstance(source, Sequence):
             source = np.array(list(source), np.uint8)
-        self.storage: Storage = Storage(source) if isinstance(source, np.ndarray) else source
+        self.storage: ElementRow = Storage(source) if isinstance(source, np.ndarray) else source
         self._begin = begin
         self.part = size  # None: all of it, however large it is
 
@@ -238,11 +298,13 @@ class UntypedStorage:
 
     def data_ptr(self) -> int:
         """Address of the first byte."""
-        return self.storage.address + self._begin
+        address: int = self.storage.data_ptr() + self._begin
+        return address
 
     def nbytes(self) -> int:
         """The number of bytes."""
-        return self.storage.nbytes if self.part is None else self.part
+        size: int = self.storage.nbytes if self.part is None else self.part
+        return size
 
     def resizable(self) -> bool:
         """Whether it can have another size: no object but tensors shows the memory."""
@@ -264,8 +326,8 @@ class UntypedStorage:
         """1: its elements are bytes."""
         return 1
 
-    def _bytes(self) -> Array:
-        everything: Array = self.storage.array.reshape(-1).view(np.uint8)
+    def _bytes(self, row: Array) -> Array:
+        everything: Array = row.view(np.uint8)
         return everything[self._begin : self._begin + self.nbytes()]
 
     def __getitem__(self, index: Any) -> Any:
@@ -274,15 +336,16 @@ class UntypedStorage:
         if isinstance(index, slice):
             begin, end = self._reach(index)
             return UntypedStorage(self.storage, self._begin + begin, end - begin)
-        return int(self._bytes()[_place(index, self.nbytes(), self)])
+        there = self._bytes(self.storage.elements("a byte of a storage"))
+        return int(there[_place(index, self.nbytes(), self)])
 
     def __setitem__(self, index: Any, value: int) -> None:
         """Write a byte at a place, or at all places of a slice: the number's last eight bits."""
         if not isinstance(value, int):
             raise StateError(f"can only set storage content with a int types, but got {type(value).__name__} instead")
         where = slice(*self._reach(index)) if isinstance(index, slice) else _place(index, self.nbytes(), self)
-        self._bytes()[where] = value & 0xFF
-        self.storage.version += 1
+        with self.storage.edited("a write to a storage") as row:
+            self._bytes(row)[where] = value & 0xFF
 
     def _reach(self, index: slice) -> tuple[int, int]:
         begin, end, step = index.indices(self.nbytes())
@@ -292,17 +355,17 @@ class UntypedStorage:
 
     def tolist(self) -> list[int]:
         """The bytes as numbers."""
-        numbers: list[int] = self._bytes().tolist()
+        numbers: list[int] = self._bytes(self.storage.elements("the bytes of a storage")).tolist()
         return numbers
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, UntypedStorage)
-            and (self.storage, self._begin, self.part) == (other.storage, other._begin, other.part)
+            isinstance(other, UntypedStorage) and self.storage.memory is other.storage.memory
+            and (self._begin, self.part) == (other._begin, other.part)
         )
 
     def __hash__(self) -> int:
-        return hash((id(self.storage), self._begin, self.part))
+        return hash((id(self.storage.memory), self._begin, self.part))
 
 
 def _place(index: Any, size: int, storage: object) -> int:

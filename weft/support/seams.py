@@ -14,6 +14,8 @@ native_product   a large product of matrices of floats in eager mode goes to the
                  door, imported when first called)
 compiled_graph   weft.compile(graph) of a captured backward that was read from a file (installed by the front door,
                  imported when first called)
+storage_accessed  Python reads or writes elements of a plain storage, without a tensor: whoever records or defers calls
+                 on its memory is told (installed by tensor)
 split_function   weft.compile(function, split=True) makes a function whose operators wait (installed by the front door,
                  imported when first called)
 """
@@ -65,3 +67,4 @@ native_product = Seam("native_product")
 standalone = Seam("standalone")
 compiled_graph = Seam("compiled_graph")
 split_function = Seam("split_function")
+storage_accessed = Seam("storage_accessed")

@@ -54,6 +54,9 @@ class ConcreteTensors(Protocol):
     def refuse_value(self, tensor: Tensor, what: str) -> None:
         """Raises CaptureError where `what` asks a tensor for a value that later calls change."""
 
+    def refuse_elements(self, what: str) -> None:
+        """Raises CaptureError: Python reads or writes elements of a storage without a tensor."""
+
     def may_reshape(self, tensor: Tensor, what: str) -> None:
         """The method `what` is about to change the shape or strides of a tensor. Raises CaptureError for one from
         outside that is no argument."""

@@ -128,7 +128,7 @@ def lend(tensor: Tensor, what: str, is_fixed: bool = False) -> None:
     storage = tensor.storage()
     if isinstance(storage, Storage):
         storage.lend(is_fixed)
-        _lend_below(tensor, what)
+        lend_below(tensor, what)
 
 
 def lent(tensor: Tensor, array: Array, what: str) -> Array:
@@ -136,11 +136,12 @@ def lent(tensor: Tensor, array: Array, what: str) -> Array:
     storage = tensor.storage()
     if not isinstance(storage, Storage):
         return array
-    _lend_below(tensor, what)
+    lend_below(tensor, what)
     return storage.lent_view(array)
 
 
-def _lend_below(tensor: Tensor, what: str) -> None:
+def lend_below(tensor: Tensor, what: str) -> None:
+    """The same for a floor that defers calls on the memory."""
     below = floor()
     if below is not None:
         below.lend(tensor, what)

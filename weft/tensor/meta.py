@@ -4,26 +4,34 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from weft.ops.geometry import Geometry, contiguous
+from weft.ops.geometry import Geometry, contiguous, reach
 from weft.ops.layout import like_strides
+from weft.runtime.storage import ElementRow
 from weft.support.errors import Unsupported
 from weft.tensor.payload import Payload
 from weft.tensor.tensor import Tensor
+from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType, tensor_type
 
 DEVICE = "meta"
 
 
-class MetaStorage:
-    """What the aliases of a meta tensor share: nothing but a version counter, and whether inference mode made it."""
+class MetaStorage(ElementRow):
+    """What the aliases of a meta tensor share: a version counter, whether inference mode made it, and how many bytes
+    there would be, of elements of so many."""
 
-    __slots__ = ("__weakref__", "is_inference", "version")
+    __slots__ = ("__weakref__", "_itemsize", "_source", "is_inference", "nbytes", "version")
     address = 0
-    nbytes = 0
 
-    def __init__(self) -> None:
+    def __init__(self, nbytes: Dim, itemsize: int, source: MetaStorage | None = None) -> None:
         self.version = 0
         self.is_inference = False
+        self.nbytes, self._itemsize, self._source = nbytes, itemsize, source
+
+    @property
+    def memory(self) -> object:
+        """What all storages of the same memory would have in common."""
+        return self if self._source is None else self._source
 
     def offset_of(self, view: MetaPayload) -> int:
         """The number that added to no address is no address."""
@@ -31,7 +39,28 @@ class MetaStorage:
 
     def silent_alias(self) -> MetaStorage:
         """The same absence of bytes under a version counter of its own (Tensor.data)."""
-        return MetaStorage()
+        return MetaStorage(self.nbytes, self._itemsize, self if self._source is None else self._source)
+
+    # ---- what Python asks
+    def data_ptr(self) -> int:
+        """No address."""
+        return 0
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self._itemsize
+
+    def resize(self, nbytes: Dim) -> None:
+        """Say that there would be so many bytes."""
+        self.nbytes = nbytes
+
+    def elements(self, what: str) -> NoReturn:
+        """Refused: there are no bytes."""
+        raise no_data(what, "of its size")
+
+    def edited(self, what: str) -> NoReturn:
+        """Refused: there are no bytes."""
+        raise no_data(what, "of its size")
 
 
 class MetaPayload(Payload):
@@ -68,7 +97,8 @@ class MetaPayload(Payload):
 
     def new_storage(self) -> MetaStorage:
         """A version counter for a family of aliases."""
-        return MetaStorage()
+        size = self.dtype.itemsize
+        return MetaStorage(0 if 0 in self.shape else reach(self._geometry) * size, size)
 
     def copied(self) -> MetaPayload:
         """Itself: there is nothing to copy."""
@@ -79,10 +109,15 @@ class MetaPayload(Payload):
         return meta_tensor(tensor.type_, Geometry(tensor.dims, like_strides(source.geometry())))
 
     def _refuse(self, what: str) -> NoReturn:
-        raise Unsupported(
-            f"{what}: a tensor on device meta ({self.type}) has a type but no data; make it on the cpu, "
-            "for example with weft.empty_like(x, device='cpu')"
-        )
+        raise no_data(what, f"({self.type})")
+
+
+def no_data(what: str, which: str) -> Unsupported:
+    """The error for what asks a meta tensor for its bytes."""
+    return Unsupported(
+        f"{what}: a tensor on device meta {which} has a type but no data; make it on the cpu, "
+        "for example with weft.empty_like(x, device='cpu')"
+    )
 
 
 def meta_type(type: TensorType) -> TensorType:

@@ -16,7 +16,7 @@ from weft.support import seams
 from weft.support.errors import ArgumentError, DTypeError, StateError
 from weft.support.warn import warn
 from weft.tensor.conversions import Conversions
-from weft.tensor.dense import detached, lent, payload_of, rewrapped
+from weft.tensor.dense import detached, lend_below, lent, payload_of, rewrapped
 from weft.tensor.device import backends, usable
 from weft.tensor.history import AutogradState, ViewOf
 from weft.tensor.modes import AT_WORK, modes
@@ -387,6 +387,18 @@ class _NoGrad:
 
     def __exit__(self, *error: Any) -> None:
         modes.grad = self.previous
+
+
+def _accessed(storage: Storage, what: str) -> None:
+    """Python reads or writes elements of a plain storage without a tensor. Raises CaptureError in a captured function.
+    """
+    if modes.capture is not None:
+        modes.capture.outside.refuse_elements(what)
+    if modes.special is not None:
+        lend_below(Tensor(storage.array), what)
+
+
+seams.storage_accessed.install(_accessed)
 
 
 def _rebuild(

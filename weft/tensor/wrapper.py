@@ -8,10 +8,11 @@ The payload knows the class and shares the attributes of its tensor, so that wha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
-from weft.ops.geometry import Geometry, contiguous
+from weft.ops.geometry import Geometry, contiguous, reach
 from weft.ops.packet import aten
+from weft.runtime.storage import ElementRow
 from weft.support import pytree
 from weft.support.errors import ArgumentError, StateError, Unsupported
 from weft.tensor.device import usable
@@ -20,7 +21,7 @@ from weft.tensor.payload import Payload
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.dims import Dim
-from weft.types.sym import SymInt
+from weft.types.sym import SymInt, wrap
 from weft.types.tensor_type import TensorType, tensor_type
 
 DISPATCH = "__weft_dispatch__"
@@ -59,16 +60,17 @@ READ_NUMBER = ReadNumber()
 setattr(aten, "_local_scalar_dense", READ_NUMBER)  # noqa: B010  a name that operators are looked up by
 
 
-class WrapperStorage:
-    """What the aliases of a wrapper share: a version counter. The bytes are the inner tensors' business."""
+class WrapperStorage(ElementRow):
+    """What the aliases of a wrapper share: a version counter. The bytes are the inner tensors' business; as many are
+    claimed as the sizes need. kind: the class's name."""
 
-    __slots__ = ("__weakref__", "version", "written")
+    __slots__ = ("__weakref__", "_itemsize", "kind", "nbytes", "version", "written")
     address = 0
-    nbytes = 0
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str, nbytes: Any, itemsize: int) -> None:
         self.version = 0
         self.written: Any = None
+        self.kind, self.nbytes, self._itemsize = kind, nbytes, itemsize
 
     def offset_of(self, view: Any) -> int:
         """There is no memory to lie in."""
@@ -76,7 +78,35 @@ class WrapperStorage:
 
     def silent_alias(self) -> WrapperStorage:
         """The same under a version counter of its own (Tensor.data)."""
-        return WrapperStorage()
+        return WrapperStorage(self.kind, self.nbytes, self._itemsize)
+
+    # ---- what Python asks
+    def data_ptr(self) -> int:
+        """No address."""
+        return 0
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self._itemsize
+
+    def resize(self, nbytes: Any) -> NoReturn:
+        """Refused: there are no bytes."""
+        raise _no_data("another size of a storage", self.kind)
+
+    def elements(self, what: str) -> NoReturn:
+        """Refused: there are no bytes."""
+        raise _no_data(what, self.kind)
+
+    def edited(self, what: str) -> NoReturn:
+        """Refused: there are no bytes."""
+        raise _no_data(what, self.kind)
+
+
+def _no_data(what: str, kind: str) -> Unsupported:
+    return Unsupported(
+        f"{what}: a {kind} is a wrapper and has no data of its own; ask its inner tensors, "
+        "or define the method on the class"
+    )
 
 
 class WrapperPayload(Payload):
@@ -112,14 +142,15 @@ class WrapperPayload(Payload):
         """The bytes of what is behind; refused where nothing is."""
         if self.dense is not None:
             return self.dense._array(what)
-        raise Unsupported(
-            f"{what}: a {self.kind.__name__} is a wrapper and has no data of its own; ask its inner tensors, "
-            "or define the method on the class"
-        )
+        raise _no_data(what, self.kind.__name__)
 
     def new_storage(self) -> Any:
         """A version counter for a family of aliases; the storage of what is behind."""
-        return WrapperStorage() if self.dense is None else self.dense.storage()
+        if self.dense is not None:
+            return self.dense.storage()
+        size = self.dtype.itemsize
+        nbytes = 0 if 0 in self.shape else reach(self._geometry) * size
+        return WrapperStorage(self.kind.__name__, nbytes if self.env is None else wrap(nbytes, self.env), size)
 
     def copied(self) -> WrapperPayload:
         """The payload of a deep copy, whose attributes are copied by who asks."""

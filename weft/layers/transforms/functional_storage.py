@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
+
+import numpy as np
 
 from weft.autograd.record import gradient_edge
 from weft.functionalizer.other_memory import from_row, resize_base
@@ -13,6 +17,7 @@ from weft.functionalizer.storage import Order, Storage
 from weft.functionalizer.writes import write_path
 from weft.ops.geometry import Geometry, contiguous
 from weft.runtime.moving import NOT_RESIZABLE
+from weft.runtime.storage import Array
 from weft.support.errors import StateError
 from weft.tensor.dense import has_memory
 from weft.tensor.modes import modes, set_grad_enabled
@@ -47,6 +52,26 @@ class FunctionalStorage(Storage[Tensor]):
     def as_tensor(self) -> Tensor:
         """A tensor that shows the base."""
         return self.level.shown(self)
+
+    def elements(self, what: str) -> Array:
+        """All elements in a row: also those of what came in that nobody has looked at."""
+        self._look_at_all_if_outside()
+        return super().elements(what)
+
+    @contextmanager
+    def edited(self, what: str) -> Iterator[Array]:
+        """A copy of them, which the base shows afterwards."""
+        self._look_at_all_if_outside()
+        with super().edited(what) as row:
+            yield row
+
+    def overwrite(self, array: Array) -> None:
+        """Give the base other elements."""
+        self.write(Tensor(np.array(array, order="C")))
+
+    def _look_at_all_if_outside(self) -> None:
+        if self.outside is not None:
+            self.level.beneath(self.look_at_all)
 
     def _move(self, whole: Tensor, place: Geometry) -> None:
         """Let the base be a larger memory, in which what it was until now has a place."""
