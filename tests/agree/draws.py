@@ -44,6 +44,7 @@ LARGE = str.split(
     "weft.multinomial(V.sigmoid(),2,generator=G).sum() weft.multinomial(V.sigmoid(),3,True,generator=G).sum() "
     "weft.randint(0,2**40,(2,),device=V.device,generator=G).sum()/2.0**41 F.dropout1d(V[None,:,None],0.5).view(-1)"
 )
+NO_SUM = 0.017  # what a branch compares with: sums of differences from a mean are 0 but for their rounding
 PLAIN = str.split("V.sin() V.tanh() V*0.7 V+0.3 V.abs() V.sigmoid() (V-V.mean())")
 
 
@@ -124,7 +125,7 @@ class _Drawing:
             "checkpoint": f"checkpoint(lambda {inner}: {body}, {name}, use_reentrant=False, "
             f"preserve_rng_state={self.one_of(True, False)})",
             "function": f"{self.one_of('Noisy', 'NoisyBackward')}.apply({name})",
-            "branch": f"weft.cond({name}.sum() > 0, lambda {inner}: {body} + {inner} * 0, "
+            "branch": f"weft.cond({name}.sum() > {NO_SUM}, lambda {inner}: {body} + {inner} * 0, "
             f"lambda {inner}: {again} + {inner} * 0, ({name},))",
             "hook": f"hooked({name}, lambda {inner}: {body})",
             "vmap": f"weft.vmap(lambda {inner}: {body}, randomness='{self.one_of('same', 'different')}')({name})",
@@ -162,7 +163,7 @@ class _Drawing:
 
     def branch(self) -> list[str]:
         return [
-            f"v = weft.cond(v.sum() > {self.one_of('0', '-99', '99')}, lambda a: ({self.several('a')}) * a, "
+            f"v = weft.cond(v.sum() > {self.one_of(NO_SUM, -99, 99)}, lambda a: ({self.several('a')}) * a, "
             f"lambda a: {self.one_of('a * 1', self.expression('a') + '+ a * 0')}, (v,))"
         ]
 
@@ -181,8 +182,8 @@ class _Drawing:
     def nested(self) -> list[str]:
         chosen = self.expression("r", is_row=True)
         return [
-            f"v = weft.scan(lambda c, r: (weft.cond(r > 0, lambda: c * {chosen}, lambda: c * 1), "
-            f"weft.cond(c > 0, lambda: r * 1, lambda: {self.several('r', is_row=True)})), v.sum(), v)[1]"
+            f"v = weft.scan(lambda c, r: (weft.cond(r > {NO_SUM}, lambda: c * {chosen}, lambda: c * 1), "
+            f"weft.cond(c > {NO_SUM}, lambda: r * 1, lambda: {self.several('r', is_row=True)})), v.sum(), v)[1]"
         ]
 
     def transformed(self) -> list[str]:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
+from weft.guards.asides import is_in_between
 from weft.layers.backends import backend_for
 from weft.layers.dense import DENSE
 from weft.layers.inference import noted
@@ -16,8 +17,9 @@ from weft.layers.walk import inplace, walk_layers
 from weft.ops.op import OPS, Op, Out
 from weft.ops.overrides import handle, override_classes, overriding
 from weft.ops.packet import aten
-from weft.ops.route import default_route, route_of
+from weft.ops.route import default_route, defaults, route_of
 from weft.ops.shown import show
+from weft.support.asides import aside
 from weft.support.errors import Unsupported
 from weft.tensor.backend import Args, Backend, backend_at
 from weft.tensor.device import chosen, usable
@@ -102,6 +104,10 @@ def factory(name: str) -> Make:
             asked = overriding(args, keywords)
             if asked is not None:
                 return handle(function, asked, args, keywords)
+        if defaults.stack and is_in_between(()):  # within a rule: a signal handler, say
+            options = {"requires_grad": requires_grad, "device": device, "out": out}
+            with aside():
+                return function(*args, **options, **kwargs)
         _check_layout(name, layout)
         if out is not None and not any(isinstance(a, Tensor) for a in args):
             kwargs.setdefault("dtype", out.dtype)

@@ -170,11 +170,10 @@ class Trace:
             self.passed.append(op)
             return (operands[state.same],)
         node = Node(op, operands, tuple(numbers), state.types, state.mark(2))
-        if self.state is not after or self.epoch != epoch:  # a finalizer or handler, in between, has traced or cut
+        if not self._join(node, state, after, epoch):
             if self.epoch == epoch:
                 self._not_read(inputs_before, before)
             return self._record(op, args)
-        self._append(node, state)
         if state.is_symbolic:
             return self._symbolic(node)
         if len(state.types) == 1:
@@ -256,12 +255,22 @@ class Trace:
             after = self.state
             state = after.after.get(structure) or self._new_state(structure)
             node = Node(rule, operands, numbers, rule.types, state.mark(3))
-            if self.state is not after or self.epoch != epoch:  # (as in _record)
+            if not self._join(node, state, after, epoch):
                 if self.epoch == epoch:
                     self._not_read(inputs_before, before)
                 return self.replay(rule, operands, numbers)
-            self._append(node, state)
             return tuple([Deferred(self, kind, node, i) for i, kind in enumerate(rule.types)])
+
+    def _join(self, node: Node, state: State, before: State, epoch: int) -> bool:
+        """Append a call behind a state, unless a finalizer or a signal handler has traced or cut since the trace was
+        looked at. What follows the question is not interrupted, for it makes and calls nothing."""
+        nodes, entries = self.nodes, (node,)
+        node.position, node.epoch, node.state = len(nodes), epoch, state
+        if self.state is not before or self.epoch != epoch or self.nodes is not nodes:
+            return False
+        nodes += entries
+        self.state = state
+        return True
 
     def _append(self, node: Node, state: State) -> None:
         node.position, node.epoch, node.state = len(self.nodes), self.epoch, state

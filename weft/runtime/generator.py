@@ -166,7 +166,7 @@ class Generator:
                 f"Generator: device {str(device)!r}: weft computes on the CPU only; use device='cpu' or 'lazy'"
             )
         self.device = device
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may draw, too
         # made by the captured function itself: the same at each of its calls
         self.is_inner = captured.refuse is not None
         self._is_unforeseen = self.is_inner and seed is None

@@ -21,7 +21,7 @@ class _Hold:
     """Who holds collection back in this process; a forked child begins with a new one."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # (a signal handler may hold it back, too)
         self.holders = 0
         self.was_enabled = False
         self.aged, self.walks = 0, 0
@@ -75,7 +75,7 @@ def _after_fork_in_child() -> None:
     if before.holders and before.was_enabled:
         gc.enable()
     before.holders = 0
-    before.lock = threading.Lock()
+    before.lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import weft
+from weft.ops.route import default_route
 
 SEEN: list[str] = []
 double = weft.compile(lambda x: x * 2)
@@ -239,9 +240,9 @@ class Cycle:
 def steps_of(mode: str) -> list[float]:
     """The values of a few training steps in a mode, with garbage of that kind about."""
     generator = weft.Generator().manual_seed(0)
+    device = "lazy" if mode == "lazy" else "cpu"
     weights = [weft.randn(3, 4, generator=generator), weft.randn(4, 2, generator=generator)]
-    for weight in weights:
-        weight.requires_grad_()
+    weights = [weight.to(device).requires_grad_() for weight in weights]
 
     def step(x: Any) -> Any:
         Cycle()
@@ -257,7 +258,7 @@ def steps_of(mode: str) -> list[float]:
     )(step)
     values = []
     for n in (4, 4, 5, 6):
-        x = weft.arange(3.0 * n).reshape(n, 3) / 10
+        x = weft.arange(3.0 * n, device=device).reshape(n, 3) / 10
         if mode == "compiled autograd":
             with weft.compiled_autograd.enable():
                 values.append(float(run(x)))
@@ -266,7 +267,7 @@ def steps_of(mode: str) -> list[float]:
     return values
 
 
-@pytest.mark.parametrize("mode", ["eager", "compile", "split", "compiled autograd"])
+@pytest.mark.parametrize("mode", ["eager", "compile", "split", "lazy", "compiled autograd"])
 def test_garbage_is_collected_anywhere(mode: str) -> None:
     expected = steps_of("eager")
     SEEN.clear()
@@ -280,6 +281,72 @@ def test_garbage_is_collected_anywhere(mode: str) -> None:
         gc.disable()
     assert values == pytest.approx(expected, rel=1e-5)
     assert SEEN and not [name for name in SEEN if ":" in name], set(SEEN)
+
+
+class Drawing:
+    """Garbage whose finalizer draws, and ends a lazy step."""
+
+    count = 0
+
+    def __init__(self) -> None:
+        self.me = self
+
+    def __del__(self) -> None:
+        weft.rand(2)
+        weft.rand(3, device="lazy")
+        weft.lazy.mark_step()
+        Drawing.count += 1
+
+
+@pytest.mark.parametrize("threshold", [7, 40, 50])
+def test_finalizers_draw_while_lazy_calls_wait(threshold: int) -> None:
+    """Their draws were taken back at the end of the call that they came into; an inline cache of a trace that they had
+    cut was written."""
+
+    def steps() -> list[float]:
+        generator, values = weft.Generator().manual_seed(3), []
+        w = weft.linspace(-1, 1, 4, device="lazy").requires_grad_()
+        for n in (3, 3, 4, 5, 3, 4) * 2:
+            Drawing()
+            x = weft.arange(4.0 * n, device="lazy").reshape(n, 4) / 10
+            h = (x * w * weft.rand((n, 4), generator=generator, device="lazy")).tanh()
+            kept = weft.bernoulli(weft.full((), 0.9, device="lazy"), generator=generator)
+            h = h[h > 0.01].sum() + weft.layer_norm(h, (4,)).square().sum() * kept
+            (gradient,) = weft.autograd.grad(h, w)
+            w = (w - 0.1 * gradient).detach().requires_grad_()
+            weft.lazy.mark_step()
+            values.append(h.item())
+        return values
+
+    expected = steps()
+    gc.collect()
+    weft.lazy.reset()
+    weft.manual_seed(1)
+    Drawing.count, before = 0, gc.get_threshold()
+    gc.enable()
+    gc.set_threshold(threshold, 1, 1)
+    try:
+        values = steps()
+    finally:
+        gc.set_threshold(*before)
+        gc.disable()
+    assert values == pytest.approx(expected, rel=1e-4)
+    assert Drawing.count and weft.default_generator.get_state() == (1, 5 * Drawing.count)
+
+
+@pytest.mark.skipif(not hasattr(signal, "raise_signal") or sys.platform == "win32", reason="needs SIGUSR1")
+def test_a_signal_handler_draws_while_weft_is_at_work() -> None:
+    """Within a draw (it waited for itself), and within a rule (its tensor was the rule's)."""
+    drawn = []
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: drawn.append(weft.rand(2)))
+    try:
+        with weft.default_generator._lock:
+            signal.raise_signal(signal.SIGUSR1)
+        with default_route(lambda op, args: None):
+            signal.raise_signal(signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert [x.device.type for x in drawn] == ["cpu", "cpu"] and drawn[0].tolist() != drawn[1].tolist()
 
 
 def test_callbacks_of_gc_that_were_put_around_ours() -> None:

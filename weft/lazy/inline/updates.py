@@ -95,7 +95,7 @@ class Update:
             return self.trace.state is self.before and self._done(self.tensors(args), floats)
 
     def _done(self, tensors: Sequence[Tensor], floats: Sequence[float]) -> bool:
-        trace, count = self.trace, len(tensors)
+        trace, nodes, count = self.trace, self.trace.nodes, len(tensors)
         payloads = [t._data for t in tensors]
         if [type(p) for p in payloads].count(LazyPayload) != count or any([p.path for p in payloads]):
             return False
@@ -109,24 +109,24 @@ class Update:
             return False
         for j, position, index in self.results:
             value = values[j]
-            if value.node is not trace.nodes[position] or value.index != index:
+            if value.node is not nodes[position] or value.index != index:
                 return False
         fresh = [values[j] for j in self.fresh]
         if [v.node for v in fresh].count(None) != len(fresh) or len(set(map(id, fresh))) != len(fresh):
             return False
-        trace.turns.update({id(value): self.known + i for i, value in enumerate(fresh)})
+        calls, after = self.calls, self.after
+        node = Node(calls, self.used(values), calls.numbers_with(floats), calls.types, after.mark(2))
+        node.position, node.epoch, node.state = self.position, trace.epoch, after
+        turns, entries = {id(value): self.known + i for i, value in enumerate(fresh)}, (node,)
+        if trace.state is not self.before or trace.nodes is not nodes:  # (as in Writer._join)
+            return False
+        trace.turns |= turns
         trace.inputs += fresh
-        self._write(tensors, storages, self._appended(values, floats))
-        return True
-
-    def _appended(self, values: Sequence[Deferred], floats: Sequence[float]) -> Node:
-        trace, calls = self.trace, self.calls
+        nodes += entries
+        trace.state = after
         metrics.rules[calls] += 1
-        node = Node(calls, self.used(values), calls.numbers_with(floats), calls.types, self.after.mark(3))
-        node.position, node.epoch, node.state = self.position, trace.epoch, self.after
-        trace.nodes.append(node)
-        trace.state = self.after
-        return node
+        self._write(tensors, storages, node)
+        return True
 
     def _write(self, tensors: Sequence[Tensor], storages: Sequence[Any], node: Node) -> None:
         trace, mark, types = self.trace, node.where, self.calls.types

@@ -22,6 +22,7 @@ from weft.lazy.states import NO_CACHES, InlineCaches, Point, State
 from weft.lazy.trace import Trace
 from weft.lazy.values import Deferred, Node, SizeOf
 from weft.support import limits
+from weft.support.garbage import collection_held
 from weft.support.generated import FunctionWriter
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -53,7 +54,11 @@ def note(trace: Trace, at: Point, what: Any, learn: Callable[[], Callable[..., A
     is time for one, and try that first from now on. learn: writes it, or raises Unfit.
     """
     with trace.lock, suppress(Unfit):
-        if trace.has_grown(at) and is_learnt(at.state, what):
+        if not trace.has_grown(at) or not is_learnt(at.state, what):
+            return
+        with collection_held():  # a finalizer may cut the trace
+            if not trace.has_grown(at):
+                return
             cache = learn()
             caches = at.state.inline[what].caches
             caches.insert(0, cache)
@@ -177,8 +182,8 @@ class Writer(FunctionWriter):
     def begin(self, *locks: str) -> None:
         """The trace is where it was; nobody else has it, or these locks, from here on."""
         self._outside, self.lines = [*self.lines, f"with {', '.join(('trace.lock', *locks))}:"], []
-        self.missed_if("trace.state is not before or config.forced")
         self.add("nodes, turns, inputs = trace.nodes, trace.turns, trace.inputs")
+        self.missed_if("trace.state is not before or config.forced")
 
     def function(self) -> Callable[..., Any]:
         """The function."""
@@ -192,31 +197,44 @@ class Writer(FunctionWriter):
 
     def append(self, wanted: Sequence[Deferred] = ()) -> None:
         """The new entries join the trace. wanted: results of theirs that `result` is asked for. Raises Unfit."""
-        for slot, value in sorted(self.fresh.items()):
-            self.add(f"turns[id({value})] = {self.name(slot)}", f"inputs.append({value})")
         entries = self.trace.nodes[self.first :]
         named = [*wanted, *[v for entry in entries for v in values_in(entry.args)]]
         read = {(v.node.position, v.index) for v in named if v.node is not None} | {(at, 0) for at in self.showing}
-        self.add(*[f"calls[{self.name(op)}] += 1" for op in self._passed])
         self.add(f"mark, epoch = {self.name(entries[-1].state)}.mark(2), trace.epoch")
-        for entry in entries:
-            self._entry(entry)
+        for i, entry in enumerate(entries):
+            self._entry(i, entry)
             for index, kind in enumerate(entry.types):
                 if (entry.position, index) in read:
                     name = self._values[entry.position, index] = f"q{entry.position - self.first}_{index}"
                     self.value(name, kind, index)
-            for j in self.showing.get(entry.position, ()):
-                self.add(f"d{j}._memo, d{j}._generation = {self._values[entry.position, 0]}, s{j}.generation")
-        self.add(f"trace.state = {self.name(entries[-1].state)}")
+        self._join(entries)
+        counted = [*[("calls", op) for op in self._passed]]
+        counted += [("rules" if type(entry.op) is Recorded else "calls", entry.op) for entry in entries]
+        self.add(*[f"{counts}[{self.name(op)}] += 1" for counts, op in counted])
+        for position, operands in self.showing.items():
+            for j in operands:
+                self.add(f"d{j}._memo, d{j}._generation = {self._values[position, 0]}, s{j}.generation")
 
-    def _entry(self, entry: Node) -> None:
-        counts = "rules" if type(entry.op) is Recorded else "calls"
+    def _join(self, entries: Sequence[Node]) -> None:
+        """The trace may have been cut or have grown since it was looked at (a finalizer, a signal handler): the cache
+        is missed then. What follows the question is not interrupted, for it makes and calls nothing."""
+        fresh = sorted(self.fresh.items())
+        self.add(f"joining = ({''.join(f'entry{i}, ' for i in range(len(entries)))})")
+        if fresh:
+            self.add(f"reads = ({''.join(f'{value}, ' for _, value in fresh)})")
+            self.add(*[f"id{slot} = id({value})" for slot, value in fresh])
+        self.missed_if("trace.state is not before or trace.nodes is not nodes")
+        self.add(*[f"turns[id{slot}] = {self.name(slot)}" for slot, _ in fresh])
+        if fresh:
+            self.add("inputs += reads")
+        self.add("nodes += joining", f"trace.state = {self.name(entries[-1].state)}")
+
+    def _entry(self, i: int, entry: Node) -> None:
         op, args = self.name(entry.op), self._argument(entry.args)
         self.add(
-            f"{counts}[{op}] += 1", "node = new(Node)", f"node.op, node.args = {op}, {args}",
+            f"entry{i} = node = new(Node)", f"node.op, node.args = {op}, {args}",
             f"node.numbers, node.types, node.where = {self.name(entry.numbers)}, {self.name(entry.types)}, mark",
             f"node.position, node.epoch, node.state = {self.name(entry.position)}, epoch, {self.name(entry.state)}",
-            "nodes.append(node)",
         )
 
     def result(self, value: Deferred) -> str:
