@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import linecache
+import threading
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 import weft
 
 PRELUDE = '''
-import collections, dataclasses, weft
+import collections, dataclasses, threading, weft
 Pair = collections.namedtuple("Pair", "first second")
 kept = []
 
@@ -23,6 +24,11 @@ class Record:
     value: object
     count: int
     parts: list
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    value: object
+    def put(self, v): object.__setattr__(self, "value", v)
 
 class Store:
     def __init__(self): self.rows, self.last, self.count = [], None, 0
@@ -55,6 +61,8 @@ class Base:
         self.ordered, self.groups = collections.OrderedDict(k=one), collections.defaultdict(list)
         self.nested, self.store, self.flag, self.n, self.cur = {"rows": [[one]]}, Store(), False, 0, one
         self.alias, self.cell, self.stores = self.items, make_cell(one), [Store(), Store()]
+        self.frozen, self.mine, self.tagged = Frozen(one), threading.local(), one * 4
+        self.mine.last = self.tagged.tag = one
         Model.shared = []
         self.layer.register_forward_hook(self.hook)
     def settle(self):
@@ -72,6 +80,8 @@ class Base:
         self.pair, self.cur = Pair(free(self.pair.first), free(self.pair.second)), free(self.cur)
         self.cell[0](free(self.cell[1]()) * 0.125)
         self.cell[0](free(self.cell[1]()) * 0.125)
+        self.frozen.put(free(self.frozen.value))
+        self.mine.last, self.tagged.tag = free(self.mine.last), free(self.tagged.tag)
         self.alias = self.items
 '''
 WRITES = (
@@ -94,6 +104,7 @@ WRITES = (
     "self.stores[self.n % 2].put({v})", "self.store.rows = [{v}]; self.store.last = {v}", "self.cell[0]({v})",
     "self.flag = not self.flag", "self.n += 1", "self.cur = {v}", "self.cur = self.items[0] if self.items else {v}",
     "setattr(self, 'cur', {v})", "self.__dict__['cur'] = {v}",
+    "self.frozen.put({v})", "self.mine.last = {v}", "self.tagged.tag = {v}",
     "self.items.sort(key=id) if len(self.items) < 2 else None",
     # one new container in two places
     "self.items = self.alias = [{v}]", "self.record.parts = self.items = [{v}]",
@@ -113,7 +124,7 @@ READS = (
     "(kept[-1] if kept else {v})", "self.store.newest({v})", "({v} * self.store.first)",
     "self.stores[self.n % 2].newest({v})",
     "self.cell[1]()", "({v} if self.flag else {v} * 3)", "({v} * (self.n + 1))", "self.cur", "getattr(self, 'cur')",
-    "self.layer({v})",
+    "self.layer({v})", "self.frozen.value", "self.mine.last", "({v} * self.tagged.tag)",
     # which of them are one object
     "({v} if self.items is self.alias else {v} * 2)", "({v} * (2 if self.record is self.other else 3))",
     "({v} if self.stores[0].rows is self.stores[1].rows else {v} * 4)",
@@ -193,7 +204,8 @@ def state_of(model: Any, names: dict[str, Any]) -> list[Any]:
 
 def _seen(value: Any, first: dict[int, int]) -> Any:
     if isinstance(value, weft.Tensor):
-        return ("tensor", first.setdefault(id(value), len(first)), value.detach().tolist(), value.requires_grad)
+        at = first.setdefault(id(value), len(first))
+        return ("tensor", at, value.detach().tolist(), value.requires_grad, _seen(vars(value), first))
     if isinstance(value, weft.nn.Module):
         return [_seen(p, first) for p in value.parameters()]
     if isinstance(value, (list, tuple, deque)):
@@ -207,7 +219,7 @@ def _seen(value: Any, first: dict[int, int]) -> Any:
         return sorted(value)
     if hasattr(value, "__closure__"):
         return [_seen(c.cell_contents, first) for c in value.__closure__ or ()]
-    if dataclasses.is_dataclass(value) or type(value).__name__ == "Store":
+    if dataclasses.is_dataclass(value) or type(value).__name__ == "Store" or isinstance(value, threading.local):
         at = first.setdefault(id(value), len(first))
         return (type(value).__name__, at, [(k, _seen(v, first)) for k, v in vars(value).items()])
     return value

@@ -23,6 +23,7 @@ MATCH_ARGS: Final = "__match_args__"
 # what they give holds every attribute
 OPENING: Final = frozenset({"__getattribute__", "__dict__", "__reduce_ex__", "__reduce__", "__getstate__"})
 _GETTERS: Final = frozenset({"attrgetter", "methodcaller"})
+_SETTERS: Final = frozenset({"__setattr__", "__delattr__"})
 _DYNAMIC: Final = frozenset({"vars", "dir", "setattr", "delattr"})
 _BY_NAME: Final = ("getattr", "hasattr")
 _PLAIN_FORMAT: Final = re.compile(r"(?:[^{]|\{\{|\{\w*[:!}])*")  # whose fields name no attributes
@@ -312,6 +313,8 @@ class _Walk:
             return self.root("scope", "globals()")
         if callee is self.plan.roots.get(("global", "type"), self) and len(arguments) == 1:
             return self.read_step(arguments[0], "__class__")
+        if isinstance(callee, Link) and callee.name in _SETTERS:
+            self.set_by_name(arguments)
         if isinstance(callee, Link) and callee.name in _GETTERS:
             self.named(arguments)
             if callee.name == "methodcaller" and arguments and isinstance(arguments[0], Const):
@@ -324,6 +327,16 @@ class _Walk:
                 if isinstance(item, Link):
                     item.iterated = self.line
         return None
+
+    def set_by_name(self, arguments: list[Item]) -> None:
+        """`object.__setattr__(base, name, value)`: as the statement that assigns."""
+        base, name = [*arguments[:2], None, None][:2]
+        if not isinstance(name, Const) or not isinstance(name.value, str):
+            self.plan.everything = self.line
+        elif isinstance(base, Link):
+            base.step((".", name.value), self.line).stores.append(self.line)
+        else:
+            self.plan.loose_stores.setdefault(name.value, self.line)
 
     def named(self, arguments: list[Item]) -> None:
         """The attributes that an operator.attrgetter made here will read, wherever it is called."""

@@ -3,6 +3,7 @@ How each is recognised."""
 
 from __future__ import annotations
 
+import functools
 import io
 import types
 from collections import deque
@@ -37,6 +38,7 @@ _CHANGES: Final[dict[str, str]] = {
     **dict.fromkeys(("sort", "reverse", "rotate", "move_to_end", "__setitem__", "__iadd__", "__ior__"), "changes"),
     **dict.fromkeys(("difference_update", "intersection_update", "symmetric_difference_update"), "changes"),
 }
+_LRU_CACHE: Final = type(functools.lru_cache(lambda: None))
 _CONTAINERS: Final = (list, dict, set, deque, bytearray)
 _FILES: Final = (io.TextIOWrapper, io.FileIO, io.BufferedWriter, io.BufferedReader, io.BufferedRandom)
 _FILE_METHODS: Final = frozenset(
@@ -100,6 +102,7 @@ _RANDOM_METHODS: Final = frozenset({"random", "getrandbits", "seed"})
 SUSPECTS: Final = frozenset({
     *_CHANGES, *_FILE_METHODS, *_CLOCK_METHODS, *_RANDOM_METHODS, "next", *(name for _, name in _BUILTINS),
     *(name for _, name in QUESTIONS), "globals", "_getframe", "__subclasses__", "cache_info",
+    "cache_clear",
 })
 
 _STDLIB: Final[dict[str, tuple[str, str]]] = {
@@ -135,6 +138,8 @@ def builtin_deed(function: Any) -> tuple[str, str] | None:
     name, owner = function.__name__, function.__self__
     if owner is None or isinstance(owner, types.ModuleType):
         return _BUILTINS.get((function.__module__ or "", name))
+    if name == "cache_clear" and type(owner) is _LRU_CACHE:
+        return ("empties a cache", MOVE_OUT)
     if name in _FILE_METHODS and isinstance(owner, _FILES):
         return ("reads or writes a file", MOVE_OUT)
     if name in _CLOCK_METHODS and isinstance(owner, type) and any(c.__module__ == "datetime" for c in owner.__mro__):

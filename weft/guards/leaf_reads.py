@@ -59,6 +59,12 @@ class LeafReads(ClassReads):
         self.lacks(cls, name, where, owner)
         return self.entry(ClassSlot(owner, name, path), where)
 
+    def stored_on_leaf(self, leaf: Any, name: str, path: str, where: Location, store: Location, sure: bool) -> Any:
+        """A line that gives a tensor from outside an attribute of the user's."""
+        if self.kinds.is_recorded(leaf) or overrides_instances(class_lookup(type(leaf), name)[1]):
+            return MISSING
+        return self.entry(AttributeSlot(leaf, name, path), where, False, store, sure)
+
     def is_leafs_own(self, owner: type) -> bool:
         """Whether a class is one that leaves have in common: weft's Tensor, or something behind it."""
         return any(issubclass(leaf, owner) for leaf in self.kinds.leaves)

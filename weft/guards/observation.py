@@ -199,7 +199,7 @@ def observe(
 
 def _rollback(reads: Reads) -> None:
     for group in (reads.containers, reads.entries, reads.arrays, reads.randoms):  # (what else changed is refused)
-        for snapshot in group.values():
+        for snapshot in reversed(group.values()):  # what was seen later may stand in what was changed before
             snapshot.restore()
 
 

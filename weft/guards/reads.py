@@ -31,6 +31,7 @@ from weft.guards.slots import (
     ClassSlot,
     ContextSlot,
     GlobalSlot,
+    HiddenSlot,
     ItemSlot,
     Key,
     Slot,
@@ -440,18 +441,14 @@ class Reads(LeafReads):
             return MISSING
 
     def attribute(
-        self,
-        obj: Any,
-        name: str,
-        text: str,
-        where: Location,
-        read: bool = True,
-        store: Location | None = None,
+        self, obj: Any, name: str, text: str, where: Location, read: bool = True, store: Location | None = None,
         sure: bool = True,
     ) -> Any:
         """The value of `obj.name` as far as it can be told without running user code, else MISSING;
         what it depends on is recorded."""
         kind, path = self.kinds.of(obj), f"{text}.{name}"
+        if store is not None and name in HiddenSlot.NAMES and kind not in BORING:
+            return self.entry(HiddenSlot(obj, name, path), where, False, store, sure)
         if kind is Kind.NAMESPACE:
             if self.kinds.origins.of_module(obj.__name__) != USER:
                 return self.foreign(obj, name, path, where)
@@ -476,7 +473,9 @@ class Reads(LeafReads):
         if kind is Kind.FUNCTION and name not in instance_dict(obj) and store is None:
             return self.told(obj, name, path, where) if name in _SAID_BY_FUNCTIONS and sure else MISSING
         if kind is Kind.LEAF:
-            return MISSING if store is not None else self.of_leaf(obj, name, path, where)
+            if store is not None:
+                return self.stored_on_leaf(obj, name, path, where, store, sure)
+            return self.of_leaf(obj, name, path, where)
         if kind in BORING:
             return MISSING
         if kind in _CLOSED and not (is_changeable(type(obj)) or name in instance_dict(obj)):

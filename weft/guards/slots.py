@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from types import CellType
+from types import CellType, WrapperDescriptorType
 from typing import Any, Final
 
 from weft.guards.values import MISSING
@@ -153,16 +153,33 @@ class AttributeSlot(Slot):
         return super().get() if is_slot(type(self.holder), self.name) else MISSING
 
     def store(self, value: Any) -> None:
-        object.__setattr__(self.holder, self.name, value)
+        _in_c(self.holder, "__setattr__")(self.holder, self.name, value)
 
     def remove(self) -> None:
         if self.get() is not MISSING:
-            object.__delattr__(self.holder, self.name)
+            _in_c(self.holder, "__delattr__")(self.holder, self.name)
 
     def source(self, bind: Bind) -> str:
         if class_lookup(type(self.holder), "__getattribute__")[0] is not object or not self.name.isidentifier():
             return f"{bind(reader_of(type(self.holder)))}({bind(self.holder)}, {self.name!r})"
         return f"{bind(self.holder)}.{self.name}"
+
+
+def _in_c(holder: Any, name: str) -> Any:
+    """The method of an object that is not written in Python: object's, or that of a class written in C."""
+    methods = [cls.__dict__.get(name) for cls in type(holder).__mro__]
+    return next(method for method in methods if type(method) is WrapperDescriptorType)
+
+
+class HiddenSlot(AttributeSlot):
+    """What Python itself keeps of an object: its class, its `__dict__`, a function's defaults."""
+
+    __slots__ = ()
+    kind = "hidden"
+    NAMES: Final = frozenset({"__class__", "__dict__", "__defaults__", "__kwdefaults__", "__code__"})
+
+    def get(self) -> Any:
+        return Slot.get(self)
 
 
 class WeakAttributeSlot(AttributeSlot):

@@ -217,6 +217,9 @@ class Visitor:
     def walk_leaf(self, link: Link, leaf: Any, text: str, plan: Plan, pool: list[Reached]) -> None:
         """What hangs on a tensor by attributes that the user gave it."""
         for (op, name), inner in link.steps.items():
+            for line in inner.stores if op == "." else ():
+                where = Location(plan.file, line)
+                self.reads.attribute(leaf, name, text, where, False, where, self.reads.is_known(leaf))
             if op == "." and not inner.stores:
                 path = f"{text}.{name}"
                 self.walk(

@@ -9,7 +9,7 @@ from typing import Any
 from weft.guards.effects import MOVE_OUT, USE_OURS, SideEffectError
 from weft.guards.kinds import Kind, Kinds
 from weft.guards.reads import Reads
-from weft.guards.slots import ContentSlot, EndSlot, ItemSlot, Slot, instance_dict
+from weft.guards.slots import ContentSlot, EndSlot, HiddenSlot, ItemSlot, Slot, instance_dict
 from weft.guards.snapshots import Contents, Entry
 from weft.guards.values import MISSING, key_text, number_kind
 from weft.guards.visit import Visitor
@@ -136,6 +136,8 @@ def _is_number(value: Any, kinds: Kinds) -> bool:
 def _entry_write(entry: Entry, kinds: Kinds) -> Write:
     new, old = entry.slot.get(), entry.real if entry.lifted else entry.before
     where = entry.stores[0] if entry.stores else entry.where
+    if type(entry.slot) is HiddenSlot:
+        raise SideEffectError(where, f"replaces {entry.slot.text}", MOVE_OUT)
     was_number = not _in_container(entry.slot) if old is MISSING else _is_number(old, kinds)
     if was_number and _is_number(new, kinds):
         return NumberWrite(entry.slot, old, new, where)

@@ -34,6 +34,7 @@ from weft.record.numbers.sym_float import SymFloat, is_live
 from weft.record.older_histories import Given
 from weft.record.symbolic import SymbolicPayload, SymbolicStorage
 from weft.record.tracer_leaks import held_symbol
+from weft.record.writes import ArgumentChange
 from weft.runtime.generator import Generator
 from weft.support import pytree
 from weft.tensor.dense import is_dense
@@ -56,6 +57,7 @@ def returns_of(
     """
     leaves, spec = pytree.flatten(result)
     leaves = [_as_one_of(come_out(leaf), stand_ins) for leaf in leaves]  # (kept within a transform that has ended)
+    _refuse_attributes(outcome, leaves, stand_ins)
     positions: dict[int, int] = {}
     groups: dict[int, int] = {}
     returns: list[tuple[Return, int]] = []
@@ -85,6 +87,23 @@ def returns_of(
             is_recorded = creation not in ("no_grad", "inference")
             returns[i], carriers[i] = (ReturnView(root, path, is_recorded), returns[i][1]), None
     return returns, carriers, spec
+
+
+def _refuse_attributes(outcome: Outcome, results: Sequence[Any], stand_ins: Sequence[Any]) -> None:
+    """Raises ArgumentChange where the function gives an attribute of the user's to an argument, or to a tensor that it
+    makes and that leaves it: a program makes tensors without any. It runs as written then."""
+    pairs = zip(stand_ins, outcome.leaves, strict=False)
+    attributes = {id(stand_in): vars(leaf) for stand_in, leaf in pairs if isinstance(stand_in, Tensor)}
+    for tensor in (*stand_ins, *results):
+        if not isinstance(tensor, Tensor) or type(tensor._data) is not SymbolicPayload:
+            continue
+        before = attributes.get(id(tensor), {})
+        changed = [name for name in {**before, **vars(tensor)} if vars(tensor).get(name) is not before.get(name)]
+        if changed:
+            raise ArgumentChange(
+                f"a compiled function gives the attribute {changed[0]!r} to a tensor of shape {list(tensor.shape)} "
+                "that its caller sees; a program makes tensors without attributes. Return the value beside the tensor"
+            )
 
 
 def _as_one_of(leaf: Any, others: Sequence[Any]) -> Any:

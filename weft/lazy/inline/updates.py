@@ -117,10 +117,10 @@ class Update:
         calls, after = self.calls, self.after
         node = Node(calls, self.used(values), calls.numbers_with(floats), calls.types, after.mark(2))
         node.position, node.epoch, node.state = self.position, trace.epoch, after
-        turns, entries = {id(value): self.known + i for i, value in enumerate(fresh)}, (node,)
+        slots, entries = {id(value): self.known + i for i, value in enumerate(fresh)}, (node,)
         if trace.state is not self.before or trace.nodes is not nodes:  # (as in Writer._join)
             return False
-        trace.turns |= turns
+        trace.turns |= slots
         trace.inputs += fresh
         nodes += entries
         trace.state = after
