@@ -133,7 +133,9 @@ class Structure:
         for node in nodes:  # (leaves are added on the way)
             collect = COLLECTORS.get(type(node)) or collector_of(node)
             metadata = node.metadata_of_inputs
-            if collect is STRUCTURED or not is_whole or len(metadata) != 1 or metadata[0] is None:
+            if collect is STRUCTURED or not is_whole or len(metadata) != 1 or metadata[0] is None or (
+                not isinstance(collect, str) and node.argument_counts is not node.plan.one_each  # type: ignore[attr-defined]
+            ):  # (of a class nodes differ: one has no edges whose operands all lack gradients)
                 flat.append(self._form(node))
                 continue
             hooks = None if node.hook_tables is None else self._hook_form(node)

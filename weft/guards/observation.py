@@ -198,7 +198,8 @@ def observe(
 
 
 def _rollback(reads: Reads) -> None:
-    for group in (reads.containers, reads.entries, reads.arrays, reads.randoms):  # (what else changed is refused)
+    groups: tuple[dict[Any, Any], ...] = (reads.containers, reads.entries, reads.arrays, reads.randoms)
+    for group in groups:  # (what else changed is refused)
         for snapshot in reversed(group.values()):  # what was seen later may stand in what was changed before
             snapshot.restore()
 

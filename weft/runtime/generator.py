@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from weft.support.asides import put_aside_by
 from weft.support.errors import NoSuchDevice, StateError
@@ -158,19 +158,27 @@ class Generator:
         stream: where it stands. While a function is captured, `key` and `offset` are those of the captured stream,
         which are symbols.
         is_inner: whether a captured function made it.
+        as_device: makes a device, as tensors have one, of its name (weft/tensor/device.py).
     """
+
+    as_device: ClassVar[Callable[[object], Any]] = staticmethod(str)
 
     def __init__(self, device: object = "cpu", seed: int | None = None) -> None:
         if str(device).partition(":")[0] not in _DEVICES:
             raise NoSuchDevice(
                 f"Generator: device {str(device)!r}: weft computes on the CPU only; use device='cpu' or 'lazy'"
             )
-        self.device = device
+        self._device = device
         self._lock = threading.RLock()  # a signal handler may draw, too
         # made by the captured function itself: the same at each of its calls
         self.is_inner = captured.refuse is not None
         self._is_unforeseen = self.is_inner and seed is None
         self.stream = _stream_of(_unforeseen() if seed is None else seed)
+
+    @property
+    def device(self) -> Any:
+        """The device that it was made for."""
+        return Generator.as_device(self._device)
 
     def _here(self) -> Stream:
         take = captured.stream
@@ -256,12 +264,12 @@ class Generator:
 
     def clone_state(self) -> Generator:
         """Another generator at the same place of the same stream."""
-        twin = Generator(self.device, 0)
+        twin = Generator(self._device, 0)
         return twin._go_to(self.place())
 
     def __reduce__(self) -> tuple[Any, ...]:
         here = self._here()
-        return _restored, (self.device, here.seed, here.offset)
+        return _restored, (str(self._device), here.seed, here.offset)
 
     def __repr__(self) -> str:
         here = self._here()

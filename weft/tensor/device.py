@@ -8,6 +8,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from weft.runtime.generator import Generator
 from weft.support.errors import ArgumentError, NoSuchDevice, StateError
 
 if TYPE_CHECKING:
@@ -66,6 +67,9 @@ class Device(str):
     def __exit__(self, *problem: object) -> None:
         *before, chosen.device = chosen.before
         chosen.before = tuple(before)
+
+
+Generator.as_device = staticmethod(Device)
 
 
 class _Chosen(threading.local):

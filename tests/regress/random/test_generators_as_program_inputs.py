@@ -104,3 +104,10 @@ def test_another_thread_draws_while_functions_are_captured() -> None:
         done.set()
         thread.join()
     assert not wrong
+
+
+def test_the_device_of_a_generator_is_a_device() -> None:
+    """It was a text without a type, which programs ask for before they draw."""
+    for generator in (weft.default_generator, Generator("lazy:1"), Generator("cpu").clone_state()):
+        assert isinstance(generator.device, weft.device) and generator.device.type in ("cpu", "lazy")
+    assert Generator("lazy:1").device.index == 1
