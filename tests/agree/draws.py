@@ -7,6 +7,7 @@ seeded or put into another state. Truth is eager mode: values, gradients, and wh
 
 from __future__ import annotations
 
+import copy
 import linecache
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -22,7 +23,9 @@ from weft.utils.checkpoint import checkpoint
 Array = np.ndarray[Any, Any]
 MODES = ("compile", "interpret", "split", "lazy", "compiled autograd", "trace")
 # what a trace has no word for
-UNTRACED = ("Noisy", "hook", "checkpoint", "func.", "vmap", "saved_tensors_hooks", "fork_rng", "state", "seed")
+UNTRACED = (
+    "Noisy", "hook", "checkpoint", "func.", "vmap", "saved_tensors_hooks", "fork_rng", "state", "seed", "deepcopy",
+)
 
 # of a value v: anything of its size, drawn from the default generator or from one that is named
 NAMED = str.split(
@@ -210,8 +213,11 @@ class _Drawing:
         again = ["before = weft.get_rng_state()", f"v = {self.several('v')}", "weft.set_rng_state(before)"]
         forked = [f"with fork_rng(generator={self.one_of('None', 'G1', 'G2')}):", f"    v = {self.several('v')}"]
         named = ["before = G1.get_state()", f"v = {self.several('v')}", "G1.set_state(before)"]
-        seeded = ["G2.manual_seed(31)", f"v = {self.several('v')}"]
-        made: list[str] = self.one_of(again, forked, named, seeded)
+        seeded = [f"G2.manual_seed({self.one_of('31', 'v.shape[0]')})", f"v = {self.several('v')}"]
+        place = self.one_of("weft.Generator().manual_seed(v.shape[0])", "G1.clone_state()", "deepcopy(G2)")
+        inner = [f"g = {place}", f"v = v + weft.rand(v.shape, device=v.device, generator=g) * {self.several('v')}",
+                 "v = v.sin() * weft.bernoulli(v.sigmoid(), generator=g)"]
+        made: list[str] = self.one_of(again, forked, named, seeded, inner)
         return made
 
     def flag(self) -> list[str]:
@@ -256,7 +262,7 @@ class NoisyBackward(weft.autograd.Function):
 def run(program: Program, mode: str) -> list[list[Any]]:
     """What each call leaves: values, the gradient, and where the generators stand."""
     device = "lazy" if mode == "lazy" else "cpu"
-    named = weft.Generator().manual_seed(program.seed), weft.Generator().manual_seed(program.seed + 1)
+    named = weft.Generator(device).manual_seed(program.seed), weft.Generator(device).manual_seed(program.seed + 1)
     generators = (weft.default_generator, *named)
     weft.manual_seed(program.seed + 2)
     step = _compiled(_function(program, *named), mode)
@@ -282,8 +288,8 @@ def _function(program: Program, first: Any, second: Any) -> Callable[..., Any]:
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
     names = {
         "weft": weft, "F": weft.nn.functional, "G1": first, "G2": second, "Noisy": Noisy,
-        "NoisyBackward": NoisyBackward, "checkpoint": checkpoint, "fork_rng": weft.random.fork_rng,
-        "hooked": hooked, "saved_tensors_hooks": weft.autograd.graph.saved_tensors_hooks,
+        "NoisyBackward": NoisyBackward, "checkpoint": checkpoint, "deepcopy": copy.deepcopy, "hooked": hooked,
+        "fork_rng": weft.random.fork_rng, "saved_tensors_hooks": weft.autograd.graph.saved_tensors_hooks,
     }
     exec(compile(source, file, "exec"), names)
     made: Callable[..., Any] = names["step"]  # type: ignore[assignment]

@@ -243,12 +243,18 @@ def _set(rng: Rng, scope: Scope) -> str:
         return ""
     t = scope[other]
     part = _part(rng, len(t.memory.row)) if rng.random() < 0.6 else None
+    if part is None and rng.random() < 0.3:
+        first = int(rng.integers(0, len(t.memory.row)))
+        last = int(rng.integers(first, len(t.memory.row))) + 1
+        scope[n] = Shown(t.memory, (last - first,), (1,), first)
+        return f"{n}.set_({other}.untyped_storage()[{first * 4}:{last * 4}])"
     if part is None:
         scope[n] = t
         return f"{n}.set_({other})"
     dims, strides, offset = part
     scope[n] = Shown(t.memory, dims, strides, offset)
-    return f"{n}.set_({other}, {offset}, {dims}, {strides})"
+    source = rng.choice(["", "", ".storage()", ".untyped_storage()", ".data.storage()", ".data.untyped_storage()"])
+    return f"{n}.set_({other}{source}, {offset}, {dims}, {strides})"
 
 
 STEPS: list[Callable[[Rng, Scope], str]] = [

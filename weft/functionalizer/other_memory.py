@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from weft.functionalizer.operators import AS_STRIDED, PAD, PERMUTE, RESHAPE
 from weft.functionalizer.recorder import Recorder
-from weft.functionalizer.storage import Storage
+from weft.functionalizer.storage import SilentStorage, Storage
 from weft.functionalizer.view import View
 from weft.functionalizer.writes import Path
 from weft.ops.geometry import Geometry, contiguous, contiguous_strides
@@ -82,15 +82,16 @@ def show(tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> No
     if source is None:
         source = aten.empty((0,), dtype=tensor.dtype)
     if not isinstance(source, Tensor):
-        begin, part = 0, None
+        itemsize, first, count = tensor.element_size(), 0, None
         if isinstance(source, UntypedStorage):
-            begin, part, source = source.begin, source.part, source.storage
+            first, count = source.in_elements(itemsize)
+            source = source.storage
+        source = source.target if isinstance(source, SilentStorage) else source
         if not isinstance(source, Storage):
             raise Unsupported(_FOREIGN)
-        itemsize, begin = tensor.element_size(), begin // tensor.element_size()
         if size is None:
-            size = (dm.floordiv(source.bytes_there() if part is None else part, itemsize) - offset,)
-        source, offset = _as_row(source, tensor), begin + offset
+            size = ((dm.floordiv(source.bytes_there(), itemsize) if count is None else count) - offset,)
+        source, offset = _as_row(source, tensor), first + offset
     if source.dtype is not tensor.dtype:
         raise StateError(f"Could not set tensor of type {source.dtype} to a tensor of type {tensor.dtype}")
     if size is None:

@@ -67,15 +67,18 @@ def shown(tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> t
         if size is None:
             return source._data, source.storage()
         source = source.storage()
+    first, count = 0, None
     if isinstance(source, UntypedStorage):
+        first, count = source.in_elements(dtype.itemsize)
         source = source.storage
     if not isinstance(source, Storage):
         raise ArgumentError(f"set_(): expected a Tensor or a Storage, got {type(source).__name__}")
-    dims = (source.nbytes // dtype.itemsize - offset,) if size is None else tuple(size)
+    count = source.nbytes // dtype.itemsize if count is None else count
+    dims = (count - offset,) if size is None else tuple(size)
     strides: tuple[Any, ...] = contiguous_strides(dims) if stride is None else tuple(stride)
     if offset < 0 or min(dims, default=0) < 0:
         raise StateError(f"set_(): sizes {list(dims)} and offset {offset} are not all positive")
-    there = Geometry(dims, strides, offset)
+    there = Geometry(dims, strides, first + offset)
     needed: Any = reach(there)  # of bytes: numbers
     if all(dims) and needed * dtype.itemsize > source.nbytes:
         source.resize(needed * dtype.itemsize)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft.functionalizer import other_memory
+from weft.functionalizer.storage import SilentStorage
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh
 from weft.ops.packet import aten
 from weft.runtime.storage import UntypedStorage
@@ -22,6 +23,7 @@ def show(device: LazyDevice, tensor: Tensor, source: Any, offset: int, size: Any
     if source is None:
         source = fresh(device, aten.new_empty(tensor._data.read(), (0,)))
     inner = source.storage if isinstance(source, UntypedStorage) else source
+    inner = inner.target if isinstance(inner, SilentStorage) else inner
     payload = source._data if isinstance(source, Tensor) else None
     storage = payload.storage if isinstance(payload, LazyPayload) else inner
     if not isinstance(storage, LazyStorage) or storage.device is not device:

@@ -256,6 +256,10 @@ class SymbolicPayload(Payload, View[Value]):
         # replayed where the base lives, so that every block that sees the base sees it
         return self.read_with(Nodes(storage.builder, {}))
 
+    def new_storage(self) -> SymbolicStorage:
+        """What its aliases share."""
+        return self.storage
+
     def shares_memory(self, other: Any) -> bool:
         """Whether both show the same storage."""
         return isinstance(other, View) and other.storage is self.storage

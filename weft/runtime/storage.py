@@ -291,10 +291,12 @@ class UntypedStorage:
         self._begin = begin
         self.part = size  # None: all of it, however large it is
 
-    @property
-    def begin(self) -> int:
-        """The first byte of the memory that belongs to it."""
-        return self._begin
+    def in_elements(self, itemsize: int) -> tuple[int, int | None]:
+        """Where in the storage it begins, and how many elements of so many bytes it has (None: all that there are).
+        Raises StateError for a part that begins within an element."""
+        if self._begin % itemsize:
+            raise StateError(f"set_(): a part begins at byte {self._begin}, within an element of {itemsize} bytes")
+        return self._begin // itemsize, None if self.part is None else self.part // itemsize
 
     def data_ptr(self) -> int:
         """Address of the first byte."""

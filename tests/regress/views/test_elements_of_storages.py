@@ -135,3 +135,34 @@ def test_addresses_in_a_compiled_function() -> None:
         assert compiled(x, y)[1:] == same(x, y)[1:]
     with pytest.raises(CaptureError, match="address"):
         weft.compile(lambda x: x * (x.untyped_storage().data_ptr() % 64))(a)
+
+
+SOURCES: dict[str, Callable[[Any], Any]] = {
+    "storage": lambda y: y.storage(),
+    "of data": lambda y: y.data.untyped_storage(),
+    "typed, of data": lambda y: y.data.storage(),
+    "part": lambda y: y.untyped_storage()[4:12],
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_set_to_storages_of_every_kind(name: str) -> None:
+    """Eager mode showed all of a storage for a part of it; lazy tensors and programs refused what `.data` has."""
+
+    def program(t: Any) -> Any:
+        x, y = weft.zeros(3, device=t.device), weft.arange(4.0, device=t.device) * t
+        x.set_(SOURCES[name](y))
+        y.add_(1)
+        return x * 1
+
+    expected = [2.0, 3.0] if name == "part" else [1.0, 2.0, 3.0, 4.0]
+    ways: tuple[Callable[..., Any], ...] = (
+        lambda f: f, lambda f: lambda t: f(t.to("lazy")), weft.compile, lambda f: weft.compile(f, split=True),
+    )
+    for way in ways:
+        assert way(program)(weft.ones(())).tolist() == expected
+
+
+def test_set_to_a_part_that_begins_within_an_element() -> None:
+    with pytest.raises(weft.WeftError, match="begins at byte 2"):
+        weft.zeros(3).set_(weft.arange(4.0).untyped_storage()[2:10])
