@@ -284,8 +284,7 @@ class JointProgram:
         node = CompiledFunctionBackward(tuple(edges), self, saved, {**symbols, **sizes}, sources, leaves, before.values)
         node.attach([tensors[at] for at in self.outputs])
         if self.inner:
-            inner = [tensors[self.outputs[one.output]] for one in self.record.inner]
-            node.tensors = [(ref(tensor), written(tensor)) for tensor in inner]
+            node.inner_results = [Returned(tensors[self.outputs[one.output]]) for one in self.record.inner]
 
     def _receiver(self, i: int, capture: Capture, sources: list[Any], leaves: list[Any], tensors: list[Any]) -> Tensor:
         """The tensor of this call that receives gradient number i."""
@@ -373,9 +372,25 @@ class PlainOfWrapper(Node):
         )
 
 
-def written(tensor: Tensor) -> int:
-    """How often a tensor's memory was written."""
-    return 0 if tensor._storage is None else tensor._version
+class Returned:
+    """A result of a call, for as long as somebody has it. What has its state is the result: where the caller has it as
+    one of a subclass, that is another object over its bytes."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        storage = tensor.storage()
+        self._state, self._bytes, self._storage = ref(tensor._state()), ref(tensor._data), ref(storage)
+        self._version = storage.version
+
+    def now(self, node: Node) -> Tensor | None:
+        """The result, if somebody has it, and its bytes and its node are those of the call."""
+        state, data, storage = self._state(), self._bytes(), self._storage()
+        if state is None or data is None or storage is None:
+            return None
+        if state.node is not node or storage.version != self._version:
+            return None
+        tensor = Tensor(data)
+        tensor._storage, tensor._autograd = storage, state
+        return tensor
 
 
 class CompiledFunctionBackward(ProgramBackward):
@@ -385,7 +400,7 @@ class CompiledFunctionBackward(ProgramBackward):
     # (of the class, where most nodes have no other)
     freed: Freed | None = None  # what eager mode would have freed
     latest: tuple[ref[engine.Walk] | None, int] = (None, 0)  # a backward call, and what it frees here, as bits
-    tensors: Sequence[tuple[ref[Tensor], int]] = ()  # the inner results and their versions
+    inner_results: Sequence[Returned] = ()
     upto: int | None = None  # where it is cut: the inner result, by number, behind which the next part begins
     rest: tuple[CompiledFunctionBackward, ...] = ()  # the parts behind the first one
     first: ref[CompiledFunctionBackward] | None = None  # of another part
@@ -543,10 +558,9 @@ class CompiledFunctionBackward(ProgramBackward):
     def _inner_now(self) -> dict[int, Tensor]:
         """The inner results that somebody has, and that are as the call gave them, by number."""
         first, there = self if self.first is None else self.first(), {}
-        for number, (kept, version) in enumerate(self.tensors):
-            tensor = kept()
-            state = None if tensor is None else tensor._autograd
-            if tensor is not None and state is not None and state.node is first and written(tensor) == version:
+        for number, result in enumerate(self.inner_results):
+            tensor = None if first is None else result.now(first)
+            if tensor is not None:
                 there[number] = tensor
         return there
 
