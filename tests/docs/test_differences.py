@@ -421,6 +421,22 @@ def test_checkpoint_takes_the_better_default() -> None:
     assert g.requires_grad
 
 
+def test_checkpoints_within_transforms() -> None:
+    runs: list[int] = []
+
+    def body(x: Any) -> Any:
+        runs.append(1)
+        return x.sin() * x
+
+    x = weft.ones(3, requires_grad=True)
+    region = functools.partial(weft.utils.checkpoint.checkpoint, body, use_reentrant=False)
+    weft.func.vmap(region)(x[None]).sum().backward()
+    assert len(runs) == 1 and weft.allclose(x.grad, x.sin() + x * x.cos())
+    region(x).sum().backward()
+    assert len(runs) == 3
+
+
+
 def test_no_jvp_rules(rng: RNG) -> None:
     class Cube(weft.autograd.Function):
         @staticmethod

@@ -4,6 +4,8 @@ Each tensor that the region saves is replaced by its number. The first unpack of
 with the random state and grad mode of the first run, and collects what it saves; the numbers are looked up there.
 So any backward (also of a part, also twice, also under create_graph) works.
 The tensor arguments are saved as those of an operator are: one that was written since is an error.
+Within a transform (grad, vmap, jvp, a dual level) a region keeps what it needs: what is saved there belongs to a level that may
+have ended when backward runs, with all that the region would run again on.
 """
 
 from __future__ import annotations
@@ -89,7 +91,7 @@ def checkpoint(
         if modes.capture is None and not any(isinstance(a, Tensor) and a.requires_grad for a in args):
             warn("None of the inputs have requires_grad=True. Gradients will be None")
         return CheckpointFunction.apply(function, preserve_rng_state, *args)
-    if not modes.grad:
+    if not modes.grad or _is_within_transform():
         return function(*args, **kwargs)
     first, second = (nullcontext(), nullcontext()) if context_fn is None else context_fn()
     stops = early_stop if _early_stop[-1] is None else _early_stop[-1]
@@ -100,6 +102,11 @@ def checkpoint(
     region.draws = region.places() != before
     region.is_complete = True
     return out
+
+
+def _is_within_transform() -> bool:
+    """Whether operators are interpreted by a level of a transform."""
+    return any([hasattr(entry, "apply_function") for entry in modes.special or ()])
 
 
 @contextmanager
@@ -126,7 +133,6 @@ class Region:
         self.check, self.early_stop = check, early_stop
         self.random = default_generator.place() if keep_random else None
         self.level = current_level()  # a class's own `backward` asks nobody while it runs
-        self.around = modes.special or ()  # the transforms that the region runs within
         self.kinds: list[Any] = []
         self.draws = self.has_blocks = False  # (blocks of a graph)
         self.is_complete = False  # the first run has ended: a backward within it asks for what was saved so far
@@ -145,10 +151,10 @@ class Region:
                 "a checkpoint with a branch or a loop draws random numbers anew when it runs again for backward"
             )
 
-    def _is_of_transform(self, tensor: Tensor) -> bool:
+    @staticmethod
+    def _is_of_transform(tensor: Tensor) -> bool:
         """Whether a tensor belongs to a transform within the region, whose graph ends with it."""
-        level = getattr(tensor._data, "level", None)
-        return level is not None and all(level is not other for other in self.around)
+        return getattr(tensor._data, "level", None) is not None
 
     @at_run_time
     def pack(self, tensor: Tensor) -> int | Tensor:
