@@ -4,8 +4,8 @@ Each tensor that the region saves is replaced by its number. The first unpack of
 with the random state and grad mode of the first run, and collects what it saves; the numbers are looked up there.
 So any backward (also of a part, also twice, also under create_graph) works.
 The tensor arguments are saved as those of an operator are: one that was written since is an error.
-Within a transform (grad, vmap, jvp, a dual level) a region keeps what it needs: what is saved there belongs to a level that may
-have ended when backward runs, with all that the region would run again on.
+Within a transform (grad, vmap, jvp, a dual level) a region keeps what it needs: what is saved there belongs to a level
+that may have ended when backward runs, with all that the region would run again on.
 """
 
 from __future__ import annotations

@@ -116,9 +116,8 @@ class LeafGuard(Guard):
     """What a tensor from outside says of itself is still true or still false: whether it requires grad,
     is a leaf, has a history."""
 
-    def __init__(self, leaf: Any, name: str, where: Location, text: str) -> None:
-        self.holder, self.name, self.where, self.text = leaf, name, where, text
-        self.before = bool(getattr(leaf, name))
+    def __init__(self, leaf: Any, name: str, before: bool, where: Location, text: str) -> None:
+        self.holder, self.name, self.where, self.text, self.before = leaf, name, where, text, before
 
     def source(self, names: Names) -> str:
         return f"{'' if self.before else 'not '}{names.bind(self.holder)}.{self.name}"

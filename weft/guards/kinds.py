@@ -103,6 +103,10 @@ def _never(leaf: Any) -> bool:
     return False
 
 
+def _says(leaf: Any, name: str) -> bool:
+    return bool(getattr(leaf, name))
+
+
 def _no_number(symbol: Any) -> int | None:
     return None
 
@@ -112,19 +116,21 @@ class Kinds:
     """The classes that the guards must know. Everything is a tuple of classes for isinstance.
 
     leaves: identity only, never opened (Tensor, Generator); said_by_leaves: attributes of theirs that are true or not
-    (requires_grad); optimizers: weft's own; modules: nn.Module; equal: compared by == (DType, Device);
-    symbols: stand-ins for lifted numbers (SymInt, SymFloat), and number_of: the number of one that is from outside of
-    the call, None for the call's own; by_epoch: classes of which every attribute write, and every
-    change of a Module's own dicts (registration, a hook's removal), bumps the epoch; made: classes whose objects
-    the call itself makes, through weft (the context of a custom Function), unless a chain of reads leads to them;
-    is_recorded: whether a leaf is the call's own, an argument's stand-in or a result; transparent: the code of
-    functions that the user's code calls in place of Python's own; inputs: classes whose objects a program can take
-    anew at every call (Tensor); questions: functions without arguments, by module and name, that are asked again at
-    every call; open_packages: modules of weft whose code calls functions by names that users replace.
+    (requires_grad), and says: what such an attribute was when the call began; optimizers: weft's own; modules:
+    nn.Module; equal: compared by == (DType, Device); symbols: stand-ins for lifted numbers (SymInt, SymFloat), and
+    number_of: the number of one that is from outside of the call, None for the call's own; by_epoch: classes of which
+    every attribute write, and every change of a Module's own dicts (registration, a hook's removal), bumps the epoch;
+    made: classes whose objects the call itself makes, through weft (the context of a custom Function), unless a chain
+    of reads leads to them; is_recorded: whether a leaf is the call's own, an argument's stand-in or a result;
+    transparent: the code of functions that the user's code calls in place of Python's own; inputs: classes whose
+    objects a program can take anew at every call (Tensor); questions: functions without arguments, by module and name,
+    that are asked again at every call; open_packages: modules of weft whose code calls functions by names that users
+    replace.
     """
 
     leaves: tuple[type, ...] = ()
     said_by_leaves: tuple[str, ...] = ()
+    says: Callable[[Any, str], bool] = _says
     optimizers: tuple[type, ...] = ()
     modules: tuple[type, ...] = ()
     equal: tuple[type, ...] = ()

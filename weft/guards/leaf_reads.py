@@ -40,7 +40,7 @@ class LeafReads(ClassReads):
         cls = type(leaf)
         owner, raw = class_lookup(cls, name)
         if name in self.kinds.said_by_leaves and not self.kinds.is_recorded(leaf) and (id(leaf), name) not in self.said:
-            self.said[id(leaf), name] = LeafGuard(leaf, name, where, path)
+            self.said[id(leaf), name] = LeafGuard(leaf, name, self.kinds.says(leaf, name), where, path)
         if owner is not None and self.is_leafs_own(owner):
             return self.class_value(owner, name, raw, where)
         if overrides_instances(raw):

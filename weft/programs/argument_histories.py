@@ -65,13 +65,15 @@ class HistoryChanges:
 
     By their places: written: those whose history becomes a result of the program; requiring: those that were made
     leaves that require grad; detached: those that have no history any more. reshaped: those that transpose_() and the
-    like were called on, with the calls.
+    like were called on, with the calls. flags: by their ids, tensors from outside that have another requires_grad, and
+    which.
     """
 
     written: list[int] = field(default_factory=list)
     requiring: list[int] = field(default_factory=list)
     detached: list[int] = field(default_factory=list)
     reshaped: list[tuple[int, Sequence[InplaceView]]] = field(default_factory=list)
+    flags: dict[int, tuple[Tensor, bool]] = field(default_factory=dict)
 
     def check(self, leaves: Sequence[Any]) -> None:
         """Raises StateError where eager mode refuses to write into one of this call's arguments."""
@@ -93,12 +95,18 @@ class HistoryChanges:
                     getattr(leaves[at], call.method)(*number(call.args), **options)
         for at in self.detached:
             leaves[at].detach_()
+        for tensor, wants in self.flags.values():
+            tensor._state().requires_grad = wants
+
+    def renew(self, renewed: Mapping[int, Tensor]) -> None:
+        """Other tensors (by the ids of those before) have taken the places of some."""
+        self.flags.update({id(new): (new, self.flags.pop(old)[1]) for old, new in renewed.items() if old in self.flags})
 
 
 def changed_histories(stand_ins: Sequence[Any], leaves: Sequence[Any], outside: GuardedState) -> HistoryChanges:
     """What a function that was captured with these stand-ins did to the histories of its arguments, and to how they
     show their bytes."""
-    changes = HistoryChanges()
+    changes = HistoryChanges(flags=outside.flags.changed())
     seen: set[int] = set()
     for at, (stand_in, leaf) in enumerate(zip(stand_ins, leaves, strict=False)):
         if not isinstance(stand_in, Tensor) or stand_in is leaf or id(stand_in) in seen:

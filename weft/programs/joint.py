@@ -17,7 +17,7 @@ from weft.autograd import engine
 from weft.autograd.accumulate import AccumulateGrad, accumulator_of
 from weft.autograd.dependencies import nodes_behind, runs_on_nothing
 from weft.autograd.function import FunctionNode, given_once
-from weft.autograd.node import InputMetadata, Node, OpNode, sequence_numbers
+from weft.autograd.node import Edge, InputMetadata, Node, OpNode, sequence_numbers
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED
 from weft.autograd.views import CopySlices
@@ -35,6 +35,7 @@ from weft.programs.kept import save
 from weft.programs.program_io import ArgumentSource, StateSource
 from weft.programs.tensor_program import GradientFunction, ProgramBackward
 from weft.record.capture import Capture
+from weft.record.flags import all_required
 from weft.record.older_histories import Given
 from weft.record.symbolic import SymbolicPayload
 from weft.record.wrappers import Desugared, UnwrapBackward, desugar, resugar
@@ -87,11 +88,11 @@ def unfinished(capture: Capture, leaves: list[Any]) -> list[Tensor]:
 
 
 def is_spent(capture: Capture, leaf: Any) -> bool:
-    """Whether a tensor has a history that the function has run backward through, and not kept."""
-    return (
-        isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload and leaf.requires_grad
-        and history_of(leaf) in capture.evaluator.ran and _is_freed(capture, history_of(leaf))
-    )
+    """Whether a tensor has a history, some of which the function has run backward through and not kept."""
+    if not isinstance(leaf, Tensor) or type(leaf._data) is not SymbolicPayload or not leaf.requires_grad:
+        return False
+    node = history_of(leaf)
+    return node is not None and _is_freed(capture, node)
 
 
 def _is_freed(capture: Capture, node: Any) -> bool:
@@ -152,7 +153,7 @@ def record_backward(
     tangents = [builder.param(capture.tensors.payload_of(out).type, f"tangent{i}") for i, out in enumerate(outputs)]
     del builder.params[-len(tangents) :]  # they come last, behind what only hooks and custom Functions read
     seeds = [capture.tensors.fresh(value) for value in tangents]
-    with _without_hooks(primals), capture.writes.settled(results):
+    with all_required(primals), _without_hooks(primals), capture.writes.settled(results):
         asked = [*primals, *[outputs[one.output] for one in inner]]
         grads = engine.run_backward(outputs, seeds, False, False, asked, False) if primals else (None,) * len(asked)
     builder.params.extend(tangents)
@@ -276,7 +277,7 @@ class JointProgram:
         """Give the returned tensors (some of what the call made), and arguments that were written, their common node.
         """
         receivers = [self._receiver(i, capture, sources, leaves, tensors) for i in range(len(self.record.primals))]
-        edges = [before.edges[id(t)] if id(t) in before.edges else gradient_edge(t) for t in receivers]
+        edges = [before.edges[id(t)] if id(t) in before.edges else _receiving_edge(t) for t in receivers]
         sizes = {name: symbols[symbol] for name, symbol in self.halves.sizes.items()}
         saved = self._saved(sources, leaves, inputs, results, tensors)
         for _ in self.inner:
@@ -317,6 +318,12 @@ class JointProgram:
             tensor = _tensor_of(sources[at], leaves)
             saved.append(save(inputs[at], tensor))
         return saved
+
+
+def _receiving_edge(receiver: Tensor) -> Edge:
+    """Where the gradient of a tensor of this call flows: of a leaf that the function has frozen since, to it all the
+    same, which takes it should it be thawed by then."""
+    return gradient_edge(receiver) or (accumulator_of(receiver), 0)
 
 
 def _argument(capture: Capture, sources: list[Any], stand_in: Tensor, leaves: list[Any]) -> Tensor:

@@ -101,6 +101,7 @@ class Capture:
         """Put concrete tensors back as they were: the program that was captured will act, the capture has not."""
         self.gradients.return_borrowed()
         self.writes.restore()
+        self.outside.flags.restore()
 
     @contextmanager
     def block(self) -> Iterator[tuple[Builder, OpenBlock]]:

@@ -16,6 +16,7 @@ from weft.autograd.record import gradient_edge
 from weft.ops import overrides
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.packet import aten
+from weft.record.flags import ChangedFlags
 from weft.record.numbers.lifted import LiftedNumbers
 from weft.record.recorder import GraphRecorder, refusal
 from weft.record.state import StateSlot, choose_base, row_of, type_of_array
@@ -82,6 +83,7 @@ class GuardedState:
         # of detached tensors made in the function, by id: the tensor from outside
         self._sources: dict[int, Tensor] = {}
         self._hooked: dict[int, tuple[Tensor, Any, Location | None]] = {}
+        self.flags = ChangedFlags()
         self._wrappers: set[int] = set()
         self._classes: set[type] = set()
         # of stand-ins by id, and the nodes that they left
@@ -101,7 +103,7 @@ class GuardedState:
     def _state_payload(self, tensor: Tensor) -> SymbolicPayload:
         if id(tensor) not in self.wants_grad:
             self.wants_grad[id(tensor)] = (
-                tensor, tensor.requires_grad, self.recorder.builder.where or user_location(3)
+                tensor, self.flags.before(tensor), self.recorder.builder.where or user_location(3)
             )
             if tensor.requires_grad and not tensor.is_leaf:
                 self.histories[gradient_edge(tensor)] = tensor
@@ -275,6 +277,24 @@ class GuardedState:
                     "exists outside of it; later calls would not register it again. Register it outside, "
                     "or remove it before the function ends."
                 )
+
+    def note_flag(self, tensor: Tensor) -> None:
+        """requires_grad of a tensor is about to be set: that of one from outside every call of the program sets.
+        Raises CaptureError within a block, and for an argument that takes part as itself.
+        """
+        if not self.is_outside(tensor) or self.is_alias(tensor):
+            return
+        if self.recorder.depth:
+            raise refusal(
+                "a branch or loop body sets requires_grad of a tensor that was made outside of it; whether the block "
+                "runs is known only when the program runs"
+            )
+        if self._kind(tensor) is ArgumentChange:
+            what = "a compiled function sets requires_grad of an argument whose memory others have"
+            raise refusal(what, kind=ArgumentChange)
+        if id(tensor) not in self.wants_grad:
+            self.wants_grad[id(tensor)] = (tensor, tensor.requires_grad, user_location(3))
+        self.flags.note(tensor)
 
     # ---- writes that are not recorded
     def note_write(self, storage: Any) -> None:

@@ -76,6 +76,10 @@ class ConcreteTensors(Protocol):
     def note_alias(self, alias: Tensor, source: Tensor) -> None:
         """A detached tensor was made of another."""
 
+    def note_flag(self, tensor: Tensor) -> None:
+        """requires_grad of a tensor is about to be set. Raises CaptureError where whether it is would hang on a
+        value."""
+
     def note_hooks(self, tensor: Tensor) -> None:
         """A hook is about to be registered. Raises CaptureError where whether there is one would hang on a value."""
 

@@ -120,6 +120,8 @@ class Tensor(Questions, Conversions):
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Ask for a gradient on this leaf (or stop asking). Returns self."""
+        if modes.capture is not None:
+            modes.capture.outside.note_flag(self)
         if not requires_grad:
             if self._node is not None:
                 raise StateError(

@@ -40,3 +40,23 @@ def test_what_was_written_through_a_view_is_returned() -> None:
         x = weft.ones(3, requires_grad=True)
         assert run(x).tolist() == [2, 1, 1]
         assert x.grad is not None and x.grad.tolist() == [2, 2, 8]
+
+
+def test_what_is_assigned_has_the_spent_history_of_what_it_was_made_of() -> None:
+    class Holder:
+        kept: weft.Tensor
+
+    for wrap in (lambda f: f, lambda f: weft.compile(f, backend="interpret")):
+        h = Holder()
+
+        def step(x: weft.Tensor, h: Holder = h) -> None:
+            y = (x * x).sin()
+            y.sum().backward()
+            h.kept = y.exp()
+
+        compiled = wrap(step)
+        for n in (2, 2, 3):
+            compiled(weft.ones(n, requires_grad=True))
+            assert h.kept.requires_grad and not h.kept.is_leaf
+            with pytest.raises(RuntimeError, match="second time"):
+                h.kept.sum().backward()

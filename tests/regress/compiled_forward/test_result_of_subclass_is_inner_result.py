@@ -1,5 +1,5 @@
-"""A gradient with history by one result of a compiled call was no function of another result of it, where the results were of a
-subclass: what the program remembered of them was not the object that the caller has.
+"""A gradient with history by one result of a compiled call was no function of another result of it, where the results
+were of a subclass: what the program remembered of them was not the object that the caller has.
 """
 
 from __future__ import annotations

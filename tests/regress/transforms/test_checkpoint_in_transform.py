@@ -1,5 +1,5 @@
-"""A checkpoint within a transform failed in backward: CheckpointError, or an error about a tensor that is used after its transform
-has ended. It keeps what it needs there."""
+"""A checkpoint within a transform failed in backward: CheckpointError, or an error about a tensor that is used after
+its transform has ended. It keeps what it needs there."""
 
 from __future__ import annotations
 

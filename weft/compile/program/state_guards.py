@@ -158,6 +158,7 @@ class StateGuards:
         wants = self.capture.outside.wants_grad
         wants.update({id(new): (new, *wants.pop(old)[1:]) for old, new in renewed.items() if old in wants})
         self.hooks = [(renewed.get(id(tensor), tensor), hooks) for tensor, hooks in self.hooks]
+        self.outputs.changes.renew(renewed)
         self.capture.python_state.release(renewed)
         guard.renewal.settle()
         return True

@@ -51,7 +51,7 @@ _QUESTIONS.update({
 _QUESTIONS["weft.nn.modules.module", "_get_name"] = _get_name
 
 
-def kinds(leaves: Iterable[Any] = ()) -> guards.Kinds:
+def kinds(leaves: Iterable[Any] = (), capture: Capture | None = None) -> guards.Kinds:
     """The classes that guards on Python state must know. What hangs on the call's leaves is guarded with their other
     facts.
     """
@@ -60,8 +60,13 @@ def kinds(leaves: Iterable[Any] = ()) -> guards.Kinds:
     def is_recorded(leaf: Any) -> bool:
         return id(leaf) in arguments or (isinstance(leaf, Tensor) and type(leaf._data) is SymbolicPayload)
 
+    def says(leaf: Any, name: str) -> bool:
+        if capture is not None and name == "requires_grad" and isinstance(leaf, Tensor):
+            return capture.outside.flags.before(leaf)
+        return bool(getattr(leaf, name))
+
     return guards.Kinds(
-        leaves=(Tensor, Generator), said_by_leaves=("requires_grad", "is_leaf", "grad_fn", "retains_grad"),
+        leaves=(Tensor, Generator), says=says, said_by_leaves=("requires_grad", "is_leaf", "grad_fn", "retains_grad"),
         optimizers=tuple(registry.opaque_classes), modules=tuple(registry.module_classes), equal=(DType, Device),
         symbols=(SymInt, SymFloat), number_of=_number_from_outside, made=(FunctionCtx,), is_recorded=is_recorded,
         transparent=CODES, inputs=(Tensor,), questions=_QUESTIONS, open_packages=("weft.nn.", "weft.optim."),

@@ -126,7 +126,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
         switches.before(recording.assumptions.switches),
     ):
         result, seen = guards.observe(
-            recording.function, args, kwargs, kinds=kinds(outcome.leaves), substitution=substitution,
+            recording.function, args, kwargs, kinds=kinds(outcome.leaves, outcome.capture), substitution=substitution,
             at_end=empty_caches, tell=(outcome.capture.calls.begin, groups.begin), step_aside=aside,
         )
         try:
@@ -168,7 +168,7 @@ def _take_guards(recording: Recording, outcome: Outcome, seen: guards.Observatio
     outcome.after_calls = [
         switches.after(outcome.checks, before, i) for i, _ in enumerate(outcome.capture.calls.recorded)
     ]
-    outcome.checks = switches.at_the_start(outcome.checks, before, kinds(outcome.leaves))
+    outcome.checks = switches.at_the_start(outcome.checks, before, kinds(outcome.leaves, outcome.capture))
     outcome.named = tensors_in(outcome.checks.holds_on_to())
     restart_for_sharing(recording, outcome, seen)
 
@@ -199,6 +199,8 @@ def _note_results(outcome: Outcome, seen: guards.Observation, result: Any, argum
     if outcome.assigned:
         tree = (result, assigned_values(outcome.assigned, result, arguments, bound, seen.is_older, kinds()))
     outcome.changes = changed_histories(outcome.stand_ins, outcome.leaves, capture.outside)
+    if outcome.changes.flags:
+        capture.calls.refuse_calls("requires_grad of a tensor changes")
     if outcome.changes.reshaped:
         capture.calls.refuse_calls("an argument gets other strides")
     outcome.returns, outcome.carriers, outcome.spec = returns_of(outcome, tree, outcome.stand_ins)
@@ -228,7 +230,7 @@ def _joint(outcome: Outcome, carriers: list[Any]) -> tuple[JointRecord, int, lis
     fixed = len(outcome.results)
     before = marks(outcome.random)
     (record, gradients), seen = guards.observe(
-        lambda: _recorded(outcome, outputs, carriers), kinds=kinds(outcome.leaves), step_aside=aside
+        lambda: _recorded(outcome, outputs, carriers), kinds=kinds(outcome.leaves, outcome.capture), step_aside=aside
     )
     if marks(outcome.random) != before:
         raise FailsLater(
