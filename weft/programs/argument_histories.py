@@ -30,6 +30,7 @@ class SpentBackward(Node):
         node = cls(())
         node.metadata_of_inputs += (metadata_of(tensor.dims, tensor.dtype),)
         tensor._autograd = AutogradState(False, node, 0)
+        tensor._autograd.version = tensor._version
 
     @property
     def is_freed(self) -> bool:

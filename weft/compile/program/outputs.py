@@ -47,8 +47,9 @@ class Outputs:
 
     returns: for each leaf what it is, and the first leaf that is the same tensor. leaves_grad: grad mode as the
     function leaves it, if it changes it. assigned: places that get what the function assigned to them. spent:
-    assigned tensors through which the function ran backward. made_leaves: results that are leaves of the function's
-    own making; retained: others whose gradients are kept. late: symbols that the program's run binds, and the results
+    assigned tensors, and those that assigned ones show, through which the function ran backward. made_leaves: results
+    that are leaves of the function's own making; retained: others whose gradients are kept; gradients: results, and
+    those that are their gradients. late: symbols that the program's run binds, and the results
     that hold them. changes: of the histories of arguments.
     """
 
@@ -60,6 +61,7 @@ class Outputs:
     late: Sequence[tuple[str, int]]
     made_leaves: Sequence[int]
     retained: Sequence[int]
+    gradients: Sequence[tuple[int, int]]
     changes: HistoryChanges
     joint: JointProgram | None
     capture: Capture
@@ -67,7 +69,6 @@ class Outputs:
 
     def __post_init__(self) -> None:
         self.shared: list[int] | None = None  # positions of results to copy, known once the program has run
-        self.spent = [i for i in self.spent if type(self.returns[i][0]) is ReturnFresh]
         views = [(i, r, group) for i, (r, group) in enumerate(self.returns) if type(r) is ReturnView]
         self.is_joined = any(type(r) is ReturnConstant and type(r.value) is Again for r, _ in self.returns)
         self.views = [view for view in views if view[1].creation is None]
@@ -118,30 +119,43 @@ class Outputs:
                 self.joint.attach(self.capture, self.sources, leaves, inputs, results, symbols, returned, before)
             for tensor, view in shown:
                 tensor._view, tensor._state().version = view, tensor._version
-            for i in self.retained:
-                returned[i].retain_grad()
         finally:  # hooks that take what is saved may end the call: the step has been made, and its state is whole
             result = self._finished(returned, symbols, kept_up)
         return result
 
     def _finished(self, returned: list[Any], symbols: Symbols, kept_up: list[ObjectWrite]) -> Any:
         """The call's result, once all that was assigned is in its place."""
+        self._spend(ReturnFresh, returned)
         if self.views:
             self._follow(self.views, returned, symbols)
+        self._spend(ReturnView, returned)
+        self._give_gradients(returned)
         if modes.inference:
             self._mark(returned)
         if self.leaves_grad is not None:
             modes.grad = self.leaves_grad
         if not self.assigned:
             return pytree.unflatten(returned, self.spec)
-        for i in self.spent:
-            SpentBackward.mark(returned[i])
         result, values = joined(returned, self.spec) if self.is_joined else pytree.unflatten(returned, self.spec)
         values = resugar(values) if wrapper_classes or override_classes else values
         for at in range(len(kept_up), len(self.assigned)):
             self.assigned[at].target.put(values[at])
             kept_up.append(self.assigned[at])
         return result
+
+    def _spend(self, kind: type[Return], tensors: list[Any]) -> None:
+        """Give results of a kind the history that the function has run backward through; views of them have it too."""
+        for i in self.spent:
+            if type(self.returns[i][0]) is kind:
+                SpentBackward.mark(tensors[i])
+
+    def _give_gradients(self, tensors: list[Any]) -> None:
+        """Results have the gradients that the function gave them, and go on keeping those that come."""
+        for i, at in self.gradients:
+            tensors[i]._state().grad = tensors[at]
+        for i in self.retained:
+            if tensors[i].requires_grad:  # else its history is spent, and nothing comes
+                tensors[i].retain_grad()
 
     def _mark(self, tensors: list[Any]) -> None:
         """Results of a call in inference mode are inference tensors."""

@@ -28,6 +28,7 @@ class Outcome:
     parameters; results, writes: of the graph. returns: for each leaf of the function's result (of structure `spec`)
     what becomes of it; carriers: the tensors that have its history. named: ids of the tensors that guards know; apart:
     arguments whose memory other tensors may have or not; met: the tensors from outside that the function came upon.
+    gradients: which of `returns` are the `.grad` of which others.
     """
 
     capture: Capture
@@ -53,6 +54,7 @@ class Outcome:
     raised: dict[int, tuple[Any, int]] = field(default_factory=dict)
     made_leaves: list[int] = field(default_factory=list)
     retained: list[int] = field(default_factory=list)
+    gradients: list[tuple[int, int]] = field(default_factory=list)
     changes: HistoryChanges = field(default_factory=HistoryChanges)
     checks: Any = None
     # the same after each call of Python

@@ -47,15 +47,15 @@ from weft.types.sym import SymInt
 
 
 # ---- results
-def returns_of(
-    outcome: Outcome, result: Any, stand_ins: list[Any]
-) -> tuple[list[tuple[Return, int]], list[Any], pytree.TreeSpec]:
+def note_returns(outcome: Outcome, result: Any) -> None:
     """What becomes of each leaf of the result, with the first leaf that is the same tensor; behind them, of arguments
-    that get a history or ask for gradients, and of the tensors that returned views are views of.
+    that get a history or ask for gradients, of the tensors that returned views are views of, and of gradients that the
+    function has given to tensors of its own.
 
     Also, for each, the tensor that carries its history (None for views whose history follows from their base).
     """
-    leaves, spec = pytree.flatten(result)
+    stand_ins = outcome.stand_ins
+    leaves, outcome.spec = pytree.flatten(result)
     leaves = [_as_one_of(come_out(leaf), stand_ins) for leaf in leaves]  # (kept within a transform that has ended)
     _refuse_attributes(outcome, leaves, stand_ins)
     positions: dict[int, int] = {}
@@ -86,7 +86,36 @@ def returns_of(
         else:
             is_recorded = creation not in ("no_grad", "inference")
             returns[i], carriers[i] = (ReturnView(root, path, is_recorded), returns[i][1]), None
-    return returns, carriers, spec
+    tensors = [*leaves, *carriers[len(leaves) :]]
+    for i, tensor in enumerate(tensors):
+        gradient = _own_gradient(outcome, tensor)
+        if gradient is not None:
+            at = groups.setdefault(id(gradient), len(returns))
+            if at == len(returns):
+                returns.append((_return(outcome, gradient, stand_ins, positions), at))
+                carriers.append(gradient)
+            outcome.gradients.append((i, at))
+    outcome.returns, outcome.carriers, outcome.retained = returns, carriers, _retained(outcome, tensors)
+
+
+def _own_gradient(outcome: Outcome, tensor: Any) -> Any:
+    """The `.grad` of a tensor that the function made, if it has given it one. (Those of others are effects.)"""
+    if not _is_own(outcome, tensor) or tensor._autograd is None:
+        return None
+    return tensor._autograd.grad
+
+
+def _retained(outcome: Outcome, tensors: list[Any]) -> list[int]:
+    """Which of these, no leaves, go on keeping their gradients."""
+    return [i for i, tensor in enumerate(tensors) if _is_own(outcome, tensor) and tensor.retains_grad]
+
+
+def _is_own(outcome: Outcome, tensor: Any) -> bool:
+    """Whether a tensor is one that the function made."""
+    return (
+        isinstance(tensor, Tensor) and type(tensor._data) is SymbolicPayload
+        and id(tensor) not in outcome.capture.outside.stand_ins
+    )
 
 
 def _refuse_attributes(outcome: Outcome, results: Sequence[Any], stand_ins: Sequence[Any]) -> None:

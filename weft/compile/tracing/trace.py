@@ -33,7 +33,7 @@ from weft.compile.tracing.python_state import (
     settings_kept,
     substitution_of,
 )
-from weft.compile.tracing.results import bind_late, bind_sizes, returns_of
+from weft.compile.tracing.results import bind_late, bind_sizes, note_returns
 from weft.compile.tracing.sharing import restart_for_sharing, tensors_in
 from weft.compile.tracing.stand_ins import stand_ins_of
 from weft.guards import switches
@@ -41,6 +41,7 @@ from weft.ops.overrides import override_classes
 from weft.programs.argument_histories import changed_histories
 from weft.programs.arguments import TensorFacts, with_given
 from weft.programs.joint import JointRecord, is_spent, made_leaves, record_backward, unfinished
+from weft.programs.program_io import ReturnView
 from weft.record.capture import Capture
 from weft.record.numbers.lifted_math import lifted_in
 from weft.record.numbers.random_state import marks, symbolic_generators
@@ -203,11 +204,13 @@ def _note_results(outcome: Outcome, seen: guards.Observation, result: Any, argum
         capture.calls.refuse_calls("requires_grad of a tensor changes")
     if outcome.changes.reshaped:
         capture.calls.refuse_calls("an argument gets other strides")
-    outcome.returns, outcome.carriers, outcome.spec = returns_of(outcome, tree, outcome.stand_ins)
+    note_returns(outcome, tree)
     refuse_inference(outcome)
     if outcome.assigned:
         first, last = outcome.spec.children[0].size, outcome.spec.size
-        outcome.spent = [i for i, leaf in enumerate(outcome.carriers) if first <= i < last and is_spent(capture, leaf)]
+        shown = {r.root for r, _ in outcome.returns[first:last] if isinstance(r, ReturnView)}
+        places = sorted({*range(first, last), *shown})
+        outcome.spent = [i for i in places if is_spent(capture, outcome.carriers[i])]
     state_writes(outcome, outcome.stand_ins)
     outcome.grad_effects = gradient_effects(outcome)
     offsets = [state.stream.left() for state in outcome.random]
@@ -222,8 +225,6 @@ def _joint(outcome: Outcome, carriers: list[Any]) -> tuple[JointRecord, int, lis
     None when there are none.
     """
     outputs = unfinished(outcome.capture, carriers)
-    retained = {id(out) for out in outputs if out.retains_grad}
-    outcome.retained = [i for i, carrier in enumerate(carriers) if id(carrier) in retained]
     if not outputs:
         return None
     outcome.capture.calls.refuse_calls("a result has a history")
