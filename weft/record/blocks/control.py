@@ -23,6 +23,7 @@ from weft.record.blocks.recorded import Recorded, record
 from weft.support import pytree
 from weft.support.errors import ArgumentError, CaptureError, WeftError
 from weft.support.locations import user_location
+from weft.tensor.subclass import Overriding, retyped
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.sym import wrap
@@ -53,20 +54,24 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     condition = _one_element(pred)
     specs: list[pytree.TreeSpec] = []  # of the branches that give something
     orders: list[list[Any]] = []
+    classes: list[Classes] = []
 
     def run(fn: Callable[..., Any]) -> list[Any]:
         leaves, spec = pytree.flatten(fn(*operands))
         tensors = [as_tensor(capture, leaf) for leaf in leaves]
         specs.append(spec)
         orders.append([capture.tensors.order_of(t) for t in tensors])
+        classes.append(classes_of(tensors))
         return tensors
 
     recorded = record_branches(capture, [lambda: run(true_fn), lambda: run(false_fn)], may_fail=True)
     if specs[0] != specs[-1]:
         raise capture.refuse(f"cond: the branches return different structures, {specs[0]!r} and {specs[1]!r}")
     check_types(capture, "cond: the branches return", [r.type for r in recorded[0].results], recorded[1].results)
+    check_classes(capture, "cond: the branches return", classes[0], classes[-1])
     both = [a if a == b else None for a, b in zip(orders[0], orders[-1], strict=True)]
-    return pytree.unflatten(choose(capture, condition, (recorded[0], recorded[1]), both, user_location(2)), specs[0])
+    chosen = choose(capture, condition, (recorded[0], recorded[1]), both, user_location(2))
+    return pytree.unflatten(of_classes(chosen, classes[0]), specs[0])
 
 
 def record_branches(
@@ -173,17 +178,18 @@ def _record_loop(
 ) -> tuple[Any, ...]:
     first = _condition(cond_fn, start)
     steps = capture.tensors.fresh(capture.recorder.builder.constant(np.array(0)))
-    types = [capture.tensors.operand(c).type for c in start]
+    types, classes = [capture.tensors.operand(c).type for c in start], classes_of(start)
 
     def body(inner: Builder, index: Value, carried: list[Tensor], slices: list[Tensor]) -> Outcome:
-        following = [as_tensor(capture, f) for f in _several(body_fn(*carried[:-1]))]
+        following = [as_tensor(capture, f) for f in _several(body_fn(*of_classes(carried[:-1], classes)))]
+        check_classes(capture, "while_loop: the body returns", classes, classes_of(following))
         check_types(capture, "while_loop: the body returns", types, [capture.tensors.operand(f) for f in following])
         return _condition(cond_fn, following), [*following, carried[-1] + 1], ()
 
     outputs = repeat(
         capture, ENDLESS, first, [*start, steps], (), False, body, where=user_location(3), counter=len(start)
     )
-    return tuple(outputs[:-1])
+    return tuple(of_classes(outputs[:-1], classes))
 
 
 # ---- values
@@ -211,6 +217,32 @@ def _number(capture: Capture | None, number: Any) -> Tensor:
     dtype = dt.bool_ if isinstance(number, bool) else dt.int64 if isinstance(number, int) else dt.get_default()
     array = np.array(number, dtype.numpy)
     return Tensor(array) if capture is None else capture.tensors.fresh(capture.recorder.builder.constant(array))
+
+
+Classes = Sequence[type[Tensor]]
+
+
+def class_of(value: Any) -> type[Tensor]:
+    """The class that a value has beyond a block of a graph, whose values are of none in particular: one that functions
+    ask. (Those of traces go into no block.)"""
+    return type(value) if isinstance(value, Overriding) and trace_of((value,)) is None else Tensor
+
+
+def classes_of(tensors: Sequence[Any]) -> list[type[Tensor]]:
+    """Those of some."""
+    return [class_of(t) for t in tensors]
+
+
+def of_classes(tensors: Sequence[Tensor], classes: Classes) -> list[Tensor]:
+    """Values of a graph as tensors of these classes."""
+    return [t if kind is Tensor else retyped(t, kind) for t, kind in zip(tensors, classes, strict=True)]
+
+
+def check_classes(capture: Capture, what: str, expected: Classes, classes: Classes) -> None:
+    """Raise CaptureError unless values are of these classes."""
+    if classes != expected:
+        named = [", ".join([kind.__name__ for kind in kinds]) for kinds in (classes, expected)]
+        raise capture.refuse(f"{what} tensors of the classes {named[0]} where {named[1]} are expected")
 
 
 def check_types(capture: Capture, what: str, types: Sequence[Any], values: Sequence[Any]) -> None:

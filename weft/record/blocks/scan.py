@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 from weft.layers.transforms.level import top
 from weft.ops.packet import aten
 from weft.record.active import active_capture
-from weft.record.blocks.control import as_tensor, check_types, refuse_under_transforms, trace_of
+from weft.record.blocks.control import (
+    as_tensor,
+    check_classes,
+    check_types,
+    class_of,
+    classes_of,
+    of_classes,
+    refuse_under_transforms,
+    trace_of,
+)
 from weft.record.blocks.loops import Outcome, repeat
 from weft.runtime.generator import unmoved
 from weft.support import pytree
@@ -46,17 +55,18 @@ def scan(fn: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, reverse:
     begin, state = pytree.flatten(init)
     length = _length(leaves)
     carried = [as_tensor(capture, c) for c in begin]
-    shapes: list[tuple[pytree.TreeSpec, list[bool]]] = []  # of y, and which of its leaves are tensors
+    classes = classes_of(leaves)
+    shapes: list[tuple[pytree.TreeSpec, list[type[Tensor] | None]]] = []  # of y, and the classes of its leaves
 
     def step(values: Rows, slices: Rows) -> tuple[Rows, Rows]:
-        pair = fn(pytree.unflatten(values, state), pytree.unflatten(slices, rows))
+        pair = fn(pytree.unflatten(values, state), pytree.unflatten(of_classes(slices, classes), rows))
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise ArgumentError(f"scan: fn has to return a pair (carry, y), not {_said(pair)}")
         following, spec = pytree.flatten(pair[0])
         if spec != state:
             raise ArgumentError(f"scan: fn gives a carry of structure {spec!r} where init has {state!r}")
         row, output = pytree.flatten(pair[1])
-        shapes[:] = [(output, [y is not None for y in row])]
+        shapes[:] = [(output, [None if y is None else class_of(y) for y in row])]
         return [as_tensor(capture, f) for f in following], [as_tensor(capture, y) for y in row if y is not None]
 
     trace = trace_of([*leaves, *carried]) if capture is None else None
@@ -69,9 +79,9 @@ def scan(fn: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, reverse:
         final, ys = _in_python(step, carried, leaves, length, reverse)
     else:
         final, ys = _recorded(capture, step, carried, leaves, length, reverse)
-    output, are_tensors = shapes[0]
-    each = iter(ys)
-    rows_of = [next(each) if is_one else None for is_one in are_tensors]
+    output, kinds = shapes[0]
+    each = iter(of_classes(ys, [kind for kind in kinds if kind is not None]))
+    rows_of = [None if kind is None else next(each) for kind in kinds]
     return pytree.unflatten(final, state), pytree.unflatten(rows_of, output)
 
 
@@ -135,12 +145,13 @@ def _listed(kinds: Sequence[tuple[Any, Any]]) -> str:
 def _recorded(
     capture: Capture, step: Step, carried: Rows, xs: Rows, length: Any, reverse: bool
 ) -> tuple[Rows, Rows]:
-    types = [capture.tensors.operand(c).type for c in carried]
+    types, classes = [capture.tensors.operand(c).type for c in carried], classes_of(carried)
 
     def body(inner: Builder, index: Value, states: Rows, slices: Rows) -> Outcome:
-        following, ys = step(states, slices)
+        following, ys = step(of_classes(states, classes), slices)
+        check_classes(capture, "scan: fn gives a carry of", classes, classes_of(following))
         check_types(capture, "scan: fn gives a carry", types, [capture.tensors.operand(f) for f in following])
         return True, following, ys
 
     outputs = repeat(capture, length, True, carried, xs, reverse, body, where=user_location(3))
-    return outputs[: len(carried)], outputs[len(carried) :]
+    return of_classes(outputs[: len(carried)], classes), outputs[len(carried) :]
