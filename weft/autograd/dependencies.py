@@ -57,15 +57,37 @@ def between(roots: list[Node], walk: Any) -> tuple[dict[Node, int], set[Node]]:
                 reached.add(edge[0])
                 stack.append(edge[0])
     counts = {node: 0 for node in reached if node in targets}
+    ways_of: dict[Node, list[Edge]] = {}
+    is_cut = False  # whether there is a node that no way leads on from, though its edges do
     for node in sorted(reached, key=age):
         ways = [edge for edge in node.edges if edge is not None and (edge[0] in counts or edge[0] in targets)]
         if any([walk.leads(edge) for edge in ways]):  # (all, so that younger nodes ask no further than the next)
             runs.add(node)
             counts.setdefault(node, 0)
-            for edge in ways:
-                if not (border and edge in border):
-                    counts[edge[0]] += 1
+            ways_of[node] = [edge for edge in ways if not (border and edge in border)]
+            for edge in ways_of[node]:
+                counts[edge[0]] += 1
+        elif ways:
+            is_cut = True
+    if is_cut:
+        _leave_out(roots, counts, runs, ways_of)
     return counts, runs
+
+
+def _leave_out(
+    roots: list[Node], counts: dict[Node, int], runs: set[Node], ways_of: dict[Node, list[Edge]]
+) -> None:
+    """Take away the nodes that no way from a root comes to: nothing waits for them."""
+    met = set(roots)
+    for node in reversed(ways_of):  # from the youngest
+        if node in met:
+            met.update([edge[0] for edge in ways_of[node]])
+            continue
+        runs.discard(node)
+        if not counts[node]:
+            del counts[node]
+        for edge in ways_of[node]:
+            counts[edge[0]] -= 1
 
 
 def age(node: Node) -> int:
