@@ -8,6 +8,7 @@ argument's structure guards them. Both directions are steps of autograd's histor
 
 from __future__ import annotations
 
+from operator import is_
 from typing import Any
 
 from weft.autograd.accumulate import accumulator_of
@@ -41,12 +42,16 @@ class Desugared:
 pytree.register(Desugared, lambda s: (list(s.inner), s.facts), lambda children, facts: Desugared(facts, children))
 
 
-def desugar(tree: Any) -> Any:
-    """A tree with its wrappers taken apart."""
+# what was taken apart or put together, by identity of the tensor, which is kept so that nothing else takes its identity
+Known = dict[int, tuple[Tensor, Desugared]]
+
+
+def desugar(tree: Any, known: Known | None = None) -> Any:
+    """A tree with its wrappers taken apart. known: what is one tensor there and in other trees becomes one."""
     leaves, spec = pytree.flatten(tree)
     if not any(_is_special(leaf) for leaf in leaves):
         return tree
-    memo: Made = {}
+    memo: Known = {} if known is None else known
     return pytree.unflatten([_desugar(leaf, memo) if _is_special(leaf) else leaf for leaf in leaves], spec)
 
 
@@ -54,17 +59,15 @@ def _is_special(leaf: Any) -> bool:
     return isinstance(leaf, Overriding) or is_wrapper(leaf)
 
 
-# by identity of the tensor, which is kept so that nothing else takes its identity
-Made = dict[int, tuple[Tensor, Desugared]]
+def _desugar(wrapper: Tensor, memo: Known) -> Desugared:
+    _, desugared = memo.get(id(wrapper), (None, None))
+    if desugared is None or (not is_wrapper(wrapper) and desugared.facts[2] != Attributes(wrapper.__dict__)):
+        desugared = _taken_apart(wrapper, memo)
+        memo[id(wrapper)] = (wrapper, desugared)
+    return desugared
 
 
-def _desugar(wrapper: Tensor, memo: Made) -> Desugared:
-    if id(wrapper) not in memo:
-        memo[id(wrapper)] = (wrapper, _taken_apart(wrapper, memo))
-    return memo[id(wrapper)][1]
-
-
-def _taken_apart(wrapper: Tensor, memo: Made) -> Desugared:
+def _taken_apart(wrapper: Tensor, memo: Known) -> Desugared:
     if not is_wrapper(wrapper):
         return Desugared((type(wrapper), None, Attributes(wrapper.__dict__), False), [_plain(wrapper)])
     kind = type(wrapper)
@@ -83,12 +86,23 @@ def _taken_apart(wrapper: Tensor, memo: Made) -> Desugared:
     )
 
 
-def resugar(tree: Any) -> Any:
-    """A tree with its desugared wrappers put together."""
+def resugar(tree: Any, known: Known | None = None) -> Any:
+    """A tree with its desugared wrappers put together. known: what was one tensor there and in other trees is one."""
     leaves, spec = pytree.flatten(tree, stop=Desugared)
     if not any(type(leaf) is Desugared for leaf in leaves):
         return tree
-    return pytree.unflatten([_open(leaf) if type(leaf) is Desugared else leaf for leaf in leaves], spec)
+    memo: Known = {} if known is None else known
+    return pytree.unflatten([_resugar(leaf, memo) if type(leaf) is Desugared else leaf for leaf in leaves], spec)
+
+
+def _resugar(desugared: Desugared, memo: Known) -> Tensor:
+    for tensor, other in memo.values():
+        is_same = len(other.inner) == len(desugared.inner) and all(map(is_, other.inner, desugared.inner))
+        if is_same and other.facts == desugared.facts:
+            return tensor
+    whole = _open(desugared)
+    memo[id(whole)] = (whole, desugared)
+    return whole
 
 
 def _open(desugared: Desugared) -> Tensor:

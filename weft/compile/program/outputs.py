@@ -137,7 +137,8 @@ class Outputs:
         if not self.assigned:
             return pytree.unflatten(returned, self.spec)
         result, values = joined(returned, self.spec) if self.is_joined else pytree.unflatten(returned, self.spec)
-        values = resugar(values) if wrapper_classes or override_classes else values
+        if wrapper_classes or override_classes:
+            result, values = resugar((result, values))
         for at in range(len(kept_up), len(self.assigned)):
             self.assigned[at].target.put(values[at])
             kept_up.append(self.assigned[at])
