@@ -34,6 +34,7 @@ from weft.programs.inner_results import CutPrograms, InnerResult, inner_result, 
 from weft.programs.kept import save
 from weft.programs.program_io import ArgumentSource, StateSource
 from weft.programs.tensor_program import GradientFunction, ProgramBackward
+from weft.record.blocks.recorded import ControlBackward
 from weft.record.capture import Capture
 from weft.record.flags import all_required
 from weft.record.older_histories import Given
@@ -217,6 +218,8 @@ def _saves(node: Node) -> bool:
         return node.saves
     if isinstance(node, FunctionNode):
         return bool(node.ctx._saved)
+    if isinstance(node, ControlBackward):
+        return node.saves
     if isinstance(node, CopySlices):
         return _saves(node.inner)
     return not isinstance(node, (AccumulateGrad, UnwrapBackward, Given))

@@ -71,6 +71,10 @@ class CondBackward(ControlBackward):
         super().__init__(capture, edges)
         self.condition, self.branches = condition, branches
 
+    @property
+    def blocks(self) -> Sequence[Recorded]:
+        return self.branches
+
     def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Tensor]:
         capture = self.capture
         wanted = [e for e, is_wanted in zip(self.edges, needs, strict=True) if e is not None and is_wanted]

@@ -199,6 +199,10 @@ class WhileLoopBackward(ControlBackward):
         self.outer = tuple(e for e in loop.body.border() if e not in own)
         super().__init__(capture, (*loop.start, *self.outer))
 
+    @property
+    def blocks(self) -> Sequence[Recorded]:
+        return (self.loop.body,)
+
     def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Tensor]:
         capture, loop = self.capture, self.loop
         count, arity = len(loop.carried), len(loop.start)

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from weft.autograd import engine
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.checkpoint import region_now
-from weft.autograd.node import Edge, InputMetadata, Node, sequence_numbers
-from weft.autograd.saved import only_captured_hooks
+from weft.autograd.function import FunctionNode
+from weft.autograd.node import Edge, InputMetadata, Node, OpNode, sequence_numbers
+from weft.autograd.saved import FREED, only_captured_hooks
 from weft.guards.watching import unwatched
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Block, Operand, Value, map_operand, values_in
@@ -26,7 +27,7 @@ from weft.ir.graph import Node as GraphNode
 from weft.ops.packet import aten
 from weft.passes.effects import ORDERED
 from weft.record.blocks.memory import Memory, end_of
-from weft.support.errors import CaptureError
+from weft.support.errors import CaptureError, StateError
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -63,17 +64,29 @@ class Recorded:
         return unwatched(self._border, self.ends if ends is None else ends)  # type: ignore[no-any-return]
 
     def _border(self, ends: Sequence[Edge | None]) -> dict[Edge, None]:
+        return self._split(ends)[0]
+
+    def saves(self) -> bool:
+        """Whether the block's graph saves something, which eager mode frees as it goes backward."""
+        nodes = unwatched(self._split, self.ends)[1]
+        return any([
+            bool(n.ctx._saved) if isinstance(n, FunctionNode) else isinstance(n, (OpNode, ControlBackward)) and n.saves
+            for n in nodes
+        ])
+
+    def _split(self, ends: Sequence[Edge | None]) -> tuple[dict[Edge, None], set[Node]]:
+        """The edges that lead out of the block's own graph, and the nodes of that."""
         border: dict[Edge, None] = {}
         stack = [e for e in ends if e is not None]
-        seen: set[Node] = set()
+        own: set[Node] = set()
         while stack:
             node, index = stack.pop()
             if not self._has(node):
                 border[node, index] = None
-            elif node not in seen:
-                seen.add(node)
+            elif node not in own:
+                own.add(node)
                 stack.extend(e for e in reversed(node.edges) if e is not None)
-        return border
+        return border, own
 
     def _has(self, node: Node) -> bool:
         return not isinstance(node, AccumulateGrad) and any(node.sequence in span for span in self.spans)
@@ -194,6 +207,8 @@ def zeros_at(capture: Capture, edge: Edge) -> Tensor:
 class ControlBackward(Node):
     """The history of what a branch or a loop gave: its edges are those over which its blocks' graphs are left."""
 
+    _is_freed = False
+
     def __init__(self, capture: Capture, edges: tuple[Edge | None, ...]) -> None:
         super().__init__(edges)
         self.capture = capture
@@ -211,6 +226,8 @@ class ControlBackward(Node):
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         """One gradient per edge."""
+        if self.is_freed:
+            raise StateError(FREED)
         if modes.capture is not self.capture:
             raise CaptureError(f"{self.name()}: the function that recorded this branch or loop is over")
         if self.region is not None:
@@ -221,3 +238,20 @@ class ControlBackward(Node):
     def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Tensor]:
         """The gradients of the edges that need one."""
         raise NotImplementedError
+
+    @property
+    def blocks(self) -> Sequence[Recorded]:
+        """Its blocks, of which one runs."""
+        raise NotImplementedError
+
+    @property
+    def saves(self) -> bool:
+        """Whether whatever runs saves something."""
+        return all([block.saves() for block in self.blocks])
+
+    @property
+    def is_freed(self) -> bool:
+        return self._is_freed
+
+    def release(self) -> None:
+        self._is_freed = self._is_freed or self.saves
