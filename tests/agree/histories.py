@@ -115,7 +115,7 @@ class Run:
         self.regions = 0
         file = f"<history {program.seed} {id(self)}>"
         linecache.cache[file] = (len(program.text), None, program.text.splitlines(True), file)
-        names = {"weft": weft, "checkpoint": checkpoint, **_rules(), **self._regions()}
+        names = {"weft": weft, "checkpoint": checkpoint, **rules(), **self._regions()}
         exec(compile(program.text, file, "exec"), names)
         self.function = wrap(names["function"])
 
@@ -256,7 +256,7 @@ def _frees(action: Action) -> bool:
     return action[0] == "backward" and not action[2]
 
 
-def _rules() -> dict[str, Any]:
+def rules() -> dict[str, Any]:
     class Straight(weft.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
