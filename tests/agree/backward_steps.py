@@ -31,7 +31,7 @@ VALUES = str.split(
     "$c = Straight.apply($a) | $c = Sometimes.apply($a, $b) + $b | $c = $a.as_subclass(Kept) * $b | "
     "$c = $a.as_subclass(Told).sin().as_subclass(weft.Tensor) | $c = $a * h.scale | $c = $a.flip(0) | "
     "$c = weft.stack([$a, $b]).unbind(0)[1] | $c = $a.view(-1) * h.q | $c = $a.exp() * 0.1 | "
-    "$c = weft.cond($a.sum() > 0, lambda v: v * h.p, lambda v: v.sin() * h.p, ($a,)) | "
+    "$c = weft.cond($a.sum() > 0, lambda v: v.exp() * h.p, lambda v: v.sin() * h.p, ($a,)) | "
     "$c = weft.func.grad(lambda v: (v * v * h.q).sum())($a) | $c = weft.func.vmap(lambda v: v.sin() * v)($a) | "
     "$c = weft.scan(lambda c, t: (c * 0.5 + t, c), $a * 0, weft.stack([$a, $b]))[0] | $c = $a.detach() | "
     "$c = $a.double() | $c = weft.zeros_like($a) | $c = $a.cumsum(0) | $c = $a * h.kept",

@@ -523,7 +523,7 @@ class CompiledFunctionBackward(ProgramBackward):
         self.begin(grads, needs)
         gradients = resugar(pytree.unflatten(self.computed(grads), self.program.record.spec))
         reached = self.reached(grads)
-        return self._with_unfed([g if i in reached else None for i, g in enumerate(gradients)])
+        return self._with_unfed([g if i in reached and needs[i] else None for i, g in enumerate(gradients)])
 
     def _with_unfed(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
         return (*gradients, *[None] * (len(self.edges) - len(gradients)))
@@ -533,7 +533,8 @@ class CompiledFunctionBackward(ProgramBackward):
         if self.hands_on(grads, needs):
             self.pass_on(grads)
             return grads
-        (total,) = super().apply(grads, needs)
+        self.begin(grads, needs)
+        (total,) = self.arriving(grads)
         inner = self.inner
         assert inner is not None
         return (*grads[: inner.output], total, *grads[inner.output + 1 :])

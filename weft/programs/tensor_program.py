@@ -205,9 +205,12 @@ class ProgramBackward(Node):
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         self.begin(grads, needs)
-        gradients = self.computed(grads)
+        return tuple([g if wanted else None for g, wanted in zip(self.arriving(grads), needs, strict=False)])
+
+    def arriving(self, grads: Sequence[Any]) -> list[Any]:
+        """All gradients, None for those that depend on nothing that comes in."""
         reached = self.reached(grads)
-        return tuple([g if i in reached else None for i, g in enumerate(gradients)])
+        return [g if i in reached else None for i, g in enumerate(self.computed(grads))]
 
     def computed(self, grads: Sequence[Any]) -> list[Any]:
         """All gradients: natively, or as operators see them that record, batch or replace them."""

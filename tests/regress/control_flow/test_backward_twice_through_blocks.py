@@ -1,5 +1,5 @@
-"""A second backward through a branch or a loop of a compiled step went on where eager mode raises, and what the step had
-gone backward through counted as whole."""
+"""A second backward through a branch or a loop of a compiled step went on where eager mode raises, and what the step
+had gone backward through counted as whole."""
 
 from __future__ import annotations
 
