@@ -103,6 +103,14 @@ def _retain(tensor: Tensor, _: Any) -> None:
     node.retain_hooks[index] = keep
 
 
+def retain_no_more(tensor: Tensor) -> None:
+    """Let a tensor that is no leaf keep no gradients, as before retain_grad()."""
+    state, edge = tensor._autograd, arrival_edge(tensor) if tensor.retains_grad else None
+    if state is not None and edge is not None:
+        state.retains_grad = False
+        (edge[0].retain_hooks or {}).pop(edge[1], None)
+
+
 _KINDS: dict[str, Callable[[Tensor, Any], Any]] = {
     "tensor": _tensor_hook, "post_accumulate": _post_accumulate_hook, "retain": _retain
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from weft.autograd.hooks import hooks_on, keep_hooks
+from weft.autograd.hooks import hooks_on, keep_hooks, retain_no_more
 from weft.autograd.node import Node
 from weft.autograd.record import gradient_edge
 from weft.ops import overrides
@@ -83,6 +83,7 @@ class GuardedState:
         # of detached tensors made in the function, by id: the tensor from outside
         self._sources: dict[int, Tensor] = {}
         self._hooked: dict[int, tuple[Tensor, Any, Location | None]] = {}
+        self._retaining: set[int] = set()  # the ids of those among them that kept their gradients before
         self.flags = ChangedFlags()
         self._wrappers: set[int] = set()
         self._classes: set[type] = set()
@@ -261,15 +262,25 @@ class GuardedState:
                 "or on a tensor made in the body"
             )
         if (is_dense(tensor) or id(tensor) in self.stand_ins) and id(tensor) not in self._hooked:
+            if tensor.retains_grad:
+                self._retaining.add(id(tensor))
+            else:
+                self.writes.on_roll_back(lambda: retain_no_more(tensor))
             before = hooks_on(tensor)
             self._hooked[id(tensor)] = (tensor, before, user_location(3))
             self.writes.on_roll_back(lambda: keep_hooks(tensor, before))
 
     def refuse_hooks(self) -> None:
         """Raises CaptureError for a hook that the function leaves on a tensor from outside: later calls would not
-        register it. On an argument, which may be another one at each call, it is what the call is for.
+        register it. On an argument, which may be another one at each call, it is what the call is for, and so is
+        retain_grad().
         """
         for tensor, before, where in self._hooked.values():
+            if tensor.retains_grad and not self._retained_before(tensor):
+                raise ArgumentChange(
+                    f"{where}: a compiled function calls retain_grad() on a tensor of shape {list(tensor.shape)} that "
+                    "exists outside of it"
+                )
             if hooks_on(tensor) != before:
                 kind = ArgumentChange if id(tensor) in self.stand_ins else LastingHook
                 raise kind(
@@ -277,6 +288,10 @@ class GuardedState:
                     "exists outside of it; later calls would not register it again. Register it outside, "
                     "or remove it before the function ends."
                 )
+
+    def _retained_before(self, tensor: Tensor) -> bool:
+        real = self.stand_ins.get(id(tensor))
+        return id(tensor) in self._retaining if real is None else real.retains_grad
 
     def note_flag(self, tensor: Tensor) -> None:
         """requires_grad of a tensor is about to be set: that of one from outside every call of the program sets.

@@ -263,6 +263,8 @@ class Tensor(Questions, Conversions):
         """Drop this tensor's own history. Raises StateError on a view, whose history is its base's."""
         if self._view is not None:
             raise StateError("Can't detach views in-place. Use detach() instead.")
+        if modes.capture is not None and self.is_leaf:
+            modes.capture.outside.note_flag(self)
         state = self._autograd
         if state is not None:
             state.node, state.index, state.requires_grad, state.accumulate = None, 0, False, None
