@@ -79,6 +79,11 @@ def _taken_apart(wrapper: Tensor, memo: Known) -> Desugared:
     names, context = inner_tensors(wrapper)
     inner = [getattr(wrapper, name) for name in names]
     edge = gradient_edge(wrapper)
+    if wrapper.retains_grad and active_capture() is not None:
+        raise ArgumentChange(
+            f"a compiled function takes or gives a {kind.__name__} whose gradient retain_grad() keeps, which a program "
+            "gives to plain tensors alone"
+        )
     if edge is not None:
         inner = _parts(wrapper, names, context, inner, edge)
     return Desugared(

@@ -371,3 +371,17 @@ def test_modes_see_compiled_functions_uncompiled() -> None:
         with Above():
             f(x)
     assert seen == ["mul.Tensor", "exp.default", "mul", "exp"] and once.captures == 1
+
+
+def test_a_retained_gradient_of_a_result(rng: np.random.Generator) -> None:
+    def f(x: Any) -> Any:
+        y = x * 2
+        y.retain_grad()
+        y.sum().backward(retain_graph=True)
+        return y
+
+    for step in (f, weft.compile(f)):
+        y = step(Two(*drawn(rng, 3), requires_grad=True))
+        same(y.grad, Two(weft.ones(3), weft.ones(3)))
+        y.sum().backward()
+        same(y.grad, Two(weft.ones(3) * 2, weft.ones(3) * 2))
