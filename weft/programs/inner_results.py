@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
 from weft.autograd.node import Node
 from weft.ir.graph import Block, Graph, Value
@@ -68,6 +69,27 @@ def inner_result(
 def _is_heard(tensor: Tensor) -> bool:
     node, state = tensor._node, tensor._autograd
     return state is not None and bool((node.tensor_hooks or {}).get(state.index))
+
+
+class Returned:
+    """A result of a call, for as long as somebody has it. What has its state is the result: where the caller has it as
+    one of a subclass, that is another object over its bytes."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        storage = tensor.storage()
+        self._state, self._bytes, self._storage = ref(tensor._state()), ref(tensor._data), ref(storage)
+        self._version = storage.version
+
+    def now(self, node: Node) -> Tensor | None:
+        """The result, if somebody has it, and its bytes and its node are those of the call."""
+        state, data, storage = self._state(), self._bytes(), self._storage()
+        if state is None or data is None or storage is None:
+            return None
+        if state.node is not node or storage.version != self._version:
+            return None
+        tensor = Tensor(data)
+        tensor._storage, tensor._autograd = storage, state
+        return tensor
 
 
 @dataclass(eq=False)

@@ -30,7 +30,7 @@ from weft.programs.executable import Compiled, Interpreted, chosen
 from weft.programs.freed import Freed, Saving, bits_of, sum_of_bits
 from weft.programs.higher_order import input_of, version_of
 from weft.programs.inlining import Inlined, Whole
-from weft.programs.inner_results import CutPrograms, InnerResult, inner_result, places_of_inner
+from weft.programs.inner_results import CutPrograms, InnerResult, Returned, inner_result, places_of_inner
 from weft.programs.kept import save
 from weft.programs.program_io import ArgumentSource, StateSource
 from weft.programs.tensor_program import GradientFunction, ProgramBackward
@@ -380,27 +380,6 @@ class PlainOfWrapper(Node):
             "a second gradient, through a compiled forward, of a plain tensor whose gradient is a wrapper: compile the "
             "whole step, the function that calls backward or autograd.grad, instead of the model alone"
         )
-
-
-class Returned:
-    """A result of a call, for as long as somebody has it. What has its state is the result: where the caller has it as
-    one of a subclass, that is another object over its bytes."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        storage = tensor.storage()
-        self._state, self._bytes, self._storage = ref(tensor._state()), ref(tensor._data), ref(storage)
-        self._version = storage.version
-
-    def now(self, node: Node) -> Tensor | None:
-        """The result, if somebody has it, and its bytes and its node are those of the call."""
-        state, data, storage = self._state(), self._bytes(), self._storage()
-        if state is None or data is None or storage is None:
-            return None
-        if state.node is not node or storage.version != self._version:
-            return None
-        tensor = Tensor(data)
-        tensor._storage, tensor._autograd = storage, state
-        return tensor
 
 
 class CompiledFunctionBackward(ProgramBackward):
