@@ -245,6 +245,8 @@ class Run:
         )
         if what == "grad" or (gradient is not None and gradient.abs().sum().item() > 0):  # (zeros are like nothing)
             self.note(what, gradient)
+            if gradient is not None:
+                self.notes.append((f"{what} wants", (gradient.requires_grad, gradient.is_leaf)))
         if creates and gradient is not None and gradient.requires_grad:
             self.extra.append(gradient)
 

@@ -106,6 +106,7 @@ class CutPrograms:
     tangents: int
     backend: str | None
     without: Notes
+    has_users: bool
 
     def __post_init__(self) -> None:
         self._parts: Memo[tuple[tuple[int, ...], int | None], Gradients] = Memo(limits.GRADIENTS_OF_A_GRAPH)
@@ -121,7 +122,10 @@ class CutPrograms:
 
     def _make(self, before: tuple[int, ...], upto: int | None) -> Gradients:
         if not self.inner:
-            return Gradients(self.joint, self.results, self.tangents, self.halves, self.backend, self.without)
+            return Gradients(
+                self.joint, self.results, self.tangents, self.halves, self.backend, self.without,
+                has_users=self.has_users,
+            )
         backward, count = self.halves.backward, len(self.inner)
         mine = self._chosen(backward.results, 0, upto)
         seeds = backward.params[len(backward.params) - self.tangents :]
@@ -140,6 +144,7 @@ class CutPrograms:
         return Gradients(
             joint, self.results, self.tangents, halves, self.backend, self.without,
             tuple([one.value for one in self.inner]), {v: at for v, at in ends.items() if isinstance(v, Value)},
+            self.has_users,
         )
 
     def _chosen(self, results: tuple[Any, ...], first: int, upto: int | None) -> tuple[Any, ...]:

@@ -33,7 +33,7 @@ from weft.programs.inlining import Inlined, Whole
 from weft.programs.inner_results import CutPrograms, InnerResult, Returned, inner_result, places_of_inner
 from weft.programs.kept import save
 from weft.programs.program_io import ArgumentSource, StateSource
-from weft.programs.tensor_program import GradientFunction, ProgramBackward
+from weft.programs.tensor_program import Absent, GradientFunction, ProgramBackward
 from weft.record.blocks.recorded import ControlBackward
 from weft.record.capture import Capture
 from weft.record.flags import all_required
@@ -59,7 +59,8 @@ class JointRecord:
     function made it. A leaf that it makes and keeps to itself is no receiver: nobody can see its `.grad`. reach: for
     each output the receivers that it depends on; leads: with those that custom Functions give no gradient. saving: the
     nodes that save something, which eager mode frees. gives_once: whether a custom Function refuses a second gradient.
-    inner: the outputs that others are computed from, the latest first.
+    inner: the outputs that others are computed from, the latest first. has_users: whether hooks and rules of users took
+    part.
     """
 
     outputs: list[Tensor]
@@ -74,6 +75,7 @@ class JointRecord:
     start: int
     gives_once: bool
     inner: list[InnerResult]
+    has_users: bool
 
 
 def unfinished(capture: Capture, leaves: list[Any]) -> list[Tensor]:
@@ -176,7 +178,8 @@ def record_backward(
     received = [endings[id(p)][1] if id(p) in endings else p for p in receivers]
     places, returned = [leaf_of(p, leaves) for p in received], [positions.get(id(p)) for p in received]
     record = JointRecord(
-        outputs, received, places, returned, len(seeds), reach, leads, saving, spec, start, once, inner
+        outputs, received, places, returned, len(seeds), reach, leads, saving, spec, start, once, inner,
+        bool(capture.evaluator.hooks or capture.evaluator.rules),
     )
     return record, [*[capture.tensors.operand(g) for g in parts], *totals]
 
@@ -250,7 +253,9 @@ class JointProgram:
         """Cut the joint graph and compile its backward half. without: which operands of nodes and results of blocks had
         no history."""
         halves = chosen(partition(graph, results, record.tangents, record.start), results, backend)
-        programs = CutPrograms(record.inner, graph, halves, results, record.tangents, backend, without)
+        programs = CutPrograms(
+            record.inner, graph, halves, results, record.tangents, backend, without, record.has_users
+        )
         return cls(record, programs, results, outputs)
 
     @property
@@ -535,10 +540,10 @@ class CompiledFunctionBackward(ProgramBackward):
         places = iter(range(len(wanted)))
         return {e: _part(self.program.record.spec.children[e], places) for e in edges}, tuple(wanted)
 
-    def seen_again(self) -> tuple[GradientFunction, list[Any]]:
+    def seen_again(self, absent: Absent = ()) -> tuple[GradientFunction, list[Any]]:
         self.check_versions()
         inner = self._inner_now()
-        function, count = self.gradients.function(tuple(inner)), self.gradients.inputs
+        function, count = self.gradients.function(tuple(inner), absent), self.gradients.inputs
         read = [self.read[i] for i in function.read if i < count]
         inputs = [input_of(source, self.leaves, self.symbols, was) for source, was in read]
         tensors = list(inner.values())

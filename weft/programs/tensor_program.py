@@ -20,6 +20,7 @@ from weft.autograd.node import InputMetadata, Node
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED, SavedTensor
 from weft.ir.graph import Block, Graph, Operand, Value, values_in
+from weft.passes.absent_tangents import without_tangents
 from weft.passes.dce import dce
 from weft.passes.entry_sizes import bind_arguments, giving_sizes
 from weft.passes.partition import Halves, partition
@@ -41,6 +42,7 @@ from weft.tensor.tensor import Tensor
 from weft.types.tensor_type import FLOAT
 
 Symbols = Mapping[str, Any]
+Absent = tuple[int, ...]  # the numbers of tangents for which nothing comes in
 ndarray = np.ndarray
 
 
@@ -51,6 +53,7 @@ class Gradients:
     the forward's: as a program of saved values, and as a function of the inputs.
 
     without: which operands of its nodes and results of its blocks had no history, which gradients do not go through.
+    has_users: whether hooks and rules of users took part, which may make something of zeros.
     inner: values that may have a history of their own, of which the gradients are a function then too. totals: values
     that come in as the tangents of these numbers.
     """
@@ -63,11 +66,13 @@ class Gradients:
     without: Notes = field(default_factory=dict)
     inner: tuple[Value, ...] = ()
     totals: Mapping[Value, int] = field(default_factory=dict)
+    has_users: bool = False
 
     def __post_init__(self) -> None:
         self.executable = make_executable(self.halves.backward, self.backend)
-        self._bodies: dict[tuple[int, ...], Body | None] = {}
-        self._functions: Memo[tuple[int, ...], GradientFunction] = Memo(limits.GRADIENTS_OF_A_GRAPH)
+        self._bodies: dict[tuple[tuple[int, ...], Absent], Body | None] = {}
+        self._functions: Memo[tuple[tuple[int, ...], Absent], GradientFunction] = Memo(limits.GRADIENTS_OF_A_GRAPH)
+        self._exact: Memo[Absent, Interpreted | Compiled] = Memo(limits.GRADIENTS_OF_A_GRAPH)
         self._whole = self._ended(dce(self._gradients()), ())
         # gradients may flow into what the values are no function of
         seen = self._seen_again(()) if any(map(leads_elsewhere, self.without.values())) else self._whole
@@ -101,13 +106,25 @@ class Gradients:
         # nodes are as they were noted
         return self._ended(dce(stop_gradients(self._gradients(), self.without, len(self.inner))), inner)
 
-    def function(self, inner: tuple[int, ...] = ()) -> GradientFunction:
-        """The gradients as they are differentiated again, as a function of these inner values too."""
-        function = self._functions.get(inner)
+    def function(self, inner: tuple[int, ...] = (), absent: Absent = ()) -> GradientFunction:
+        """The gradients as they are differentiated again, as a function of these inner values too, where nothing comes
+        in for some tangents."""
+        function = self._functions.get((inner, absent))
         if function is None:
-            graph = self._seen_again(inner) if self.without or inner else self._whole
-            function = self._functions[inner] = GradientFunction(graph, self.tangents, self.backend)
+            graph = self._lacking(self._seen_again(inner) if self.without or inner else self._whole, absent)
+            function = self._functions[inner, absent] = GradientFunction(graph, self.tangents, self.backend)
         return function
+
+    def _lacking(self, graph: Graph, absent: Absent) -> Graph:
+        return without_tangents(graph, graph.params[len(graph.params) - self.tangents :], absent) if absent else graph
+
+    def exact(self, absent: Absent) -> Interpreted | Compiled:
+        """The gradients where nothing comes in for some tangents, run so that no zeros take their place in sums."""
+        program = self._exact.get(absent)
+        if program is None:
+            program = make_executable(self._lacking(self.halves.backward, absent), self.backend)
+            self._exact[absent] = program
+        return program
 
     @cached_property
     def reach(self) -> tuple[frozenset[int], ...]:
@@ -127,11 +144,11 @@ class Gradients:
         gradients = [bits(tuple(values_in(r))) for r in self._whole.results]
         return tuple([frozenset(i for i, g in enumerate(gradients) if g >> t & 1) for t in range(self.tangents)])
 
-    def body(self, wanted: tuple[int, ...]) -> Body | None:
+    def body(self, wanted: tuple[int, ...], absent: Absent = ()) -> Body | None:
         """Some of the gradients as nodes to copy, of saved values; None where they are not copied."""
-        if wanted not in self._bodies:
-            self._bodies[wanted] = body_of(self.halves.backward, self.tangents, wanted)
-        return self._bodies[wanted]
+        if (wanted, absent) not in self._bodies:
+            self._bodies[wanted, absent] = body_of(self._lacking(self.halves.backward, absent), self.tangents, wanted)
+        return self._bodies[wanted, absent]
 
     @property
     def inputs(self) -> int:
@@ -266,8 +283,11 @@ class ProgramBackward(Node):
         Raises StateError once it was freed."""
         reached = self.reached(grads)
         edges, wanted = self.gives([i for i in range(len(self.edges)) if i in reached and needs[i]])
-        function, primals = self.seen_again() if modes.grad and wanted else (None, [])
-        body = (function or self.gradients).body(wanted) if wanted else None
+        absent = absent_of(grads)
+        function, primals = self.seen_again(absent) if modes.grad and wanted else (None, [])
+        body = None
+        if wanted:
+            body = self.gradients.body(wanted, absent) if function is None else function.body(wanted)
         if body is None or modes.special is not None or any(is_hooked(s) for s in self.saved or ()):
             return None
         self.begin(grads, tuple(needs))
@@ -302,7 +322,14 @@ class ProgramBackward(Node):
     def _natively(self, grads: Sequence[Any]) -> list[Tensor]:
         tangents = [self._zeros(i) if g is None else array_of(g) for i, g in enumerate(grads)]
         arrays = [*self.arrays(), *tangents]
-        return [Tensor(r) for r in without_aliases(self.gradients.executable.run(arrays, self.symbols), arrays)]
+        absent, gradients = absent_of(grads), self.gradients
+        if absent and gradients.has_users:
+            results = gradients.exact(absent).run(arrays, self.symbols)
+        else:
+            results = gradients.executable.run(arrays, self.symbols)
+            if absent and any(map(_has_nan, results)):  # perhaps of a 0 in the place of what did not come in
+                results = gradients.exact(absent).run(arrays, self.symbols)
+        return [Tensor(r) for r in without_aliases(results, arrays)]
 
     def arrays(self) -> list[Any]:
         """What was saved, as the backward program takes it. Raises VersionError for what was written since."""
@@ -324,15 +351,15 @@ class ProgramBackward(Node):
     # ---- with a history
     def _again(self, grads: Sequence[Any]) -> list[Any]:
         """The gradients as a function of the inputs, to be differentiated again."""
-        function, primals = self.seen_again()
+        function, primals = self.seen_again(absent_of(grads))
         tangents = [Tensor(self._zeros(i)) if grads[i] is None else grads[i] for i in function.tangents()]
         return function([*primals, *tangents], self.symbols)
 
-    def seen_again(self) -> tuple[GradientFunction, list[Any]]:
-        """The gradients as they are differentiated again, and the inputs that they are a function of. Raises
-        VersionError for those that were written since."""
+    def seen_again(self, absent: Absent = ()) -> tuple[GradientFunction, list[Any]]:
+        """The gradients as they are differentiated again, where nothing comes in for some tangents, and the inputs that
+        they are a function of. Raises VersionError for those that were written since."""
         self.check_versions()
-        function = self.gradients.function()
+        function = self.gradients.function((), absent)
         return function, [self.inputs[i] for i in function.read if i < function.inputs]
 
     def check_versions(self) -> None:
@@ -345,6 +372,15 @@ class ProgramBackward(Node):
     def versions_now(self) -> list[int]:
         """How often each of the inputs was written."""
         return [0 if not isinstance(x, Tensor) or x._storage is None else x._version for x in self.inputs.values()]
+
+
+def absent_of(grads: Sequence[Any]) -> Absent:
+    """The results for which no gradient comes in."""
+    return tuple([i for i, g in enumerate(grads) if g is None])
+
+
+def _has_nan(array: Any) -> bool:
+    return isinstance(array, ndarray) and bool(np.isnan(array).any())
 
 
 # ---- programs
