@@ -26,7 +26,7 @@ from weft.programs.store import Miss, Variants, narrowed
 from weft.record.miss_text import miss_text, takes_keywords
 from weft.record.restart import Restart
 from weft.record.user_code import is_called
-from weft.record.wrappers import Known, desugar, resugar
+from weft.record.wrappers import WrapperMemo, desugar, resugar
 from weft.support import limits, pytree
 from weft.support.counters import counters
 from weft.support.errors import CaptureError, ValuesThatWait
@@ -65,13 +65,14 @@ class CompiledFunction(FunctionWrapper):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if knobs.eager or modes.capture is not None or _is_watched():
             return self.function(*args, **kwargs)
-        taken, named, known = args, kwargs, Known()
+        taken, named = args, kwargs
+        memo: WrapperMemo = {}
         # whether any tensor might be of a class with a will of its own
         special = bool(wrapper_classes or override_classes)
         if special:
             if current_modes():
                 return self.function(*args, **kwargs)
-            taken, named = desugar((args, kwargs), known)
+            taken, named = desugar((args, kwargs), memo)
         if len(named) > 1 and self.is_order_free:
             named = dict(sorted(named.items()))
         leaves, spec = _flatten(taken, named)
@@ -79,21 +80,21 @@ class CompiledFunction(FunctionWrapper):
             leaves = CallLeaves(leaves, (taken, named))
         match = self.entries.find(leaves, spec)
         if match is None:
-            return self._capture_and_run(args, kwargs, CallLeaves(leaves, (taken, named)), spec, known)
+            return self._capture_and_run(args, kwargs, CallLeaves(leaves, (taken, named)), spec, memo)
         entry, call = match
-        return resugar(entry.run(leaves, call), known) if special else entry.run(leaves, call)
+        return resugar(entry.run(leaves, call), memo) if special else entry.run(leaves, call)
 
     def _capture_and_run(
-        self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, known: Known
+        self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, memo: WrapperMemo
     ) -> Any:
-        """args, kwargs: as they were given; leaves: with wrappers taken apart, which are `known`."""
+        """args, kwargs: as they were given; leaves: with wrappers taken apart, which `memo` has."""
         if any([isinstance(leaf, Tensor) and not is_dense(leaf) for leaf in leaves]):
             # types alone, or values that wait: another back end takes the operators as they come
             return self.function(*args, **kwargs)
         with self.lock:
             match = self.entries.find(leaves, spec)  # another thread may have captured it meanwhile
             if match is not None:
-                return resugar(match[0].run(leaves, match[1]), known)
+                return resugar(match[0].run(leaves, match[1]), memo)
             stepwise = next((s for s in self.stepwise if s.spec == spec), None)
             is_program = stepwise is None or stepwise.is_due()
             entry = self._captured(leaves, spec) if is_program else None
@@ -101,7 +102,7 @@ class CompiledFunction(FunctionWrapper):
                 # the capture was the first to meet something that weft then settles (a class whose rule came late)
                 entry = self._captured(leaves, spec)
             if entry is not None:
-                return resugar(self._run_first(entry, leaves, spec), known)
+                return resugar(self._run_first(entry, leaves, spec), memo)
         if any(s.waits for s in self.stepwise if s.spec == spec):
             return self.function(*args, **kwargs)
         result, forwards = run_stepwise(self.function, args, kwargs)

@@ -20,12 +20,12 @@ from weft.autograd.node import InputMetadata, Node
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED, SavedTensor
 from weft.ir.graph import Block, Graph, Operand, Value, values_in
-from weft.passes.absent_tangents import without_tangents
 from weft.passes.dce import dce
 from weft.passes.entry_sizes import bind_arguments, giving_sizes
 from weft.passes.partition import Halves, partition
 from weft.passes.rebuild import with_values
 from weft.passes.stop_gradients import Notes, leads_elsewhere, open_functions, stop_gradients
+from weft.programs.absent_tangents import without_tangents
 from weft.programs.argument_histories import take_history
 from weft.programs.executable import Compiled, Interpreted, chosen, make_executable
 from weft.programs.inlining import Body, Inlined, Whole, body_of

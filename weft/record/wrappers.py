@@ -43,15 +43,15 @@ pytree.register(Desugared, lambda s: (list(s.inner), s.facts), lambda children, 
 
 
 # what was taken apart or put together, by identity of the tensor, which is kept so that nothing else takes its identity
-Known = dict[int, tuple[Tensor, Desugared]]
+WrapperMemo = dict[int, tuple[Tensor, Desugared]]
 
 
-def desugar(tree: Any, known: Known | None = None) -> Any:
-    """A tree with its wrappers taken apart. known: what is one tensor there and in other trees becomes one."""
+def desugar(tree: Any, memo: WrapperMemo | None = None) -> Any:
+    """A tree with its wrappers taken apart. memo: what is one tensor there and in other trees becomes one."""
     leaves, spec = pytree.flatten(tree)
     if not any(_is_special(leaf) for leaf in leaves):
         return tree
-    memo: Known = {} if known is None else known
+    memo = {} if memo is None else memo
     return pytree.unflatten([_desugar(leaf, memo) if _is_special(leaf) else leaf for leaf in leaves], spec)
 
 
@@ -59,7 +59,7 @@ def _is_special(leaf: Any) -> bool:
     return isinstance(leaf, Overriding) or is_wrapper(leaf)
 
 
-def _desugar(wrapper: Tensor, memo: Known) -> Desugared:
+def _desugar(wrapper: Tensor, memo: WrapperMemo) -> Desugared:
     _, desugared = memo.get(id(wrapper), (None, None))
     if desugared is None or (not is_wrapper(wrapper) and desugared.facts[2] != Attributes(wrapper.__dict__)):
         desugared = _taken_apart(wrapper, memo)
@@ -67,7 +67,7 @@ def _desugar(wrapper: Tensor, memo: Known) -> Desugared:
     return desugared
 
 
-def _taken_apart(wrapper: Tensor, memo: Known) -> Desugared:
+def _taken_apart(wrapper: Tensor, memo: WrapperMemo) -> Desugared:
     if not is_wrapper(wrapper):
         return Desugared((type(wrapper), None, Attributes(wrapper.__dict__), False), [_plain(wrapper)])
     kind = type(wrapper)
@@ -91,16 +91,16 @@ def _taken_apart(wrapper: Tensor, memo: Known) -> Desugared:
     )
 
 
-def resugar(tree: Any, known: Known | None = None) -> Any:
-    """A tree with its desugared wrappers put together. known: what was one tensor there and in other trees is one."""
+def resugar(tree: Any, memo: WrapperMemo | None = None) -> Any:
+    """A tree with its desugared wrappers put together. memo: what was one tensor there and in other trees is one."""
     leaves, spec = pytree.flatten(tree, stop=Desugared)
     if not any(type(leaf) is Desugared for leaf in leaves):
         return tree
-    memo: Known = {} if known is None else known
+    memo = {} if memo is None else memo
     return pytree.unflatten([_resugar(leaf, memo) if type(leaf) is Desugared else leaf for leaf in leaves], spec)
 
 
-def _resugar(desugared: Desugared, memo: Known) -> Tensor:
+def _resugar(desugared: Desugared, memo: WrapperMemo) -> Tensor:
     for tensor, other in memo.values():
         is_same = len(other.inner) == len(desugared.inner) and all(map(is_, other.inner, desugared.inner))
         if is_same and other.facts == desugared.facts:

@@ -17,7 +17,7 @@ from weft.guards.kinds import Kind, Kinds
 from weft.ops.overrides import override_classes
 from weft.record.restart import Restart
 from weft.record.symbolic import SymbolicPayload
-from weft.record.wrappers import Known, desugar
+from weft.record.wrappers import WrapperMemo, desugar
 from weft.support import pytree
 from weft.support.errors import CaptureError
 from weft.tensor.tensor import Tensor
@@ -100,10 +100,10 @@ def _note_growth(write: guards.ObjectWrite, lengths: dict[int, Any]) -> None:
 
 def assigned_values(
     writes: Sequence[guards.ObjectWrite], result: Any, arguments: Any, bound: Bound, is_older: Callable[[object], bool],
-    kinds: Kinds, known: Known,
+    kinds: Kinds, memo: WrapperMemo,
 ) -> list[Any]:
     """The values of these writes as a tree of results, beside the result of the call. arguments: trees whose containers
-    are the caller's. known: the wrappers that were taken apart already.
+    are the caller's. memo: the wrappers that were taken apart already.
 
     Raises CaptureError for a value that a program cannot make anew at every call, and Restart where one is a container
     that stands for what a place holds: that must be the very one.
@@ -117,7 +117,7 @@ def assigned_values(
     identical = {key for each in looked for key in each.identical}
     if identical:
         raise Restart(identical=identical)
-    tree: list[Any] = desugar(values, known) if wrapper_classes or override_classes else values
+    tree: list[Any] = desugar(values, memo) if wrapper_classes or override_classes else values
     repeated = next((each for each in looked if each.repeats), None)
     if tree is not values and repeated is not None:
         raise repeated.refuse_repeated(repeated.write.value)

@@ -47,7 +47,7 @@ from weft.record.numbers.lifted_math import lifted_in
 from weft.record.numbers.random_state import marks, symbolic_generators
 from weft.record.python_call import FailsLater
 from weft.record.restart import Restart
-from weft.record.wrappers import Known, desugar, resugar
+from weft.record.wrappers import WrapperMemo, desugar, resugar
 from weft.record.writes import ArgumentChange
 from weft.support import pytree
 from weft.support.asides import aside
@@ -116,10 +116,11 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
     )
     bound = [(place.slot, value) for place, value in zip(outcome.bound.places, values, strict=True)]
     earlier = {id(c): slot.key for slot, _ in bound for c in containers_in(slot.get())}
-    has_wrappers, known = bool(wrapper_classes or override_classes), Known()
+    has_wrappers = bool(wrapper_classes or override_classes)
+    memo: WrapperMemo = {}
     if has_wrappers:
-        args, kwargs = resugar((args, kwargs), known)
-        bound = [(slot, resugar(value, known)) for slot, value in bound]
+        args, kwargs = resugar((args, kwargs), memo)
+        bound = [(slot, resugar(value, memo)) for slot, value in bound]
     # while Python's state is put back too: it holds the stand-ins
     with (
         lifted_in(recording.function, recording.assumptions.symbolic_codes),
@@ -133,7 +134,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
         try:
             outcome.capture.recorder.raise_swallowed()
             outcome.capture.python_state.settle_taken()
-            result = desugar(result, known) if has_wrappers else result
+            result = desugar(result, memo) if has_wrappers else result
             _take_guards(recording, outcome, seen, bound)
             outcome.assigned = assignments(seen.writes, recording, (args, kwargs), bound, earlier)
             outcome.capture.writes.refuse_histories()
@@ -142,7 +143,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
                 outcome.capture.calls.refuse_calls("tensors of Python's state are inputs")
             refuse_changed_groups(outcome.capture, groups)
             outcome.number_writes = number_writes_of(outcome, seen)
-            _note_results(outcome, seen, result, (args, kwargs), bound, known)
+            _note_results(outcome, seen, result, (args, kwargs), bound, memo)
             restart_for_sharing(recording, outcome, seen)  # with what only the results show
         finally:
             outcome.capture.calls.end()
@@ -196,7 +197,7 @@ def _guard_identity(recording: Recording, outcome: Outcome) -> None:
 def _note_results(outcome: Outcome, seen: guards.Observation, result: Any, arguments: Any, bound: Bound) -> None:
 =======
 def _note_results(
-    outcome: Outcome, seen: guards.Observation, result: Any, arguments: Any, bound: Bound, known: Known
+    outcome: Outcome, seen: guards.Observation, result: Any, arguments: Any, bound: Bound, memo: WrapperMemo
 ) -> None:
 >>>>>>> 0eb08908 (compile: one tensor of a subclass in two places is one object)
     """What becomes of the result and of what was assigned, the memory that was written, gradients, and the backward
@@ -204,7 +205,7 @@ def _note_results(
     """
     capture, tree = outcome.capture, result
     if outcome.assigned:
-        tree = (result, assigned_values(outcome.assigned, result, arguments, bound, seen.is_older, kinds(), known))
+        tree = (result, assigned_values(outcome.assigned, result, arguments, bound, seen.is_older, kinds(), memo))
     outcome.changes = changed_histories(outcome.stand_ins, outcome.leaves, capture.outside)
     if outcome.changes.flags:
         capture.calls.refuse_calls("requires_grad of a tensor changes")
