@@ -421,6 +421,18 @@ def test_checkpoint_takes_the_better_default() -> None:
     assert g.requires_grad
 
 
+def test_data_parts_aliases() -> None:
+    x = weft.ones(3)
+    alias, version = x.detach(), x._version
+    w = weft.ones(3, requires_grad=True)
+    product = w * alias
+    x.data = weft.zeros(3)
+    x.add_(1)
+    assert x._version == version + 1 and alias._version == version
+    product.sum().backward()
+    assert w.grad is not None and w.grad.tolist() == [1.0] * 3
+
+
 def test_checkpoints_within_transforms() -> None:
     runs: list[int] = []
 
