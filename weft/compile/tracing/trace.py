@@ -175,7 +175,6 @@ def _take_guards(recording: Recording, outcome: Outcome, seen: guards.Observatio
     restart_for_sharing(recording, outcome, seen)
 
 
-<<<<<<< HEAD
 def _guard_identity(recording: Recording, outcome: Outcome) -> None:
     """Which containers of the call are one object counts. Raises Restart where some are, or a bound place holds one
     that the function reaches otherwise too; SameContainer where an argument is one."""
@@ -194,12 +193,9 @@ def _guard_identity(recording: Recording, outcome: Outcome) -> None:
     outcome.identity = IdentityGuard(outcome.pattern, held)
 
 
-def _note_results(outcome: Outcome, seen: guards.Observation, result: Any, arguments: Any, bound: Bound) -> None:
-=======
 def _note_results(
     outcome: Outcome, seen: guards.Observation, result: Any, arguments: Any, bound: Bound, memo: WrapperMemo
 ) -> None:
->>>>>>> 0eb08908 (compile: one tensor of a subclass in two places is one object)
     """What becomes of the result and of what was assigned, the memory that was written, gradients, and the backward
     that callers may run.
     """
