@@ -23,9 +23,12 @@ def open_views(graph: Graph) -> Graph:
         return graph
 
     def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
-        if node.op is VALIDATE and not (type(args[0]) is Value and args[0].tensor_type.is_complete):
+        if node.op is not VALIDATE:
+            return _open(builder, node, args)
+        if type(args[0]) is not Value or not args[0].tensor_type.is_complete:
             return None
-        return _open(builder, node, args)
+        gradients = _open(builder, node, args)  # (opaque calls that read it keep its type: it says what they give)
+        return gradients if gradients is not None and gradients[0].type is node.output.type else None
 
     return rebuild(graph, rewrite, lambda node: node.op is VALIDATE or _is_of_view(node))
 

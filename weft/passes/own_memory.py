@@ -22,13 +22,13 @@ def own_memory(graph: Graph) -> Graph:
     that their bits are what they would be without the block."""
     proving = ProvingEnv(graph.env)
     with shape_env.using(proving):
-        if not any(_lies_otherwise(v, is_rows) for node in graph.walk() for v, is_rows in _crossing(node)):
+        if not any(_is_copied(v, is_rows) for node in graph.walk() for v, is_rows in _crossing(node)):
             return graph
 
     def copied(builder: Builder, operand: Operand, is_rows: bool = False) -> Operand:
         if type(operand) is tuple:
             return tuple([copied(builder, part, is_rows) for part in operand])
-        if type(operand) is not Value or not _lies_otherwise(operand, is_rows):
+        if type(operand) is not Value or not _is_copied(operand, is_rows):
             return operand
         return builder.operand(aten.clone(builder.handle(operand)))
 
@@ -51,7 +51,7 @@ def _crossing(node: Node) -> Iterator[tuple[Value, bool]]:
         yield from ((v, False) for v in values_in(block.results))
 
 
-def _lies_otherwise(value: Value, is_rows: bool) -> bool:
+def _is_copied(value: Value, is_rows: bool) -> bool:
     return not _has_rows_in_order(value) if is_rows else _may_lie_otherwise(value)
 
 

@@ -176,14 +176,14 @@ def test_a_program_is_only_taken_with_the_guards_that_it_was_made_under(
 ) -> None:
     """Guards and program are two entries. Where the guards are lost, another example asks anew and must not meet
     the first one's program."""
-    made = executable.optimize
+    made = executable.optimize_folded
 
-    def asking(graph: Any, passes: Any) -> Any:
+    def asking(graph: Any, passes: Any, folds: bool) -> Any:
         size = next(iter(graph.env.examples))
         graph.env.equal(dims.symbol(size), 1)
-        return made(graph, passes)
+        return made(graph, passes, folds)
 
-    monkeypatch.setattr(executable, "optimize", asking)
+    monkeypatch.setattr(executable, "optimize_folded", asking)
     compiles = []
     with weft.knobs(cache=str(tmp_path)):
         weft.compile(lambda x: x * 3)(weft.ones(2))  # and what all programs share

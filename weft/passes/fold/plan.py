@@ -493,7 +493,7 @@ class _Loop:
         for t in range(self.run.iterations):
             row = self.result.node(t, chain[0][1]).output
             others = [v for v in self._leaves(t, first) if type(v) is Value and v is not row]
-            if len(others) != 1 or (t and others[0] is not before[t]) or self._moved_type(others[0], row):
+            if len(others) != 1 or (t and others[0] is not before[t]) or others[0].type is not row.type:
                 raise NoLoop("rows are added to different sums", max(t, 1))
             if t == 0:
                 initial = others[0]
@@ -511,9 +511,6 @@ class _Loop:
         result = self.result
         result.skipped.update(dict.fromkeys((*members, *rows), None))
         self.totals[last] = initial, _in_order(parts, dims_of(initial))
-
-    def _moved_type(self, total: Value, row: Value) -> bool:
-        return total.type is not row.type
 
     def _written(self, position: int, dims: tuple[Dim, ...]) -> Moving:
         """The part of memory of these dims that a node writes."""
