@@ -71,9 +71,11 @@ class Places:
 
     def _resolved(self, value: Value) -> tuple[Value, Geometry]:
         node = value.node
-        if node is not None and node.op.view is not None and not node.op.view.is_free and not changes_dtype(node):
+        if node is not None and node.op.view is not None and not changes_dtype(node):
             root, source = self.of(node.args[0])
-            shown = shown_by(node, source)
+            # (what names strides of its own speaks of row-major memory)
+            is_known = not node.op.view.is_free or source == contiguous(dims_of(root))
+            shown = shown_by(node, source) if is_known else None
             if shown is not None:
                 return root, shown[value.index]
         return value, contiguous(dims_of(value))
