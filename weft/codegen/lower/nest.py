@@ -70,8 +70,8 @@ class Layout:
 
 def lay_out(nest: Nest, target: Target) -> Layout:
     """Choose widths and fill the tables."""
-    itemsize = 8 if _is_all_wide(nest) else 4
     joins = nest.form != "columns" and any(i.kind == "reduce" for i in nest.instrs)
+    itemsize = 8 if _is_all_wide(nest, joins) else 4
     at_once = target.lanes(itemsize)
     lanes = JOINED_BYTES // itemsize if joins else at_once
     vectors = _vectors(nest, max((_pass_weight(nest, p) for p in range(nest.phases)), default=0))
@@ -93,8 +93,11 @@ def lay_out(nest: Nest, target: Target) -> Layout:
     return layout
 
 
-def _is_all_wide(nest: Nest) -> bool:
-    return all((i.compute or i.dtype).itemsize == 8 for i in nest.instrs if i.level == FULL)
+def _is_all_wide(nest: Nest, joins: bool) -> bool:
+    """Whether all elements are of eight bytes: of what is added up alone where lanes are joined, so that the order does
+    not depend on what else is computed."""
+    counted = [i for i in nest.instrs if (i.kind == "reduce" if joins else i.level == FULL)]
+    return all((i.compute or i.dtype).itemsize == 8 for i in counted)
 
 
 def _pass_weight(nest: Nest, phase: int) -> int:
