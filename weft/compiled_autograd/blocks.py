@@ -11,7 +11,7 @@ from weft.ir.evaluate import Evaluator, Values
 from weft.ir.graph import Block, Node, Operand, Value
 from weft.support.errors import CaptureError
 from weft.types.dims import Dim
-from weft.types.tensor_type import INT, TensorType, Type, tensor_type
+from weft.types.tensor_type import INT, TensorType, Type
 
 
 class TypedEvaluator(Evaluator):
@@ -50,11 +50,11 @@ class TypedEvaluator(Evaluator):
         operands = tuple([self.builder.operand(self.operand(a, values)) for a in node.args])
         steps, _, carried, xs, _ = operands
         types = [_type(c) for c in carried]
-        body = self._block(node.blocks[0], (INT, *types, *map(_row, xs)), values)
+        body = self._block(node.blocks[0], (INT, *types, *[x.tensor_type.row for x in xs]), values)
         count = 1 + len(types)
         _refuse_others(types, body.results[1:count], self.builder, "a step of a backward's loop gives")
         length = xs[0].tensor_type.shape[0] if xs else self._length(steps)
-        stacked = [tensor_type(k.dtype, (length, *k.shape)) for k in (r.tensor_type for r in body.results[count:])]
+        stacked = [r.tensor_type.stacked(length) for r in body.results[count:]]
         return self._emit(node, operands, (*types, *stacked), (body,))
 
     def _length(self, steps: Operand) -> Dim:
@@ -92,11 +92,6 @@ def _seen_from(value: Any, inner: Builder) -> Any:
 def _type(operand: Operand) -> Type:
     assert isinstance(operand, Value), operand
     return operand.type
-
-
-def _row(stacked: Value) -> TensorType:
-    kind = stacked.tensor_type
-    return tensor_type(kind.dtype, kind.shape[1:])
 
 
 def _refuse_others(types: Sequence[Type], results: Sequence[Operand], builder: Builder, what: str) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from weft.ir.graph import Node, Value
+from weft.ir.graph import Node, Operand, Value
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.op import Op
 from weft.support.errors import ShapeError
@@ -67,6 +67,15 @@ def view_geometries(op: Op, source: Geometry, arguments: tuple[object, ...]) -> 
     if geometries is None:
         return None
     return geometries if isinstance(geometries, tuple) else (geometries,)
+
+
+def view_inverted(scatter: Node) -> tuple[Op, tuple[Operand, ...], int]:
+    """The view that a scatter inverts, its arguments behind the first, and which of its results."""
+    view = scatter.op.scatters
+    assert view is not None
+    if view.schema.returns_list:
+        return view, scatter.args[3:], scatter.args[2]
+    return view, scatter.args[2:], 0
 
 
 def changes_dtype(view: Node) -> bool:

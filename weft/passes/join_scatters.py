@@ -16,7 +16,7 @@ from weft.ir.graph import Graph, Node, Operand, Value
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.op import Op
 from weft.ops.packet import aten
-from weft.passes.alias import ProvingEnv, dims_of, dtype_of, view_geometries
+from weft.passes.alias import ProvingEnv, dims_of, dtype_of, view_geometries, view_inverted
 from weft.passes.rebuild import rebuild
 from weft.types import shape_env
 
@@ -70,21 +70,12 @@ def _inside(node: Node) -> Node | None:
     inner = node.args[1].node
     if inner is None or inner.op.scatters is None or type(inner.args[0]) is not Value:
         return None
-    view, rest, index = _view_of(node)
+    view, rest, index = view_inverted(node)
     shown = inner.args[0].node
     if shown is None or shown.op is not view or shown.outputs[index] is not inner.args[0]:
         return None
     same = shown.args[0] is node.args[0] and _equal(shown.args[1:], rest)
     return inner if same and dtype_of(inner.args[1]) is dtype_of(node.args[0]) else None
-
-
-def _view_of(node: Node) -> tuple[Op, tuple[Operand, ...], int]:
-    """The view that a scatter inverts, its arguments behind the first, and which of its results."""
-    view = node.op.scatters
-    assert view is not None
-    if view.schema.returns_list:
-        return view, node.args[3:], node.args[2]
-    return view, node.args[2:], 0
 
 
 def _equal(a: tuple[Operand, ...], b: tuple[Operand, ...]) -> bool:
@@ -110,7 +101,7 @@ def _joined(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Op
 def _geometry(node: Node, source: Geometry) -> Geometry | None:
     """Where a scatter's view looks, of memory that lies so. What names strides of its own speaks of a row-major value.
     """
-    view, rest, index = _view_of(node)
+    view, rest, index = view_inverted(node)
     if view.view is None or view.view.overlaps or (view.view.is_free and source != contiguous(source.dims)):
         return None
     geometries = view_geometries(view, source, rest)
@@ -121,7 +112,7 @@ def _geometry(node: Node, source: Geometry) -> Geometry | None:
 def _whole(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
     """The source, seen from the other side, where the scatter's view shows every element once."""
     base, source = args[:2]
-    view = _view_of(node)[0]
+    view = view_inverted(node)[0]
     if view.view is None or view.schema.returns_list:
         return None
     if view.view.keeps_order:

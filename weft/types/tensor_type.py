@@ -71,6 +71,15 @@ class TensorType(Type):
     def numel(self) -> Dim:
         return dm.product(self.shape)
 
+    @property
+    def row(self) -> TensorType:
+        """The type of one of its rows along the first dim, as a loop takes them."""
+        return tensor_type(self.dtype, self.shape[1:])
+
+    def stacked(self, length: Dim) -> TensorType:
+        """The type of so many of it, one behind the other along a new first dim, as a loop gives them."""
+        return tensor_type(self.dtype, (length, *self.shape))
+
     def with_dims(self, dims: Dims) -> TensorType:
         return tensor_type(self.dtype, dims, self.device)
 

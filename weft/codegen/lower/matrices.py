@@ -287,15 +287,24 @@ def lower_solve(block: BlockLowering, node: Node) -> list[KernelCall] | None:
 @lowers(aten.linalg_inv)
 def lower_inverse(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """Elimination beside the identity."""
+    return _lower_beside_identity(block, node, "inverse", unrolled.emit_inverse, elimination.emit_inverse, 2, 2)
+
+
+def _lower_beside_identity(
+    block: BlockLowering, node: Node, name: str, emit_small: Callable[..., None], emit: Emit, cost: int, rooms: int
+) -> list[KernelCall] | None:
+    """A square matrix from another. cost: operations, as multiples of the cube of a side; rooms: how many matrices are
+    worked on."""
     (a,) = node.args
     *batch, n, _ = dims_of(a)
     if not _fits(node, n):
         return None
     m = Matrices(block, node, tuple(batch))
     operands = (m.operand(a), m.result(node.outputs[0]))
+    work = cost * n * n * n
     if m.is_unrolled(n):
-        return m.unrolled(("small_inverse",), unrolled.emit_inverse, n, (), operands, 1, 2 * n * n * n)
-    return m.call(("inverse",), elimination.emit_inverse, (n,), operands, 1, 2 * n * n * n, 2 * m.padded(n, n), (n,))
+        return m.unrolled((f"small_{name}",), emit_small, n, (), operands, 1, work)
+    return m.call((name,), emit, (n,), operands, 1, work, rooms * m.padded(n, n), (n,))
 
 
 @lowers(aten.linalg_slogdet, aten.slogdet)
@@ -331,15 +340,7 @@ def _lower_determinant(block: BlockLowering, node: Node, is_logarithm: bool) -> 
 @lowers(aten._adjugate)
 def lower_adjugate(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """By elimination beside the identity, without a division by pivots."""
-    (a,) = node.args
-    *batch, n, _ = dims_of(a)
-    if not _fits(node, n):
-        return None
-    m = Matrices(block, node, tuple(batch))
-    operands = (m.operand(a), m.result(node.outputs[0]))
-    if m.is_unrolled(n):
-        return m.unrolled(("small_adjugate",), unrolled.emit_adjugate, n, (), operands, 1, 4 * n * n * n)
-    return m.call(("adjugate",), elimination.emit_adjugate, (n,), operands, 1, 4 * n * n * n, 3 * m.padded(n, n), (n,))
+    return _lower_beside_identity(block, node, "adjugate", unrolled.emit_adjugate, elimination.emit_adjugate, 4, 3)
 
 
 @lowers(aten.linalg_matrix_exp)

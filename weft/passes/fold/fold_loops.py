@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from weft.ir.builder import Builder
-from weft.ir.graph import Graph, Node, Operand, map_operand
+from weft.ir.graph import Graph, Node, Operand
 from weft.passes.alias import ProvingEnv
 from weft.passes.fold.loops import Folder, Unreadable, needed_rows
 from weft.passes.fold.notes import LoopNote, note_of
@@ -64,7 +64,7 @@ def _folded(graph: Graph, planner: Planner, loops: Sequence[LoopPlan]) -> Graph:
         folder = Folder(builder, planner, needs)
         folder.fold(loops)
         results = tuple([folder.outer(r) for r in graph.results])
-    return builder.graph(tuple([map_operand(r, folder.env) for r in results]), graph.writes)
+    return builder.graph(results, graph.writes)
 
 
 def _notes(nodes: Sequence[Node], loops: Sequence[LoopPlan], refused: dict[Run, str]) -> Iterator[LoopNote]:

@@ -27,10 +27,10 @@ from weft.passes.fold.plan import (
     TableRows,
     is_typed,
 )
+from weft.passes.fold.repeats import with_operands
 from weft.passes.fold.rows import Moving, read, written
 from weft.passes.rebuild import append
-from weft.types import dims as dm
-from weft.types.tensor_type import INT, TensorType, Type, tensor_type
+from weft.types.tensor_type import INT, TensorType, Type
 
 _STACK, _CAT = aten.stack.default.op, aten.cat.default.op
 _JOINING = (_STACK, _CAT)
@@ -115,9 +115,7 @@ def _outer_operands(loop: LoopPlan) -> list[Operand]:
             operands += rows.values
     operands += [record.initial for record in loop.records.values()]
     operands += [total.initial for total in loop.sums.values()]
-    written_rows = [record.row for record in loop.records.values()]
-    written_rows += [row for total in loop.sums.values() for _, row in total.parts]
-    return operands + [row.operand for row in written_rows if isinstance(row, Invariant)]
+    return operands + [row.operand for row in loop.written_rows if isinstance(row, Invariant)]
 
 
 class Folder:
@@ -172,7 +170,7 @@ class Folder:
 
     def _row(self, value: Value, moves: Moving, iteration: int) -> Operand:
         source = self.builder.handle(self.outer(value))
-        return self.builder.operand(aten.select(read(self.builder, source, moves.shifted(iteration), 1), 0, 0))
+        return self.builder.operand(aten.select(read(source, moves.shifted(iteration), 1), 0, 0))
 
     def _node(self, node: Node) -> None:
         """A node that is in no loop."""
@@ -259,15 +257,13 @@ class _LoopWriter:
         last = [inner for inner in self.needs.last if inner not in self.needs.stacked]
         kinds = [loop.node(1, inner.position).outputs[inner.index].type for inner in last]
         zeros = [self._zeros(kind) for kind in kinds]
-        written_rows = [record.row for record in loop.records.values()]
-        written_rows += [row for total in loop.sums.values() for _, row in total.parts]
         stacked = list(self.needs.stacked)
         with builder.inner() as body, body.active():
             index = body.param(INT, "step")
             carried = [body.param(v.type) for v in initial]
             for kind in kinds:
                 body.param(kind)
-            rows = [body.param(_row_type(v)) for v in sliced]
+            rows = [body.param(v.tensor_type.row) for v in sliced]
             places: dict[Any, Operand] = {**dict(zip(slots, carried, strict=True)),
                                           **dict(zip(all_rows, rows, strict=True))}
             self._body(body, index, places, invariants)
@@ -279,9 +275,9 @@ class _LoopWriter:
 
             following = [operand(s.newer if s.newer is not None else Inner(s.position, s.index)) for s in slots]
             ends = [operand(inner) for inner in last]
-            ys = [operand(source) for source in stacked] + [operand(row) for row in written_rows]
+            ys = [operand(source) for source in stacked] + [operand(row) for row in loop.written_rows]
             block = body.block([True, *following, *ends, *ys])
-        types = [*[v.type for v in initial], *kinds, *[_stacked_type(y, self.count) for y in ys]]
+        types = [*[v.type for v in initial], *kinds, *[y.tensor_type.stacked(self.count) for y in ys]]
         args = (self.count, True, (*initial, *zeros), tuple(sliced), loop.is_reversed)
         node = builder.emit_raw(LOOP, args, tuple(types), (block,), loop.node(0, 0).where)
         outputs = iter(node.outputs)
@@ -313,7 +309,7 @@ class _LoopWriter:
         rows = self.builder.handle(stack)
         if moves.is_backwards is not self.loop.is_reversed:
             rows = aten.flip(rows, (0,))
-        return written(self.builder, base, moves, rows, self.count)
+        return written(base, moves, rows, self.count)
 
     # ---- what goes in
     def _initial(self, slot: Slot) -> Value:
@@ -341,7 +337,7 @@ class _LoopWriter:
             values = [builder.handle(self.folder.outer(v)) for v in rows.values]
             handle = aten.stack(values[::-1] if reverse else values, 0)
         elif isinstance(rows, MemoryRows):
-            handle = read(builder, builder.handle(self.folder.outer(rows.value)), rows.moves, self.count)
+            handle = read(builder.handle(self.folder.outer(rows.value)), rows.moves, self.count)
             if rows.moves.is_backwards is not reverse:
                 handle = aten.flip(handle, (0,))
         else:
@@ -373,8 +369,7 @@ class _LoopWriter:
             node = loop.node(1, position)
             body.where = node.where
             leaves = iter([self._operand(body, source, index, places, invariants) for source in sources])
-            args = tuple([_filled(a, leaves) for a in node.args])
-            emitted = body.emit_like(node, args)
+            emitted = body.emit_like(node, with_operands(node.args, leaves))
             for i, (output, expected) in enumerate(zip(emitted.outputs, node.outputs, strict=True)):
                 if output.type is not expected.type:
                     raise Unreadable(loop, f"{node.op.name}: the type of its result changes")
@@ -402,21 +397,3 @@ class _LoopWriter:
             first, step = first + (self.count - 1) * step, -step
         number = body.emit(aten.mul.Tensor.op, (index, step)).output
         return body.emit(aten.add.Tensor.op, (number, first, 1)).output
-
-
-def _filled(operand: Operand, leaves: Any) -> Operand:
-    """An argument with other values and numbers."""
-    kind = type(operand)
-    if kind is tuple:
-        return tuple([_filled(part, leaves) for part in operand])
-    return next(leaves) if kind in (Value, int, float, complex, dm.Expr) else operand
-
-
-def _row_type(value: Value) -> TensorType:
-    kind = value.tensor_type
-    return tensor_type(kind.dtype, kind.shape[1:])
-
-
-def _stacked_type(row: Value, count: int) -> TensorType:
-    kind = row.tensor_type
-    return tensor_type(kind.dtype, (count, *kind.shape))

@@ -36,5 +36,5 @@ def note_of(nodes: Sequence[Node], run: Run, why: str | None = None) -> LoopNote
 def latest(notes: Iterable[LoopNote]) -> list[LoopNote]:
     """The notes without refusals of what became a loop later, when more was known of the nodes."""
     notes = list(notes)
-    folded = {(note.lines, note.why is None) for note in notes}
-    return list(dict.fromkeys(note for note in notes if note.why is None or (note.lines, True) not in folded))
+    folded = {note.lines for note in notes if note.why is None}
+    return list(dict.fromkeys(note for note in notes if note.why is None or note.lines not in folded))

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from weft.ir.builder import memo_key
 from weft.ir.graph import Block, Node, Operand, Value
-from weft.ops.geometry import contiguous
+from weft.ops.geometry import Geometry, contiguous
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise
-from weft.passes.alias import dims_of, view_geometries
+from weft.passes.alias import dims_of, view_geometries, view_inverted
 from weft.passes.fold.repeats import Run
 from weft.passes.fold.rows import Moving, Places, along, moving, shown_by
 from weft.passes.group import is_zeros
@@ -144,6 +145,12 @@ class LoopPlan:
     rows: dict[Rows, None] = field(default_factory=dict)
 
     @property
+    def written_rows(self) -> list[Source]:
+        """The rows that are stacked for memory, records first."""
+        rows = [record.row for record in self.records.values()]
+        return rows + [row for total in self.sums.values() for _, row in total.parts]
+
+    @cached_property
     def is_reversed(self) -> bool:
         """Whether it runs from the last row to the first, because most of what it goes over lies that way."""
         votes = 0
@@ -248,13 +255,8 @@ class _Loop:
         for sources in result.sources:
             for source in sources:
                 self._note(source)
-        for record in result.records.values():
-            self._note(record.row)
-        for total in result.sums.values():
-            for _, row in total.parts:
-                self._note(row)
-        for stand_in in result.skipped.values():
-            self._note(stand_in)
+        for source_of_row in (*result.written_rows, *result.skipped.values()):
+            self._note(source_of_row)
         return result
 
     def _note(self, source: Source | None) -> None:
@@ -465,7 +467,6 @@ class _Loop:
         """Find the sums that rows are added to, each a chain of additions. additions: where rows are put among zeros.
         """
         chains: dict[int, list[tuple[int, int]]] = {}  # by where a sum is last: positions of additions and rows
-        readers: dict[int, int] = dict.fromkeys(additions, 0)
         for position in range(self.run.period):
             operands = [(o, own) for o in self._leaves(1, position) if (own := self._own(o)) is not None]
             rows = [own[1] for _, own in operands if own[0] == 1 and own[1] in additions]
@@ -475,7 +476,6 @@ class _Loop:
             others = [own for o, own in operands if own[1] not in additions]
             if node.op is not aten.add.Tensor.op or node.args[2] != 1 or len(rows) != 1 or len(others) != 1:
                 raise NoLoop("a row among zeros is read as a whole")
-            readers[rows[0]] += 1
             lag, other = others[0]
             chain = chains.pop(other) if lag == 1 and other in chains else []
             if not chain and lag == 1:
@@ -565,11 +565,9 @@ class _Loop:
         raise NoLoop("a row is read that another iteration writes")
 
 
-def _written_by(node: Node) -> Any:
+def _written_by(node: Node) -> Geometry | None:
     """The part of its first operand that a scatter writes."""
-    view = node.op.scatters
-    assert view is not None
-    rest, index = (node.args[3:], node.args[2]) if view.schema.returns_list else (node.args[2:], 0)
+    view, rest, index = view_inverted(node)
     if view.view is None or view.view.is_free or node.args[0].type.dtype is not node.args[1].type.dtype:
         return None
     geometries = view_geometries(view, contiguous(dims_of(node.args[0])), rest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +48,14 @@ def _split(operand: Operand, leaves: list[Operand]) -> Any:
         leaves.append(operand)
         return kind
     return (kind, operand)  # (True is no 1)
+
+
+def with_operands(operand: Operand, leaves: Iterator[Operand]) -> Operand:
+    """An operand with others for what `flat_operands` lists, in order."""
+    kind = type(operand)
+    if kind is tuple:
+        return tuple([with_operands(part, leaves) for part in operand])
+    return next(leaves) if kind is Value or kind in _NUMBERS else operand
 
 
 def tokens_of(nodes: Sequence[Node], leaves: list[list[Operand]]) -> Tokens:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from weft.ir.builder import Builder, Handle
+from weft.ir.builder import Handle
 from weft.ir.graph import Node, Value
-from weft.ops.geometry import Dims, Geometry, contiguous, contiguous_strides
+from weft.ops.geometry import Dims, Geometry, contiguous_strides
 from weft.ops.packet import aten
-from weft.passes.alias import changes_dtype, dims_of, view_geometries
+from weft.passes.alias import Aliases, dims_of, view_geometries
+from weft.types import dims as dm
 from weft.types.dims import Dim
 
 
@@ -31,17 +32,20 @@ class Moving:
     @property
     def is_backwards(self) -> bool:
         """Whether it moves towards the beginning."""
-        return (isinstance(self.step, int) and self.step < 0) or str(self.step).startswith("-")
+        return self.step < 0 if isinstance(self.step, int) else all([count < 0 for _, count in self.step.terms])
 
 
 @dataclass(frozen=True)
 class Along:
-    """The same as positions along one dim of the memory: `first`, `first + step`, ..., each of `width` (None: without
-    that dim)."""
+    """The same as positions along one dim of the memory, which a row is without: `first`, `first + step`, ..."""
 
     dim: int
     first: int
     step: int
+
+    def slice(self, count: int) -> tuple[int, int, int, int]:
+        """The arguments of a slice of so many of them: dim, start, end, step."""
+        return self.dim, self.first, self.first + self.step * (count - 1) + 1, self.step
 
 
 def moving(places: Sequence[Geometry]) -> Moving | None:
@@ -60,25 +64,18 @@ class Places:
     """Where the values of a graph lie that are views of others. params: what the graph is given."""
 
     def __init__(self, params: Iterable[Value]) -> None:
-        self._places = {param: (param, contiguous(dims_of(param))) for param in params}
+        self._known = set(params)
+        self._aliases = Aliases()
 
     def of(self, value: Value) -> tuple[Value, Geometry]:
         """The value whose row-major memory it shows, and what it shows of it."""
-        place = self._places.get(value)
-        if place is None:
-            place = self._places[value] = self._resolved(value)
-        return place
-
-    def _resolved(self, value: Value) -> tuple[Value, Geometry]:
-        node = value.node
-        if node is not None and node.op.view is not None and not changes_dtype(node):
-            root, source = self.of(node.args[0])
-            # (what names strides of its own speaks of row-major memory)
-            is_known = not node.op.view.is_free or source == contiguous(dims_of(root))
-            shown = shown_by(node, source) if is_known else None
-            if shown is not None:
-                return root, shown[value.index]
-        return value, contiguous(dims_of(value))
+        if value not in self._known:
+            node = value.node
+            self._known.update((value,) if node is None else node.outputs)
+            if node is not None and node.op.view is not None:
+                self.of(node.args[0])
+                self._aliases.add_view(node)
+        return self._aliases.of(value)
 
 
 def shown_by(node: Node, source: Geometry) -> tuple[Geometry, ...] | None:
@@ -103,50 +100,39 @@ def along(moves: Moving, dims: Dims) -> Along | None:
 
 
 def _quotient(offset: Dim, stride: Dim) -> int | None:
-    """How many strides an offset is."""
+    """How many strides an offset is; None where that is no whole number."""
     if isinstance(offset, int) and offset == 0:
         return 0
-    if isinstance(offset, int) and isinstance(stride, int):
-        return offset // stride if stride and offset % stride == 0 else None
-    if isinstance(offset, int) or isinstance(stride, int):
-        return None if isinstance(offset, int) else _by_terms(offset, stride)
-    return _by_terms(offset, stride)
-
-
-def _by_terms(offset: Dim, stride: Dim) -> int | None:
-    terms = dict(getattr(offset, "terms", ()))
-    for key, count in getattr(stride, "terms", (((), stride),)):
-        candidate = terms.get(key)
-        if candidate is not None and candidate % count == 0 and stride * (candidate // count) == offset:
-            return int(candidate // count)
+    if isinstance(stride, int) and stride == 0:
         return None
-    return None
+    count = dm.floordiv(offset, stride)
+    return count if isinstance(count, int) and count * stride == offset else None
 
 
-def read(builder: Builder, source: Handle, moves: Moving, count: int) -> Handle:
+def read(source: Handle, moves: Moving, count: int) -> Handle:
     """A tensor with the rows of `count` iterations along its first dim, in memory order where they move backwards."""
-    if moves.is_backwards:
-        moves = Moving(moves.at(count - 1), -moves.step)
+    moves = _in_memory_order(moves, count)
     place = along(moves, source.dims)
     if place is None:
         dims, strides = (count, *moves.first.dims), (moves.step, *moves.first.strides)
         return aten.as_strided(source, dims, strides, moves.first.offset)  # type: ignore[no-any-return]
-    last = place.first + place.step * (count - 1) + 1
-    part = aten.slice(source, place.dim, place.first, last, place.step)
+    part = aten.slice(source, *place.slice(count))
     return aten.permute(part, _front(place.dim, source.ndim)) if place.dim else part  # type: ignore[no-any-return]
 
 
-def written(builder: Builder, base: Handle, moves: Moving, rows: Handle, count: int) -> Handle:
+def written(base: Handle, moves: Moving, rows: Handle, count: int) -> Handle:
     """The base with other rows in it, given in memory order."""
-    if moves.is_backwards:
-        moves = Moving(moves.at(count - 1), -moves.step)
-    place = along(moves, base.dims)
+    place = along(_in_memory_order(moves, count), base.dims)
     assert place is not None
-    order = _front(place.dim, base.ndim)
-    back = tuple([order.index(i) for i in range(base.ndim)])
-    last = place.first + place.step * (count - 1) + 1
-    rows = aten.permute(rows, back) if place.dim else rows
-    return aten.slice_scatter(base, rows, place.dim, place.first, last, place.step)  # type: ignore[no-any-return]
+    if place.dim:
+        order = _front(place.dim, base.ndim)
+        rows = aten.permute(rows, tuple([order.index(i) for i in range(base.ndim)]))
+    return aten.slice_scatter(base, rows, *place.slice(count))  # type: ignore[no-any-return]
+
+
+def _in_memory_order(moves: Moving, count: int) -> Moving:
+    """The same rows from the first in memory on."""
+    return Moving(moves.at(count - 1), -moves.step) if moves.is_backwards else moves
 
 
 def _front(dim: int, rank: int) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes, no_grad
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
-from weft.types.tensor_type import INT, TensorType, Type, tensor_type
+from weft.types.tensor_type import INT, TensorType, Type
 
 if TYPE_CHECKING:
     from weft.record.capture import Capture
@@ -76,7 +76,7 @@ def repeat(
     """
     operands = tuple([capture.tensors.operand(v) for v in (*carried, *xs)])
     count, asked = len(carried), len(carried) - len(written)
-    kinds = [_type_of(v) for v in operands[:count]] + [_row(v) for v in operands[count:]]
+    kinds = [_type_of(v) for v in operands[:count]] + [v.tensor_type.row for v in operands[count:]]
     begins = tuple([
         edge or _entry(kind)
         for edge, kind in zip((*entries, *(None,) * (len(kinds) - len(entries))), kinds, strict=True)
@@ -109,7 +109,7 @@ def repeat(
     loop = Loop(steps, test, operands[:count], operands[count:], reverse, recorded, begins, start)
     rows = recorded.results[1 + count :]
     length = capture.recorder.length_of(steps) if rows else 0
-    types = (*kinds[:count], *(tensor_type(r.tensor_type.dtype, (length, *r.tensor_type.shape)) for r in rows))
+    types = (*kinds[:count], *(r.tensor_type.stacked(length) for r in rows))
     node = capture.recorder.builder.emit_raw(
         LOOP, (steps, test, loop.carried, loop.xs, reverse), types, (recorded.block,), where
     )
@@ -150,11 +150,6 @@ def _type_of(value: Operand) -> Type:
             f"a loop carries a number of type {getattr(value, 'type', type(value).__name__)}; make it a 0-dim tensor"
         )
     return value.type
-
-
-def _row(value: Value) -> TensorType:
-    kind = value.tensor_type
-    return tensor_type(kind.dtype, kind.shape[1:])
 
 
 def _entry(kind: Type) -> Edge | None:
