@@ -54,7 +54,7 @@ def _built(leaves: Iterator[Any], spec: pytree.TreeSpec, containers: list[Any]) 
         leaf = next(leaves)
         return containers[leaf.number] if type(leaf) is Again else leaf
     children = [_built(leaves, child, containers) for child in spec.children]
-    whole = pytree.unflatten(children, pytree.TreeSpec(spec.kind, spec.meta, (pytree.LEAF,) * len(children)))
+    whole = pytree.one_built(children, spec)
     if is_numbered(spec.kind):
         containers.append(whole)
     return whole
