@@ -18,13 +18,14 @@ from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.accumulate import accumulate as accumulate_into
 from weft.autograd.anomaly import anomaly, check_nan, describe_failure, evaluating
 from weft.autograd.dependencies import between, count_dependencies, present, runs_on_nothing
-from weft.autograd.evaluator import Evaluator
+from weft.autograd.evaluator import Evaluator, Step
 from weft.autograd.node import Edge, Node
 from weft.autograd.ownership import is_owned, nobody_else_has
 from weft.autograd.record import arrival_edge
 from weft.autograd.saved import default_hooks
 from weft.autograd.seeds import input_edge, retain_inputs, run_by_backend, seeds_of
 from weft.autograd.validate import wrong_count
+from weft.guards.watching import unwatched
 from weft.ops import overrides
 from weft.support import seams
 from weft.support.asides import put_aside_by
@@ -136,7 +137,7 @@ def run_backward(
     is_plain = type(_local.evaluators[-1]) is Evaluator and current_runner() is None
     if wanted is None and accumulate and not create_graph and is_plain and run_by_backend(edges, seeds, keep):
         return ()
-    walk = Walk(edges, seeds, keep, create_graph, wanted, accumulate)
+    walk = unwatched(Walk, edges, seeds, keep, create_graph, wanted, accumulate)
     out = _on_fresh_thread(walk) if _local.depth >= MAX_DEPTH else _run(walk)
     if accumulate and inputs is not None and not retains:
         _accumulate_non_leaves(inputs, walk, create_graph)
@@ -286,14 +287,18 @@ class Walk:
         for node in dict.fromkeys(edge[0] for edge in self.roots if edge not in self.border):
             if self.dependencies.get(node) == 0:
                 self._push(node)
-        queue, step = self.queue, self.evaluator.stepper(self._step, self.roots, self.wanted)
+        self.evaluator.walk(self._take_turns, self._step, self.roots, self.wanted)
+        if self.wanted is None or self.accumulate:
+            return ()
+        return tuple(self.captured.get(edge) for edge in self.wanted)
+
+    def _take_turns(self, step: Step) -> None:
+        """A step for each node, the latest that is ready first."""
+        queue = self.queue
         while queue:
             current: Node | None = heappop(queue)[2]
             while current is not None:
                 current = step(current)
-        if self.wanted is None or self.accumulate:
-            return ()
-        return tuple(self.captured.get(edge) for edge in self.wanted)
 
     def _push(self, node: Node) -> None:
         heappush(self.queue, (-node.sequence, next(self.tickets), node))

@@ -11,6 +11,8 @@ from weft.autograd.validate import validate
 from weft.ops.packet import aten
 
 _ADD = aten.add.calls
+Step = Callable[[Node], "Node | None"]
+Turns = Callable[[Step], None]
 
 
 class Evaluator:
@@ -26,12 +28,10 @@ class Evaluator:
         """The gradients of a node's edges."""
         return node.apply(grads, needs)
 
-    def stepper(
-        self, step: Callable[[Node], Node | None], roots: Sequence[Edge], wanted: Sequence[Edge] | None
-    ) -> Callable[[Node], Node | None]:
-        """How one backward call takes its steps, each of which may tell the next one. roots: where it begins;
-        wanted: the edges that were asked for, if some were."""
-        return step
+    def walk(self, turns: Turns, step: Step, roots: Sequence[Edge], wanted: Sequence[Edge] | None) -> None:
+        """Take the steps of one backward call: `turns(step)` takes them all, each of which may tell the next one.
+        roots: where it begins; wanted: the edges that were asked for, if some were."""
+        turns(step)
 
     def validate(self, node: Node, index: int, gradient: Any, metadata: InputMetadata) -> Any:
         """The gradient made to fit the tensor it belongs to (`index` is the edge's number)."""

@@ -18,8 +18,10 @@ from weft.support import limits, seams
 from weft.support.generated import function_factory
 from weft.support.locations import user_mark
 from weft.tensor.history import AutogradState
+from weft.tensor.payload import Payload
 from weft.tensor.tensor import Tensor
 from weft.types.dtype import BY_NUMPY, DType
+from weft.types.tensor_type import TensorType
 
 
 def gradient_edge(tensor: Tensor) -> Edge | None:
@@ -256,7 +258,10 @@ def finish(node: OpNode, out: Any) -> Any:
         if not isinstance(r, Tensor):
             node.metadata_of_inputs += (None,)
             continue
-        metadata, is_differentiable = described(r._data.shape, r._data.dtype)
+        data = r._data
+        metadata, is_differentiable = (
+            described_type(data.type) if isinstance(data, Payload) else described(data.shape, data.dtype)
+        )
         node.metadata_of_inputs += metadata
         if is_differentiable:
             state = AutogradState(False, node, i)
@@ -275,6 +280,13 @@ def described(dims: tuple[int, ...], dtype: Any) -> tuple[tuple[InputMetadata], 
     """What gradients of a result with these dims look like, and whether there are any. dtype: as its payload has it."""
     weft_dtype = BY_NUMPY[dtype]
     return (metadata_of(dims, weft_dtype),), weft_dtype.is_differentiable
+
+
+@lru_cache(maxsize=limits.RESULTS)
+def described_type(type: TensorType) -> tuple[tuple[InputMetadata], bool]:
+    """The same of a result of a type."""
+    assert type.dtype is not None
+    return (metadata_of(type.shape, type.dtype),), type.dtype.is_differentiable
 
 
 @lru_cache(maxsize=limits.RESULTS)

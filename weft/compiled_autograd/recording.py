@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from weft.autograd.evaluator import Evaluator
+from weft.autograd.evaluator import Evaluator, Step, Turns
 from weft.autograd.node import Edge, Node, needs_per_argument
 from weft.autograd.run_hooks import is_heard
 from weft.compiled_autograd.evaluate import Question, epoch, question, undefined
@@ -274,9 +274,7 @@ class _Recorder(Evaluator):
         )
 
     # ---- what the engine asks for
-    def stepper(
-        self, step: Callable[[Node], Node | None], roots: Sequence[Edge], wanted: Sequence[Edge] | None
-    ) -> Callable[[Node], Node | None]:
+    def walk(self, turns: Turns, step: Step, roots: Sequence[Edge], wanted: Sequence[Edge] | None) -> None:
         """Each step's nodes are noted as those of the engine's node, and stand at its line."""
 
         def take(node: Node) -> Node | None:
@@ -292,7 +290,7 @@ class _Recorder(Evaluator):
                 self.ends.append(len(self.builder.nodes))
             return following
 
-        return take
+        turns(take)
 
     def seed(self, node: Node, index: int, seed: Any, metadata: Any) -> Any:
         """A gradient that the call begins with."""

@@ -10,6 +10,8 @@ import numpy as np
 
 from weft.ops.geometry import Geometry, contiguous, reach
 from weft.runtime.storage import Array, ElementRow
+from weft.support import limits
+from weft.support.memo import Memo
 from weft.types import shape_env
 from weft.types.dims import Dim, product
 from weft.types.relation import ShapeGuard
@@ -17,6 +19,19 @@ from weft.types.tensor_type import TensorType
 
 V = TypeVar("V")
 Order = tuple[int, ...]  # dims from the outermost in memory to the innermost
+
+
+_ROW_MAJOR: Memo[TensorType, Geometry] = Memo(limits.TENSOR_TYPES)
+
+
+def row_major(type: TensorType) -> Geometry | None:
+    """The row-major geometry of a type whose dims are known."""
+    geometry = _ROW_MAJOR.get(type)
+    if geometry is None and type.is_complete:
+        geometry = contiguous(type.shape)
+        if not type.is_passing:
+            _ROW_MAJOR[type] = geometry
+    return geometry
 
 
 class Storage(ElementRow, Generic[V]):
@@ -43,7 +58,7 @@ class Storage(ElementRow, Generic[V]):
     ) -> None:
         self.value, self.type, self.order = value, type, order
         self.is_row_major = geometry is None and order is None  # (not asked of its dims, which takes longer)
-        self.geometry = geometry if geometry is not None or not type.is_complete else contiguous(type.shape)
+        self.geometry = geometry if geometry is not None else row_major(type)
         self.version = 0
         self.generation = 0
         self.is_inference = False

@@ -83,14 +83,11 @@ def _or_copy(
         return op.view.geometry(source.geometry(), *rest)
     # sizes must fit in any case: these questions are guards
     op.view.geometry(contiguous(source.geometry().dims), *rest)
-    before = dict(env.guards)
+    guards = len(env.guards)
     shape = op.view.geometry(source.geometry(), *rest)
     if shape is None:
         shape = op.view.geometry(with_known_sizes(source.geometry(), env), *rest)
-    for relation, guard in list(env.guards.items()):
-        if relation not in before:
-            questions.append(guard)
-            del env.guards[relation]
+    questions += env.take_back(guards)
     return shape
 
 

@@ -200,7 +200,10 @@ class FrameWatcher:
         boring_of, codes = self.kinds.of, self._table.get
 
         def hook(frame: FrameType, event: str, arg: Any) -> None:
-            if event == "c_return" or (event == "c_call" and codes(id(frame.f_code)) is False):
+            if event == "c_return":
+                return
+            plan = codes(id(frame.f_code), _UNSEEN)
+            if plan is False and event != "return":
                 return  # as most events are
             if self._aside is not None:
                 if event == "return" and frame is self._aside[0]:
@@ -210,8 +213,18 @@ class FrameWatcher:
                 if event == "return" and frame is self._importing:
                     self._importing = None
                     self.reads.everybodys_generators(Location(frame.f_code.co_filename, frame.f_lineno))
+            elif event == "return":
+                if (
+                    plan and isinstance(plan, Plan) and plan.store_names and not plan.is_library
+                    and plan.code.co_name != "__init__"
+                ):
+                    self._stored_by(plan, frame.f_back)
+                if arg is None or (back := frame.f_back) is None:
+                    return
+                caller = codes(id(back.f_code))
+                if caller and isinstance(caller, Plan) and caller.names and boring_of(arg) not in BORING:
+                    self._returned(arg, caller, frame.f_code)
             elif event == "call":
-                plan = codes(id(frame.f_code), _UNSEEN)
                 if not plan:
                     return
                 if plan is _UNSEEN:
@@ -235,18 +248,6 @@ class FrameWatcher:
             elif event == "c_call":
                 if arg.__name__ in SUSPECTS or boring_of(arg.__self__) in _IN_C:
                     self._suspect(frame, arg)
-            elif event == "return":
-                own = codes(id(frame.f_code))
-                if (
-                    own and isinstance(own, Plan) and own.store_names and not own.is_library
-                    and own.code.co_name != "__init__"
-                ):
-                    self._stored_by(own, frame.f_back)
-                if arg is None or (back := frame.f_back) is None:
-                    return
-                caller = codes(id(back.f_code))
-                if caller and isinstance(caller, Plan) and caller.names and boring_of(arg) not in BORING:
-                    self._returned(arg, caller, frame.f_code)
 
         return hook
 

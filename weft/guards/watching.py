@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import Any, Final
-
-_NOT_OURS: Final = object()
-
+from typing import Any
 
 class _TakenOff(threading.local):
     """The hook that this thread's innermost `unwatched` has taken off."""
@@ -20,9 +17,12 @@ _taken_off = _TakenOff()
 
 def unwatched(function: Any, *args: Any) -> Any:
     """Call machinery that runs no user code without the hook of a capture; a profile function of the user's goes on."""
-    hook = sys.getprofile()
-    beneath: Any = getattr(hook, "beneath", _NOT_OURS)
-    if beneath is _NOT_OURS:
+    hook: Any = sys.getprofile()
+    if hook is None:
+        return function(*args)
+    try:
+        beneath = hook.beneath
+    except AttributeError:  # it is not a capture's
         return function(*args)
     sys.setprofile(beneath)
     _taken_off.hook = hook

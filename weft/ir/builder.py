@@ -18,7 +18,7 @@ from weft.support.errors import CaptureError, TooLarge
 from weft.support.locations import Location, user_location
 from weft.types import shape_env
 from weft.types.dims import Dim, Expr
-from weft.types.dtype import DType
+from weft.types.dtype import DType, get_default
 from weft.types.shape_env import ShapeEnv
 from weft.types.tensor_type import FLOAT, TensorType, Type
 
@@ -244,6 +244,16 @@ class Builder:
 
     def infer(self, op: Op, args: tuple[Operand, ...]) -> tuple[Type, ...]:
         """Result types by the entry's rule (or a view's geometry)."""
+        env, key = self.env, rule_key(op, args)
+        types = env.types.get(key)
+        if types is None:
+            known = env.count_of_answers()
+            types = self._asked_rule(op, args)
+            if key is not None and env.keeps_types and env.count_of_answers() == known:
+                env.types[key] = types
+        return types
+
+    def _asked_rule(self, op: Op, args: tuple[Operand, ...]) -> tuple[Type, ...]:
         with shape_env.using(self.env):
             if op.unbacked_from is not None:
                 self.env.expected = [self._unbacked.get(name) for name in op.unbacked_from(*args)]
@@ -329,6 +339,28 @@ def _unbacked_by(node: Node) -> list[Expr]:
 def _sizes(value: Value) -> Iterator[Expr]:
     if isinstance(value.type, TensorType) and value.type.dims is not None:
         yield from (d for d in value.type.dims if type(d) is Expr)
+
+
+def rule_key(op: Op, args: tuple[Operand, ...]) -> Any:
+    """All that a type rule sees, which is the same as its types where nobody takes back what it asked; None for
+    operators that find sizes, and for the user's, whose rules may be registered anew."""
+    if op.host or op.enter is not None or op.unbacked_from is not None:
+        return None
+    key: list[Any] = [op, get_default()]
+    _add_seen(key, args)
+    return tuple(key)
+
+
+def _add_seen(key: list[Any], operands: tuple[Operand, ...]) -> None:
+    for operand in operands:
+        kind = type(operand)
+        if kind is Value:
+            key.append(operand.type)
+        elif kind is tuple:
+            key.append(len(operand))
+            _add_seen(key, operand)
+        else:
+            key.append(memo_key(operand))
 
 
 def result_type(op: Op, types: tuple[Any, ...]) -> Any:

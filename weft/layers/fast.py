@@ -55,7 +55,7 @@ def entry_of(op: Op, args: tuple[Any, ...]) -> Entry | None:
         f"for x in x{i}:\n            if type(x) not in plain_kinds and x is not None: return call(op, args)"
         for i in lists
     ]
-    gate += ["if local.special is not None or local.capture is not None: return walk(op, args)"]
+    gate += ["if local.capture is not None: return captured(op, args)", "if local.special is not None: return walk(op, args)"]
     history = []
     if not tensors and not lists:
         gate.insert(0, "if defaults.stack: return call(op, args)")  # before the transforms: `call` asks in this order
@@ -175,6 +175,7 @@ _NAMES: dict[str, Any] = {
     **dict(WRAP.names),
     "local": modes,
     "walk": walk_module.walk,
+    "captured": walk_module.captured,
     "named": named,
     "plain_kinds": plain_kinds,
     "call": call,

@@ -17,6 +17,7 @@ import weft.autograd.record as record
 from weft.autograd.anomaly import anomaly, remember_forward
 from weft.autograd.node import OpNode, node_class
 from weft.autograd.views import check_inplace, rebase
+from weft.guards.watching import unwatched
 from weft.layers.backends import backend_of
 from weft.layers.results import named
 from weft.ops import route
@@ -38,28 +39,38 @@ def walk(op: Op, args: Args) -> Any:
     """Run an operator on bound arguments, from the top layer down."""
     if op.enter is not None:
         return op.enter(walk_on, op, args)
+    if modes.capture is not None:
+        return captured(op, args)
     first: Any = args[0] if args else None
     if type(first) is tuple and first:
         first = first[0]
     is_walked = isinstance(first, Tensor) and getattr(first._data, "is_walked", False)
-    if is_walked and modes.special is None and modes.capture is None:
+    if is_walked and modes.special is None:
         return first._data.backend.walked(walk_on, op, args)
     return walk_on(op, args)
 
 
 def walk_on(op: Op, args: Args) -> Any:
     """The walk of an operator that nobody answers for."""
-    capture = modes.capture
-    if capture is not None:
-        out = capture.call(walk_layers, op, args if op.specialize is None else capture.specialized(op, args))
-    else:
-        try:
-            out = walk_layers(op, args)
-        except (MemoryError, ValueError, OverflowError) as problem:
-            error = too_large(op.base, problem)
-            if error is None:
-                raise
-            raise error from None
+    if modes.capture is not None:
+        return captured(op, args)
+    try:
+        out = walk_layers(op, args)
+    except (MemoryError, ValueError, OverflowError) as problem:
+        error = too_large(op.base, problem)
+        if error is None:
+            raise
+        raise error from None
+    return named(op, out) if type(out) is tuple else out
+
+
+def captured(op: Op, args: Args) -> Any:
+    """The walk while a function is captured: nothing in it is the user's code."""
+    return unwatched(modes.capture.explained, _captured, op, args)  # type: ignore[union-attr]
+
+
+def _captured(op: Op, args: Args) -> Any:
+    out = walk_layers(op, args if op.specialize is None else modes.capture.specialized(op, args))  # type: ignore[union-attr]
     return named(op, out) if type(out) is tuple else out
 
 

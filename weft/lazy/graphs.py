@@ -113,8 +113,7 @@ class GraphOfPlan:
         except (TypeError, WeftError):
             if not lifted:
                 raise
-        while len(self.env.guards) > guards:
-            self.env.guards.popitem()
+        self.env.take_back(guards)
         del self.env.demands[demands:]
         del self.builder.params[params:]
         for i in lifted:

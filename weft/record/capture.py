@@ -113,11 +113,15 @@ class Capture:
 
     # ---- what layers, modules and optimizers ask
     def call(self, function: Callable[..., R], *args: Any) -> R:
+        """Call machinery of weft's, unwatched and with its errors explained."""
+        return unwatched(self.explained, function, *args)  # type: ignore[no-any-return]
+
+    def explained(self, function: Callable[..., R], *args: Any) -> R:
         """Call machinery of weft's. The user's line is put before the text of its errors, and what symbols stand for
         behind it.
         """
         try:
-            return unwatched(function, *args)  # type: ignore[no-any-return]
+            return function(*args)
         except WeftError as error:
             self.recorder.explain(error, user_location(2))
             raise

@@ -7,12 +7,12 @@ from typing import Any
 
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.anomaly import anomaly
-from weft.autograd.evaluator import Evaluator
+from weft.autograd.evaluator import Evaluator, Step, Turns
 from weft.autograd.function import FunctionNode
 from weft.autograd.node import Edge, InputMetadata, Node, OpNode, sequence_numbers
 from weft.autograd.saved import SavedTensor
 from weft.autograd.views import CopySlices
-from weft.guards.watching import unwatched
+from weft.guards.watching import unwatched, watched
 from weft.ir.opaque import VALIDATE, opaque_op
 from weft.ops.overrides import override_classes
 from weft.record.gradients import LeafGradients
@@ -47,34 +47,36 @@ class OpaqueEvaluator(Evaluator):
         self.hooks: list[Any] = []  # that ran, and the rules of custom Functions that did
         self.rules: list[Any] = []  # what else custom Functions have
 
-    def stepper(
-        self, step: Callable[[Node], Node | None], roots: Sequence[Edge], wanted: Sequence[Edge] | None
-    ) -> Callable[[Node], Node | None]:
-        """A step that calls nothing of the user's is not watched (half of a backward's cost would be the profile
-        hook's), and stands at the line of the call.
+    def walk(self, turns: Turns, step: Step, roots: Sequence[Edge], wanted: Sequence[Edge] | None) -> None:
+        """Only a step that may call something of the user's is watched (half of a backward's cost would be the profile
+        hook's); the others stand at the line of the call.
         """
         self.walks += 1
         if not self.is_for_callers:
-            refuse_to_go_on(self.gradients, roots, wanted, self.begin)
+            unwatched(refuse_to_go_on, self.gradients, roots, wanted, self.begin)
             self.has_own_walks = True
             if anomaly.enabled:
                 raise refusal("backward() looks for anomalies, node by node", 2, LooksForAnomalies)
-        where = user_location() if self.recorder.builder.track_locations else None
+        builder = self.recorder.builder
+        where = user_location() if builder.track_locations else None
 
         def take(node: Node) -> Node | None:
-            if _calls_users(node):
-                self.rules += _rules_of(node)
-                self.hooks += _hooks_of(node)
+            if not _calls_users(node):
                 return step(node)
-            builder = self.recorder.builder
-            before, builder.where = builder.where, where
+            self.rules += _rules_of(node)
+            self.hooks += _hooks_of(node)
+            builder.where = before
             try:
-                following: Node | None = unwatched(step, node)
+                following: Node | None = watched(step, node)
                 return following
             finally:
-                builder.where = before
+                builder.where = where
 
-        return take
+        before, builder.where = builder.where, where
+        try:
+            unwatched(turns, take)
+        finally:
+            builder.where = before
 
     def run(self, node: Node, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         """One opaque call; with create_graph, within a transform, or for nodes that are not an operator's, the formulas
@@ -135,18 +137,22 @@ class OpaqueEvaluator(Evaluator):
 def _calls_users(node: Node) -> bool:
     """Whether a node's step may run code that is not weft's: hooks, a custom Function, a class with a will of its own.
     """
-    if override_classes or wrapper_classes or node.tensor_hooks or node.pre_hooks or node.post_hooks:
+    if override_classes or wrapper_classes:
         return True
+    if node.hook_tables is not None and (node.tensor_hooks or node.pre_hooks or node.post_hooks):
+        return True
+    if isinstance(node, OpNode):
+        return any([_is_unpacked_by_hook(value) for value in node.saved_values or ()])
     if isinstance(node, AccumulateGrad):
         variable = node.variable
         return variable is not None and variable._autograd is not None and bool(variable._autograd.post_accumulate)
-    return not isinstance(node, OpNode) or any(_is_unpacked_by_hook(value) for value in node.saved_values or ())
+    return True
 
 
 def _is_unpacked_by_hook(saved: Any) -> bool:
-    if type(saved) is tuple:
-        return any(map(_is_unpacked_by_hook, saved))
-    return type(saved) is SavedTensor and saved.unpack_hook is not None
+    if type(saved) is SavedTensor:
+        return saved.unpack_hook is not None
+    return type(saved) is tuple and any(map(_is_unpacked_by_hook, saved))
 
 
 def _rules_of(node: Node) -> list[Any]:

@@ -134,6 +134,9 @@ class ActiveCapture(Protocol):
     def call(self, function: Callable[..., R], *args: Any) -> R:
         """Call machinery of weft's: the user's frames alone are watched, and its errors get the user's line."""
 
+    def explained(self, function: Callable[..., R], *args: Any) -> R:
+        """The same within code that is not watched."""
+
     def expect_history(self, args: tuple[Any, ...], node: Any) -> None:
         """A call with these arguments is about to be recorded that has a history: its node."""
 

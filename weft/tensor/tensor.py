@@ -20,6 +20,7 @@ from weft.tensor.dense import detached, lend_below, lent, payload_of, rewrapped
 from weft.tensor.device import backends, usable
 from weft.tensor.history import AutogradState, ViewOf
 from weft.tensor.modes import AT_WORK, modes
+from weft.tensor.payload import Payload
 from weft.tensor.printing import tensor_text
 from weft.tensor.questions import Questions
 from weft.types.dtype import DType, get_default
@@ -39,7 +40,7 @@ class Tensor(Questions, Conversions):
     def __init__(self, data: Any = (), *sizes: Any) -> None:
         """A tensor around an array or a payload. As older programs write it: of sizes (2, 3), uninitialised,
         or of the numbers in a sequence."""
-        if type(data) is not ndarray and (sizes or isinstance(data, _OLDER)):
+        if type(data) is not ndarray and (sizes or (not isinstance(data, Payload) and isinstance(data, _OLDER))):
             constructed = Tensor._construct(get_default(), (data, *sizes))
             if type(constructed) is not Tensor:
                 constructed.__weft_become__(self)  # type: ignore[attr-defined]

@@ -37,6 +37,8 @@ class ShapeEnv:
     _asked: dict[tuple[Dim, Dim], tuple[bool, Relation | None]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+    # results of type rules by what they see (ir/builder.py)
+    types: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     # what these guards say of symbols (types/settled.py): a program's passes ask again and again
     _settled: tuple[list[ShapeGuard], Any] | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -59,6 +61,25 @@ class ShapeEnv:
             {**self.examples, **examples}, dict(self.guards), dict(self.counts), origins=dict(self.origins),
             most=dict(self.most),
         )
+
+    @property
+    def keeps_types(self) -> bool:
+        """Whether a type rule that sees the same gives the same types again. (Others answer by what is known at the
+        time.)"""
+        return type(self) is ShapeEnv and not self.reused
+
+    def count_of_answers(self) -> tuple[int, int]:
+        """What grows where a question leaves more than its answer: a demand, or a size that a run finds."""
+        return len(self.demands), self.counts.get("u", 0)
+
+    def take_back(self, guards: int) -> list[ShapeGuard]:
+        """Forget all guards but so many of the first; they are returned. What was answered by them is asked again."""
+        taken = []
+        while len(self.guards) > guards:
+            taken.append(self.guards.popitem()[1])
+        if taken:
+            self.types.clear()
+        return taken[::-1]
 
     @property
     def has_unbacked(self) -> bool:
