@@ -288,6 +288,8 @@ class Walk:
             if self.dependencies.get(node) == 0:
                 self._push(node)
         self.evaluator.walk(self._take_turns, self._step, self.roots, self.wanted)
+        for edge, gradient in self.captured.items():
+            self.captured[edge] = self.evaluator.handed_out(gradient)
         if self.wanted is None or self.accumulate:
             return ()
         return tuple(self.captured.get(edge) for edge in self.wanted)

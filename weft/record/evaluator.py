@@ -13,20 +13,23 @@ from weft.autograd.node import Edge, InputMetadata, Node, OpNode, sequence_numbe
 from weft.autograd.saved import SavedTensor
 from weft.autograd.views import CopySlices
 from weft.guards.watching import unwatched, watched
+from weft.ir.graph import Value
 from weft.ir.opaque import VALIDATE, opaque_op
 from weft.ops.overrides import override_classes
+from weft.ops.packet import aten
 from weft.record.gradients import LeafGradients
 from weft.record.older_histories import refuse_to_go_on
 from weft.record.python_call import LooksForAnomalies
 from weft.record.recorder import GraphRecorder, refusal
-from weft.record.symbolic import SymbolicPayload
 from weft.record.tensors import SymbolicTensors
 from weft.record.wrappers import involves
-from weft.support.locations import user_location
+from weft.support.locations import Location, user_location
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import wrapper_classes
-from weft.types.tensor_type import TENSOR
+from weft.types.tensor_type import TENSOR, tensor_type
+
+_ADD = aten.add.Tensor.op
 
 
 class OpaqueEvaluator(Evaluator):
@@ -78,16 +81,17 @@ class OpaqueEvaluator(Evaluator):
         finally:
             builder.where = before
 
+    # ---- gradients: values of the graph, tensors where code that takes tensors is to see them
     def run(self, node: Node, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         """One opaque call; with create_graph, within a transform, or for nodes that are not an operator's, the formulas
         run as ordinary operators.
         """
         self.ran.add(node)
-        if modes.special is not None:  # (tensors of a level are no values of the graph)
-            return node.apply(grads, needs)
-        if not modes.grad and (node.post_hooks or isinstance(node, (CopySlices, FunctionNode))):
+        if modes.special is not None or modes.grad:  # (tensors of a level are no values of the graph)
+            return node.apply(self._shown(grads), needs)
+        if node.post_hooks or isinstance(node, (CopySlices, FunctionNode)):
             # (hooks see what the formulas give, whose sizes an opaque call does not know)
-            histories, operand = self.recorder.histories, self.tensors.operand
+            grads, histories, operand = self._shown(grads), self.recorder.histories, self.tensors.operand
             with histories.of_formulas(grads):
                 gradients = node.apply(grads, needs)
             if isinstance(node, FunctionNode):
@@ -95,43 +99,74 @@ class OpaqueEvaluator(Evaluator):
             if node in histories.functions and not self.tensors.has_wrappers((*grads, *gradients)):
                 histories.note_rule(node, operand(grads), operand(gradients))
             return gradients
-        if modes.grad or not isinstance(node, OpNode) or not any(needs):
-            return node.apply(grads, needs)
+        if not isinstance(node, OpNode) or not any(needs):
+            return node.apply(self._shown(grads), needs)
         saved = node.unpack()  # here alone: a checkpoint gives each tensor out once
         if wrapper_classes and (involves(grads) or involves(saved)):
-            return node.apply(grads, needs, saved)  # formulas of wrappers are their class's business
+            return node.apply(self._shown(grads), needs, saved)  # formulas of wrappers are their class's business
         results: tuple[Any, ...] = unwatched(self._record, node, saved, grads, needs)
         return results
 
     def _record(
         self, node: OpNode, saved: tuple[Any, ...], grads: tuple[Any, ...], needs: tuple[bool, ...]
     ) -> tuple[Any, ...]:
-        needed = node.needs_per_argument(needs)
-        counts = node.argument_counts
-        total = sum(c for c, n in zip(counts, needed, strict=True) if n)
-        builder = self.recorder.builder
+        needed, counts = node.needs_per_argument(needs), node.argument_counts
         self.note_saved(node, saved)
-        args = (self.tensors.operand(grads), needed, self.tensors.operand(saved))
-        where = node.where or builder.where or (user_location(2) if builder.track_locations else None)
-        call = builder.emit_raw(opaque_op(node.plan), args, (TENSOR,) * total, where=where)
+        operand = self.tensors.operand
+        args = (operand(grads), needed, operand(saved))
+        total = sum([count for count, wanted in zip(counts, needed, strict=True) if wanted])
+        call = self.recorder.builder.emit_raw(
+            opaque_op(node.plan), args, (TENSOR,) * total, where=node.where or self._line()
+        )
         self.recorder.histories.note_saved(call, saved)
+        if total == len(needs):
+            return call.outputs
         results = iter(call.outputs)
-        out: list[Any] = []
-        for count, wanted in zip(counts, needed, strict=True):
-            out.extend(self.tensors.fresh(next(results)) if wanted else None for _ in range(count))
-        return tuple(out)
+        return tuple([
+            next(results) if wanted else None for count, wanted in zip(counts, needed, strict=True)
+            for _ in range(count)
+        ])
+
+    def _line(self) -> Location | None:
+        builder = self.recorder.builder
+        return builder.where or (user_location(2) if builder.track_locations else None)
 
     def validate(self, node: Node, index: int, gradient: Any, metadata: InputMetadata) -> Any:
         """The check of an edge: recorded for opaque results, done at once for typed ones."""
-        return unwatched(self._validate, node, index, gradient, metadata)
+        if type(gradient) is not Value:
+            return unwatched(super().validate, node, index, gradient, metadata)
+        args = (gradient, metadata.dims, metadata.dtype)
+        kind = tensor_type(metadata.dtype, metadata.dims)
+        return self.recorder.builder.emit_raw(VALIDATE, args, (kind,), where=self._line()).output
 
-    def _validate(self, node: Node, index: int, gradient: Any, metadata: InputMetadata) -> Any:
-        data = gradient._data if isinstance(gradient, Tensor) else None
-        if not isinstance(data, SymbolicPayload) or data.type is not TENSOR:
-            return super().validate(node, index, gradient, metadata)
-        builder = self.recorder.builder
-        check = builder.emit(VALIDATE, (data.read(), metadata.dims, metadata.dtype))
-        return self.tensors.fresh(check.output)
+    def add(self, a: Any, b: Any) -> Any:
+        """The sum of two contributions."""
+        if type(a) is not Value or type(b) is not Value:
+            return super().add(*self._shown((a, b)))
+        return self.recorder.builder.emit(_ADD, (a, b, 1)).output
+
+    def handed_out(self, gradient: Any) -> Any:
+        """A gradient that was asked for, as a tensor."""
+        return self.tensors.fresh(gradient) if type(gradient) is Value else gradient
+
+    def _shown(self, grads: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple([self.handed_out(g) for g in grads])
+
+    def tensor_hooks(self, node: Node, grads: list[Any], walk: Any) -> None:
+        """Hooks on the tensors that a node made, then gradients that are kept. Changes `grads`."""
+        if node.tensor_hooks or node.retain_hooks:
+            grads[:] = self._shown(grads)
+            super().tensor_hooks(node, grads, walk)
+
+    def pre_hooks(self, node: Node, grads: list[Any]) -> None:
+        """Hooks of a node before it runs. Changes `grads`."""
+        if node.pre_hooks:
+            grads[:] = self._shown(grads)
+            super().pre_hooks(node, grads)
+
+    def post_hooks(self, node: Node, out: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What hooks of a node after it ran make of its gradients."""
+        return super().post_hooks(node, self._shown(out), self._shown(grads)) if node.post_hooks else out
 
 
 def _calls_users(node: Node) -> bool:
