@@ -69,16 +69,17 @@ def orders_said(op: Op, args: tuple[Any, ...], env: ShapeEnv | None) -> tuple[Or
 def is_permuted(value: Any, env: ShapeEnv | None) -> bool:
     """Whether a tensor's dims lie in another order than row-major; gaps do not count, dims of stride 0 do."""
     if type(value) is tuple or type(value) is list:
-        return any(is_permuted(v, env) for v in value)
+        return any([is_permuted(v, env) for v in value])
     if not isinstance(value, Tensor):
         return False
     data = value._data
+    if isinstance(data, View) and data.permuted is not None:
+        return data.permuted
     if is_dense(value):
         return not data.flags.c_contiguous and not _descend(data.shape, data.strides)
     if not isinstance(data, View):
         return isinstance(data, MetaPayload) and _lies_permuted(data.geometry())
-    if data.permuted is None:
-        data.permuted = _is_view_permuted(data, env)
+    data.permuted = _is_view_permuted(data, env)
     return data.permuted
 
 

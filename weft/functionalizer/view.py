@@ -33,7 +33,7 @@ class View(Generic[V]):
         self._geometry = geometry if path else storage.geometry
         self._memo = None
         self._generation = -1
-        self.permuted = None
+        self.permuted = False if not path and storage.is_row_major else None
 
     @property
     def has_geometry(self) -> bool:

@@ -142,12 +142,13 @@ class Builder:
         """Append a node (or find an equal earlier one when the operator is pure). Types come from the entry's rule.
         variant: what else has to be equal."""
         key: Any = None
+        operands, seen = keys_of(args)
         if op.effect in REPEATABLE and not blocks:
-            key = (op, memo_key(args)) if variant is None else (op, memo_key(args), variant)
+            key = (op, operands) if variant is None else (op, operands, variant)
             earlier = self._find(key)
             if earlier is not None:
                 return earlier
-        types = self.infer(op, args)
+        types = self._types(op, args, seen)
         where = self.where or (user_location(2) if self.track_locations else None)
         if self.env.demands:
             self._settle_demands(where)
@@ -244,12 +245,18 @@ class Builder:
 
     def infer(self, op: Op, args: tuple[Operand, ...]) -> tuple[Type, ...]:
         """Result types by the entry's rule (or a view's geometry)."""
-        env, key = self.env, rule_key(op, args)
-        types = env.types.get(key)
+        return self._types(op, args, keys_of(args)[1])
+
+    def _types(self, op: Op, args: tuple[Operand, ...], seen: tuple[Any, ...]) -> tuple[Type, ...]:
+        """seen: what the rule sees, as a key. The answer is kept where it is the same until questions are taken back:
+        not of operators that find sizes, nor of the user's, whose rules may be registered anew."""
+        env, key = self.env, (op, get_default(), seen)
+        types: tuple[Type, ...] | None = env.types.get(key)
         if types is None:
             known = env.count_of_answers()
             types = self._asked_rule(op, args)
-            if key is not None and env.keeps_types and env.count_of_answers() == known:
+            is_kept = not op.host and op.enter is None and op.unbacked_from is None and env.keeps_types
+            if is_kept and env.count_of_answers() == known:
                 env.types[key] = types
         return types
 
@@ -341,28 +348,6 @@ def _sizes(value: Value) -> Iterator[Expr]:
         yield from (d for d in value.type.dims if type(d) is Expr)
 
 
-def rule_key(op: Op, args: tuple[Operand, ...]) -> Any:
-    """All that a type rule sees, which is the same as its types where nobody takes back what it asked; None for
-    operators that find sizes, and for the user's, whose rules may be registered anew."""
-    if op.host or op.enter is not None or op.unbacked_from is not None:
-        return None
-    key: list[Any] = [op, get_default()]
-    _add_seen(key, args)
-    return tuple(key)
-
-
-def _add_seen(key: list[Any], operands: tuple[Operand, ...]) -> None:
-    for operand in operands:
-        kind = type(operand)
-        if kind is Value:
-            key.append(operand.type)
-        elif kind is tuple:
-            key.append(len(operand))
-            _add_seen(key, operand)
-        else:
-            key.append(memo_key(operand))
-
-
 def result_type(op: Op, types: tuple[Any, ...]) -> Any:
     """Result type(s) of an operator from argument types (immediates stand for themselves)."""
     if op.type is not None:
@@ -420,6 +405,25 @@ def same_types(old: Operand, new: Operand) -> bool:
     if type(old) is tuple:
         return len(old) == len(new) and all(same_types(a, b) for a, b in zip(old, new, strict=True))
     return bool(old == new)
+
+
+def keys_of(operands: tuple[Operand, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """memo_key() of operands, and the same of what type rules see of them: the types of Values."""
+    keys, seen = [], []
+    for operand in operands:
+        kind = type(operand)
+        if kind is Value:
+            keys.append(operand)
+            seen.append(operand.type)
+        elif kind is tuple:
+            inner_keys, inner_seen = keys_of(operand)
+            keys.append(inner_keys)
+            seen.append(inner_seen)
+        else:
+            key = memo_key(operand)
+            keys.append(key)
+            seen.append(key)
+    return tuple(keys), tuple(seen)
 
 
 def memo_key(operand: Operand) -> Any:

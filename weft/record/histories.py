@@ -167,6 +167,9 @@ class Histories:
         """True for a tensor without a history; the value that its history is of where that is another one."""
         if edge is None:
             return True
+        values = self.given.get(edge[0], ())
+        if edge[1] < len(values) and values[edge[1]] is now and edge[0] not in self.functions and not self._current():
+            return False  # as most are
         then = self._behind(operand, edge)
         if type(then) is OutputOf:
             return then

@@ -240,19 +240,21 @@ class SymbolicPayload(Payload, View[Value]):
 
     def read(self) -> Value:
         """The graph value now."""
-        storage = self.storage
+        storage, recorder = self.storage, self.storage.recorder
+        again = recorder.values
+        if not self.path and not again and not storage.is_stale and storage.builder is recorder.builder:
+            return storage.value  # as most are
         storage.refuse_stale()
-        again = storage.recorder.values
         if again and (storage.value in again or any(v in again for _, args, _ in self.path for v in values_in(args))):
             base: Any = map_operand(storage.value, again)
-            value: Value = replay(Nodes(storage.recorder.builder, again), base, self.path)
+            value: Value = replay(Nodes(recorder.builder, again), base, self.path)
             return value
-        if storage.depth != storage.recorder.depth and any(True for _, args, _ in self.path for _ in values_in(args)):
+        if storage.depth != recorder.depth and any(True for _, args, _ in self.path for _ in values_in(args)):
             # a place that a block has found is not known where the base lives
-            return replay(Nodes(storage.recorder.builder, {}), storage.value, self.path)
-        if not _is_open(storage.builder, storage.recorder):
+            return replay(Nodes(recorder.builder, {}), storage.value, self.path)
+        if not _is_open(storage.builder, recorder):
             # the block found again what was there before it, and the base lives on outside
-            return replay(Nodes(storage.recorder.builder, {}), storage.value, self.path)
+            return replay(Nodes(recorder.builder, {}), storage.value, self.path)
         # replayed where the base lives, so that every block that sees the base sees it
         return self.read_with(Nodes(storage.builder, {}))
 

@@ -124,7 +124,7 @@ class SymbolicTensors:
             return self.payload_of(value).read()
         kind = type(value)
         if kind is tuple or kind is list:
-            return tuple([self.operand(v) for v in value])
+            return tuple([self.payload_of(v).read() if isinstance(v, Tensor) else self.operand(v) for v in value])
         if kind is SymFloat or kind is SymInt:
             return map_operand(operand_of(value), self.recorder.values)  # (a block that is run again has its own)
         if kind is Handle:
