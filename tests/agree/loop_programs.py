@@ -27,6 +27,13 @@ _LISTS = (
     "weft.stack(out).sum()", "sum(o.sum() for o in out)", "out[1].sum() + out[-1].sum()", "weft.cat(out).mean()",
     "weft.stack(out, 1).std()", "(weft.stack(out[1:]) - weft.stack(out[:-1])).square().sum()",
 )  # fmt: skip
+# what is done with what iterations gave, behind the loop
+_BEHIND = (
+    "s0 = s0 + out[1] * out[-2]", "out[1].register_hook(lambda g: g * 2)", "out[1].retain_grad()",
+    "g1, = weft.autograd.grad(out[-1].sum(), out[1], retain_graph=True, allow_unused=True); "
+    "s0 = s0 if g1 is None else s0 + g1", "out[2] = out[2].detach().mul_(2.)", "s0 = s0 + out[2].detach()",
+    "s0 = weft.cond(s0.sum() > 0, lambda: s0 * out[0], lambda: out[-1] * 2)", "out = out[::-1]",
+)  # fmt: skip
 _RETURNED = ("[s0]", "[]", "list(out)", "[rec]", "[s0, rec]", "[weft.stack(out)]")
 
 
@@ -92,6 +99,8 @@ class _Lines:
             lines.append("before = earlier = s0")
         lines.append(f"for t in range({self.steps}):")
         lines += [f"    {line}" for line in self._iteration()]
+        if self.has_list and self.chance(.4):
+            lines.append(self.one_of(_BEHIND))
         if self.has_record:
             lines.append("loss = loss + (rec * rec).sum()")
         if self.has_list:

@@ -7,11 +7,12 @@ so that a walk over the graph records instead of computing. The engine never imp
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from heapq import heappop, heappush
 from itertools import count
+from types import MappingProxyType
 from typing import Any
 
 from weft.autograd.accumulate import AccumulateGrad
@@ -145,17 +146,19 @@ def run_backward(
 
 
 def run_between(
-    roots: Sequence[Edge], seeds: Sequence[Any], wanted: Sequence[Edge], border: Collection[Edge]
+    roots: Sequence[Edge], seeds: Sequence[Any], wanted: Sequence[Edge], border: Collection[Edge],
+    arrived: Mapping[Edge, Any] = MappingProxyType({}),
 ) -> tuple[Any, ...]:
     """Walk from the roots up to a border, whose nodes do not run: the gradients that arrive at `wanted` edges of it
-    (None where none does).
+    (None where none does). arrived: what has arrived there before.
 
     What was saved is kept, and the walk is itself recorded if grad mode is on.
     """
-    return (
-        _run(Walk(list(roots), list(seeds), True, modes.grad, list(wanted), False, border)) if roots
-        else (None,) * len(wanted)
-    )
+    if not roots:
+        return tuple([arrived.get(edge) for edge in wanted])
+    walk = Walk(list(roots), list(seeds), True, modes.grad, list(wanted), False, border)
+    walk.captured.update(arrived)
+    return _run(walk)
 
 
 _CYCLE = (
@@ -287,14 +290,14 @@ class Walk:
         for node in dict.fromkeys(edge[0] for edge in self.roots if edge not in self.border):
             if self.dependencies.get(node) == 0:
                 self._push(node)
-        self.evaluator.walk(self._take_turns, self._step, self.roots, self.wanted)
+        self.evaluator.walk(self._take_steps, self._step, self.roots, self.wanted)
         for edge, gradient in self.captured.items():
             self.captured[edge] = self.evaluator.handed_out(gradient)
         if self.wanted is None or self.accumulate:
             return ()
         return tuple(self.captured.get(edge) for edge in self.wanted)
 
-    def _take_turns(self, step: Step) -> None:
+    def _take_steps(self, step: Step) -> None:
         """A step for each node, the latest that is ready first."""
         queue = self.queue
         while queue:

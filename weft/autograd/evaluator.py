@@ -12,7 +12,7 @@ from weft.ops.packet import aten
 
 _ADD = aten.add.calls
 Step = Callable[[Node], "Node | None"]
-Turns = Callable[[Step], None]
+Steps = Callable[[Step], None]
 
 
 class Evaluator:
@@ -28,10 +28,10 @@ class Evaluator:
         """The gradients of a node's edges."""
         return node.apply(grads, needs)
 
-    def walk(self, turns: Turns, step: Step, roots: Sequence[Edge], wanted: Sequence[Edge] | None) -> None:
-        """Take the steps of one backward call: `turns(step)` takes them all, each of which may tell the next one.
+    def walk(self, steps: Steps, step: Step, roots: Sequence[Edge], wanted: Sequence[Edge] | None) -> None:
+        """Take the steps of one backward call: `steps(step)` takes them all, each of which may tell the next one.
         roots: where it begins; wanted: the edges that were asked for, if some were."""
-        turns(step)
+        steps(step)
 
     def validate(self, node: Node, index: int, gradient: Any, metadata: InputMetadata) -> Any:
         """The gradient made to fit the tensor it belongs to (`index` is the edge's number)."""

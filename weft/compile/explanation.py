@@ -12,7 +12,7 @@ from weft.compile.driver import CompiledFunction
 from weft.compile.program.entry import Entry
 from weft.ir.graph import Graph
 from weft.ir.opaque import plan_of_opaque
-from weft.passes.fold.notes import latest
+from weft.passes.fold.notes import latest, notes_of_loops
 from weft.programs.executable import Compiled
 from weft.programs.store import Miss
 from weft.support import registry
@@ -184,7 +184,7 @@ def _program(title: str, graph: Graph, executable: Any, symbols: dict[str, int] 
         title, opaque, [(name, _count(g)) for name, g in passes.stages.items()],
         [(r.name, r.seconds, r.nodes) for r in passes.reports if r.changed], described.backend, list(described.steps),
         described.native_segments, described.foreign_segments, described.arena_bytes,
-        list(map(str, latest(passes.loops))),
+        list(map(str, latest([*notes_of_loops(graph), *passes.loops]))),
     )
 
 

@@ -6,11 +6,11 @@ that none of them can get into the graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from weft.autograd.evaluator import Evaluator, Step, Turns
+from weft.autograd.evaluator import Evaluator, Step, Steps
 from weft.autograd.node import Edge, Node, needs_per_argument
 from weft.autograd.run_hooks import is_heard
 from weft.compiled_autograd.evaluate import Question, epoch, question, undefined
@@ -274,7 +274,7 @@ class _Recorder(Evaluator):
         )
 
     # ---- what the engine asks for
-    def walk(self, turns: Turns, step: Step, roots: Sequence[Edge], wanted: Sequence[Edge] | None) -> None:
+    def walk(self, steps: Steps, step: Step, roots: Sequence[Edge], wanted: Sequence[Edge] | None) -> None:
         """Each step's nodes are noted as those of the engine's node, and stand at its line."""
 
         def take(node: Node) -> Node | None:
@@ -290,7 +290,7 @@ class _Recorder(Evaluator):
                 self.ends.append(len(self.builder.nodes))
             return following
 
-        turns(take)
+        steps(take)
 
     def seed(self, node: Node, index: int, seed: Any, metadata: Any) -> Any:
         """A gradient that the call begins with."""

@@ -197,13 +197,14 @@ class FrameWatcher:
         return hook  # type: ignore[no-any-return]
 
     def _watch(self) -> Hook:
-        boring_of, codes = self.kinds.of, self._table.get
+        boring_of, kind_of_class, codes = self.kinds.of, self.kinds.by_class.get, self._table.get
 
         def hook(frame: FrameType, event: str, arg: Any) -> None:
             if event == "c_return":
                 return
             plan = codes(id(frame.f_code), _UNSEEN)
-            if plan is False and event != "return":
+            is_machinery = plan is False and (event != "return" or kind_of_class(type(arg)) in BORING)
+            if is_machinery and self._aside is None and self._importing is None:
                 return  # as most events are
             if self._aside is not None:
                 if event == "return" and frame is self._aside[0]:
@@ -245,9 +246,8 @@ class FrameWatcher:
                         self._called_stdlib(frame, plan)
                 elif plan:
                     self._environment(frame)
-            elif event == "c_call":
-                if arg.__name__ in SUSPECTS or boring_of(arg.__self__) in _IN_C:
-                    self._suspect(frame, arg)
+            elif event == "c_call" and (arg.__name__ in SUSPECTS or boring_of(arg.__self__) in _IN_C):
+                self._suspect(frame, arg)
 
         return hook
 

@@ -144,14 +144,14 @@ class Kinds:
     questions: Mapping[tuple[str, str], Callable[..., Any]] = field(default_factory=dict)
     open_packages: tuple[str, ...] = ()
     origins: Origins = field(default_factory=Origins)
-    _known: dict[type, Kind] = field(default_factory=dict, repr=False)
+    by_class: dict[type, Kind] = field(default_factory=dict, repr=False)
 
     def of(self, value: object) -> Kind:
         """The Kind of a value, by its class alone."""
         cls = type(value)
-        kind = self._known.get(cls)
+        kind = self.by_class.get(cls)
         if kind is None:
-            kind = self._known[cls] = self._judge(cls, value)
+            kind = self.by_class[cls] = self._judge(cls, value)
         return kind
 
     def _judge(self, cls: type, value: object) -> Kind:

@@ -6,6 +6,7 @@ import sys
 import threading
 from typing import Any
 
+
 class _TakenOff(threading.local):
     """The hook that this thread's innermost `unwatched` has taken off."""
 

@@ -167,6 +167,13 @@ class Builder:
         self.nodes.append(node)
         return node
 
+    def take_back(self, start: int) -> set[Node]:
+        """Take the nodes from the number `start` on out of the block again; they are returned."""
+        taken = set(self.nodes[start:])
+        del self.nodes[start:]
+        self._memo = {key: node for key, node in self._memo.items() if node not in taken}
+        return taken
+
     def adopt(self, node: Node) -> Node:
         """Take a node of another graph over as it is (its arguments are values of this one too), or find its equal."""
         if node.op.effect in REPEATABLE:
@@ -253,10 +260,10 @@ class Builder:
         env, key = self.env, (op, get_default(), seen)
         types: tuple[Type, ...] | None = env.types.get(key)
         if types is None:
-            known = env.count_of_answers()
+            answers = env.count_of_answers()
             types = self._asked_rule(op, args)
             is_kept = not op.host and op.enter is None and op.unbacked_from is None and env.keeps_types
-            if is_kept and env.count_of_answers() == known:
+            if is_kept and env.count_of_answers() == answers:
                 env.types[key] = types
         return types
 

@@ -91,6 +91,7 @@ IF = define(
     public=(),
 )
 
+ENDLESS = 2**62  # trip count of a loop that only its condition stops
 LOOP = define(
     "prim::Loop(Object trip, Object condition, Object[] carried, Object[] xs, bool reverse=False) -> Object[]",
     "Runs its block up to `trip` times while the condition holds. Block parameters: the index, the carried values, "

@@ -66,11 +66,19 @@ def walk_on(op: Op, args: Args) -> Any:
 
 def captured(op: Op, args: Args) -> Any:
     """The walk while a function is captured: nothing in it is the user's code."""
-    return unwatched(modes.capture.explained, _captured, op, args)  # type: ignore[union-attr]
+    capture = modes.capture
+    assert capture is not None
+    repeats = capture.repeats
+    repeats.call = op, args
+    for out in repeats.predicted:
+        return out
+    return unwatched(capture.explained, _captured, op, args)
 
 
 def _captured(op: Op, args: Args) -> Any:
-    out = walk_layers(op, args if op.specialize is None else modes.capture.specialized(op, args))  # type: ignore[union-attr]
+    capture = modes.capture
+    assert capture is not None
+    out = capture.repeats.run(walk_layers, op, args if op.specialize is None else capture.specialized(op, args))
     return named(op, out) if type(out) is tuple else out
 
 
@@ -156,7 +164,9 @@ def inplace(op: Op, args: Args) -> Any:
         if modes.special is None and getattr(data, "is_walked", False):
             return data.backend.written(_inplace, op, args)
         return _inplace(op, args)
-    return capture.call(_inplace, op, args if op.specialize is None else capture.specialized(op, args))
+    return capture.call(
+        capture.written, _inplace, op, args if op.specialize is None else capture.specialized(op, args)
+    )
 
 
 def copy_into(target: Tensor, value: Tensor) -> Any:

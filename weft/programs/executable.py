@@ -149,6 +149,11 @@ class Compiled:
         """One call of the program."""
         return self.program.run(inputs, symbols)
 
+    def runs_loops_in_numpy(self) -> bool:
+        """Whether a loop runs in NumPy, node by node, since something in it is not native."""
+        steps = self.program.describe(None).steps if self.backend != "numpy" else ()
+        return any(step.startswith("numpy ") and LOOP.name in step for step in steps)
+
     def stages(self) -> dict[str, Any]:
         """The graph after each group of passes; in native code also its kernels' loops and LLVM text."""
         from weft.codegen.stages import kernel_stages  # deferred: brings in llvmlite

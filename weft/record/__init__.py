@@ -11,5 +11,6 @@ backend.py    the back end that tensors name                        state.py    
 types_only.py what a function gives for types                       restart.py    why a recording begins again
 numbers/      Python numbers as inputs, and their arithmetic
 blocks/       cond, while_loop, and gradients through them
+repeats/      loops of Python's, recognised while they are recorded
 differentiate.py  the gradients of a graph: the graph is recorded again, and the engine walks back
 """

@@ -29,6 +29,8 @@ from weft.record.numbers.specialize import specialized
 from weft.record.outside import GuardedState
 from weft.record.python_calls import PythonCalls
 from weft.record.recorder import GraphRecorder, paused, refusal
+from weft.record.repeats.each_call import EachCall
+from weft.record.repeats.pending import take_recorded
 from weft.record.tensors import SymbolicTensors
 from weft.record.wrapper_gradients import WrapperGradients
 from weft.record.writes import Writes
@@ -36,6 +38,7 @@ from weft.runtime.generator import Place, key_of_seed
 from weft.support.asides import aside
 from weft.support.errors import CaptureError, WeftError
 from weft.support.locations import user_location
+from weft.tensor.backend import tensors_in
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import shape_env
@@ -69,7 +72,9 @@ class Capture:
         self.calls = PythonCalls(
             self.recorder, self.tensors, self.outside, self.leaf_gradients, self.writes, self.random
         )
-        self.evaluator = OpaqueEvaluator(self.recorder, self.tensors, self.leaf_gradients, self.calls.note_saved)
+        self.evaluator = OpaqueEvaluator(
+            self.recorder, self.tensors, self.leaf_gradients, self.calls.note_saved, lambda: self.repeats.resting()
+        )
         self.calls.ran = lambda: self.evaluator.ran
         functions = self.calls.functions
         self.hooks, self.call_rule, self.call_forward = self.calls.hooks, functions.call_rule, functions.call_forward
@@ -77,6 +82,8 @@ class Capture:
         self.changing_sizes: Collection[str] = ()  # symbols of sizes for which earlier programs did not fit
         self.has_loops_for_sizes = False  # whether it has a loop for that reason
         self.random_states: dict[Value, Place] = {}
+        self.repeats = EachCall()
+        self.recorder.end_repeats = lambda: self.repeats.end()
 
     # ---- the mode
     @contextmanager
@@ -107,6 +114,7 @@ class Capture:
     def block(self) -> Iterator[tuple[Builder, OpenBlock]]:
         """Record into a nested block. What it writes of outer memory is undone where it ends; Python's state it may not
         change."""
+        self.repeats.end()
         block = OpenBlock(self.recorder, self.tensors, self.writes)
         with self.calls.without_writes(), self.recorder.inner(block) as inner:
             yield inner, block
@@ -125,6 +133,13 @@ class Capture:
         except WeftError as error:
             self.recorder.explain(error, user_location(2))
             raise
+
+    def written(self, function: Callable[[Op, tuple[Any, ...]], Any], op: Op, args: tuple[Any, ...]) -> Any:
+        """Run an in-place operator: what was predicted before is recorded before."""
+        with self.repeats.resting():
+            for tensor in tensors_in(args):
+                take_recorded(tensor)
+            return function(op, args)
 
     def expect_history(self, args: tuple[Any, ...], node: OpNode) -> None:
         """A call with these arguments is about to be recorded that has a history."""

@@ -17,12 +17,13 @@ from weft.ir.builder import Builder, Handle
 from weft.ir.evaluate import Evaluator, Values
 from weft.ir.graph import Graph, Node, Operand, Value
 from weft.ir.opaque import CALL_FUNCTION
+from weft.ir.structure import ENDLESS
 from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.passes.open_opaque import open_opaque
 from weft.record.blocks.branches import choose
 from weft.record.blocks.function_rules import called_function
-from weft.record.blocks.loops import ENDLESS, Outcome, repeat
+from weft.record.blocks.loops import Outcome, repeat
 from weft.record.blocks.recorded import record, tensor_of, zeros_at
 from weft.record.capture import Capture
 from weft.record.numbers.lifted import NumberGuard

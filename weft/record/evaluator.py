@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.anomaly import anomaly
-from weft.autograd.evaluator import Evaluator, Step, Turns
+from weft.autograd.evaluator import Evaluator, Step, Steps
 from weft.autograd.function import FunctionNode
 from weft.autograd.node import Edge, InputMetadata, Node, OpNode, sequence_numbers
 from weft.autograd.saved import SavedTensor
@@ -25,7 +26,6 @@ from weft.record.tensors import SymbolicTensors
 from weft.record.wrappers import involves
 from weft.support.locations import Location, user_location
 from weft.tensor.modes import modes
-from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import wrapper_classes
 from weft.types.tensor_type import TENSOR, tensor_type
 
@@ -37,9 +37,11 @@ class OpaqueEvaluator(Evaluator):
 
     def __init__(
         self, recorder: GraphRecorder, tensors: SymbolicTensors, gradients: LeafGradients,
-        note_saved: Callable[[Node, Any], None],
+        note_saved: Callable[[Node, Any], None], resting: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        """note_saved: is told what a node whose formula is recorded had saved."""
+        """note_saved: is told what a node whose formula is recorded had saved. resting: within such a block no calls of
+        operators are the function's own."""
+        self.resting = resting
         self.recorder, self.tensors, self.gradients, self.note_saved = recorder, tensors, gradients, note_saved
         self.begin = next(sequence_numbers)  # nodes from before have smaller numbers
         self.ran: set[Node] = set()
@@ -50,7 +52,7 @@ class OpaqueEvaluator(Evaluator):
         self.hooks: list[Any] = []  # that ran, and the rules of custom Functions that did
         self.rules: list[Any] = []  # what else custom Functions have
 
-    def walk(self, turns: Turns, step: Step, roots: Sequence[Edge], wanted: Sequence[Edge] | None) -> None:
+    def walk(self, steps: Steps, step: Step, roots: Sequence[Edge], wanted: Sequence[Edge] | None) -> None:
         """Only a step that may call something of the user's is watched (half of a backward's cost would be the profile
         hook's); the others stand at the line of the call.
         """
@@ -77,7 +79,8 @@ class OpaqueEvaluator(Evaluator):
 
         before, builder.where = builder.where, where
         try:
-            unwatched(turns, take)
+            with self.resting():
+                unwatched(steps, take)
         finally:
             builder.where = before
 

@@ -19,6 +19,7 @@ from weft.ops.packet import aten
 from weft.record.flags import ChangedFlags
 from weft.record.numbers.lifted import LiftedNumbers
 from weft.record.recorder import GraphRecorder, refusal
+from weft.record.repeats.pending import take_recorded
 from weft.record.state import StateSlot, choose_base, row_of, type_of_array
 from weft.record.symbolic import SymbolicPayload, SymbolicStorage
 from weft.record.writes import ArgumentChange, Writes
@@ -98,8 +99,11 @@ class GuardedState:
             met = self._met.get(id(tensor))
             return met[1] if met is not None and met[0] is data else self._state_payload(tensor)
         if data.storage.recorder is not self.recorder:
+            take_recorded(tensor)
+            data = tensor._data
+        if data.storage.recorder is not self.recorder:
             data.materialize("its value")
-        return data
+        return data  # type: ignore[no-any-return]
 
     def _state_payload(self, tensor: Tensor) -> SymbolicPayload:
         if id(tensor) not in self.wants_grad:
@@ -169,6 +173,7 @@ class GuardedState:
     def note_alias(self, alias: Tensor, source: Tensor) -> None:
         """A detached tensor that the function made of one from outside: whoever asks where it lies
         asks for the source."""
+        self.recorder.end_repeats()
         self._sources[id(alias)] = self._sources.get(id(source), source)
         self.python_state.keep(alias)
 
@@ -206,11 +211,13 @@ class GuardedState:
         is no argument, or one of several arguments that share memory, where this hangs on a value, or where a history
         would not know of it.
         """
+        self.recorder.end_repeats()
         if id(tensor) not in self.stand_ins or self.recorder.depth or (tensor.requires_grad and not modes.grad):
             self.refuse_reshaping(tensor, what)
 
     def note_inplace_view(self, tensor: Tensor, what: str, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
         """An argument's stand-in has other strides: its call is made again on what each call is given."""
+        self.recorder.end_repeats()
         if id(tensor) in self.stand_ins:
             plain, named = pytree.map_leaves(lambda a: a.expr if isinstance(a, SymInt) else a, (args, dict(options)))
             self.inplace_views.setdefault(id(tensor), []).append(InplaceView(what, plain, named, modes.grad))
@@ -220,6 +227,7 @@ class GuardedState:
 
     def refuse_reshaping(self, tensor: Tensor, what: str) -> None:
         """Raises CaptureError where the method `what` would change the shape or strides of a tensor from outside."""
+        self.recorder.end_repeats()
         if not self.take_over(tensor):
             raise self._kind(tensor)(
                 f"{what}: a compiled function changes the shape or strides of a tensor of shape {list(tensor.shape)} "
@@ -232,6 +240,7 @@ class GuardedState:
 
         Raises CaptureError if it would have other memory.
         """
+        self.recorder.end_repeats()
         if not is_dense(tensor) and id(tensor) not in self.stand_ins:
             self._sources.pop(id(tensor), None)  # what it was made of does not lie there any more
             if is_dense(value):
@@ -297,6 +306,7 @@ class GuardedState:
         """requires_grad of a tensor is about to be set: that of one from outside every call of the program sets.
         Raises CaptureError within a block, and for an argument that takes part as itself.
         """
+        self.recorder.end_repeats()
         if not self.is_outside(tensor) or self.is_alias(tensor):
             return
         if self.recorder.depth:

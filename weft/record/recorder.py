@@ -5,7 +5,7 @@ an error comes from.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import get_ident
 from typing import Any, Protocol
@@ -79,6 +79,7 @@ class GraphRecorder:
         self.refused: CaptureError | None = None
         self.thread = get_ident()
         self.histories = Histories(lambda: self.values)
+        self.end_repeats: Callable[[], None] = lambda: None
 
     def emit(self, op: Op, args: tuple[Any, ...], operands: tuple[Operand, ...]) -> Node:
         """Record a call, and which of its arguments had no history."""
@@ -111,6 +112,16 @@ class GraphRecorder:
                 self.open.pop().undo()
                 self.builder, self.values = outer, values
                 self.depth -= 1
+
+    @contextmanager
+    def outermost(self) -> Iterator[None]:
+        """Record before the blocks that are open, what they may all read."""
+        before = self.builder, self.depth, self.open, self.values
+        self.builder, self.depth, self.open, self.values = self.root, 0, [], {}
+        try:
+            yield
+        finally:
+            self.builder, self.depth, self.open, self.values = before
 
     def length_of(self, trip: Operand) -> Dim:
         """How many rows a loop of so many steps stacks."""

@@ -16,16 +16,17 @@ class Restart(Exception):
     lift: more places are inputs; static: more arguments have fixed sizes; identical: places in which an object
     is the same one at every call;
     knows_gradients: gradients are known before they are added to; lifted: more code uses math and `len` on symbols;
-    same_containers: containers that are one object have one stand-in.
+    same_containers: containers that are one object have one stand-in; unrolled: loops of Python's are recorded
+    iteration by iteration.
     """
 
     def __init__(
         self, lift: dict[SlotKey, Slot] | None = None, static: set[Any] | None = None,
         identical: set[SlotKey] | None = None, knows_gradients: bool = False, lifted: CodeType | None = None,
-        same_containers: bool = False,
+        same_containers: bool = False, unrolled: bool = False,
     ) -> None:
         super().__init__("capture restarts")
         self.lift, self.static, self.identical, self.knows_gradients = (
             lift or {}, static or set(), identical or set(), knows_gradients
         )
-        self.lifted, self.same_containers = lifted, same_containers
+        self.lifted, self.same_containers, self.unrolled = lifted, same_containers, unrolled

@@ -63,6 +63,10 @@ class SymbolicStorage(Storage[Value]):
         super().write(value)
         self.is_written = True
 
+    def recorded_payload(self, data: SymbolicPayload) -> SymbolicPayload:
+        """A payload that shows it as what it is once its value is recorded (repeats/pending.py: some have none yet)."""
+        return data
+
     def may_be(self, other: SymbolicStorage) -> None:
         """Note that both may be the same memory."""
         self.doubles.append(other)
@@ -260,19 +264,22 @@ class SymbolicPayload(Payload, View[Value]):
 
     def new_storage(self) -> SymbolicStorage:
         """What its aliases share."""
-        return self.storage
+        return self.storage.recorded_payload(self).storage
 
     def shares_memory(self, other: Any) -> bool:
         """Whether both show the same storage."""
-        return isinstance(other, View) and other.storage is self.storage
+        return isinstance(other, SymbolicPayload) and other.new_storage() is self.new_storage()
 
     def overlaps(self, other: Any) -> bool:
         """Whether both are blocks of one storage that meet."""
-        return self.meets(other)
+        if isinstance(other, SymbolicPayload):
+            other = other.storage.recorded_payload(other)
+        return self.storage.recorded_payload(self).meets(other)
 
     def copy_to(self, out: Tensor, memo: dict[int, Any]) -> None:
         """Give an empty tensor a copy; tensors that share a storage share its copy."""
-        mine = self.storage
+        shown = self.storage.recorded_payload(self)
+        mine = shown.storage
         mine.recorder.copied.add(mine)
         if mine.has_gaps:
             raise self._refused("deepcopy")
@@ -280,7 +287,7 @@ class SymbolicPayload(Payload, View[Value]):
         if storage is None:
             storage = SymbolicStorage(mine.recorder, mine.value, mine.type, mine.geometry, mine.order)
             memo[id(mine)] = storage
-        out._data = SymbolicPayload(storage, self.path, self.type, self._geometry)
+        out._data = SymbolicPayload(storage, shown.path, shown.type, shown._geometry)
         out._storage, out._autograd, out._view = storage, None, None
 
     def item(self) -> Any:

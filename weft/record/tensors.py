@@ -269,6 +269,7 @@ class SymbolicTensors:
     # ---- writes
     def write(self, op: Op, args: tuple[Any, ...]) -> None:
         """An in-place operator: its functional value goes into the base."""
+        self.recorder.end_repeats()
         target: Tensor = args[0]
         payload = self.payload_of(target)
         geometry = payload.storage.geometry
@@ -291,6 +292,7 @@ class SymbolicTensors:
     ) -> None:
         """Put a value where a tensor lies. is_splat: all of its elements are equal (a splat). history: of a value with
         one, what would be noted of an operand that shows the base."""
+        self.recorder.end_repeats()
         storage = payload.storage
         if storage.doubles:
             storage.part_ways()

@@ -7,7 +7,7 @@ and nothing outside of it reads anything else (tests/test_capture_protocol.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -112,8 +112,26 @@ class PythonState(Protocol):
         avoided."""
 
 
+class RepeatedCalls(Protocol):
+    """Calls of operators that may repeat, as those of a loop of Python's do.
+
+    call: to be set to an operator and its arguments before `predicted` is asked. predicted: gives the call's result,
+    where it is the one that was expected, or nothing.
+    """
+
+    call: tuple[Op, tuple[Any, ...]] | None
+    predicted: Iterable[Any]
+
+    def run(self, function: Callable[[Op, tuple[Any, ...]], Any], op: Op, args: tuple[Any, ...]) -> Any:
+        """Run a call of an operator that was not predicted, and note it."""
+
+
 class ActiveCapture(Protocol):
     """The capture that is active on a thread."""
+
+    @property
+    def repeats(self) -> RepeatedCalls:
+        """The calls of operators so far."""
 
     @property
     def backend(self) -> Backend:
@@ -136,6 +154,9 @@ class ActiveCapture(Protocol):
 
     def explained(self, function: Callable[..., R], *args: Any) -> R:
         """The same within code that is not watched."""
+
+    def written(self, function: Callable[[Op, tuple[Any, ...]], Any], op: Op, args: tuple[Any, ...]) -> Any:
+        """Run an in-place operator."""
 
     def expect_history(self, args: tuple[Any, ...], node: Any) -> None:
         """A call with these arguments is about to be recorded that has a history: its node."""

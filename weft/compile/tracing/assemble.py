@@ -20,12 +20,13 @@ from weft.compile.program.step import PythonStep
 from weft.ir.graph import Graph
 from weft.ir.value_numbers import ValueNumbers
 from weft.ops.geometry import Geometry
-from weft.programs.executable import make_executable
+from weft.programs.executable import Compiled, make_executable
 from weft.programs.joint import JointProgram
 from weft.programs.memory import Memory
 from weft.programs.program_io import ArgumentSource, GradEffect, NumberSource, StateSource
 from weft.record.numbers.random_state import RandomState
 from weft.record.python_call import PythonCall
+from weft.record.restart import Restart
 from weft.record.state import StateSlot
 from weft.record.symbolic import SymbolicStorage
 from weft.support import pytree
@@ -43,7 +44,7 @@ def assemble(
     """Compile the graph that a capture found, and put the parts of the program together."""
     capture, sources, leaves = outcome.capture, outcome.sources, outcome.leaves
     graph = capture.recorder.builder.graph(outcome.results, outcome.writes)
-    _refuse_values_of_blocks(graph)
+    _refuse_values_of_blocks(graph, capture.repeats.loops > 0)
     joint, without = None, capture.recorder.histories.taken()
     if outcome.joint is not None:
         joint = JointProgram.build(graph, *outcome.joint, backend, without)
@@ -53,6 +54,8 @@ def assemble(
     if capture.calls.recorded:
         split = _split(outcome, graph, owner.value_numbers, assumptions.kept)
     executables = [None if part.graph is None else make_executable(part.graph, backend) for part in split.parts]
+    if capture.repeats.loops and any(isinstance(e, Compiled) and e.runs_loops_in_numpy() for e in executables):
+        raise Restart(unrolled=True)  # as nodes, only what is not native leaves the native program
     seconds = time.perf_counter() - start
     memory, inputs = _memory(outcome), Inputs(sources)
     steps, raised = _steps(outcome, memory)
@@ -81,13 +84,18 @@ def assemble(
     return CallingEntry(*components, owner=owner, split=split, boundaries=boundaries, switches=assumptions.switches)
 
 
-def _refuse_values_of_blocks(graph: Graph) -> None:
+def _refuse_values_of_blocks(graph: Graph, has_loops: bool) -> None:
     """Raises CaptureError where a value that a branch or a loop body computes is read outside of it: Python kept it
     (an attribute, a list, a variable of an outer function), but whether, and how often, the block runs is known only
     when the program runs.
+
+    has_loops: whether loops of Python's were recorded as loops, which may have taken a node back that others know of:
+    Restart then.
     """
     if any(node.blocks for node in graph.nodes):
         for value in graph.block.free_values():
+            if has_loops:
+                raise Restart(unrolled=True)
             where = value.node.where if value.node is not None else None
             raise CaptureError(
                 f"{f'{where}: ' if where else ''}a branch of weft.cond, or the body of a loop, keeps a value that it "

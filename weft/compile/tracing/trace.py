@@ -46,6 +46,7 @@ from weft.record.capture import Capture
 from weft.record.numbers.lifted_math import lifted_in
 from weft.record.numbers.random_state import marks, symbolic_generators
 from weft.record.python_call import FailsLater
+from weft.record.repeats.calls import RepeatedCalls
 from weft.record.restart import Restart
 from weft.record.wrappers import WrapperMemo, desugar, resugar
 from weft.record.writes import ArgumentChange
@@ -54,6 +55,7 @@ from weft.support.asides import aside
 from weft.support.errors import CaptureError, Unsupported
 from weft.support.handlers import outermost
 from weft.support.interrupts import to_the_end
+from weft.support.knobs import knobs
 from weft.support.progress import progress
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import wrapper_classes
@@ -77,6 +79,8 @@ def trace_program(
     recording.hooks, recording.rules = capture.evaluator.hooks, capture.evaluator.rules
     capture.leaf_gradients.knows_gradients = assumptions.knows_gradients
     capture.changing_sizes = assumptions.changing_sizes
+    if knobs.fold != "off" and not assumptions.unrolled:
+        capture.repeats = RepeatedCalls(capture)
     calls = capture.calls
     calls.codes, calls.missing, calls.switches = assumptions.called, assumptions.missing, assumptions.switches
     calls.gone, calls.functions.forwards = assumptions.without_gradient, assumptions.forwards
@@ -132,6 +136,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
             at_end=empty_caches, tell=(outcome.capture.calls.begin, groups.begin), step_aside=aside,
         )
         try:
+            outcome.capture.repeats.end()
             outcome.capture.recorder.raise_swallowed()
             outcome.capture.python_state.settle_taken()
             result = desugar(result, memo) if has_wrappers else result

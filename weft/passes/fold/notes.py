@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from weft.ir.graph import Node
+from weft.ir.graph import Graph, Node
+from weft.ir.structure import ENDLESS, LOOP
 from weft.passes.fold.repeats import Run
 
 
@@ -25,12 +26,22 @@ class LoopNote(NamedTuple):
 
 def note_of(nodes: Sequence[Node], run: Run, why: str | None = None) -> LoopNote:
     """What became of a run of nodes."""
-    where = [n.where for n in nodes[run.start : run.start + run.period] if n.where is not None]
+    return LoopNote(_lines_of(nodes[run.start : run.start + run.period]), run.iterations, run.period, why)
+
+
+def notes_of_loops(graph: Graph) -> Iterator[LoopNote]:
+    """The loops that a graph was recorded with, of so many iterations as a number says."""
+    for node in graph.nodes:
+        if node.op is LOOP and type(node.args[0]) is int and node.args[0] < ENDLESS:
+            yield LoopNote(_lines_of(node.blocks[0].nodes), node.args[0], len(node.blocks[0].nodes), None)
+
+
+def _lines_of(nodes: Sequence[Node]) -> str:
+    where = [n.where for n in nodes if n.where is not None]
     if not where:
-        return LoopNote("nodes of no line", run.iterations, run.period, why)
+        return "nodes of no line"
     first, last = min(where, key=lambda w: w.line), max(where, key=lambda w: w.line)
-    lines = str(first) if first.line == last.line or first.file != last.file else f"{first}-{last.line}"
-    return LoopNote(lines, run.iterations, run.period, why)
+    return str(first) if first.line == last.line or first.file != last.file else f"{first}-{last.line}"
 
 
 def latest(notes: Iterable[LoopNote]) -> list[LoopNote]:

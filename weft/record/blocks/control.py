@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.ir.structure import REFUSE
+from weft.ir.structure import ENDLESS, REFUSE
 from weft.layers.transforms.level import top
 from weft.ops.packet import aten
 from weft.passes.unbacked import symbols_of, unbacked_sizes
 from weft.record.active import active_capture
 from weft.record.blocks.branches import choose
-from weft.record.blocks.loops import ENDLESS, Outcome, repeat
+from weft.record.blocks.loops import Outcome, repeat
 from weft.record.blocks.recorded import Recorded, record
 from weft.support import pytree
 from weft.support.errors import ArgumentError, CaptureError, WeftError

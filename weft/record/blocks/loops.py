@@ -29,7 +29,7 @@ from weft.types.tensor_type import INT, TensorType, Type
 if TYPE_CHECKING:
     from weft.record.capture import Capture
 
-ENDLESS = 2**62  # trip count of a loop that only its condition stops
+History = Callable[["Capture", "Loop", list[bool]], ControlBackward]
 Outcome = tuple[Any, Sequence[Any], Sequence[Any]]  # of a step: whether to go on, the carried values, a row of each ys
 
 
@@ -65,7 +65,7 @@ def repeat(
     body: Callable[[Builder, Value, list[Tensor], list[Tensor]], Outcome], *,
     entries: Sequence[Edge | None] = (), through: Recorded | None = None, where: Location | None = None,
     counter: int | None = None,
-    written: Sequence[Tensor] = (), is_again: bool = False,
+    written: Sequence[Tensor] = (), is_again: bool = False, history: History | None = None,
 ) -> list[Tensor]:
     """The carried values at the end of a loop over `body(builder, index, carried, slices)`, and its stacked ys.
 
@@ -73,6 +73,7 @@ def repeat(
     counter: which carried value counts the steps.
     written: outer tensors that the body writes, the last of the carried ones.
     is_again: it is the loop of a graph made earlier, with the histories that its values had there.
+    history: what makes the history of the results, even if none of them has one (default: WhileLoopBackward).
     """
     operands = tuple([capture.tensors.operand(v) for v in (*carried, *xs)])
     count, asked = len(carried), len(carried) - len(written)
@@ -103,7 +104,7 @@ def repeat(
         new_entries = (*begins[:asked], *(None,) * len(bases), *begins[count:])
         return repeat(
             capture, trip, condition, [*carried[:asked], *bases], xs, reverse, body,
-            entries=new_entries, through=through, where=where, counter=counter, written=bases,
+            entries=new_entries, through=through, where=where, counter=counter, written=bases, history=history,
         )
     steps, test = capture.tensors.operand(trip), capture.tensors.operand(condition)
     loop = Loop(steps, test, operands[:count], operands[count:], reverse, recorded, begins, start)
@@ -117,10 +118,10 @@ def repeat(
         capture.recorder.histories.note_loop(node, carried, xs, tuple(without))
     outputs = [capture.tensors.fresh(v) for v in node.outputs]
     flows = _flows(loop)
-    if any(flows):
+    if any(flows) or history is not None:
         if counter is not None:  # known by now: run again, it is a loop of so many steps
             loop = _counted(loop, node.outputs[counter])
-        WhileLoopBackward(capture, loop, flows).attach(outputs, flows)
+        (history or WhileLoopBackward)(capture, loop, flows).attach(outputs, flows)
     changes = [recorded.ends[1 + i] != begins[i] for i in range(asked, count)]
     write_back(
         [recorded.memory],

@@ -1,0 +1,472 @@
+"""Loops of Python that are recognised while they are recorded: what the graph is, what its results are to whoever looks
+at them, and what ends a prediction."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft.ir.graph import Graph, Node
+
+STEPS = 40
+Body = Callable[..., Any]
+
+
+def arguments(dtype: Any = weft.float64) -> tuple[Any, ...]:
+    weft.manual_seed(3)
+    w = (weft.randn(5, dtype=dtype) * 0.3).requires_grad_()
+    return w, weft.randn(5, dtype=dtype), weft.randn(STEPS + 1, 5, dtype=dtype).requires_grad_()
+
+
+def values(function: Body, fold: str, compiled: bool = True, calls: int = 2) -> list[Any]:
+    """Results and gradients of several calls."""
+    seen: list[Any] = []
+    with weft.knobs(fold=fold):
+        step = weft.compile(function) if compiled else function
+        for _ in range(calls):
+            given = arguments()
+            out = step(*given)
+            out = list(out) if isinstance(out, (tuple, list)) else [out]
+            seen += [o.detach().numpy().copy() if isinstance(o, weft.Tensor) else o for o in out]
+            seen += [None if g.grad is None else g.grad.numpy().copy() for g in given]
+    return seen
+
+
+def same(function: Body) -> None:
+    """Recorded as a loop, unrolled, and eager: the bits of the first two, and all to rounding."""
+    loop, unrolled, eager = values(function, "on"), values(function, "off"), values(function, "on", compiled=False)
+    assert len(loop) == len(unrolled) == len(eager)
+    for a, b, c in zip(loop, unrolled, eager, strict=True):
+        if isinstance(a, np.ndarray):
+            assert isinstance(b, np.ndarray)
+            assert (a == b).all()
+            np.testing.assert_allclose(a, c, rtol=1e-9, atol=1e-12)
+        else:
+            assert a == b == c
+
+
+def captured(function: Body, *given: Any) -> Graph:
+    graph: Graph = weft.compile(function).stages(*(given or arguments()))["captured"]
+    return graph
+
+
+def loops(graph: Graph) -> list[Any]:
+    return [node for node in graph.nodes if node.op.name == "prim::Loop"]
+
+
+def recurrence(steps: int) -> Body:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        for t in range(steps):
+            v = weft.tanh(v * w + x[t])
+        loss = (v * v).sum()
+        loss.backward()
+        return loss
+
+    return step
+
+
+@contextmanager
+def counted_nodes() -> Iterator[list[int]]:
+    """How many nodes builders make within the block."""
+    count, plain = [0], Node.__init__
+
+    def counting(self: Any, *args: Any, **kwargs: Any) -> None:
+        count[0] += 1
+        plain(self, *args, **kwargs)
+
+    Node.__init__ = counting  # type: ignore[method-assign]
+    try:
+        yield count
+    finally:
+        Node.__init__ = plain  # type: ignore[method-assign]
+
+
+# ---- the graph
+def test_the_graph_is_one_loop_and_its_way_back_whatever_the_length() -> None:
+    w, v, _ = arguments()
+    counts = []
+    for steps in (30, 300):
+        x = weft.zeros(steps, 5, dtype=v.dtype)
+        graph = captured(recurrence(steps), w, v, x)
+        forward, backward = loops(graph)
+        assert forward.args[0] == backward.args[0] == steps
+        counts.append(len(list(graph.walk())))
+    assert counts[0] == counts[1]
+
+
+def test_predicted_calls_are_not_recorded() -> None:
+    """The graph's nodes are made for the first iterations alone: as many for 300 iterations as for 30."""
+    made: list[int] = []
+    for steps in (30, 300):
+        with counted_nodes() as count:
+            captured(recurrence(steps), *arguments()[:2], weft.zeros(steps, 5, dtype=weft.float64))
+        made.append(count[0])
+    assert made[0] == made[1]
+
+
+def test_few_iterations_stay_nodes() -> None:
+    w, v, _ = arguments()
+    assert not loops(captured(recurrence(5), w, v, weft.zeros(5, 5, dtype=v.dtype)))
+
+
+def test_the_knob_records_iterations_one_by_one() -> None:
+    with weft.knobs(fold="off"):
+        assert not loops(captured(recurrence(STEPS)))
+
+
+def test_explain_names_the_loop() -> None:
+    text = str(weft.explain(recurrence(STEPS), *arguments()))
+    assert f"{STEPS} iterations" in text
+    assert "one loop" in text
+
+
+# ---- what is recorded
+def test_states_rows_and_a_sum() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        u, loss = v * 2, 0.0
+        for t in range(STEPS):
+            a = v * w + x[t]
+            v = weft.tanh(a) - 0.1 * u
+            u = u * 0.9 + a * 0.1
+            loss = loss + (v * u).mean()
+        loss.backward()
+        return loss, v, u
+
+    same(step)
+
+
+def test_a_list_of_what_iterations_gave() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        path, others = [], []
+        for t in range(STEPS):
+            v = weft.sin(v * w + x[t])
+            path.append(v)
+            others.append(v * 2 + 1)
+        loss = (weft.stack(path) * weft.stack(others)).sum() + path[3].sum() * path[-2].sum()
+        loss.backward()
+        return loss, path[5], others[-1]
+
+    same(step)
+
+
+def test_views_within_an_iteration() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        kept = []
+        for t in range(STEPS):
+            row = x[t]
+            m = (row.reshape(5, 1) * w).t()
+            v = v * 0.5 + (m @ v.reshape(5, 1)).reshape(5)
+            kept.append(m[0])
+            kept.append(row)
+        loss = v.sum() + weft.stack(kept).square().sum()
+        loss.backward()
+        return loss
+
+    same(step)
+
+
+def test_rows_from_the_second_on_and_two_reads_of_one_row() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        for t in range(STEPS):
+            v = v * w + x[t + 1] * x[t] + x[t]
+        loss = v.sum()
+        loss.backward()
+        return loss
+
+    same(step)
+
+
+def test_a_loop_of_integers() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        count, total = weft.zeros((), dtype=weft.int64), v
+        for t in range(STEPS):
+            count = count + (x[t] > 0).sum()
+            total = total + w * count
+        loss = total.sum()
+        loss.backward()
+        return loss, count
+
+    same(step)
+
+
+def test_without_gradients() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        with weft.no_grad():
+            for t in range(STEPS):
+                v = weft.tanh(v * w + x[t])
+        return v
+
+    same(step)
+
+
+def test_two_loops_one_after_the_other() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        for t in range(STEPS):
+            v = weft.tanh(v * w + x[t])
+        u = v * 2
+        for t in range(STEPS):
+            u = weft.sin(u + w * v) * 0.5 + x[t]
+        loss = (u * v).sum()
+        loss.backward()
+        return loss
+
+    same(step)
+    assert len(loops(captured(step))) == 4
+
+
+# ---- what does not go on
+def test_an_iteration_that_does_something_else() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        for t in range(STEPS):
+            v = weft.tanh(v * w + x[t])
+            v = v * 0.99 - 0.01
+            if t == 25:
+                v = v * 2
+            if t == 37:
+                break
+        loss = v.sum()
+        loss.backward()
+        return loss
+
+    same(step)
+
+
+def test_another_grad_mode_ends_it() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        for t in range(STEPS):
+            with weft.set_grad_enabled(t < 30):
+                v = weft.tanh(v * w + x[t])
+                v = v * 0.9 + 0.1
+        return v.requires_grad, (v * w).sum()
+
+    same(step)
+
+
+def test_a_number_that_changes() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        for t in range(STEPS):
+            v = weft.tanh(v * w + x[t]) * (0.5 if t < 33 else 0.25)
+            v = v + 0.0 if t < 36 else v + -0.0
+        loss = v.sum()
+        loss.backward()
+        return loss
+
+    same(step)
+
+
+def test_a_write_between_iterations() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        bias = weft.zeros(5, dtype=v.dtype)
+        for t in range(STEPS):
+            v = weft.tanh(v * w + x[t] + bias)
+            v = v * 0.9
+            if t == 30:
+                bias.add_(1.0)
+        loss = v.sum()
+        loss.backward()
+        return loss
+
+    same(step)
+
+
+def test_a_hook_in_the_middle() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        for t in range(STEPS):
+            v = weft.tanh(v * w + x[t])
+            v = v * 0.9
+            if t == 30:
+                v.register_hook(lambda g: g * 3)
+        loss = v.sum()
+        loss.backward()
+        return loss
+
+    same(step)
+
+
+def test_a_second_gradient_records_iterations_one_by_one() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        for t in range(STEPS):
+            v = weft.tanh(v * w + x[t])
+        (first,) = weft.autograd.grad((v * v).sum(), w, create_graph=True)
+        loss = first.square().sum()
+        loss.backward()
+        return loss
+
+    same(step)
+
+
+# ---- results that are looked at
+@pytest.mark.parametrize("number", [0, 1, 2, 20, STEPS - 2, STEPS - 1])
+def test_a_write_to_what_an_iteration_gave(number: int) -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        path = []
+        for t in range(STEPS):
+            v = weft.tanh(v * w.detach() + x[t].detach())
+            path.append(v)
+        path[number].add_(1.0)
+        path[number][1:3].mul_(2.0)
+        return weft.stack(path), v
+
+    same(step)
+
+
+def test_a_write_through_a_view_of_an_iteration() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        bases, views = [], []
+        y = x.detach().clone()
+        rows = []
+        for t in range(STEPS):
+            rows.append(y[t])
+            base = v * (t * 0 + 1.5) + rows[-1]
+            bases.append(base)
+            views.append(base.reshape(1, 5))
+            v = base * 0.5
+        views[20].mul_(10.0)
+        rows[21].zero_()
+        return weft.stack(bases), y, weft.cat(views)
+
+    same(step)
+
+
+def test_questions_of_what_an_iteration_gave() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        answers: list[Any] = []
+        path = []
+        for t in range(STEPS):
+            v = weft.tanh(v * w + x[t])
+            path.append(v)
+            answers.append((tuple(v.shape), v.dtype is weft.float64, v.ndim, type(v) is weft.Tensor))
+        answers.append((path[3].requires_grad, path[3].is_leaf, path[7].grad_fn is not None, v.stride()))
+        answers.append((path[4] is path[5], path[-1] is v, path[8].is_contiguous(), path[9].numel()))
+        return [v.sum(), str(answers)]
+
+    same(step)
+
+
+def test_copies_of_what_iterations_gave() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        path = []
+        with weft.no_grad():
+            for t in range(STEPS):
+                v = weft.tanh(v * w + x[t])
+                path.append(v)
+        first, second = copy.deepcopy((path[5], path[5]))
+        first.add_(1.0)
+        return second, path[5], path[6].clone(), path[6].detach()
+
+    same(step)
+
+
+def test_retained_gradients_of_what_iterations_gave() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        path = []
+        for t in range(STEPS):
+            v = weft.tanh(v * w + x[t])
+            path.append(v)
+        path[10].retain_grad()
+        (v.sum() + path[10].sum()).backward()
+        return path[10].grad
+
+    same(step)
+
+
+def test_gradients_by_what_iterations_gave() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        path = []
+        for t in range(STEPS):
+            v = weft.tanh(v * w + x[t])
+            path.append(v)
+        return weft.autograd.grad(v.square().sum(), [path[-1], path[30], w])
+
+    same(step)
+
+
+def test_a_branch_that_reads_what_an_iteration_gave() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        path = []
+        for t in range(STEPS):
+            v = weft.tanh(v * w + x[t])
+            path.append(v)
+        out = weft.cond(v.sum() > 0, lambda: path[3] * 2 + path[4], lambda: path[5] - path[3])
+        loss = (out * path[3]).sum()
+        loss.backward()
+        return loss
+
+    same(step)
+
+
+class Doubled(weft.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return 2 * x * g
+
+
+def test_a_custom_function_in_the_body_and_behind() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        u = v
+        for t in range(STEPS):
+            v = weft.tanh(v * w + x[t]) * 0.5 + 0.01
+        for t in range(STEPS):
+            u = Doubled.apply(u * w + x[t]) * 0.1
+        loss = (Doubled.apply(v) + u).sum()
+        loss.backward()
+        return loss
+
+    same(step)
+
+
+def test_a_checkpoint_in_the_body() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        def block(v: Any, row: Any) -> Any:
+            return weft.tanh(v * w + row) * 0.9
+
+        for t in range(STEPS):
+            v = weft.utils.checkpoint.checkpoint(block, v, x[t], use_reentrant=False)
+        loss = v.sum()
+        loss.backward()
+        return loss
+
+    same(step)
+
+
+def test_results_keep_their_history_behind_the_call() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        path = []
+        for t in range(STEPS):
+            v = weft.tanh(v * w + x[t])
+            path.append(v)
+        return v, path[3], path[17]
+
+    def run(function: Body) -> list[Any]:
+        given = arguments()
+        a, b, c = function(*given)
+        ((a * b).sum() + c.square().sum()).backward()
+        return [g.grad.numpy().copy() for g in given if g.grad is not None]
+
+    for mine, eager in zip(run(weft.compile(step)), run(step), strict=True):
+        np.testing.assert_allclose(mine, eager, rtol=1e-9)
+
+
+def test_an_error_within_an_iteration_leaves_nothing() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        for t in range(STEPS):
+            v = weft.tanh(v * w + x[t])
+            if t == 30:
+                raise ValueError("no further")
+        return v
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no further"):
+            weft.compile(step)(*arguments())

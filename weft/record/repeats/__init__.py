@@ -1,0 +1,11 @@
+"""Loops of Python that are recognised while they are recorded: after three iterations the next calls of operators are
+predicted, an iteration that comes as predicted costs a comparison for each call, and all of them become one prim::Loop.
+
+each_call.py    calls where nothing is predicted
+calls.py        the calls of operators, and when they repeat
+iteration.py    what an iteration does: where each operand comes from; the code that compares calls with it
+pending.py      results of predicted calls, whose values are not recorded yet
+python_loop.py  predicted iterations: recorded as a loop, or one by one where they are few
+backward.py     the loop's history: a loop that goes back, with the sums of the engine in their order
+Start reading at calls.py.
+"""

@@ -1,0 +1,331 @@
+"""The history of a recognised loop: its backward is a loop that goes back over what the forward one found.
+
+Its sums are those of the engine without a loop, in the same order. What an iteration hands to the one before, or to a
+value from outside, is added to what has arrived there already (`arrived`), contribution by contribution. Iterations at
+the end that not all gradients flow into yet are recorded one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from weft.autograd import engine
+from weft.autograd.node import Edge, InputMetadata, Node
+from weft.autograd.record import gradient_edge
+from weft.ir.builder import Builder
+from weft.ir.graph import Node as GraphNode
+from weft.ir.graph import Operand, Value
+from weft.ops.packet import aten
+from weft.record.blocks.loops import Loop, Outcome, WhileLoopBackward, repeat
+from weft.record.restart import Restart
+from weft.tensor.history import AutogradState
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from weft.record.capture import Capture
+
+
+class ForwardValues(dict[Value, Operand]):
+    """What stands for the values of a loop's block: made of each that is read, when it is."""
+
+    def __init__(self, own: frozenset[Value], standing_for: Callable[[Value], Operand]) -> None:
+        super().__init__()
+        self._own, self._standing_for = own, standing_for
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._own
+
+    def get(self, value: Any, default: Any = None) -> Any:
+        """What stands for a value; the default for those of others."""
+        if value not in self._own:
+            return default
+        if not super().__contains__(value):
+            self[value] = self._standing_for(value)
+        return self[value]
+
+
+class RepeatedBackward(WhileLoopBackward):
+    """The history of what a recognised loop gives: carried values, and rows that were asked for (`add_row`)."""
+
+    def __init__(self, capture: Capture, loop: Loop, flows: list[bool]) -> None:
+        super().__init__(capture, loop, flows)
+        self.node: GraphNode = capture.recorder.builder.nodes[-1]
+        block = loop.body.block
+        self._own = frozenset((*block.params, *(v for node in block.nodes for v in node.outputs)))
+        self._stacked: dict[Value, Value] = {}  # results of the loop, by the value of its block that they stack
+        entries = {e: i for i, e in enumerate(loop.entries) if e is not None}
+        self.ends: dict[int, Edge] = {}  # of rows that have a history, by their place among the results
+        self._entries, self._flows = entries, flows
+        self.without: frozenset[Value] = frozenset()  # values of its block that have no history
+        self._carried_rows: dict[int, int] = {}  # rows of a carried value, by their place among the results
+
+    # ---- rows of what iterations computed
+    def stack(self, value: Value) -> Value:
+        """The result of the loop that has a value of its block for each iteration."""
+        stacked = self._stacked.get(value)
+        if stacked is None:
+            params = self.loop.body.block.params
+            first = 1 + len(self.loop.carried)
+            if value in params[first:]:
+                return self.loop.xs[params.index(value) - first]  # type: ignore[no-any-return]
+            node, block = self.node, self.node.blocks[0]
+            stacked = Value(value.tensor_type.stacked(self.loop.trip), "", node, len(node.outputs))
+            node.outputs = (*node.outputs, stacked)
+            block.results = (*block.results, value)
+            notes = self.capture.recorder.histories.of
+            if block in notes:
+                notes[block] = (*notes[block], value in self.without)
+            self._stacked[value] = stacked
+        return stacked
+
+    def rows(self, value: Value, end: Edge | None, carried: int | None) -> Tensor:
+        """A tensor of what a call of the block gave in each iteration. end: where its gradient flows within it.
+        carried: its place among the carried values."""
+        out: Tensor = self.capture.tensors.fresh(self.stack(value))
+        border = self.loop.body.border([end])
+        if end is None or not any(self._has_history(e) for e in border):
+            return out
+        new = [e for e in border if e not in self._entries and e not in self.outer]
+        self.outer, self.edges = (*self.outer, *new), (*self.edges, *new)
+        number = len(self.metadata_of_inputs)
+        self.metadata_of_inputs += (InputMetadata(out.dims, out.dtype),)
+        self.ends[number] = end
+        if carried is not None:
+            self._carried_rows[number] = carried
+        out._autograd = AutogradState(False, self, number)
+        self.capture.note_history(out)
+        return out
+
+    def _has_history(self, edge: Edge) -> bool:
+        entry = self._entries.get(edge)
+        if entry is None:
+            return True
+        return self._flows[entry] if entry < len(self.loop.carried) else self.loop.start[entry] is not None
+
+    # ---- the way back
+    def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Any]:
+        if modes.grad or modes.special is not None:
+            raise Restart(unrolled=True)  # (of a loop, the second gradient has sums in another order)
+        return _WayBack(self, grads, needs).gradients()
+
+
+class RowsBackward(Node):
+    """The history of single rows of a loop's result. What flows into a row here is not all of its value's gradient: the
+    iterations behind it have theirs. Whoever asks for all of it gets the loop iteration by iteration."""
+
+    def __init__(self, rows: Sequence[Tensor]) -> None:
+        super().__init__(tuple([gradient_edge(row) for row in rows]))
+        for i, row in enumerate(rows):
+            self.metadata_of_inputs += (InputMetadata(row.dims, row.dtype),)
+            row._autograd = AutogradState(False, self, i)
+
+    def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
+        """What flows in."""
+        return grads
+
+    def arrival(self, index: int) -> Node:
+        raise Restart(unrolled=True)
+
+
+class _WayBack:
+    """One backward call through a recognised loop."""
+
+    def __init__(self, node: RepeatedBackward, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> None:
+        self.node, self.loop, self.capture = node, node.loop, node.capture
+        self.count, self.arity = len(self.loop.carried), len(self.loop.start)
+        self.needs = needs
+        self.outer = [e for e, wanted in zip(node.outer, needs[self.arity :], strict=True) if wanted]
+        self.ends = node.ends
+        self.rows = {i: g for i, g in enumerate(grads) if i in self.ends and g is not None}
+        self.states = {i: grads[i] for i in range(self.count) if i < len(grads) and grads[i] is not None}
+        self.carried_rows = {node._carried_rows[i]: g for i, g in self.rows.items() if i in node._carried_rows}
+        self.roots = {i: g for i, g in self.rows.items() if i not in node._carried_rows}
+        self.border = self.loop.body.border([*self.loop.body.ends, *self.ends.values()])
+        self.totals: dict[Edge, Any] = {e: _taken(e) for e in self.outer}
+        at_last = self._reached_at_last()
+        self.slices = [i for i in range(self.count, self.arity) if needs[i] and self.loop.entries[i] in at_last]
+        self.pieces: dict[int, list[Tensor]] = {i: [] for i in self.slices}  # rows of gradients, the last ones first
+
+    def gradients(self) -> list[Any]:
+        """The gradients of the edges that need one."""
+        left = int(self.loop.trip)
+        first = {i: _taken(e) for i, e in enumerate(self.loop.start[: self.count]) if e is not None and self.needs[i]}
+        first = {i: g for i, g in first.items() if g is not None}
+        least = 1 if first else 0
+        tries = 0
+        while left > least and not self._is_steady():
+            left -= 1
+            self._step(left)
+            tries += 1
+            if tries > len(self.node.states) + 2:
+                raise Restart(unrolled=True)
+        if left > least:
+            self._loop(least, left)
+            left = least
+        if left:
+            self._step(0, first)
+        by_place: dict[int, Any] = {i: self.states.get(i) for i in range(self.count)}
+        by_place.update({i: aten.cat(tuple(reversed(rows)), 0) for i, rows in self.pieces.items()})
+        return [
+            *(by_place.get(i) for i in range(self.arity) if self.needs[i]),
+            *(self.totals[e] for e in self.outer),
+        ]
+
+    def _reached(self, states: Iterable[int], rows: Iterable[int]) -> dict[Edge, None]:
+        """The edges of the border that gradients of these carried values and rows flow into."""
+        body = self.loop.body
+        return body.border([*(body.ends[1 + i] for i in states), *(self.ends[i] for i in rows)])
+
+    def _reached_at_last(self) -> dict[Edge, None]:
+        """The same after as many iterations as it takes."""
+        states = set(self.states) | self.carried_rows.keys()
+        while True:
+            reached = self._reached(states, self.roots)
+            more = {i for i in self.node.states if self.loop.entries[i] in reached} - states
+            if not more:
+                return reached
+            states |= more
+
+    def _is_steady(self) -> bool:
+        """Whether gradients flow on into the carried values that they come from."""
+        reached = self._reached(self.states, self.roots)
+        on = {i for i in self.node.states if self.loop.entries[i] in reached or i in self.carried_rows}
+        return on == self.states.keys()
+
+    def _wanted(self) -> list[tuple[Any, Edge]]:
+        """Where gradients of an iteration are asked for: carried values, slices, and edges that lead out."""
+        entries = [(i, self.loop.entries[i]) for i in (*self.node.states, *self.slices)]
+        return [(i, e) for i, e in entries if e is not None] + [(e, e) for e in self.outer]
+
+    def _roots(self, states: dict[int, Any], rows: dict[int, Any]) -> tuple[list[Edge], list[Any]]:
+        ends = self.loop.body.ends
+        pairs = [*((self.ends[i], g) for i, g in rows.items()), *((ends[1 + i], g) for i, g in states.items())]
+        return [e for e, _ in pairs if e is not None], [g for e, g in pairs if e is not None]
+
+    # ---- one iteration
+    def _step(self, number: int, first: dict[int, Any] | None = None) -> None:
+        """One iteration by itself. first: what has arrived at the values that the loop began with."""
+        capture, recorder = self.capture, self.capture.recorder
+
+        def row(value: Value) -> Operand:
+            return capture.tensors.operand(aten.select(capture.tensors.fresh(self.node.stack(value)), 0, number))
+
+        arrived: dict[Edge, Any] = {e: g for e, g in self.totals.items() if g is not None}
+        before = first or {}
+        if number:
+            before = {i: aten.select(g, 0, number - 1) for i, g in self.carried_rows.items()}
+        for i, g in before.items():
+            entry = self.loop.entries[i]
+            if entry is not None:
+                arrived[entry] = g
+        rows = {i: aten.select(g, 0, number) for i, g in self.roots.items()}
+        roots, seeds = self._roots(self.states, rows)
+        wanted = self._wanted()
+        values, recorder.values = recorder.values, ForwardValues(self.node._own, row)
+        try:
+            parts = engine.run_between(roots, seeds, [e for _, e in wanted], self.border, arrived)
+        finally:
+            recorder.values = values
+        gradients = {key: g for (key, _), g in zip(wanted, parts, strict=True)}
+        self.states = {i: gradients[i] for i in self.node.states if gradients.get(i) is not None}
+        for i in self.slices:
+            self.pieces[i].append(aten.unsqueeze(_at(gradients[i], self._entry(i)), 0))
+        self.totals.update({e: gradients[e] for e in self.outer})
+
+    # ---- the others
+    def _loop(self, first: int, end: int) -> None:
+        """The iterations from the first up to the end, as a loop."""
+        capture, loop = self.capture, self.loop
+        count = end - first
+        states = list(self.states)
+        reached = self._reached(self.states, self.roots)
+        outer = [e for e in self.outer if e in reached]
+        shifted = list(self.carried_rows)
+        roots = list(self.roots)
+        totals = [_nothing_at(e) if self.totals[e] is None else self.totals[e] for e in outer]
+        carried = [*self.states.values(), *totals]
+        over = [self._earlier(self.carried_rows[i], first, end) for i in shifted]
+        over += [aten.slice(self.roots[i], 0, first, end, 1) for i in roots]
+        wanted = [(i, e) for i, e in self._wanted() if i in states or i in self.slices or e in outer]
+        sources: list[Value] = []
+
+        def step(inner: Builder, index: Value, before: list[Tensor], seen: list[Tensor]) -> Outcome:
+            def parameter(value: Value) -> Operand:
+                sources.append(value)
+                return inner.param(value.type)
+
+            arrived: dict[Edge, Any] = dict(zip(outer, before[len(states) :], strict=True))
+            for i, g in zip(shifted, seen, strict=False):
+                entry = loop.entries[i]
+                if entry is not None:
+                    arrived[entry] = g
+            rows = dict(zip(roots, seen[len(shifted) :], strict=True))
+            ends, seeds = self._roots(dict(zip(states, before, strict=False)), rows)
+            capture.recorder.values = ForwardValues(self.node._own, parameter)
+            parts = engine.run_between(ends, seeds, [e for _, e in wanted], self.border, arrived)
+            by = {key: _at(g, e) for (key, e), g in zip(wanted, parts, strict=True)}
+            return True, [*(by[i] for i in states), *(by[e] for e in outer)], [by[i] for i in self.slices]
+
+        outputs = repeat(capture, count, True, carried, over, True, step, through=loop.body)
+        node = capture.recorder.builder.nodes[-1]
+        steps, test, begins, xs, reverse = node.args
+        extra = [self._stack_of(value, first, end) for value in sources]
+        # (what the block was found to read is stacked by now, before the loop that reads it)
+        builder = capture.recorder.builder
+        builder.nodes.remove(node)
+        builder.nodes.append(node)
+        node.take((steps, test, begins, (*xs, *extra), reverse))
+        self.states = dict(zip(states, outputs, strict=False))
+        self.totals.update(zip(outer, outputs[len(states) :], strict=False))
+        for i, rows in zip(self.slices, outputs[len(carried) :], strict=True):
+            self.pieces[i].append(rows)
+
+    def _stack_of(self, value: Value, first: int, end: int) -> Operand:
+        whole = self.capture.tensors.fresh(self.node.stack(value))
+        if (first, end) == (0, self.loop.trip):
+            return self.capture.tensors.operand(whole)
+        return self.capture.tensors.operand(aten.slice(whole, 0, first, end, 1))
+
+    def _earlier(self, rows: Tensor, first: int, end: int) -> Tensor:
+        """Of rows for each iteration, those of the iterations before."""
+        if first:
+            return aten.slice(rows, 0, first - 1, end - 1, 1)  # type: ignore[no-any-return]
+        begin = aten.full_like(aten.slice(rows, 0, 0, 1, 1), -0.0)
+        return aten.cat((begin, aten.slice(rows, 0, 0, end - 1, 1)), 0)  # type: ignore[no-any-return]
+
+    def _entry(self, i: int) -> Edge:
+        entry = self.loop.entries[i]
+        assert entry is not None
+        return entry
+
+
+def _taken(edge: Edge) -> Any:
+    """What has arrived at an edge that leads out, taken from there: the loop adds to it."""
+    walk = engine.current_walk()
+    node, index = edge
+    buffer = None if walk is None else walk.buffers.get(node)
+    if buffer is None or index >= len(buffer) or buffer[index] is None:
+        return None
+    taken, buffer[index] = buffer[index], None
+    assert walk is not None
+    return walk.evaluator.handed_out(taken)
+
+
+def _nothing_at(edge: Edge) -> Any:
+    """What leaves the bits of whatever is added to it: the gradient of what nothing has arrived at yet."""
+    metadata = edge[0].metadata_of_inputs[edge[1]]
+    assert metadata is not None
+    return aten.full(metadata.dims, -0.0, dtype=metadata.dtype)
+
+
+def _at(gradient: Any, edge: Edge) -> Any:
+    if gradient is not None:
+        return gradient
+    metadata = edge[0].metadata_of_inputs[edge[1]]
+    assert metadata is not None
+    return aten.zeros(metadata.dims, dtype=metadata.dtype)

@@ -1,0 +1,165 @@
+"""The calls of operators that a function makes, in their order, and when they begin to repeat: the same operators, from
+the same places in the user's code, at a fixed distance. Whatever is not such a call ends a repetition.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weft.autograd.anomaly import anomaly
+from weft.autograd.saved import default_hooks
+from weft.ir.builder import REPEATABLE
+from weft.ops.op import Op
+from weft.ops.overrides import override_classes
+from weft.record.repeats.each_call import EachCall, Run
+from weft.record.repeats.iteration import Iteration, NoIteration
+from weft.record.repeats.python_loop import PythonLoop
+from weft.support.locations import is_internal
+from weft.tensor.modes import modes
+from weft.tensor.wrapper import wrapper_classes
+
+if TYPE_CHECKING:
+    from weft.record.capture import Capture
+
+ITERATIONS = 3  # that are recorded before the next ones are predicted
+LONGEST = 2048  # calls of an iteration
+KEPT = 4 * LONGEST  # calls
+TRIES = 3  # to predict what follows one place: the first iterations of a loop may differ from the others
+FRAMES = 8  # of the user's that tell where a call stands
+
+
+class Call(NamedTuple):
+    """One call of an operator. grad: the grad mode; place: where the user's code stands, innermost frame first; start:
+    how many nodes there were before."""
+
+    op: Op
+    args: tuple[Any, ...]
+    out: Any
+    grad: bool
+    place: tuple[Any, ...]
+    start: int
+
+
+class RepeatedCalls(EachCall):
+    """The latest calls of one capture.
+
+    predicted: gives the result of the call that `call` names, where it is the predicted one.
+    """
+
+    def __init__(self, capture: Capture) -> None:
+        super().__init__()
+        self.capture = capture
+        self.loop: PythonLoop | None = None
+        self._calls: list[Call] = []
+        self._latest: dict[tuple[Any, ...], int] = {}  # by place, the number of the last call there
+        self._period = self._matched = 0
+        self._refused: Counter[tuple[Any, ...]] = Counter()  # by place, the predictions that did not last
+        self._depth = 0  # of calls within calls
+        self.has_recorded = False
+
+    def run(self, function: Run, op: Op, args: tuple[Any, ...]) -> Any:
+        """Run a call of an operator, and note it."""
+        if self._depth:
+            return function(op, args)
+        if self.loop is not None:  # the call was not the predicted one
+            self.end()
+        start = len(self.capture.recorder.builder.nodes)
+        self._depth = 1
+        try:
+            out = function(op, args)
+        except BaseException:
+            self._forget()
+            raise
+        finally:
+            self._depth = 0
+        if self.has_recorded:  # a result of an earlier loop, which nodes of the call came with
+            self.has_recorded = False
+            self._forget()
+        elif self._may_repeat(op):
+            self._note(Call(op, args, out, modes.grad, _place(3), start))
+        else:
+            self._forget()
+        return out
+
+    def end(self) -> None:
+        """What follows is not a predicted call: the iterations so far are recorded."""
+        if not self._depth:
+            self._forget()
+        loop = self.loop
+        if loop is None:
+            return
+        self.loop, self.predicted, self.call = None, (), None
+        self._depth += 1
+        try:
+            if loop.record():
+                self.loops += 1
+            else:
+                self._refused[loop.place] += 1
+        finally:
+            self._depth -= 1
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Within the block calls are not the function's own, or may not be predicted."""
+        self.end()
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+    def _forget(self) -> None:
+        self._calls.clear()
+        self._latest.clear()
+        self._period = self._matched = 0
+
+    def _may_repeat(self, op: Op) -> bool:
+        return (
+            op.effect in REPEATABLE and modes.special is None and not default_hooks.stack and not anomaly.enabled
+            and not wrapper_classes and not override_classes and self.capture.recorder.depth == 0
+        )
+
+    def _note(self, call: Call) -> None:
+        calls = self._calls
+        if len(calls) >= KEPT:
+            self._forget()
+        number = len(calls)
+        key = call.op, call.grad, call.place
+        period = number - self._latest.get(key, number)
+        self._latest[key] = number
+        calls.append(call)
+        if period != self._period or not period:
+            self._period, self._matched = period, 0
+        self._matched += 1
+        more, rest = divmod(self._matched, period) if period else (0, 1)
+        if not rest and more >= ITERATIONS - 1 and period <= LONGEST:
+            self._predict(calls[-ITERATIONS * period :])
+
+    def _predict(self, calls: list[Call]) -> None:
+        if self._refused[calls[0].place] >= TRIES:
+            return
+        try:
+            iteration = Iteration(self.capture, calls, len(calls) // ITERATIONS)
+        except NoIteration:
+            self._refused[calls[0].place] += 1
+            return
+        self.loop = PythonLoop(self.capture, iteration)
+        self.predicted = self.loop.predicted
+        self._forget()
+
+
+def _place(depth: int) -> tuple[Any, ...]:
+    """Where the user's code stands: the instructions of its innermost frames."""
+    frame = sys._getframe(depth)
+    place: list[Any] = []
+    while frame is not None and len(place) < 2 * FRAMES:
+        code = frame.f_code
+        if not is_internal(code.co_filename):
+            place += (code, frame.f_lasti)
+        frame = frame.f_back  # type: ignore[assignment]
+    return tuple(place)
+

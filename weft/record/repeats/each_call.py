@@ -1,0 +1,34 @@
+"""Calls of operators one by one, as a capture runs them where nothing is predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from weft.ops.op import Op
+
+Run = Callable[[Op, tuple[Any, ...]], Any]
+
+
+class EachCall:
+    """What tensor/capture.py says of RepeatedCalls. has_recorded: whether a loop has recorded
+    something since the latest call began; loops: how many loops were."""
+
+    def __init__(self) -> None:
+        self.call: tuple[Op, tuple[Any, ...]] | None = None
+        self.predicted: Iterable[Any] = ()
+        self.has_recorded = False
+        self.loops = 0
+
+    def run(self, function: Run, op: Op, args: tuple[Any, ...]) -> Any:
+        """Run a call of an operator that was not predicted."""
+        return function(op, args)
+
+    def end(self) -> None:
+        """What follows is not a predicted call."""
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Within the block calls are not the function's own, or may not be predicted."""
+        yield

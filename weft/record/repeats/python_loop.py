@@ -1,0 +1,198 @@
+"""A loop of Python's whose next iterations are predicted, and how it is recorded: as a prim::Loop over all of its
+iterations, those that were recorded before it was recognised among them; or call by call where they are few."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from weft.autograd.node import Edge
+from weft.autograd.record import gradient_edge
+from weft.ir.builder import Builder
+from weft.ir.graph import Value
+from weft.ops.packet import aten
+from weft.ops.route import call as run_operator
+from weft.record.blocks.loops import Loop, Outcome, repeat
+from weft.record.blocks.memory import end_of
+from weft.record.repeats.backward import RepeatedBackward, RowsBackward
+from weft.record.repeats.iteration import Before, Counted, Fixed, Iteration, PlannedCall, Same, Several
+from weft.record.repeats.pending import make_pending, storage_class
+from weft.support.knobs import knobs
+from weft.tensor.history import AutogradState
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from weft.record.capture import Capture
+
+FEWEST = 6  # iterations of a loop
+LEAST = 64  # calls that a loop leaves out
+ALL = 4, 4  # the same where the knob `fold` says all
+
+
+class PythonLoop:
+    """iterations, calls: how many whole iterations there were, and how many calls of the next one. place: where its
+    first call stands."""
+
+    def __init__(self, capture: Capture, iteration: Iteration) -> None:
+        self.capture, self.iteration, self.place = capture, iteration, iteration.place
+        self.iterations, self.calls = iteration.recorded, 0
+        self._classes = [storage_class(self, i, call.out._data) for i, call in enumerate(iteration.calls)]
+        self.predicted: Iterable[Any] = iteration.comparing(self, self._classes)
+        self._single: dict[tuple[int, int], Tensor] = {}  # results by iteration and call, that have a tensor
+        self._rows: dict[int, Any] = {}  # by call, a tensor for each iteration
+        self._body: list[tuple[Value, Edge | None]] = []  # what each call gives in the loop's block
+        self._history: RepeatedBackward | None = None
+        self._is_recorded = False
+
+    def record(self) -> bool:
+        """Record what was predicted. False where it is no loop."""
+        self.predicted, self._is_recorded = (), True
+        with self._as_predicted():
+            is_loop = self._is_worthwhile() and self._take_back()
+            if is_loop:
+                self._as_loop()
+            else:
+                latest, first = self.iteration.iterations[-1], self.iteration.recorded
+                self._single.update({(first - 1, i): call.out for i, call in enumerate(latest)})
+                for n in range(first, self.iterations):
+                    self._calls_of(n, self.iteration.period)
+            self._calls_of(self.iterations, self.calls)
+        return is_loop
+
+    def _is_worthwhile(self) -> bool:
+        """Whether a loop is better than its iterations one by one: few calls are soon compiled, and run faster as few
+        kernels."""
+        fewest, least = ALL if knobs.fold == "all" else (FEWEST, LEAST)
+        return self.iterations >= fewest and (self.iterations - 1) * self.iteration.period >= least
+
+    def result(self, iteration: int, call: int) -> Tensor:
+        """What a call gave."""
+        if not self._is_recorded:
+            self.capture.repeats.end()
+        single = self._single.get((iteration, call))
+        if single is None:
+            single = self._single[iteration, call] = self._row(iteration, call)
+        return single
+
+    @contextmanager
+    def _as_predicted(self) -> Iterator[None]:
+        """Record with the modes under which the calls were made."""
+        special, grad = modes.special, modes.grad
+        modes.special, modes.grad = None, self.iteration.grad
+        try:
+            yield
+        finally:
+            modes.special, modes.grad = special, grad
+
+    # ---- call by call
+    def _calls_of(self, iteration: int, count: int) -> None:
+        """The first calls of an iteration, as they are."""
+        for i, call in enumerate(self.iteration.calls[:count]):
+            args = tuple([self._argument_of(o, iteration) for o in call.operands])
+            self._single[iteration, i] = self._run(call, args)
+
+    def _run(self, call: PlannedCall, args: tuple[Any, ...]) -> Any:
+        with self.capture.recorder.at_line(call.where):
+            return run_operator(call.op, args)
+
+    # ---- as a loop
+    def _take_back(self) -> bool:
+        """Take the recorded iterations out of the graph: the loop does them too. What they gave is pending."""
+        builder, nodes = self.capture.recorder.builder, self.iteration.nodes
+        if builder is not self.capture.recorder.root or len(builder.nodes) != nodes.stop:
+            return False
+        histories = self.capture.recorder.histories
+        for node in builder.take_back(nodes.start):
+            histories.of.pop(node, None)
+        for n, calls in enumerate(self.iteration.iterations):
+            for i, call in enumerate(calls):
+                if call.out._autograd is not None:
+                    histories.given.pop(call.out._autograd.node, None)
+                make_pending(call.out, self._classes[i](n))
+        return True
+
+    def _as_loop(self) -> None:
+        capture, iteration = self.capture, self.iteration
+        carried = list(iteration.carried)
+        rows = [i for i, call in enumerate(iteration.calls) if call.row is not None]
+        xs = [self._slices(iteration.calls[i]) for i in rows]
+
+        def body(inner: Builder, index: Value, states: list[Tensor], slices: list[Tensor]) -> Outcome:
+            before, shown = dict(zip(carried, states, strict=True)), dict(zip(rows, slices, strict=True))
+            results: list[Tensor] = []
+
+            def argument(operand: Any) -> Any:
+                kind = type(operand)
+                if kind is Several:
+                    return tuple([argument(part) for part in operand.parts])
+                if kind is Same:
+                    return results[operand.call]
+                return before[operand.call] if kind is Before else operand.value
+
+            for i, call in enumerate(iteration.calls):
+                results.append(
+                    shown[i] if i in shown else self._run(call, tuple([argument(o) for o in call.operands]))
+                )
+            self._body = [(capture.tensors.operand(r), end_of(r)) for r in results]
+            return True, [results[i] for i in carried], []
+
+        def history(capture: Capture, loop: Loop, flows: list[bool]) -> RepeatedBackward:
+            self._history = RepeatedBackward(capture, loop, flows)
+            self._history.without = frozenset([value for value, end in self._body if end is None])
+            return self._history
+
+        outputs = repeat(
+            capture, self.iterations, True, [iteration.carried[i] for i in carried], xs, False, body,
+            where=iteration.calls[0].where, history=history,
+        )
+        for i, out in zip(carried, outputs, strict=True):
+            if not self._is_view(i):
+                self._single[self.iterations - 1, i] = out
+
+    def _slices(self, call: PlannedCall) -> Tensor:
+        base = call.operands[0]
+        assert call.row is not None and type(base) is Fixed
+        begin = call.row.begin
+        return aten.slice(base.value, 0, begin, begin + self.iterations, 1)  # type: ignore[no-any-return]
+
+    def _is_view(self, call: int) -> bool:
+        """Whether a call gives a view, or what does not lie row-major: outside of the loop it runs again."""
+        return self.iteration.calls[call].op.view is not None or bool(self._classes[call].permuted)
+
+    def _row(self, iteration: int, call: int) -> Tensor:
+        """A result that the loop has to stack. A view is made once more, of memory that others may see, and its history
+        is that of what the iteration had: what flows into it there is added up with what flows in from here."""
+        self.capture.repeats.has_recorded = True
+        with self._as_predicted(), self.capture.repeats.resting(), self.capture.recorder.outermost():
+            if not self._is_view(call):
+                return self._stacked(call)[iteration]  # type: ignore[no-any-return]
+            planned = self.iteration.calls[call]
+            shown: Tensor = self._run(planned, tuple([self._argument_of(o, iteration) for o in planned.operands]))
+            edge = gradient_edge(self._stacked(call)[iteration]) if planned.has_history else None
+            if edge is not None:
+                shown._autograd = AutogradState(False, *edge)
+            return shown
+
+    def _stacked(self, call: int) -> Any:
+        """A tensor of what a call gave for each iteration."""
+        rows = self._rows.get(call)
+        if rows is None:
+            assert self._history is not None
+            carried = list(self.iteration.carried)
+            stacked = self._history.rows(*self._body[call], carried.index(call) if call in carried else None)
+            rows = self._rows[call] = aten.unbind(stacked, 0)
+            if stacked.requires_grad:
+                RowsBackward(rows)
+        return rows
+
+    def _argument_of(self, operand: Any, iteration: int) -> Any:
+        kind = type(operand)
+        if kind is Several:
+            return tuple([self._argument_of(part, iteration) for part in operand.parts])
+        if kind is Same:
+            return self.result(iteration, operand.call)
+        if kind is Before:
+            return self.result(iteration - 1, operand.call) if iteration else self.iteration.carried[operand.call]
+        return operand.begin + iteration if kind is Counted else operand.value
