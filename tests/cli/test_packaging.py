@@ -40,7 +40,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_every_module_the_types_and_the_licence(wheel: Path) -> None:
     inside = set(zipfile.ZipFile(wheel).namelist())
     modules = {str(path.relative_to(ROOT).as_posix()) for path in (ROOT / "weft").rglob("*.py")}
-    assert modules <= inside
+    objects = {str(path.relative_to(ROOT).as_posix()) for path in (ROOT / "weft/codegen/objects").iterdir()}
+    assert objects and modules | objects <= inside
     assert {"weft/py.typed", "weft/cli/torch_reference.json"} <= inside
     assert any(re.fullmatch(r"weft-[\d.]+\.dist-info/(licenses/)?LICENSE", name) for name in inside)
     assert not any(name.startswith(("tests", "scripts", "benchmarks", "docs")) for name in inside)

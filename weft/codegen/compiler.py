@@ -42,16 +42,23 @@ def compile_assembly(module_text: str, target: Target) -> str:
 
 def object_key(module_text: str, target: Target) -> str:
     """Hex digest that names the object code of `module_text` on `target`: text, LLVM and llvmlite versions, CPU."""
-    material = "\0".join((_llvm_version(), target.key, str(CODEGEN_LEVEL), module_text))
+    import llvmlite  # heavy: kept out of `import weft`
+
+    return code_stamp(module_text, target, f"llvmlite {llvmlite.__version__} LLVM {llvm_version()}")
+
+
+def code_stamp(module_text: str, target: Target, compiler: str) -> str:
+    """Hex digest of all that object code hangs on."""
+    material = "\0".join((compiler, target.key, str(CODEGEN_LEVEL), module_text))
     return hashlib.blake2b(material.encode(), digest_size=20).hexdigest()
 
 
 @functools.cache
-def _llvm_version() -> str:
-    import llvmlite
+def llvm_version() -> str:
+    """LLVM's version, such as 22.1.0."""
     import llvmlite.binding as llvm  # heavy: kept out of `import weft`
 
-    return f"llvmlite {llvmlite.__version__} LLVM {'.'.join(map(str, llvm.llvm_version_info))}"
+    return ".".join(map(str, llvm.llvm_version_info))
 
 
 @functools.cache

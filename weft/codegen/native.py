@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from weft.codegen.compiler import compile_object, object_key
-from weft.codegen.emit import Module
-from weft.codegen.gemm import declare_gemm, gemm_module
 from weft.codegen.gemm.tiles import plan_gemm
 from weft.codegen.program_key import program_key
+from weft.codegen.shared_code import GATE, LAUNCHING, POOL, PRODUCTS, SharedCode
+from weft.codegen.shipped import shipped_object
 from weft.codegen.target import Target, host_target
 from weft.runtime.cache import user_cache
 from weft.runtime.engine import Library, load, once
-from weft.runtime.native_call import GATE_EXPORTS, GATE_IR, NativeCaller, has_gate
+from weft.runtime.native_call import NativeCaller, has_gate
 from weft.runtime.pool import Pool, can_have_workers
 from weft.runtime.pool_ir import POOL_EXPORTS, pool_module
 from weft.support.errors import StateError
@@ -59,14 +59,27 @@ def products_in(code: bytes, target: Target) -> dict[str, int]:
 
 
 @once
+def shared_library(code: SharedCode, target: Target) -> Library:
+    """A shared module, loaded once for this process: the object that came with weft, else compiled once for this
+    machine."""
+    exports = code.exports(target)
+    shipped = shipped_object(code, target)
+    if shipped is not None:
+        with contextlib.suppress(StateError):
+            return load(shipped, exports)
+    # by the compiler's files: writing the text only to hash it may cost more than loading the code
+    key = program_key(code.name, target)
+    return _cached_or_made(key, lambda: compile_object(code.text(target), target), lambda data: load(data, exports))
+
+
 def product_library(dtype: str, target: Target) -> Library:
-    """The process's matrix product of a dtype, compiled once per machine and loaded once per process."""
-    # by the compiler's files: writing the text only to hash it costs more than loading the code
-    key = program_key(f"matrix product {dtype}", target)
-    symbols = declare_gemm(Module.for_target(target), dtype, target).symbols
-    return _cached_or_made(
-        key, lambda: compile_object(gemm_module(dtype, target).text(), target), lambda code: load(code, symbols)
-    )
+    """The process's matrix product of a dtype."""
+    return shared_library(PRODUCTS[dtype], target)
+
+
+def services(target: Target) -> Library:
+    """What every program calls."""
+    return shared_library(LAUNCHING, target)
 
 
 @once
@@ -75,7 +88,7 @@ def native_caller() -> NativeCaller:
     if not has_gate():
         return NativeCaller(None)
     try:
-        return NativeCaller(build(GATE_IR, GATE_EXPORTS))
+        return NativeCaller(shared_library(GATE, host_target()))
     except StateError:  # the C-API's symbols are not visible in this process
         return NativeCaller(None)
 
@@ -84,4 +97,6 @@ def native_caller() -> NativeCaller:
 def shared_pool() -> Pool:
     """The process's worker pool, started on first use."""
     target = host_target()
-    return Pool(build(pool_module(target.arch, workers=can_have_workers()), POOL_EXPORTS))
+    if can_have_workers():
+        return Pool(shared_library(POOL, target))
+    return Pool(build(pool_module(target.arch, workers=False), POOL_EXPORTS))

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from weft.codegen.compiler import compile_object
 from weft.codegen.emit import Module
-from weft.codegen.native import build, native_caller, products_in, shared_pool
+from weft.codegen.native import native_caller, products_in, services, shared_pool
 from weft.codegen.program.host_calls import host_function
-from weft.codegen.program.launch import SERVICES, emit_services
+from weft.codegen.program.launch import SERVICES
 from weft.codegen.program.layout import native_layout
 from weft.codegen.program_key import program_key
 from weft.codegen.target import Target, host_target
@@ -18,7 +18,7 @@ from weft.ir.graph import Graph
 from weft.loops.kernel import LoweredGraph
 from weft.plan.numpy_layout import numpy_layout
 from weft.runtime.cache import Cache, user_cache
-from weft.runtime.engine import Library, load, once
+from weft.runtime.engine import load
 from weft.runtime.layout_text import decode, encode
 from weft.runtime.program import HostFunction, Program
 from weft.runtime.segments import Layout
@@ -130,14 +130,6 @@ def _loaded(layout: Layout, code: bytes, target: Target) -> Code:
     pool = shared_pool() if layout.parallel else None
     addresses = (0, 0) if pool is None else (pool.address, pool.parallel)
     return Code(layout, calls, addresses, (library, pool))
-
-
-@once
-def services(target: Target) -> Library:
-    """What every program calls, compiled once for this machine and loaded once for this process."""
-    module = Module.for_target(target)
-    emit_services(module)
-    return build(module.text(), SERVICES, target)
 
 
 # ---- the disk cache

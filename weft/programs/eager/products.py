@@ -13,8 +13,7 @@ import numpy as np
 from weft.codegen.emit import I64, PTR, Module, const
 from weft.codegen.gemm.tiles import plan_gemm
 from weft.codegen.lower.product import INTS, ROWS, emit_product, product_sizes
-from weft.codegen.native import build, native_caller, shared_pool
-from weft.codegen.program.compile import services
+from weft.codegen.native import build, native_caller, services, shared_pool
 from weft.codegen.program.launch import SERVICES
 from weft.codegen.target import host_target
 from weft.plan.arena import aligned
