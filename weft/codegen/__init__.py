@@ -11,8 +11,9 @@ Seven packages, each of which imports only those above it:
     lower    a graph's nodes as kernels
     program  a lowered graph, planned (weft/plan), as one native program
 
-Beside them: target.py and compiler.py (the machine, and LLVM's code generator), shared_code.py (what every program
-calls) and shipped.py (its object code, which comes with weft in objects/), native.py (a module loaded into the
-process), program_key.py (its name on disk) and stages.py (kernels as text, for reading).
+Beside them: target.py and compiler.py (the machine, and LLVM's code generator), compilation.py (a program in parts, by
+several threads), shared_code.py (what every program calls) and shipped.py (its object code, which comes with weft in
+objects/), native.py (a module loaded into the process), program_key.py (its name on disk) and stages.py (kernels as
+text, for reading).
 Start reading at emit/module.py, then lower/graph.py and program/compile.py.
 """

@@ -30,14 +30,14 @@ def compile_object(module_text: str, target: Target) -> bytes:
     flags and the target machine fuses on request (llvm.fma) only.
     """
     machine = _machine(target)
-    module = _parsed(module_text, target)
+    module = parsed(module_text, target)
     counters.llvm_compiles += 1
     return bytes(machine.emit_object(module))
 
 
 def compile_assembly(module_text: str, target: Target) -> str:
     """The same code as text, for WEFT_DEBUG=asm and for reading."""
-    return str(_machine(target).emit_assembly(_parsed(module_text, target)))
+    return str(_machine(target).emit_assembly(parsed(module_text, target)))
 
 
 def object_key(module_text: str, target: Target) -> str:
@@ -63,6 +63,11 @@ def llvm_version() -> str:
 
 @functools.cache
 def _machine(target: Target) -> llvm_binding.TargetMachine:
+    return new_machine(target)
+
+
+def new_machine(target: Target) -> llvm_binding.TargetMachine:
+    """LLVM's code generator for a target. One thread at a time may use it."""
     llvm = _initialised(target.arch)
     return llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=CODEGEN_LEVEL, reloc="pic", codemodel="default"
@@ -83,16 +88,18 @@ def _initialised(arch: str) -> Any:
     return llvm
 
 
-def _parsed(text: str, target: Target) -> Any:
+def parsed(text: str, target: Target, context: Any = None) -> llvm_binding.ModuleRef:
+    """A text module as LLVM has it, in LLVM's global context or another. Raises CodegenError."""
     llvm = _initialised(target.arch)
     header = "" if "target triple" in text else f'target triple = "{target.triple}"\n'
     try:
-        module = llvm.parse_assembly(header + text)
+        module = llvm.parse_assembly(header + text, context)
     except RuntimeError as problem:
         raise CodegenError(_explain("parse", str(problem), header + text)) from None
     try:
         module.verify()
     except RuntimeError as problem:
+        module.close()  # before its context, whatever order the garbage collector has in mind
         raise CodegenError(_explain("verify", str(problem), header + text)) from None
     return module
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from weft.codegen.compiler import compile_object, object_key
@@ -29,7 +29,7 @@ def build(
     target = target or host_target()
 
     def load_it(code: bytes) -> Library:
-        return load(code, exports, {**products_in(code, target), **imports})
+        return load(code, exports, {**products_in([code], target), **imports})
 
     return _cached_or_made(object_key(module_text, target), lambda: compile_object(module_text, target), load_it)
 
@@ -47,12 +47,12 @@ def _cached_or_made(key: str, make: Callable[[], bytes], load_it: Callable[[byte
     return load_it(code)
 
 
-def products_in(code: bytes, target: Target) -> dict[str, int]:
-    """Addresses of the matrix product functions that object code may call: its symbol table names them."""
+def products_in(objects: Sequence[bytes], target: Target) -> dict[str, int]:
+    """Addresses of the matrix product functions that object code may call: its symbol tables name them."""
     addresses: dict[str, int] = {}
     for dtype in ("float32", "float64"):
         suffix = plan_gemm(dtype, target).suffix.encode()
-        if b"weft_gemm_" + suffix in code or b"weft_gemm_batched_" + suffix in code:
+        if any(b"weft_gemm_" + entry + suffix in code for entry in (b"", b"batched_") for code in objects):
             library = product_library(dtype, target)
             addresses.update((name, library[name]) for name in library.exports)
     return addresses

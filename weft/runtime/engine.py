@@ -66,18 +66,23 @@ class Library:
         return tuple(sorted(self._addresses))
 
 
-def load(data: bytes, exports: Iterable[str], imports: Mapping[str, int] = MappingProxyType({})) -> Library:
-    """Map object code into the process and find `exports`. `imports`: addresses of symbols that the process itself does
-    not have; whoever owns them keeps them mapped.
+def load(
+    data: bytes | Sequence[bytes], exports: Iterable[str], imports: Mapping[str, int] = MappingProxyType({})
+) -> Library:
+    """Map object code into the process and find `exports`. data: one object, or several that call each other.
+    imports: addresses of symbols that the process itself does not have; whoever owns them keeps them mapped.
 
     Raises StateError if the object or a symbol in it cannot be resolved.
     """
     import llvmlite.binding as llvm  # heavy: kept out of `import weft`
 
     names = tuple(exports)
+    images = (data,) if isinstance(data, bytes) else data
 
     def link() -> Any:
-        builder = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
+        builder = llvm.JITLibraryBuilder().add_current_process()
+        for image in images:
+            builder.add_object_img(image)
         for name, address in imports.items():
             builder.import_symbol(name, address)
         for name in names:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 
 from weft.codegen.target import Target
 
@@ -10,6 +11,7 @@ from .flow import ControlFlow
 from .types import PTR, VOID, EmitError, LType, Signature, Value, const
 
 Parameter = tuple[LType, str] | tuple[LType, str, str]  # type, name, attribute words such as "noalias readonly"
+_SYMBOL = re.compile(r"@([\w.$]+)")
 
 
 class Function(ControlFlow):
@@ -17,21 +19,27 @@ class Function(ControlFlow):
     `signature` is for callers."""
 
     def __init__(
-        self, module: Module, name: str, result: LType, params: Sequence[Parameter], head: str, attrs: str
+        self, module: Module, name: str, result: LType, params: Sequence[Parameter], is_internal: bool, attrs: str
     ) -> None:
         super().__init__(module.declare, result)
-        self.module = module
+        self.module, self.is_internal = module, is_internal
         self.params = tuple(Value(p[0], "%" + self._fresh(p[1])) for p in params)
         self.signature = Signature(name, result, tuple(p.type for p in self.params))
         words = [
             f"{p[0].text}{' ' + p[2] if len(p) > 2 else ''} {v.text}" for p, v in zip(params, self.params, strict=True)
         ]
+        head = "internal " if is_internal else ""
         self._head = f"define {head}{result.text} @{name}({', '.join(words)}) {attrs} {{"
 
     @property
     def name(self) -> str:
         """The symbol's name."""
         return self.signature.name
+
+    @property
+    def size(self) -> int:
+        """How many instructions and labels it has."""
+        return len(self._lines)
 
     @property
     def pointer(self) -> Value:
@@ -68,6 +76,7 @@ class Module:
         self._tables: dict[tuple[str, str], str] = {}
         self._groups: dict[str, int] = {}
         self._metadata: dict[str, int] = {}
+        self.finished: Callable[[Function], None] = lambda function: None  # is told what is written to its end
 
     @classmethod
     def for_target(cls, target: Target) -> Module:
@@ -86,7 +95,7 @@ class Module:
         if name in self.functions or name in self._declarations:
             raise EmitError(f"function {name}: the module has one of that name already")
         group = self.attribute_group(f"{attrs} {self._machine}".strip())
-        function = self.functions[name] = Function(self, name, result, params, "internal " if internal else "", group)
+        function = self.functions[name] = Function(self, name, result, params, internal, group)
         return function
 
     def keep(self, names: Iterable[str]) -> None:
@@ -157,12 +166,37 @@ class Module:
         """The reference (!0, !1, ...) to a metadata node, e.g. body '!{!"branch_weights", i32 1, i32 9}'."""
         return f"!{self._metadata.setdefault(body, len(self._metadata))}"
 
-    def text(self) -> str:
-        """The whole module."""
+    def text(self, names: Iterable[str] | None = None) -> str:
+        """The whole module; or a module of those functions, to be linked with the others: what it uses of this one is
+        declared in it, or, where nobody else can see it, is in it once more."""
         parts = [f'target triple = "{self.triple}"'] if self.triple else []
-        parts += self._globals.values()
-        parts += [text for _, text in self._declarations.values()]
-        parts += [f.text() for f in self.functions.values()]
+        if names is None:
+            parts += self._globals.values()
+            parts += [text for _, text in self._declarations.values()]
+            parts += [f.text() for f in self.functions.values()]
+        else:
+            parts += self._closed(names)
         parts += [f"attributes #{n} = {{ {words} }}" for words, n in self._groups.items()]
         parts += [f"!{n} = {body}" for body, n in self._metadata.items()]
         return "\n".join(parts) + "\n"
+
+    def _closed(self, names: Iterable[str]) -> list[str]:
+        """The text of functions, and of all that they refer to."""
+        defined = dict.fromkeys(names)
+        waiting, texts = list(defined), dict[str, str]()
+        while waiting:
+            name = waiting.pop()
+            if name not in texts:
+                texts[name] = self._symbol(name, name in defined)
+                waiting += _SYMBOL.findall(texts[name])
+        return list(texts.values())
+
+    def _symbol(self, name: str, is_defined: bool) -> str:
+        """What a module says of a symbol that it uses, or defines."""
+        function = self.functions.get(name)
+        if function is None:
+            return self._globals.get(name) or self._declarations[name][1]
+        if is_defined or function.is_internal:
+            return function.text()
+        signature = function.signature
+        return f"declare {signature.result.text} @{name}({', '.join(t.text for t in signature.params)})"

@@ -50,6 +50,7 @@ class Lowering:
         if name is None:
             name = self.functions[key] = f"k{len(self.functions)}_{hint}"
             emit(name)
+            self.module.finished(self.module.functions[name])
         return name
 
     def nest(self, nest: Nest) -> KernelCall:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.codegen.compiler import compile_object
+from weft.codegen.compilation import Compilation
 from weft.codegen.emit import Module
 from weft.codegen.native import native_caller, products_in, services, shared_pool
 from weft.codegen.program.host_calls import host_function
@@ -104,15 +104,15 @@ def compile_code(
 
 def _compiled(
     graph: Graph, target: Target, lower: Lower, accept: Callable[[Layout], None] | None
-) -> tuple[Layout, bytes]:
+) -> tuple[Layout, tuple[bytes, ...]]:
     module = Module.for_target(target)
-    lowered = lower(graph, module, target)
-    progress().stage("planning memory", len(lowered.steps), "steps")
-    layout = native_layout(lowered, module)
-    if accept is not None:
-        accept(layout)
-    progress().stage("generating code", len(module.functions), "functions")
-    return layout, compile_object(module.text(), target)
+    with Compilation(module, target) as compilation:
+        lowered = lower(graph, module, target)
+        progress().stage("planning memory", len(lowered.steps), "steps")
+        layout = native_layout(lowered, module)
+        if accept is not None:
+            accept(layout)
+        return layout, compilation.objects()
 
 
 def _lower_graph() -> Lower:
@@ -121,10 +121,10 @@ def _lower_graph() -> Lower:
     return lower_graph
 
 
-def _loaded(layout: Layout, code: bytes, target: Target) -> Code:
+def _loaded(layout: Layout, objects: Sequence[bytes], target: Target) -> Code:
     shared = services(target)
-    imports = {**products_in(code, target), **{name: shared[name] for name in SERVICES}}
-    library = load(code, layout.entries, imports)
+    imports = {**products_in(objects, target), **{name: shared[name] for name in SERVICES}}
+    library = load(objects, layout.entries, imports)
     caller = native_caller()
     calls = {name: caller.callable(library[name], library) for name in layout.entries}
     pool = shared_pool() if layout.parallel else None
@@ -133,25 +133,32 @@ def _loaded(layout: Layout, code: bytes, target: Target) -> Code:
 
 
 # ---- the disk cache
-def _keep(cache: Cache, key: str, layout: Layout, code: bytes) -> None:
+def _keep(cache: Cache, key: str, layout: Layout, objects: Sequence[bytes]) -> None:
     try:
         text = encode(layout).encode()
     except TypeError:  # a result that is an object of Python's: this program is compiled anew each time
         return
-    cache.put(key, _LENGTH.pack(len(text)) + text + code)
+    cache.put(key, b"".join(_LENGTH.pack(len(part)) + part for part in (text, *objects)))
 
 
 def _cached(cache: Cache, key: str, target: Target) -> Code | None:
     """The code of a cache entry, or None if there is none that this version reads."""
     data = cache.get(key)
-    if data is None or len(data) < _LENGTH.size:
-        return None
-    (length,) = _LENGTH.unpack_from(data)
-    end = _LENGTH.size + length
     try:
-        return _loaded(decode(data[_LENGTH.size : end].decode()), data[end:], target)
-    except (ParseError, UnicodeDecodeError, StateError):  # StateError: what follows the layout is no object code
+        text, *objects = _parts(data or b"")
+        return _loaded(decode(text.decode()), objects, target)
+    # ValueError: no text; StateError: what follows the layout is no object code
+    except (ValueError, ParseError, UnicodeDecodeError, StateError):
         return None
+
+
+def _parts(data: bytes) -> Iterator[bytes]:
+    """What `_keep` has joined."""
+    at = 0
+    while at + _LENGTH.size <= len(data):
+        begin = at + _LENGTH.size
+        at = begin + _LENGTH.unpack_from(data, at)[0]
+        yield data[begin:at]
 
 
 class _Source:
