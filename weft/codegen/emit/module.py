@@ -52,7 +52,7 @@ class Function(ControlFlow):
             raise EmitError(f"function {self.name}: block {self.current} has no terminator")
         for at, phi in self._phis:
             self._lines[at] = phi.line
-        return "\n".join([self._head, "entry:", *self._allocas, *self._lines, "}"])
+        return "\n".join([self._head, "entry:", *self._allocas, *filter(None, self._lines), "}"])
 
 
 class Module:

@@ -33,6 +33,7 @@ from weft.codegen.emit import (
     poison,
     vec,
 )
+from weft.codegen.emit.flow import TIGHT
 
 LONG, DOUBLE, ADDRESS = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
@@ -95,6 +96,32 @@ def test_loop_results_for_any_trip_count(compiled: Callable, once: bool) -> None
         low, high, by = random.randrange(-9, 9), random.randrange(-9, 9), random.randrange(1, 4)
         indices = list(range(low, high, by)) or ([low] if once else [])
         assert run(low, high, by) == (sum(indices) + 1100) * (indices[-1] if indices else -1)
+
+
+def test_counters_are_hidden_but_those_of_tight_inner_loops(compiled: Callable) -> None:
+    module = Module()
+    f = module.function("f", I64, [(I64, "n")])
+    (n,) = f.params
+    zero = const(I64, 0)
+    with f.loop(0, n, name="outer", carried=[(zero, "sum")]) as outer:
+        with f.loop(0, outer.index, name="tight", carried=[(outer.carried[0], "sum")]) as tight:
+            tight.next(f.add(tight.carried[0], tight.index))
+        with f.loop(0, outer.index, name="wide", carried=[(tight.results[0], "sum")]) as wide:
+            total = wide.carried[0]
+            for step in range(TIGHT + 1):
+                total = f.xor(f.add(total, wide.index), step)
+            wide.next(total)
+        outer.next(wide.results[0])
+    f.ret(outer.results[0])
+    hidden = {line.split()[0] for line in f.text().split("\n") if "llvm.expect" in line}
+    assert hidden == {"%outer", "%wide"}
+    count, expected = random.randrange(3, 9), 0
+    for i in range(count):
+        expected += sum(range(i))
+        for j in range(i):
+            for step in range(TIGHT + 1):
+                expected = (expected + j) ^ step
+    assert compiled(module, "f", LONG, LONG)(count) == expected
 
 
 def test_loop_counts_down(compiled: Callable) -> None:
