@@ -121,8 +121,8 @@ KNOBS: dict[str, Knob] = {
             "run what is compiled from now on node by node, and stop at the first operator that makes a NaN",
         ),
         Knob("progress", "auto", _choice("auto", "on", "off"),
-             "a line on stderr about what a compilation of more than two seconds is doing: "
-             "auto shows it on a terminal only"),
+             "a line on stderr about what a compilation of more than a second is doing: "
+             "auto shows it on terminals and in notebooks"),
         Knob("eager", False, _flag, "weft.compile returns the function as it is"),
     )
 }

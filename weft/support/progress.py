@@ -1,5 +1,5 @@
-"""What a long compilation is doing and how far it is: one line on a terminal, from the third second on.
-Silent everywhere else."""
+"""What a long compilation is doing and how far it is: one line on a terminal or in a notebook, from the second second
+on. Silent everywhere else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TextIO
 
 from weft.support.knobs import knobs
 
-DELAY, INTERVAL = 2.0, 0.25  # seconds before the first line, and between two
+DELAY, INTERVAL = 1.0, 0.25  # seconds before the first line, and between two
 
 
 class Progress:
@@ -74,16 +74,21 @@ def progress_shown(name: str, stream: TextIO | None = None, delay: float = DELAY
 
 
 def is_wanted(stream: TextIO | None) -> bool:
-    """Whether the knob asks for it, or leaves it to the stream: a terminal wants it."""
+    """Whether the knob asks for it, or leaves it to the stream: a terminal and a notebook want it."""
     if stream is None or knobs.progress == "off":
         return False
-    return knobs.progress == "on" or stream.isatty()
+    return knobs.progress == "on" or _replaces(stream)
+
+
+def _replaces(stream: TextIO) -> bool:
+    """Whether a carriage return begins the line anew: on a terminal, and in a notebook, which is none to Python."""
+    return stream.isatty() or type(stream).__module__.startswith("ipykernel.")
 
 
 def _show(watched: Progress, stream: TextIO, over: threading.Event, delay: float) -> None:
     """Print the line until the work is over, each time over the last one (below it where that cannot be),
     and take it away."""
-    width, replaces = 0, stream.isatty()
+    width, replaces = 0, _replaces(stream)
     last = ""
     while not over.wait(INTERVAL if width else delay):
         line = watched.line()

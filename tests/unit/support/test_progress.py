@@ -37,6 +37,14 @@ def test_only_terminals_want_it_unless_asked(terminal: bool) -> None:
     assert not is_wanted(None)  # a process without stderr
 
 
+def test_a_notebook_wants_it_and_its_line_goes_again() -> None:
+    screen = type("OutStream", (Screen,), {"__module__": "ipykernel.iostream"})(False)
+    assert is_wanted(screen)
+    with progress_shown("step", screen, delay=0):
+        assert screen.written.wait(60)
+    assert screen.getvalue().startswith("\rweft: compiling step") and screen.getvalue().endswith("\r")
+
+
 def test_what_a_line_says() -> None:
     p = Progress("step")
     p.stage("grouping", 21454)
