@@ -15,7 +15,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
-BENCHMARKS = ("steps", "eager", "backward", "lazy", "capture", "first_call", "loops", "matrices", "gemm")
+BENCHMARKS = (
+    "steps", "eager", "backward", "lazy", "capture", "first_call", "first_call_stages", "loops", "matrices", "gemm",
+)  # fmt: skip
 END = "<!-- end of figures -->"
 
 
@@ -34,7 +36,7 @@ def main() -> int:
     given = options.parse_args()
     if given.list:
         for name in BENCHMARKS:
-            print(f"{name:<12} {_first_line(name)}")
+            print(f"{name:<18} {_first_line(name)}")
         return 0
     for name in given.names:
         if name not in BENCHMARKS:

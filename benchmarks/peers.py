@@ -19,7 +19,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 REAL_TIME = "WEFT_BENCH_REAL_TIME"
 
 
-def _outrank() -> None:
+def outrank() -> None:
     """Run before other jobs, where the system allows it: a foreign busy process makes every barrier of a thread pool
     wait for a time slice."""
     try:
@@ -43,7 +43,7 @@ class PeerProcess:
         self.process = subprocess.Popen(
             [python, "-m", "benchmarks.peer", name], cwd=ROOT, env=settings, text=True, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            preexec_fn=_outrank if os.environ.get(REAL_TIME) else None,
+            preexec_fn=outrank if os.environ.get(REAL_TIME) else None,
         )
         self.import_seconds: float = self._reply()["import_seconds"]
 
