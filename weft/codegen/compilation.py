@@ -13,6 +13,7 @@ import ctypes
 import os
 import queue
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -49,9 +50,10 @@ class Compilation:
         if self._threads > 1:
             module.finished = self._finished
 
-    def objects(self) -> tuple[bytes, ...]:
-        """Object code of all functions of the module, to be linked together. Raises CodegenError with the offending
-        function's text. Counts one in `counters.llvm_compiles`."""
+    def objects(self, meanwhile: Callable[[], object] = lambda: None) -> tuple[bytes, ...]:
+        """Object code of all functions of the module, to be linked together. meanwhile: what the caller has to do in
+        any case, done where it would wait for the other threads. Raises CodegenError with the offending function's
+        text. Counts one in `counters.llvm_compiles`."""
         counters.llvm_compiles += 1
         rest = [name for name, f in self._module.functions.items() if name not in self._sent and not f.is_internal]
         self._send(self._module.text(rest if self._sent else None))
@@ -60,6 +62,7 @@ class Compilation:
         while (part := self._next()) is not None:
             part.compile(machine)
             progress().done = sum(p.is_done for p in self._parts)
+        meanwhile()
         self._end()
         return tuple(part.code() for part in self._parts)
 

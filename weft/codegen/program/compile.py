@@ -18,8 +18,10 @@ from weft.ir.graph import Graph
 from weft.loops.kernel import LoweredGraph
 from weft.plan.numpy_layout import numpy_layout
 from weft.runtime.cache import Cache, user_cache
-from weft.runtime.engine import load
+from weft.runtime.engine import Library, load
 from weft.runtime.layout_text import decode, encode
+from weft.runtime.native_call import NativeCaller
+from weft.runtime.pool import Pool
 from weft.runtime.program import HostFunction, Program
 from weft.runtime.segments import Layout
 from weft.support.errors import ParseError, StateError, ValueProblem
@@ -112,7 +114,7 @@ def _compiled(
         layout = native_layout(lowered, module)
         if accept is not None:
             accept(layout)
-        return layout, compilation.objects()
+        return layout, compilation.objects(lambda: _shared(layout, target))
 
 
 def _lower_graph() -> Lower:
@@ -122,14 +124,17 @@ def _lower_graph() -> Lower:
 
 
 def _loaded(layout: Layout, objects: Sequence[bytes], target: Target) -> Code:
-    shared = services(target)
+    shared, caller, pool = _shared(layout, target)
     imports = {**products_in(objects, target), **{name: shared[name] for name in SERVICES}}
     library = load(objects, layout.entries, imports)
-    caller = native_caller()
     calls = {name: caller.callable(library[name], library) for name in layout.entries}
-    pool = shared_pool() if layout.parallel else None
     addresses = (0, 0) if pool is None else (pool.address, pool.parallel)
     return Code(layout, calls, addresses, (library, pool))
+
+
+def _shared(layout: Layout, target: Target) -> tuple[Library, NativeCaller, Pool | None]:
+    """What a program shares with all others of this process."""
+    return services(target), native_caller(), shared_pool() if layout.parallel else None
 
 
 # ---- the disk cache
