@@ -22,6 +22,8 @@ from weft.codegen.shared_code import PRODUCTS, SHARED_CODE
 from weft.codegen.shipped import FOLDER, INDEX, KINDS, file_name, kind_of, shipped_object, stamp
 from weft.codegen.target import host_target, x86_target
 from weft.runtime.engine import load
+from weft.support.errors import ValueProblem
+from weft.support.knobs import knobs
 
 ROOT = Path(__file__).resolve().parents[3]
 SIZE = 400_000  # bytes of all files together
@@ -69,9 +71,14 @@ def test_objects_of_another_release_or_text_are_not_taken(monkeypatch):
     assert shipped_object(code, target) is None
 
 
+@pytest.mark.parametrize("level", ["native", "x86-64-v3"])
 @pytest.mark.parametrize("dtype", PRODUCTS)
-def test_products_have_the_bits_of_those_compiled_here(dtype):
-    target, code = host_target(), PRODUCTS[dtype]
+def test_products_have_the_bits_of_those_compiled_here(dtype, level):
+    try:
+        with knobs(cpu=level):
+            target, code = host_target(), PRODUCTS[dtype]
+    except ValueProblem:
+        pytest.skip(f"this machine is no {level}")
     data = shipped_object(code, target)
     if data is None:
         pytest.skip("no object for this machine")
