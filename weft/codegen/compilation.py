@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.codegen.compiler import CodegenError, new_machine, parsed
 from weft.codegen.emit import Module
-from weft.codegen.emit.module import Function
+from weft.codegen.emit.module import Function, unwatched
 from weft.codegen.target import Target
 from weft.runtime.pool import get_num_threads
 from weft.support.counters import counters
@@ -70,6 +70,7 @@ class Compilation:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._module.finished = unwatched  # (what is let go of without `close` goes in the order of its references)
         while self._next() is not None:
             pass
         self._end()
@@ -85,11 +86,18 @@ class Compilation:
         self._sent.update(names)
         self._send(self._module.text(names))
         if len(self._workers) < self._threads - 1:
-            worker = threading.Thread(
-                target=_work, args=(self._waiting, new_machine(self._target)), name="weft-compile", daemon=True
-            )
-            self._workers.append(worker)
+            self._start_worker()
+
+    def _start_worker(self) -> None:
+        worker = threading.Thread(
+            target=_work, args=(self._waiting, new_machine(self._target)), name="weft-compile", daemon=True
+        )
+        try:
             worker.start()
+        except RuntimeError:  # the process may have no more threads, or is about to end: this one does all
+            self._threads = 1
+            return
+        self._workers.append(worker)
 
     def _send(self, text: str) -> None:
         part = Part(text, self._target)

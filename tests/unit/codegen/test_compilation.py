@@ -94,6 +94,17 @@ def test_no_thread_outlives_a_compilation_that_fails():
     assert not working()
 
 
+def test_a_process_without_more_threads_compiles_by_itself(monkeypatch):
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    seed = random.randrange(2**32)
+    expected = compiled(2, 1, seed, 5)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    objects, results = compiled(2, 1, seed, 5)
+    assert results == expected[1] and len(objects) > 1
+
+
 def test_a_part_that_llvm_refuses_is_quoted():
     target = host_target()
     module = Module.for_target(target)

@@ -55,6 +55,10 @@ class Function(ControlFlow):
         return "\n".join([self._head, "entry:", *self._allocas, *filter(None, self._lines), "}"])
 
 
+def unwatched(function: Function) -> None:
+    """What becomes of a finished function at once: nothing."""
+
+
 class Module:
     """Functions, declarations, constant tables and metadata that are compiled together.
 
@@ -76,7 +80,7 @@ class Module:
         self._tables: dict[tuple[str, str], str] = {}
         self._groups: dict[str, int] = {}
         self._metadata: dict[str, int] = {}
-        self.finished: Callable[[Function], None] = lambda function: None  # is told what is written to its end
+        self.finished: Callable[[Function], None] = unwatched  # is told what is written to its end
 
     @classmethod
     def for_target(cls, target: Target) -> Module:
