@@ -20,7 +20,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy
 
-from weft.codegen.gemm import gemm_module, gemm_symbol
+from weft.codegen.gemm import gemm_symbol
+from weft.codegen.gemm.library import gemm_module
 from weft.codegen.gemm.tiles import plan_gemm
 from weft.codegen.native import object_code
 from weft.codegen.target import host_target

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft.codegen.emit import Module
-from weft.codegen.gemm import declare_gemm, gemm_module
+from weft.codegen.gemm import declare_gemm
 from weft.codegen.gemm.tiles import DTYPES
 from weft.codegen.program.launch import SERVICES, emit_services
 from weft.codegen.target import Target
@@ -40,10 +40,16 @@ class SharedCode:
 def _product(dtype: str) -> SharedCode:
     return SharedCode(
         f"product_{dtype}",
-        lambda target: gemm_module(dtype, target).text(),
+        lambda target: _product_text(dtype, target),
         lambda target: declare_gemm(Module.for_target(target), dtype, target).symbols,
         lambda target: f"product of {dtype} by {_source_digest(_PRODUCT_SOURCES)}",
     )
+
+
+def _product_text(dtype: str, target: Target) -> str:
+    from weft.codegen.gemm.library import gemm_module  # deferred: it mostly comes compiled
+
+    return gemm_module(dtype, target).text()
 
 
 @functools.cache

@@ -1,9 +1,10 @@
 """The native matrix product, written from tiles up. Imports emit/.
 
-Start reading at library.py (what a module may call, and the contract), then driver.py (blocks), kernel.py
-(register tiles), pack.py, small.py (products a few vectors thick) and tiles.py (sizes of tiles and blocks).
+Start reading at prototypes.py (what a module may call, and the contract), then library.py (these functions), driver.py
+(blocks), kernel.py (register tiles), pack.py, small.py (products a few vectors thick) and tiles.py (sizes of tiles and
+blocks). What writes the functions is not imported here: they come compiled (weft/codegen/shipped.py).
 """
 
-from .library import PARAMETERS, declare_gemm, emit_gemm, gemm_module, gemm_symbol, packed_bytes, workspace_bytes
+from .prototypes import PARAMETERS, declare_gemm, gemm_symbol
 
-__all__ = ["PARAMETERS", "declare_gemm", "emit_gemm", "gemm_module", "gemm_symbol", "packed_bytes", "workspace_bytes"]
+__all__ = ["PARAMETERS", "declare_gemm", "gemm_symbol"]

@@ -15,16 +15,9 @@ import pytest
 
 from weft.codegen.compiler import compile_object
 from weft.codegen.emit import EmitError, Function, Module
-from weft.codegen.gemm import (
-    PARAMETERS,
-    declare_gemm,
-    emit_gemm,
-    gemm_module,
-    gemm_symbol,
-    packed_bytes,
-    workspace_bytes,
-)
+from weft.codegen.gemm import PARAMETERS, declare_gemm, gemm_symbol
 from weft.codegen.gemm.kernel import Tile, store_tile
+from weft.codegen.gemm.library import emit_gemm, gemm_module, packed_bytes, workspace_bytes
 from weft.codegen.gemm.tiles import GemmPlan, plan_gemm
 from weft.codegen.target import Target, aarch64_target, host_target, x86_target
 from weft.runtime.engine import Library, load
