@@ -103,6 +103,27 @@ LOOP = define(
     public=(),
 )
 
+TABLE = define(
+    "prim::table(Tensor[] values) -> Tensor",
+    "Tensors of one type as the rows of one. Where loops alone go over it, it is no memory but a table of addresses: "
+    "each iteration reads its row where that lies.",
+    type=lambda values: values[0].stacked(len(values)),
+    kernel=lambda values: np.stack(values),
+    vjp=NOT_DIFFERENTIABLE,
+    public=(),
+)
+
+ROWS = define(
+    "prim::rows(Tensor self) -> Tensor[]",
+    "The rows of what a loop has stacked, each a tensor of its own. Where nobody else reads that, the loop writes each "
+    "row where it is to lie, by a table of addresses.",
+    type=lambda self: (self.row,) * self.shape[0],
+    kernel=lambda self: tuple([row.copy() for row in self]),
+    vjp=NOT_DIFFERENTIABLE,
+    public=(),
+)
+
+
 def _steps_type(count: Type) -> TensorType:
     env = shape_env.current_env()
     return tensor_type(dt.bool_, (None if env is None else env.unbacked(), 0))

@@ -100,6 +100,7 @@ class LoweredGraph:
     alias: values that are views of materialised buffers, as (root, geometry over it). Every other tensor value
     that a step or result mentions is a root itself. Results are contiguous: those of `results` are roots, or aliases
     that are contiguous at offset 0.
+    tables: what loops go over, or stack, that is no buffer: the values that are its rows.
     """
 
     graph: Graph
@@ -107,6 +108,7 @@ class LoweredGraph:
     results: tuple[Operand, ...]
     steps: list[Step] = field(default_factory=list)
     alias: dict[Value, tuple[Value, Geometry]] = field(default_factory=dict)
+    tables: dict[Value, tuple[Value, ...]] = field(default_factory=dict)
     notes: list[Any] = field(default_factory=list)
 
     def root(self, value: Value) -> Value:

@@ -3,8 +3,8 @@ and the same flat, for liveness."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from weft.ir.graph import Block, Node, Operand, Value, values_in
 from weft.ir.structure import CONSTANT, IF, STEPS
@@ -40,12 +40,14 @@ class CountStep:
 @dataclass(frozen=True, eq=False)
 class BlockItem:
     """prim::If or prim::Loop that native code runs. `bodies` are the items of each block, `lowered` what they come
-    from, `starts` where the rows that a loop goes over begin in their buffers, in bytes."""
+    from, `starts` where the rows that a loop goes over begin in their buffers, in bytes; `tables` the rows of what it
+    goes over, or stacks, that is no buffer."""
 
     node: Node
     lowered: tuple[LoweredGraph, ...]
     bodies: tuple[tuple[Item, ...], ...]
     starts: tuple[Dim, ...] = ()
+    tables: Mapping[Value, tuple[Value, ...]] = field(default_factory=dict)
 
     @property
     def is_if(self) -> bool:
@@ -70,6 +72,22 @@ class BlockItem:
     def sliced(self) -> tuple[Value, ...]:
         """What a loop takes one slice of for each iteration."""
         return tuple(self.node.args[3])
+
+    @property
+    def reads(self) -> tuple[Value, ...]:
+        """What must be there before it begins."""
+        return self._rows(self.node.inputs())
+
+    @property
+    def writes(self) -> tuple[Value, ...]:
+        """What it gives."""
+        return self._rows(self.node.outputs)
+
+    def _rows(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        """The values, each once, with the rows of tables in their place."""
+        if not self.tables:
+            return tuple(dict.fromkeys(values))
+        return tuple(dict.fromkeys(v for value in values for v in self.tables.get(value, (value,))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +162,8 @@ class _Ordering:
 
     def _parts(self, step: Step) -> list[Item]:
         if isinstance(step, BlockStep):
-            return [native_block(step, self.lowered, self.late) or HostCall(step.node, step.node.needs(), step.outputs)]
+            block = native_block(step, self.lowered, self.late)
+            return [block] if block is not None else self._in_python(step)
         if isinstance(step, HostCall):
             self.late = self.late - bound_symbols(step.node)
             if self.is_inner and step.node.op is STEPS:
@@ -156,13 +175,24 @@ class _Ordering:
         return [step]
 
 
+    def _in_python(self, step: BlockStep) -> list[Item]:
+        """Control flow that Python runs, for which tables are tensors."""
+        node, tables = step.node, self.lowered.tables
+        read = [v.node for v in dict.fromkeys(node.inputs()) if v in tables and v.node not in self.done]
+        written = [tables[v][0].node for v in node.outputs if v in tables]
+        nodes = [n for n in (*read, node, *written) if n is not None]
+        self.done.update(nodes)
+        return [HostCall(n, n.needs(), n.outputs) for n in nodes]
+
+
 # ---- control flow
 def native_block(step: BlockStep, outer: LoweredGraph, late: frozenset[str]) -> BlockItem | None:
     """Control flow as native code, or None where only Python can do it."""
     pairs = zip(step.blocks, step.node.blocks, strict=True)
     bodies = tuple(tuple(_Ordering(b, g, late, is_inner=True).items()) for b, g in pairs)
     sliced = () if step.node.op is IF else step.node.args[3]
-    item = BlockItem(step.node, step.blocks, bodies, tuple([_start(v, outer) for v in sliced]))
+    tables = {v: rows for v in (*sliced, *step.node.outputs) if (rows := outer.tables.get(v)) is not None}
+    item = BlockItem(step.node, step.blocks, bodies, tuple([_start(v, outer) for v in sliced]), tables)
     return item if _is_native(item, outer, late) else None
 
 
@@ -173,11 +203,12 @@ def _is_native(item: BlockItem, outer: LoweredGraph, late: frozenset[str]) -> bo
     mentioned = [v for e in events for v in (*event_reads(e), *event_writes(e))]
     mentioned += [v for g in item.lowered for v in values_in(tuple(g.results))]
     sliced = () if item.is_if else item.sliced
-    mentioned += [*[v for v in item.node.inputs() if v not in sliced], *item.node.outputs]
+    mentioned += [*[v for v in item.node.inputs() if v not in sliced], *item.writes]
+    mentioned += [row for v in sliced for row in item.tables.get(v, ())]
     inner = {v for g in item.lowered for v in g.alias}
     if (
         not all(_is_plain(v, outer) for v in mentioned if v not in inner)
-        or not all(_has_plain_rows(v, outer) for v in sliced)
+        or not all(_has_plain_rows(v, outer) for v in sliced if v not in item.tables)
         or not all(_lies_plain(v, g) for g in item.lowered for v in values_in(tuple(g.results)))
         or not _is_sized([item], set(late))
     ):
@@ -196,7 +227,7 @@ def _is_sized(items: Iterable[Item], late: set[str]) -> bool:
             continue
         mentioned: list[Operand] = [*event_reads(item), *event_writes(item)]
         if isinstance(item, BlockItem):
-            mentioned += [*item.node.args[:1], *item.node.outputs, *(p for g in item.lowered for p in g.params)]
+            mentioned += [*item.node.args[:1], *item.writes, *(p for g in item.lowered for p in g.params)]
         if any(_symbols(v) & late for v in mentioned):
             return False
         if isinstance(item, BlockItem) and not all(_is_sized(body, set(late)) for body in item.bodies):
@@ -251,7 +282,7 @@ def _fits_loop(item: BlockItem, env: ShapeEnv) -> bool:
     stacked = item.results[1 + len(item.carried) :]
     if not _is_count(trip) or not isinstance(reverse, bool):
         return False
-    if not (_is_condition(condition) and _is_condition(going)):
+    if not (_is_condition(condition) and _is_condition(going)) or (item.tables and not condition is going is True):
         return False
     states = item.params[1 : 1 + len(item.carried)]
     return all(
@@ -310,8 +341,9 @@ def event_reads(event: Event | BlockItem) -> tuple[Value, ...]:
         return event.inputs
     if isinstance(event, Leave):
         return tuple(values_in(tuple(event.block.lowered[event.arm].results)))
-    node = event.block.node if isinstance(event, Enter) else event.node
-    return tuple(dict.fromkeys(node.inputs()))
+    if isinstance(event, (Enter, BlockItem)):
+        return (event.block if isinstance(event, Enter) else event).reads
+    return tuple(dict.fromkeys(event.node.inputs()))
 
 
 def event_writes(event: Event | BlockItem) -> tuple[Value, ...]:
@@ -321,9 +353,11 @@ def event_writes(event: Event | BlockItem) -> tuple[Value, ...]:
     if isinstance(event, HostCall):
         return event.outputs
     if isinstance(event, Enter):
-        return () if event.block.is_if else event.block.node.outputs
+        return () if event.block.is_if else event.block.writes
     if isinstance(event, Leave):
         return event.block.node.outputs if event.block.is_if and event.arm == 0 else ()
+    if isinstance(event, BlockItem):
+        return event.writes
     return () if isinstance(event, CountStep) else event.node.outputs
 
 
@@ -346,7 +380,7 @@ def _late_numbers(item: Item) -> Iterator[Value]:
     events = flat_events([item])
     values = [v for e in events for v in event_writes(e)]
     if isinstance(item, BlockItem):
-        values += item.node.outputs
+        values += item.writes
     yield from (v for v in values if is_number(v))
 
 

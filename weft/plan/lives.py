@@ -153,7 +153,7 @@ class Lives:
         for value, at in self.producer.items():
             self.last[value] = max(self.last.get(value, -1), at)
         for _, end, block in self.loops:
-            for output in block.node.outputs:
+            for output in block.writes:
                 owner = self.owner(output)
                 self.last[owner] = max(self.last.get(owner, -1), end)
         for value in values_in(tuple(self.lowered.results)):

@@ -17,6 +17,7 @@ from weft.plan.lives import Lives
 from weft.plan.numbers import is_number
 from weft.plan.parts import scratch_bytes
 from weft.plan.sizes import is_covered
+from weft.plan.table_rows import TableRows
 from weft.support import limits
 from weft.types import dims as dm
 from weft.types.dims import Dim
@@ -123,7 +124,8 @@ class _Assignment:
         self.results = [(i, r) for i, r in enumerate(lowered.results) if type(r) is Value]
         self.written_values = {r for i, r in self.results if i in self.writes}
         self.shown = self._shown()
-        self.of_control = {v for e in self.events if isinstance(e, Enter) for v in e.block.node.outputs}
+        self.of_control = {v for e in self.events if isinstance(e, Enter) for v in e.block.writes}
+        self.table_rows = TableRows(self.lives)
 
     def _shown(self) -> dict[Value, set[int]]:
         """The results that show each buffer."""
@@ -212,12 +214,14 @@ class _Assignment:
         """Whether the kernel that produces `root` may write over the parameter: nothing can fail from then on,
         and nothing needs the old value."""
         at = self.lives.producer.get(root)
-        if at is None or at <= self.last_raise or not isinstance(self.events[at], KernelCall):
+        if at is None or at <= self.last_raise:
             return False
         if not self._is_same_size(root, target):
             return False
         if self.shown.get(target, set()) - {position}:
             return False
+        if not isinstance(self.events[at], KernelCall):
+            return self.table_rows.may_lie_in(root, target)
         reads = [i for i in self.lives.readers.get(target, []) if i >= at]
         return not reads or (set(reads) == {at} and self.lives.overwrites(at, root, target))
 

@@ -58,6 +58,10 @@ class Words:
                     self.preset[start + i] = int(d)
         return start
 
+    def addresses(self, roots: tuple[int, ...]) -> int:
+        """A table of the words where the addresses of roots are; where it starts."""
+        return self.dims(tuple([HEADER + root for root in roots]))
+
     def numbers(self, operands: tuple[Operand, ...], scope: int = 0) -> tuple[int, bool]:
         """A table of doubles, and whether it is new: constants are preset, the others are for the caller to store
         before the first use.

@@ -10,9 +10,11 @@ from weft.codegen.emit import Module
 from weft.codegen.lower.loops import emit_nest
 from weft.codegen.lower.nest import kernel_call, lay_out, layout_key
 from weft.codegen.lower.parts import groups_for_parts
+from weft.codegen.lower.tables import tables_of
 from weft.codegen.lower.templates import Template, structure_of
 from weft.codegen.target import Target
 from weft.ir.graph import Block, Graph, Node, Operand, Value
+from weft.ir.structure import ROWS, TABLE
 from weft.loops.build import build_nests
 from weft.loops.copies import copy_nest, leaf_nest
 from weft.loops.kernel import BlockStep, HostCall, KernelCall, LoweredGraph, Step
@@ -83,6 +85,7 @@ class BlockLowering:
         """Steps and aliases of the block."""
         plan = group_nodes(self.block.nodes, self.block.results, self.lowering.env, self.around)
         self.aliases = plan.aliases
+        self.tables = tables_of(self.block)
         self.awaited = groups_for_parts(plan, self.block.results)
         waiting = set(map(id, self.awaited.values()))
         seen = progress()
@@ -94,10 +97,14 @@ class BlockLowering:
             elif id(item) not in waiting:
                 self.steps += self.lowering.group(item, plan.aliases, plan.stored)
         results = tuple(self._result(r) for r in self.block.results)
-        return LoweredGraph(self.lowering.graph, self.block.params, results, self.steps, plan.aliases.geometry)
+        return LoweredGraph(
+            self.lowering.graph, self.block.params, results, self.steps, plan.aliases.geometry, self.tables
+        )
 
     def _standalone(self, item: StandaloneKernel, stored: set[Value]) -> None:
         node = item.node
+        if node.op in (TABLE, ROWS) and (node.output if node.op is TABLE else node.args[0]) in self.tables:
+            return
         group = next((self.awaited[v] for v in node.inputs() if v in self.awaited), None)
         if group is not None:
             calls = self._lowered(node)

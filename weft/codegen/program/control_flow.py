@@ -12,6 +12,7 @@ from weft.ir.graph import Value as GraphValue
 from weft.plan.items import BlockItem
 from weft.plan.numbers import is_number
 from weft.plan.storage import crossing, value_bytes
+from weft.types.dims import Dim
 
 Body = Callable[[int], None]  # emits the items of one of the blocks
 
@@ -50,8 +51,17 @@ def _place_rows(emitter: SegmentEmitter, block: BlockItem, index: Value) -> None
     starts = dict(zip(block.sliced, block.starts, strict=True))
     for owner, row, buffer in emitter.storage.rows:
         if owner is block:
-            start = starts.get(buffer, 0)
-            emitter.place_row(emitter.storage.of(row), emitter.storage.of(buffer), start, index, value_bytes(row))
+            first = starts.get(buffer, 0)
+            emitter.place(emitter.storage.of(row), _row_address(emitter, block, buffer, first, index, value_bytes(row)))
+
+
+def _row_address(
+    emitter: SegmentEmitter, block: BlockItem, buffer: GraphValue, start: Dim, index: Value, size: Dim
+) -> Value:
+    """Where the row of an iteration is. start: where the first row is in its buffer, in bytes."""
+    if buffer in block.tables:
+        return emitter.listed_address([emitter.storage.of(row) for row in block.tables[buffer]], index)
+    return emitter.row_address(emitter.storage.of(buffer), start, index, size)
 
 
 def _stack(emitter: SegmentEmitter, block: BlockItem, index: Value) -> None:
@@ -61,9 +71,8 @@ def _stack(emitter: SegmentEmitter, block: BlockItem, index: Value) -> None:
     for row, buffer in zip(block.results[1 + count :], block.node.outputs[count:], strict=True):
         if direct.get(buffer) is storage.owner(row):
             continue
-        size = emitter.read_dim(value_bytes(row))
-        target = emitter.f.gep(I8, emitter.address(storage.of(buffer)), emitter.f.mul(index, size), "row")
-        emitter.f.memcpy(target, emitter.address(storage.of(row)), size)
+        target = _row_address(emitter, block, buffer, 0, index, value_bytes(row))
+        emitter.f.memcpy(target, emitter.address(storage.of(row)), emitter.read_dim(value_bytes(row)))
 
 
 def _clear_rest(emitter: SegmentEmitter, block: BlockItem, steps: Value, trip: Value) -> None:

@@ -179,12 +179,22 @@ class SegmentEmitter:
         """Where a root is."""
         return self.f.load(PTR, at(self.f, self.frame, HEADER + root), align=8, name="address")
 
-    def place_row(self, row: int, buffer: int, start: Dim, index: Scalar, size: Dim) -> None:
-        """Make `row` the root of one row of a buffer. start: where its first row is, in bytes."""
+    def row_address(self, buffer: int, start: Dim, index: Scalar, size: Dim) -> Scalar:
+        """Where one row of a buffer is. start: where the first one is, in bytes."""
         f = self.f
         first = self.address(buffer) if start == 0 else f.gep(I8, self.address(buffer), self.read_dim(start), "first")
-        moved = f.gep(I8, first, f.mul(index, self.read_dim(size)), "row")
-        f.store(moved, at(f, self.frame, HEADER + row), align=8)
+        return f.gep(I8, first, f.mul(index, self.read_dim(size)), "row")
+
+    def listed_address(self, roots: Sequence[int], index: Scalar) -> Scalar:
+        """Where one of several roots is."""
+        f = self.f
+        table = at(f, self.frame, self.words.addresses(tuple(roots)), "table")
+        word = f.load(I64, f.gep(I64, table, index), name="word")
+        return f.load(PTR, f.gep(I64, self.frame, word), align=8, name="address")
+
+    def place(self, root: int, address: Scalar) -> None:
+        """Let a root be at an address."""
+        self.f.store(address, at(self.f, self.frame, HEADER + root), align=8)
 
     def move(self, target: int, source: int, size: Dim) -> None:
         """Copy one buffer, unless it is there already."""

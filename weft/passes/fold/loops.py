@@ -9,9 +9,9 @@ import numpy as np
 
 from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Block, Node, Operand, Value, values_in
-from weft.ir.structure import LOOP
+from weft.ir.structure import LOOP, ROWS, TABLE
 from weft.ops.packet import aten
-from weft.passes.fold.plan import (
+from weft.passes.fold.loop_plan import (
     Counting,
     Inner,
     Invariant,
@@ -20,13 +20,12 @@ from weft.passes.fold.plan import (
     LoopRows,
     MemoryRows,
     NoLoop,
-    Planner,
+    NumberRows,
     Rows,
     Slot,
     Source,
-    TableRows,
-    is_typed,
 )
+from weft.passes.fold.plan import Planner, is_typed
 from weft.passes.fold.repeats import with_operands
 from weft.passes.fold.rows import Moving, read, written
 from weft.passes.rebuild import append
@@ -40,17 +39,17 @@ def needed_rows(planner: Planner, loops: Sequence[LoopPlan], results: Iterable[O
     """What is read of each loop from outside. Raises Unreadable where that cannot be had."""
     needs = {loop: _Needs() for loop in loops}
 
-    def note(operand: Operand) -> None:
+    def note(operand: Operand, joins: bool = False) -> None:
         for value in values_in(operand):
             place = planner.place(value)
             if place is not None:
                 loop, iteration, position = place
-                needs[loop].read(loop, iteration, position, value.index)
+                needs[loop].read(loop, iteration, position, value.index, joins)
 
     for number, node in enumerate(planner.nodes):
         if number not in planner.loop_at:
             for value in node.needs():
-                note(value)
+                note(value, node.op in _JOINING)
     for result in results:
         note(result)
     for loop in loops:
@@ -74,14 +73,21 @@ class Unreadable(NoLoop):
 
 
 class _Needs:
-    """What is read of a loop. stacked: what it keeps of each iteration; last: what it keeps of the last one."""
+    """What is read of a loop. stacked: what it keeps of each iteration; last: what it keeps of the last one;
+    alone: the iterations of which a value is read by itself; joined: what is read as a whole."""
 
     def __init__(self) -> None:
         self.stacked: dict[Inner | Slot, None] = {}
         self.last: dict[Inner, None] = {}
+        self.alone: dict[Inner, set[int]] = {}
+        self.joined: set[Inner] = set()
 
-    def read(self, loop: LoopPlan, iteration: int, position: int, index: int) -> None:
-        """A value is read."""
+    def is_spread(self, source: Inner | Slot, iterations: int) -> bool:
+        """Whether what a loop keeps of each iteration is mostly read by itself, and had better lie by itself."""
+        return source not in self.joined and 2 * len(self.alone.get(source, ())) > iterations
+
+    def read(self, loop: LoopPlan, iteration: int, position: int, index: int, joins: bool) -> None:
+        """A value is read. joins: by what joins it to others."""
         is_last = iteration == loop.run.iterations - 1
         if position in loop.records or position in loop.sums:
             if not is_last:
@@ -97,6 +103,10 @@ class _Needs:
         if not is_typed(loop.node(0, position).outputs[index]):
             raise Unreadable(loop, "a value of unknown sizes is read from outside")
         inner = Inner(position, index)
+        if joins:
+            self.joined.add(inner)
+        else:
+            self.alone.setdefault(inner, set()).add(iteration)
         if loop.slot_of(inner, loop.run.iterations - iteration) is None:  # (else it is still carried at the end)
             (self.last if is_last else self.stacked)[inner] = None
 
@@ -290,7 +300,13 @@ class _LoopWriter:
         for inner, output in zip(last, outputs, strict=False):
             folder.finals[loop, inner, self.count - 1] = output
         for source in stacked:
-            folder.stacks[loop, source] = next(outputs)
+            stack = next(outputs)
+            if isinstance(source, Inner) and self.needs.is_spread(source, self.count):
+                rows = self.builder.emit(ROWS, (stack,)).outputs
+                for t, row in enumerate(rows[::-1] if loop.is_reversed else rows):
+                    folder.finals[loop, source, t] = row
+            else:
+                folder.stacks[loop, source] = stack
         for record in loop.records.values():
             base = self.builder.handle(folder.outer(record.initial))
             self._note_memory(record.position, self._written(base, record.moves, next(outputs)))
@@ -331,20 +347,27 @@ class _LoopWriter:
         """What the loop goes over, in the order of its index."""
         builder, reverse = self.builder, self.loop.is_reversed
         handle: Any
-        if isinstance(rows, TableRows):
+        if isinstance(rows, NumberRows):
             handle = builder.handle(builder.constant(np.array(rows.numbers[::-1] if reverse else rows.numbers)))
         elif isinstance(rows, ListedRows):
-            values = [builder.handle(self.folder.outer(v)) for v in rows.values]
-            handle = aten.stack(values[::-1] if reverse else values, 0)
+            return self._table([self.folder.outer(v) for v in rows.values])
         elif isinstance(rows, MemoryRows):
             handle = read(builder.handle(self.folder.outer(rows.value)), rows.moves, self.count)
             if rows.moves.is_backwards is not reverse:
                 handle = aten.flip(handle, (0,))
+        elif (rows.loop, rows.source) not in self.folder.stacks:
+            iterations = range(rows.first, rows.first + rows.direction * self.count, rows.direction)
+            assert isinstance(rows.source, Inner)
+            return self._table([self.folder.finals[rows.loop, rows.source, t] for t in iterations])
         else:
             handle = self._loop_rows(rows)
         value = builder.operand(handle)
         assert isinstance(value, Value)
         return value
+
+    def _table(self, values: Sequence[Operand]) -> Value:
+        """Values of the iterations as a table."""
+        return self.builder.emit(TABLE, (tuple(values[::-1] if self.loop.is_reversed else values),)).output
 
     def _loop_rows(self, rows: LoopRows) -> Handle:
         other = rows.loop

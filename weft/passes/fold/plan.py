@@ -1,11 +1,8 @@
-"""What a loop over repeated nodes is: what it carries, what it goes over, and which nodes of an iteration need no
-computation. Or why the nodes are no loop."""
+"""Which loop nodes that repeat are: where each operand of an iteration comes from. Or why they are none."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from weft.ir.builder import memo_key
@@ -14,162 +11,29 @@ from weft.ops.geometry import Geometry, contiguous
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise
 from weft.passes.alias import dims_of, view_geometries, view_inverted
+from weft.passes.fold.loop_plan import (
+    Counting,
+    Inner,
+    Invariant,
+    ListedRows,
+    LoopPlan,
+    LoopRows,
+    MemoryRows,
+    NoLoop,
+    NumberRows,
+    Record,
+    RowSum,
+    Slot,
+    Source,
+)
 from weft.passes.fold.repeats import Run
 from weft.passes.fold.rows import Moving, Places, along, moving, shown_by
 from weft.passes.group import is_zeros
-from weft.support.errors import WeftError
 from weft.types import dtype as dt
 from weft.types.dims import Dim, Expr
 from weft.types.tensor_type import TensorType
 
 MOST_LAG = 4  # how many iterations back a value may come from
-
-
-class NoLoop(WeftError):
-    """Nodes that repeat are no loop. iteration: the first that does not do as the others do (None: all are alike, but
-    something that they do has no loop)."""
-
-    def __init__(self, text: str, iteration: int | None = None) -> None:
-        super().__init__(text)
-        self.iteration = iteration
-
-
-# ---- where an operand comes from
-@dataclass(frozen=True)
-class Invariant:
-    """The same operand in each iteration."""
-
-    operand: Operand
-
-
-@dataclass(frozen=True)
-class Inner:
-    """A result of a node of the same iteration."""
-
-    position: int
-    index: int
-
-
-@dataclass(frozen=True)
-class Slot:
-    """A value that is carried: what a node gave `lag` iterations before. initial: what the first iteration reads, or
-    the value and the place in its memory from where it is read."""
-
-    position: int
-    index: int
-    lag: int
-    initial: Value | tuple[Value, Moving]
-    newer: Slot | None = None  # what the next iteration has in it
-
-
-@dataclass(frozen=True)
-class Counting:
-    """An integer that grows evenly."""
-
-    first: Dim
-    step: Dim
-
-
-@dataclass(frozen=True)
-class LoopRows:
-    """Rows that another loop has stacked, from that of its iteration `first` on, one after the other or backwards.
-    source: the result of a node, or what is carried into each iteration."""
-
-    loop: LoopPlan
-    source: Inner | Slot
-    first: int
-    direction: int
-
-
-@dataclass(frozen=True)
-class MemoryRows:
-    """Rows of a value, by where they lie in its memory."""
-
-    value: Value
-    moves: Moving
-
-
-@dataclass(frozen=True)
-class ListedRows:
-    """Values that have nothing in common but their type: they are stacked before the loop."""
-
-    values: tuple[Value, ...]
-
-
-@dataclass(frozen=True)
-class TableRows:
-    """Numbers of Python, one for each iteration."""
-
-    numbers: tuple[float, ...]
-
-
-Rows = LoopRows | MemoryRows | ListedRows | TableRows
-Source = Invariant | Inner | Slot | Counting | LoopRows | MemoryRows | ListedRows | TableRows
-
-
-@dataclass(frozen=True)
-class Record:
-    """Memory that each iteration writes a row of, and nothing else reads: the rows are stacked, and written together
-    after the loop."""
-
-    position: int
-    initial: Value
-    moves: Moving
-    row: Source
-
-
-@dataclass(frozen=True)
-class RowSum:
-    """Memory to which each iteration adds rows, that nothing else reads: the rows are stacked, and added together
-    after the loop. position: of the last addition; parts: the rows, in the order in which one row gets them."""
-
-    position: int
-    initial: Value
-    parts: tuple[tuple[Moving, Source], ...]
-
-
-@dataclass(eq=False)
-class LoopPlan:
-    """A loop over a run, part of the `whole` that repeats. sources: by position in the iteration, of each value and
-    number of the node there; skipped: positions that nothing is computed for, and what stands for their result (None:
-    nobody reads it)."""
-
-    run: Run
-    whole: Run
-    nodes: list[Node]
-    sources: list[list[Source]] = field(default_factory=list)
-    skipped: dict[int, Source | None] = field(default_factory=dict)
-    records: dict[int, Record] = field(default_factory=dict)
-    sums: dict[int, RowSum] = field(default_factory=dict)
-    slots: dict[Slot, None] = field(default_factory=dict)
-    rows: dict[Rows, None] = field(default_factory=dict)
-
-    @property
-    def written_rows(self) -> list[Source]:
-        """The rows that are stacked for memory, records first."""
-        rows = [record.row for record in self.records.values()]
-        return rows + [row for total in self.sums.values() for _, row in total.parts]
-
-    @cached_property
-    def is_reversed(self) -> bool:
-        """Whether it runs from the last row to the first, because most of what it goes over lies that way."""
-        votes = 0
-        for rows in self.rows:
-            if isinstance(rows, LoopRows):
-                votes += -rows.direction if rows.loop.is_reversed else rows.direction
-            elif isinstance(rows, MemoryRows):
-                votes += -1 if rows.moves.is_backwards else 1
-        return votes < 0
-
-    def node(self, iteration: int, position: int) -> Node:
-        """A node of the run."""
-        return self.nodes[self.run.start + iteration * self.run.period + position]
-
-    def slot_of(self, source: Inner, lag: int = 1) -> Slot | None:
-        """What carries a result of a node to the next iteration, or to a later one."""
-        return next(
-            (s for s in self.slots if (s.position, s.index, s.lag) == (source.position, source.index, lag)), None
-        )
 
 
 class Planner:
@@ -234,7 +98,6 @@ class _Loop:
     def __init__(self, planner: Planner, run: Run, whole: Run) -> None:
         self.planner, self.run = planner, run
         self.result = LoopPlan(run, whole, planner.nodes)
-        self.listed = 0
         # memory that nodes write row by row, and sums that rows are added to: what there was before, and the rows
         self.writes: dict[int, tuple[Value, Moving]] = {}
         self.totals: dict[int, tuple[Value, list[tuple[Moving, int]]]] = {}
@@ -250,8 +113,6 @@ class _Loop:
         for position, (initial, rows) in self.totals.items():
             parts = tuple([(moves, self._source(at, 1)) for moves, at in rows])
             result.sums[position] = RowSum(position, initial, parts)
-        if self.listed * 4 > self.run.period:
-            raise NoLoop("too many of its operands are another value in each iteration")
         for sources in result.sources:
             for source in sources:
                 self._note(source)
@@ -266,7 +127,7 @@ class _Loop:
                 raise NoLoop("a value of unknown sizes is handed on")
             self.result.slots[source] = None
             self._note(source.newer)
-        elif isinstance(source, (LoopRows, MemoryRows, ListedRows, TableRows)):
+        elif isinstance(source, (LoopRows, MemoryRows, ListedRows, NumberRows)):
             self.result.rows[source] = None
             if isinstance(source, ListedRows) and not is_typed(source.values[0]):
                 raise NoLoop("a value of unknown sizes is read from outside")
@@ -331,9 +192,8 @@ class _Loop:
                 return source
         if any([self._own(value) is not None for value in column]):
             raise NoLoop(f"an operand of {self.result.node(0, position).op.name} comes from changing places", 1)
-        if any([value.node is None for value in column]):
-            raise NoLoop("each iteration reads another parameter, all of which would be copied")
-        self.listed += 1
+        if not isinstance(column[0].type, TensorType):
+            raise NoLoop("each iteration reads another number that the program computes")
         return ListedRows(tuple(column))
 
     def _fitted(
@@ -445,7 +305,7 @@ class _Loop:
                 return Counting(column[0], step)
             raise NoLoop(f"an integer of {node.op.name} does not grow evenly", 1 if wrong is None else wrong)
         if type(column[0]) is float and _takes_doubles(node):
-            return TableRows(tuple(column))
+            return NumberRows(tuple(column))
         raise NoLoop(f"a number of {node.op.name} changes with each iteration")
 
     # ---- memory that is written row by row
