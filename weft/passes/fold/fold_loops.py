@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from weft.ir.builder import Builder
-from weft.ir.graph import Graph, Node, Operand
+from weft.ir.graph import Block, Graph, Node, Operand
 from weft.passes.alias import ProvingEnv
 from weft.passes.fold.loops import Folder, Unreadable, needed_rows
 from weft.passes.fold.notes import LoopNote, note_of
-from weft.passes.fold.plan import LoopPlan, NoLoop, Planner
+from weft.passes.fold.loop_plan import LoopPlan, NoLoop
+from weft.passes.fold.order import gathered
+from weft.passes.fold.plan import Planner
 from weft.passes.fold.repeats import Run, runs_of, tokens_of
 from weft.support.knobs import knobs
 from weft.types import shape_env
@@ -27,22 +29,41 @@ def fold_loops(graph: Graph, notes: list[LoopNote] | None = None) -> Graph:
     fewest, least = ALL if knobs.fold == "all" else (FEWEST, LEAST)
     if knobs.fold == "off" or len(graph.nodes) < least:
         return graph
-    leaves: list[list[Operand]] = []
-    runs = sorted(runs_of(tokens_of(graph.nodes, leaves), fewest, least))
+    arranged, leaves, runs = _arranged(graph, fewest, least)
     refused: dict[Run, str] = {}
     while runs:
-        planner = Planner(graph.block, leaves)
+        planner = Planner(arranged.block, leaves)
         with shape_env.using(ProvingEnv(graph.env)):
             loops = list(_planned(planner, runs, fewest, refused))
         try:
-            folded = _folded(graph, planner, loops) if loops else graph
+            folded = _folded(arranged, planner, loops) if loops else graph
         except Unreadable as error:
             refused[error.loop.whole] = str(error)
             continue
         if notes is not None:
-            notes += _notes(graph.nodes, loops, refused)
+            notes += _notes(arranged.nodes, loops, refused)
         return folded
     return graph
+
+
+def _arranged(graph: Graph, fewest: int, least: int) -> tuple[Graph, list[list[Operand]], list[Run]]:
+    """A graph, the operands of its nodes, and the runs in it: in the order of nodes in which most repeats."""
+    leaves: list[list[Operand]] = []
+    tokens = tokens_of(graph.nodes, leaves)
+    runs = sorted(runs_of(tokens, fewest, least))
+    order = None if graph.env.has_unbacked else gathered(graph.block, leaves, tokens, runs, fewest, least)
+    if order is None:
+        return graph, leaves, runs
+    others = sorted(runs_of(tokens[order], fewest, least))
+    if _left_out(others) - len(others) <= _left_out(runs) - len(runs):
+        return graph, leaves, runs
+    block = Block(graph.params, tuple([graph.nodes[i] for i in order]), graph.results)
+    return Graph(graph.name, block, graph.env, graph.writes), [leaves[i] for i in order], others
+
+
+def _left_out(runs: Sequence[Run]) -> int:
+    """How many nodes loops in the place of runs leave out."""
+    return sum((run.iterations - 1) * run.period for run in runs)
 
 
 def _planned(planner: Planner, runs: Sequence[Run], fewest: int, refused: dict[Run, str]) -> Iterator[LoopPlan]:

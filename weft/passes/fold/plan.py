@@ -26,7 +26,7 @@ from weft.passes.fold.loop_plan import (
     Slot,
     Source,
 )
-from weft.passes.fold.repeats import Run
+from weft.passes.fold.repeats import Carries, Run
 from weft.passes.fold.rows import Moving, Places, along, moving, shown_by
 from weft.passes.group import is_zeros
 from weft.types import dtype as dt
@@ -59,9 +59,9 @@ class Planner:
         raise NoLoop("too few of its iterations are alike")
 
     def _turned(self, run: Run) -> Run:
-        """The run from where no value of an unknown type is handed from one iteration to the next: what an opaque call
-        gives is typed by the node that takes it."""
-        start = run.start
+        """The run from where an iteration begins, or else no value of an unknown type is handed from one to the next:
+        what an opaque call gives is typed by the node that takes it."""
+        start = Carries(run, self.leaves, self.number).start
         for at in range(run.start, min(run.start + 2 * run.period, run.end)):
             for operand in self.leaves[at]:
                 if type(operand) is Value and not is_typed(operand):

@@ -16,6 +16,7 @@ _NUMBERS = frozenset((int, float, complex, Expr))
 _GRAM = 4  # nodes that are looked up together: one operator alone is everywhere
 _CANDIDATES = 24  # distances that are tried, of each order
 _ROUNDS = 8  # of looking for runs in what others have left
+_MOST_LAG = 4  # iterations back from where a value may come
 
 
 class Run(NamedTuple):
@@ -29,6 +30,29 @@ class Run(NamedTuple):
     def end(self) -> int:
         """The number after its last node."""
         return self.start + self.period * self.iterations
+
+
+class Carries:
+    """What an iteration of a run reads of earlier ones. number: of each node of the block.
+
+    hands_on: whether iterations are made of what earlier ones have made. If not, and one reads of another, the run may
+    begin in the middle of an iteration: `start` is where one does begin.
+    """
+
+    def __init__(self, run: Run, leaves: Sequence[list[Operand]], number: dict[Node, int]) -> None:
+        first = run.start + min(_MOST_LAG, run.iterations - 1) * run.period
+        reading: set[int] = set()  # places of what reads of an earlier iteration, by itself or through others
+        last, read = 0, {run.period}  # the last place that does so by itself; places of what is read
+        for place in range(run.period):
+            for v in leaves[first + place]:
+                source = number.get(v.node, -1) if type(v) is Value and v.node is not None else -1
+                if run.start <= source < first:
+                    read.add((source - run.start) % run.period)
+                    last = place + 1
+                if run.start <= source < first or source - first in reading:
+                    reading.add(place)
+        self.hands_on = not read.isdisjoint(reading)
+        self.start = run.start + (last if last <= min(read) and not self.hands_on else 0)
 
 
 def flat_operands(node: Node) -> tuple[list[Operand], Any]:
