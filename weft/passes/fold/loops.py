@@ -198,18 +198,18 @@ class Folder:
         """A stack or concatenation of what a loop has computed is a view of what the loop has stacked; None where it
         joins mostly other values."""
         values, dim = node.args
-        runs: list[tuple[Value | None, int, list[Value]]] = []  # a loop's rows, the first, and the values
+        runs: list[tuple[Value | None, int, int, list[Value]]] = []  # a loop's rows, the first, a step, the values
         for value in values:
-            stack, row = self._row_of(value)
-            if stack is not None and runs and runs[-1][0] is stack and runs[-1][1] + len(runs[-1][2]) == row:
-                runs[-1][2].append(value)
+            stack, row, step = self._row_of(value)
+            if stack is not None and runs and runs[-1][0] is stack and runs[-1][1] + step * len(runs[-1][3]) == row:
+                runs[-1][3].append(value)
             else:
-                runs.append((stack, row, [value]))
+                runs.append((stack, row, step, [value]))
         if 2 * len(runs) > len(values):
             return None
         builder, is_stack = self.builder, node.op is _STACK
         parts = []
-        for stack, row, own in runs:
+        for stack, row, step, own in runs:
             if stack is None or len(own) == 1:
                 part = builder.handle(self.outer(own[0]))
                 parts.append(aten.unsqueeze(part, dim) if is_stack else part)
@@ -218,16 +218,19 @@ class Folder:
             at = dim % (rank if is_stack else rank - 1)
             # along another dim in two pieces: what is joined lies row-major in memory of its own, and the order in
             # which its elements are added up is that of the memory
-            half = row + len(own) // 2
-            pieces = [(row, half), (half, row + len(own))] if at else [(row, row + len(own))]
-            parts += [self._joined_rows(builder.handle(stack), first, end, at, is_stack) for first, end in pieces]
+            half = len(own) // 2
+            pieces = [(row, half), (row + step * half, len(own) - half)] if at else [(row, len(own))]
+            parts += [self._joined_rows(builder.handle(stack), *piece, step, at, is_stack) for piece in pieces]
         return builder.operand(parts[0] if len(parts) == 1 else aten.cat(parts, dim))
 
     @staticmethod
-    def _joined_rows(rows: Handle, first: int, end: int, at: int, is_stack: bool) -> Handle:
-        """Rows of a stack, stacked or joined along another dim."""
-        if (first, end) != (0, rows.dims[0]):
-            rows = aten.slice(rows, 0, first, end, 1)
+    def _joined_rows(rows: Handle, first: int, count: int, step: int, at: int, is_stack: bool) -> Handle:
+        """Rows of a stack from the first on, or back from there, stacked or joined along another dim."""
+        start = first if step > 0 else first - count + 1
+        if (start, count) != (0, rows.dims[0]):
+            rows = aten.slice(rows, 0, start, start + count, 1)
+        if step < 0:
+            rows = aten.flip(rows, (0,))
         if at:
             rows = aten.permute(rows, (*range(1, at + 1), 0, *range(at + 1, rows.ndim)))
         if not is_stack:
@@ -235,15 +238,15 @@ class Folder:
             rows = aten.reshape(rows, (*dims[:at], dims[at] * dims[at + 1], *dims[at + 2 :]))
         return rows
 
-    def _row_of(self, value: Operand) -> tuple[Value | None, int]:
-        """Which row of which loop's a value is."""
+    def _row_of(self, value: Operand) -> tuple[Value | None, int, int]:
+        """Which row of which loop's a value is, and where the row of the next iteration lies."""
         place = self.planner.place(value) if type(value) is Value else None
         if place is None:
-            return None, 0
+            return None, 0, 1
         loop, iteration, position = place
         inner = loop.skipped.get(position, Inner(position, value.index))
-        stack = self.stacks.get((loop, inner)) if isinstance(inner, Inner) and not loop.is_reversed else None
-        return stack, iteration
+        stack = self.stacks.get((loop, inner)) if isinstance(inner, Inner) else None
+        return (stack, loop.run.iterations - 1 - iteration, -1) if loop.is_reversed else (stack, iteration, 1)
 
 
 class _LoopWriter:
