@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from weft.ir.builder import Builder
 from weft.ir.graph import Block, Graph, Node, Operand
 from weft.passes.alias import ProvingEnv
+from weft.passes.fold.joins import joins_many
+from weft.passes.fold.loop_plan import LoopPlan, NoLoop
 from weft.passes.fold.loops import Folder, Unreadable, needed_rows
 from weft.passes.fold.notes import LoopNote, note_of
-from weft.passes.fold.loop_plan import LoopPlan, NoLoop
 from weft.passes.fold.order import gathered
 from weft.passes.fold.plan import Planner
 from weft.passes.fold.repeats import Run, runs_of, tokens_of
@@ -31,12 +32,13 @@ def fold_loops(graph: Graph, notes: list[LoopNote] | None = None) -> Graph:
         return graph
     arranged, leaves, runs = _arranged(graph, fewest, least)
     refused: dict[Run, str] = {}
-    while runs:
+    has_joins = any(map(joins_many, graph.nodes))
+    while runs or has_joins:
         planner = Planner(arranged.block, leaves)
         with shape_env.using(ProvingEnv(graph.env)):
             loops = list(_planned(planner, runs, fewest, refused))
         try:
-            folded = _folded(arranged, planner, loops) if loops else graph
+            folded = _folded(arranged, planner, loops) if loops or has_joins else graph
         except Unreadable as error:
             refused[error.loop.whole] = str(error)
             continue

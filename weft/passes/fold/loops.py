@@ -11,6 +11,7 @@ from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Block, Node, Operand, Value, values_in
 from weft.ir.structure import LOOP, ROWS, TABLE
 from weft.ops.packet import aten
+from weft.passes.fold.joins import joined, joins_rows
 from weft.passes.fold.loop_plan import (
     Counting,
     Inner,
@@ -31,9 +32,6 @@ from weft.passes.fold.rows import Moving, read, written
 from weft.passes.rebuild import append
 from weft.types.tensor_type import INT, TensorType, Type
 
-_STACK, _CAT = aten.stack.default.op, aten.cat.default.op
-_JOINING = (_STACK, _CAT)
-
 
 def needed_rows(planner: Planner, loops: Sequence[LoopPlan], results: Iterable[Operand]) -> dict[LoopPlan, _Needs]:
     """What is read of each loop from outside. Raises Unreadable where that cannot be had."""
@@ -48,8 +46,9 @@ def needed_rows(planner: Planner, loops: Sequence[LoopPlan], results: Iterable[O
 
     for number, node in enumerate(planner.nodes):
         if number not in planner.loop_at:
+            is_joining = joins_rows(planner, node)
             for value in node.needs():
-                note(value, node.op in _JOINING)
+                note(value, is_joining)
     for result in results:
         note(result)
     for loop in loops:
@@ -74,17 +73,16 @@ class Unreadable(NoLoop):
 
 class _Needs:
     """What is read of a loop. stacked: what it keeps of each iteration; last: what it keeps of the last one;
-    alone: the iterations of which a value is read by itself; joined: what is read as a whole."""
+    alone: the iterations of which a value is read by itself."""
 
     def __init__(self) -> None:
         self.stacked: dict[Inner | Slot, None] = {}
         self.last: dict[Inner, None] = {}
         self.alone: dict[Inner, set[int]] = {}
-        self.joined: set[Inner] = set()
 
     def is_spread(self, source: Inner | Slot, iterations: int) -> bool:
         """Whether what a loop keeps of each iteration is mostly read by itself, and had better lie by itself."""
-        return source not in self.joined and 2 * len(self.alone.get(source, ())) > iterations
+        return isinstance(source, Inner) and 2 * len(self.alone.get(source, ())) > iterations
 
     def read(self, loop: LoopPlan, iteration: int, position: int, index: int, joins: bool) -> None:
         """A value is read. joins: by what joins it to others."""
@@ -103,9 +101,7 @@ class _Needs:
         if not is_typed(loop.node(0, position).outputs[index]):
             raise Unreadable(loop, "a value of unknown sizes is read from outside")
         inner = Inner(position, index)
-        if joins:
-            self.joined.add(inner)
-        else:
+        if not joins:
             self.alone.setdefault(inner, set()).add(iteration)
         if loop.slot_of(inner, loop.run.iterations - iteration) is None:  # (else it is still carried at the end)
             (self.last if is_last else self.stacked)[inner] = None
@@ -185,68 +181,13 @@ class Folder:
     def _node(self, node: Node) -> None:
         """A node that is in no loop."""
         self.builder.where = node.where
-        if node.op in _JOINING:
-            joined = self._joined(node)
-            if joined is not None:
-                self.env[node.output] = joined
-                return
+        whole = joined(self.builder, self.planner, node, self.stacks, self.outer)
+        if whole is not None:
+            self.env[node.output] = whole
+            return
         for value in node.needs():
             self.outer(value)
         append(self.builder, Block((), (node,), ()), self.env)
-
-    def _joined(self, node: Node) -> Operand | None:
-        """A stack or concatenation of what a loop has computed is a view of what the loop has stacked; None where it
-        joins mostly other values."""
-        values, dim = node.args
-        runs: list[tuple[Value | None, int, int, list[Value]]] = []  # a loop's rows, the first, a step, the values
-        for value in values:
-            stack, row, step = self._row_of(value)
-            if stack is not None and runs and runs[-1][0] is stack and runs[-1][1] + step * len(runs[-1][3]) == row:
-                runs[-1][3].append(value)
-            else:
-                runs.append((stack, row, step, [value]))
-        if 2 * len(runs) > len(values):
-            return None
-        builder, is_stack = self.builder, node.op is _STACK
-        parts = []
-        for stack, row, step, own in runs:
-            if stack is None or len(own) == 1:
-                part = builder.handle(self.outer(own[0]))
-                parts.append(aten.unsqueeze(part, dim) if is_stack else part)
-                continue
-            rank = stack.tensor_type.ndim
-            at = dim % (rank if is_stack else rank - 1)
-            # along another dim in two pieces: what is joined lies row-major in memory of its own, and the order in
-            # which its elements are added up is that of the memory
-            half = len(own) // 2
-            pieces = [(row, half), (row + step * half, len(own) - half)] if at else [(row, len(own))]
-            parts += [self._joined_rows(builder.handle(stack), *piece, step, at, is_stack) for piece in pieces]
-        return builder.operand(parts[0] if len(parts) == 1 else aten.cat(parts, dim))
-
-    @staticmethod
-    def _joined_rows(rows: Handle, first: int, count: int, step: int, at: int, is_stack: bool) -> Handle:
-        """Rows of a stack from the first on, or back from there, stacked or joined along another dim."""
-        start = first if step > 0 else first - count + 1
-        if (start, count) != (0, rows.dims[0]):
-            rows = aten.slice(rows, 0, start, start + count, 1)
-        if step < 0:
-            rows = aten.flip(rows, (0,))
-        if at:
-            rows = aten.permute(rows, (*range(1, at + 1), 0, *range(at + 1, rows.ndim)))
-        if not is_stack:
-            dims = rows.dims
-            rows = aten.reshape(rows, (*dims[:at], dims[at] * dims[at + 1], *dims[at + 2 :]))
-        return rows
-
-    def _row_of(self, value: Operand) -> tuple[Value | None, int, int]:
-        """Which row of which loop's a value is, and where the row of the next iteration lies."""
-        place = self.planner.place(value) if type(value) is Value else None
-        if place is None:
-            return None, 0, 1
-        loop, iteration, position = place
-        inner = loop.skipped.get(position, Inner(position, value.index))
-        stack = self.stacks.get((loop, inner)) if isinstance(inner, Inner) else None
-        return (stack, loop.run.iterations - 1 - iteration, -1) if loop.is_reversed else (stack, iteration, 1)
 
 
 class _LoopWriter:

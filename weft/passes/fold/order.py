@@ -44,7 +44,7 @@ class _Uses:
         self.sources = [self._sources(node, operands) for node, operands in zip(block.nodes, leaves, strict=True)]
         self.readers: list[list[tuple[int, int]]] = [[] for _ in block.nodes]
         for i, sources in enumerate(self.sources):
-            is_list = len(sources) > 3 and any([type(a) is tuple and Value in map(type, a) for a in block.nodes[i].args])
+            is_list = any([type(a) is tuple and Value in map(type, a) for a in block.nodes[i].args])
             for at, source in enumerate(sources):
                 if source >= 0:
                     self.readers[source].append((i, -1 if is_list else at))

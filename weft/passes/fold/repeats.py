@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.ir.graph import Node, Operand, Value
+from weft.ir.structure import ROWS, TABLE
 from weft.passes.effects import ORDERED, has_effect
 from weft.types.dims import Expr
 
@@ -90,8 +91,8 @@ def tokens_of(nodes: Sequence[Node], leaves: list[list[Operand]]) -> Tokens:
     for at, node in enumerate(nodes):
         operands, rest = flat_operands(node)
         leaves.append(operands)
-        key: Any = at  # a node with blocks, or with effects that others see, is like no other
-        if not node.blocks and not has_effect(node, ORDERED):
+        key: Any = at  # a node with blocks, or with effects that others see, is like no other; nor are loops' tables
+        if not node.blocks and node.op not in (TABLE, ROWS) and not has_effect(node, ORDERED):
             key = (node.op, rest, *[v.type for v in node.outputs])
         try:
             tokens.append(numbers.setdefault(key, len(numbers)))
