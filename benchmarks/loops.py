@@ -111,9 +111,23 @@ def kalman(steps: int) -> Made:
     return fit, (transition, weft.randn(steps, 2))
 
 
+def adam(count: int) -> Made:
+    """An optimizer of so many small parameters of three shapes."""
+    ps = [weft.nn.Parameter(weft.randn(((8, 8), (16,), (4, 6))[i % 7 % 3])) for i in range(count)]
+    for p in ps:
+        p.grad = weft.randn(p.shape)
+    optimizer = weft.optim.Adam(ps, lr=1e-3)
+
+    def step() -> Any:
+        optimizer.step()
+        return ps[0].detach().sum()
+
+    return step, ()
+
+
 PROGRAMS: dict[str, tuple[Callable[[int], Made], int]] = {
     "hodgkin_huxley": (hodgkin_huxley, 400), "ode": (ode, 200), "simulation": (simulation, 400),
-    "kalman": (kalman, 200),
+    "kalman": (kalman, 200), "adam": (adam, 5000),
 }
 
 

@@ -1,5 +1,5 @@
-"""Python loops that become loops of a program: results, gradients and draws have the bits of the unrolled program, and
-are those of eager mode to rounding, over several calls."""
+"""Python loops that become loops of a program, over steps and over lists: results, gradients and draws have the bits of
+the unrolled program, and are those of eager mode to rounding, over several calls."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.agree.list_programs import ListProgram, draw_lists
 from tests.agree.loop_programs import Program, draw
 
 TIMES = int(os.environ.get("WEFT_AGREE", "1"))
@@ -76,3 +77,44 @@ def test_most_of_them_have_loops() -> None:
     programs = [draw(seed) for seed in range(SEED, SEED + 12)]
     programs = [p for p in programs if not isinstance(seen(p, "off")[0], type)]
     assert sum(loops_in(p) > 0 for p in programs) * 3 > len(programs)
+
+
+def seen_of_lists(program: ListProgram, fold: str) -> list[Any]:
+    """What the calls of a function over lists give, and leave in them; or the error."""
+    with weft.knobs(fold="on" if fold == "eager" else fold), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        weft.manual_seed(program.seed)
+        function, state = program.function()
+        step = function if fold == "eager" else weft.compile(function)
+        values: list[Any] = []
+        for call in range(CALLS + 1):
+            try:
+                results = step(program.argument(call))
+            except Exception as error:
+                return [type(error)]
+            values += [r.detach().numpy().copy() for r in (*results, *state)]
+            values += [None if t.grad is None else t.grad.numpy().copy() for t in state]
+        return [*values, weft.rand(1).numpy()]
+
+
+@pytest.mark.parametrize("number", range(4 * TIMES))
+def test_loops_over_lists_have_the_bits_of_unrolled_ones(number: int) -> None:
+    for seed in range(SEED + number * IN_A_TEST, SEED + (number + 1) * IN_A_TEST):
+        program = draw_lists(seed)
+        unrolled, folded, eager = (seen_of_lists(program, fold) for fold in ("off", "all", "eager"))
+        assert len(folded) == len(unrolled) == len(eager), f"{program.source}\n{folded[:2]}\n{unrolled[:2]}"
+        wrong = [i for i, (a, b) in enumerate(zip(folded, unrolled, strict=True)) if differ(a, b)]
+        assert not wrong, f"seed {seed}: results {wrong} differ, {program.shapes}\n{program.source}"
+        for a, b in zip(folded, eager, strict=True):
+            if program.is_double and isinstance(a, np.ndarray) and np.isfinite(b).all():
+                scale = 1 + float(np.abs(b).max(initial=0))
+                np.testing.assert_allclose(a, b, rtol=0, atol=1e-6 * scale, err_msg=f"seed {seed}\n{program.source}")
+
+
+def test_most_lists_are_gone_over_by_loops() -> None:
+    with weft.knobs(fold="all"):
+        graphs = []
+        for seed in range(SEED, SEED + 12):
+            program = draw_lists(seed)
+            graphs.append(weft.compile(program.function()[0]).stages(program.argument(0))["optimized"])
+    assert sum(any(node.op.name == "prim::table" for node in graph.walk()) for graph in graphs) >= 5

@@ -10,7 +10,7 @@ from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Node, Operand, Value
 from weft.ir.structure import LOOP, TABLE
 from weft.ops.packet import aten
-from weft.passes.fold.loop_plan import Inner, LoopPlan
+from weft.passes.fold.loop_plan import Inner, LoopPlan, Slot
 from weft.passes.fold.plan import Planner
 from weft.types.tensor_type import INT, TensorType
 
@@ -18,7 +18,7 @@ _STACK = aten.stack.default.op
 JOINING = (_STACK, aten.cat.default.op)
 MANY = 64  # values that one kernel joins; its code grows with them
 
-Stacks = Mapping[tuple[LoopPlan, Inner], Value]
+Stacks = Mapping[tuple[LoopPlan, Inner | Slot], Value]
 
 
 @dataclass
