@@ -12,23 +12,24 @@ from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
 from weft.ir.structure import LOOP
 from weft.ops.geometry import contiguous, contiguous_strides
 from weft.ops.packet import aten
-from weft.passes.alias import ProvingEnv, dims_of, view_geometries
+from weft.passes.alias import Aliases, ProvingEnv, dims_of, view_geometries
 from weft.passes.rebuild import rebuild
 from weft.types import shape_env
+from weft.types.dims import product
 
 
 def own_memory(graph: Graph) -> Graph:
     """The graph with a copy of each such view, where it crosses the border of a block: other readers read the view, so
     that their bits are what they would be without the block."""
-    proving = ProvingEnv(graph.env)
+    proving, places = ProvingEnv(graph.env), _Places()
     with shape_env.using(proving):
-        if not any(_is_copied(v, is_rows) for node in graph.walk() for v, is_rows in _crossing(node)):
+        if not any(places.is_copied(v, is_rows) for node in graph.walk() for v, is_rows in _crossing(node)):
             return graph
 
     def copied(builder: Builder, operand: Operand, is_rows: bool = False) -> Operand:
         if type(operand) is tuple:
             return tuple([copied(builder, part, is_rows) for part in operand])
-        if type(operand) is not Value or not _is_copied(operand, is_rows):
+        if type(operand) is not Value or not places.is_copied(operand, is_rows):
             return operand
         return builder.operand(aten.clone(builder.handle(operand)))
 
@@ -51,10 +52,6 @@ def _crossing(node: Node) -> Iterator[tuple[Value, bool]]:
         yield from ((v, False) for v in values_in(block.results))
 
 
-def _is_copied(value: Value, is_rows: bool) -> bool:
-    return not _has_rows_in_order(value) if is_rows else _may_lie_otherwise(value)
-
-
 def _has_rows_in_order(value: Value) -> bool:
     """Whether a value is row-major memory of its own, or a part of such a value that lies in one piece."""
     while value.node is not None and value.node.op.view is not None:
@@ -68,10 +65,27 @@ def _has_rows_in_order(value: Value) -> bool:
     return True
 
 
-def _may_lie_otherwise(value: Value) -> bool:
-    """Whether a value is a view that is not all of its source in the same order."""
-    while value.node is not None and value.node.op.view is not None:
-        if not value.node.op.view.keeps_order:
-            return True
-        value = value.node.inputs()[0]
-    return False
+class _Places:
+    """Where values lie that are views of others."""
+
+    def __init__(self) -> None:
+        self._aliases = Aliases()
+        self._seen: set[Value] = set()
+
+    def is_copied(self, value: Value, is_rows: bool) -> bool:
+        """Whether a value that crosses a border is to be copied."""
+        return not _has_rows_in_order(value) if is_rows else self._lies_otherwise(value)
+
+    def _lies_otherwise(self, value: Value) -> bool:
+        """Whether a value is a view that is not all of its source in the same order. (A view is a copy where strides
+        cannot express it.)"""
+        views: list[Node] = []
+        source = value
+        while source not in self._seen and source.node is not None and source.node.op.view is not None:
+            self._seen.add(source)
+            views.append(source.node)
+            source = source.node.args[0]
+        for node in reversed(views):
+            self._aliases.add_view(node)
+        root, place = self._aliases.of(value)
+        return root is not value and (place != contiguous(place.dims) or product(place.dims) != product(dims_of(root)))
