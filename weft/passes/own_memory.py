@@ -74,9 +74,9 @@ class _Places:
 
     def is_copied(self, value: Value, is_rows: bool) -> bool:
         """Whether a value that crosses a border is to be copied."""
-        return not _has_rows_in_order(value) if is_rows else self._lies_otherwise(value)
+        return not _has_rows_in_order(value) if is_rows else self._is_rearranged(value)
 
-    def _lies_otherwise(self, value: Value) -> bool:
+    def _is_rearranged(self, value: Value) -> bool:
         """Whether a value is a view that is not all of its source in the same order. (A view is a copy where strides
         cannot express it.)"""
         views: list[Node] = []

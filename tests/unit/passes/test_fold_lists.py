@@ -50,10 +50,10 @@ def test_kernels_do_not_grow_with_a_list(kind: str) -> None:
     rng = np.random.default_rng(0)
     _work(_optimizer(_parameters([(2,)] * 30), kind))  # (what all programs share is compiled with the first)
     shapes: list[Shape] = [(8, 8), (16,), (4, 6)]
-    short, long = (_work(_optimizer(_parameters([shapes[0]] * n), kind)) for n in (300, 700))
+    short, long = (_work(_optimizer(_parameters([shapes[0]] * n), kind)) for n in (150, 220))
     assert short == long and long[1] == 0 and long[0] <= 4
     mixed = [
-        _work(_optimizer(_parameters([shapes[i] for i in rng.integers(0, 3, n)]), kind)) for n in (900, 1500)
+        _work(_optimizer(_parameters([shapes[i] for i in rng.integers(0, 3, n)]), kind)) for n in (450, 600)
     ]
     assert mixed[0] == mixed[1] and mixed[0][1] == 0 and mixed[0][0] <= 7
 
@@ -93,7 +93,7 @@ def test_norms_of_parameters_of_several_types() -> None:
         compiled(ps)
         return weft.counters.kernels
 
-    assert kernels(800) == kernels(1300)
+    assert kernels(720) == kernels(900)
 
 
 def _explained(step: Step) -> list[str]:

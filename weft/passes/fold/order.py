@@ -70,10 +70,10 @@ class _Kinds:
     def __init__(self, uses: _Uses, tokens: list[int], fewest: int) -> None:
         self.uses = uses
         free = [not node.blocks and not has_effect(node, STAYS) for node in uses.nodes]
-        made, used = _made(uses, tokens), _used(uses, tokens)
-        counts = [Counter(k for k, is_free in zip(kinds, free, strict=True) if is_free) for kinds in (made, used)]
+        origins, ends = _origins(uses, tokens), _ends(uses, tokens)
+        counts = [Counter(k for k, is_free in zip(kinds, free, strict=True) if is_free) for kinds in (origins, ends)]
         self.kind, self.size = [], []
-        for a, b in zip(made, used, strict=True):
+        for a, b in zip(origins, ends, strict=True):
             x, y = counts[0][a], counts[1][b]
             self.kind.append(a if x >= y else -1 - b)
             self.size.append(max(x, y))
@@ -95,7 +95,7 @@ class _Kinds:
         return last
 
 
-def _made(uses: _Uses, tokens: list[int]) -> list[int]:
+def _origins(uses: _Uses, tokens: list[int]) -> list[int]:
     """A number for each node: equal ones are made alike."""
     numbers: dict[Hashable, int] = {}
     kinds: list[int] = []
@@ -105,7 +105,7 @@ def _made(uses: _Uses, tokens: list[int]) -> list[int]:
     return kinds
 
 
-def _used(uses: _Uses, tokens: list[int]) -> list[int]:
+def _ends(uses: _Uses, tokens: list[int]) -> list[int]:
     """A number for each node: what becomes of equal ones is the same. Places in a list are no difference."""
     numbers: dict[Hashable, int] = {}
     kinds = [0] * len(tokens)
