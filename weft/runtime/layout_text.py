@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import typing
 from typing import Any
@@ -23,6 +22,7 @@ _RECORDS: dict[str, type] = {
 
 _HOLDERS = (seg.Layout, seg.Count, seg.HostSegment, seg.NativeSegment, seg.Result)  # whose fields hold slots
 _TYPES: dict[type, dict[str, Any]] = {}
+_OF_JSON = frozenset((type(None), bool, int, str))
 
 
 def encode(layout: seg.Layout) -> str:
@@ -74,10 +74,10 @@ def _check_place(slot: Any, is_inside: bool) -> None:
 def _plain(value: Any) -> Any:
     """Lists for tuples; {"tag": fields} for everything that JSON has not."""
     kind = type(value)
-    if value is None or kind in (bool, int, str):
+    if kind in _OF_JSON:
         return value
     if kind is tuple:
-        return [_plain(v) for v in value]
+        return [v if type(v) in _OF_JSON else _plain(v) for v in value]
     if kind is float:
         return {"float": value.hex()}
     if kind is complex:
@@ -85,7 +85,7 @@ def _plain(value: Any) -> Any:
     if kind is DType:
         return {"dtype": value.name}
     if kind.__name__ in _RECORDS:
-        return {kind.__name__: [_plain(getattr(value, f.name)) for f in dataclasses.fields(value)]}
+        return {kind.__name__: [_plain(getattr(value, name)) for name in _field_types(kind)]}
     raise TypeError(f"{value!r} cannot be stored with a program")
 
 
