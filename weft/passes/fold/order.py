@@ -44,7 +44,8 @@ class _Uses:
         self.sources = [self._sources(node, operands) for node, operands in zip(block.nodes, leaves, strict=True)]
         self.readers: list[list[tuple[int, int]]] = [[] for _ in block.nodes]
         for i, sources in enumerate(self.sources):
-            is_list = any([type(a) is tuple and Value in map(type, a) for a in block.nodes[i].args])
+            args = block.nodes[i].args
+            is_list = tuple in map(type, args) and any([type(a) is tuple and Value in map(type, a) for a in args])
             for at, source in enumerate(sources):
                 if source >= 0:
                     self.readers[source].append((i, -1 if is_list else at))
@@ -69,7 +70,7 @@ class _Kinds:
 
     def __init__(self, uses: _Uses, tokens: list[int], fewest: int) -> None:
         self.uses = uses
-        free = [not node.blocks and not has_effect(node, STAYS) for node in uses.nodes]
+        free = [not node.blocks and node.op.effect not in STAYS for node in uses.nodes]
         origins, ends = _origins(uses, tokens), _ends(uses, tokens)
         counts = [Counter(k for k, is_free in zip(kinds, free, strict=True) if is_free) for kinds in (origins, ends)]
         self.kind, self.size = [], []
@@ -166,7 +167,7 @@ def _in_order(uses: _Uses, groups: list[list[int]], fixed: Sequence[Run]) -> lis
     for i, node in enumerate(uses.nodes):
         at = piece_of[i]
         waits[at].update([piece_of[s] for s in uses.sources[i] if s >= 0])
-        if has_effect(node, STAYS):
+        if node.op.effect in STAYS or (node.blocks and has_effect(node, STAYS)):
             waits[at].update([latest] if latest >= 0 else [])
             latest = at
         waits[at].discard(at)
