@@ -118,7 +118,7 @@ ROWS = define(
     "The rows of what a loop has stacked, each a tensor of its own. Where nobody else reads that, the loop writes each "
     "row where it is to lie, by a table of addresses.",
     type=lambda self: (self.row,) * self.shape[0],
-    kernel=lambda self: tuple([row.copy() for row in self]),
+    kernel=lambda self: tuple([self[i, ...].copy() for i in range(len(self))]),
     vjp=NOT_DIFFERENTIABLE,
     public=(),
 )

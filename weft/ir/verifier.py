@@ -22,6 +22,7 @@ from weft.ir.opaque import plan_of_opaque
 from weft.ir.printer import print_around
 from weft.ir.structure import GRADIENTS_OF, GROUPS, IF, LATER, LOOP, WHOLE
 from weft.ops.op import OPS
+from weft.ops.rules import Pointwise
 from weft.ops.schema import Argument
 from weft.support.errors import CaptureError, VerifyError, WeftError
 from weft.types import dtype as dt
@@ -187,7 +188,7 @@ class _Verifier:
         declared = declared_types(node.op, len(node.outputs))
         if not node.op.host and declared == tuple(v.type for v in node.outputs):
             return declared  # it says no more than the schema does
-        if not node.op.host and (_has_no_rule(node) or any(map(_is_vague, node.inputs()))):
+        if not node.op.host and (_has_no_rule(node) or _reads_vague_values(node)):
             return _at_most(declared, node)
         try:
             inferred = self.builder.infer(node.op, node.args)
@@ -368,9 +369,14 @@ def _has_no_rule(node: Node) -> bool:
     return is_list or (node.op.type is None and node.op.view is None)
 
 
-def _is_vague(value: Value) -> bool:
-    """Whether a type rule cannot ask a value for its sizes, or for the number that it is."""
-    return not value.type.is_complete if isinstance(value.type, TensorType) else value.type is INT
+def _reads_vague_values(node: Node) -> bool:
+    """Whether a type rule cannot ask a value for its sizes, or for the number that it is (which the rule of pointwise
+    operators does not)."""
+    asks_numbers = not isinstance(node.op.type, Pointwise)
+    return any([
+        not v.type.is_complete if isinstance(v.type, TensorType) else asks_numbers and v.type is INT
+        for v in node.inputs()
+    ])
 
 
 def _is_container(operand: Operand) -> bool:
