@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import is_
 from typing import Any
 
 from weft.ir.graph import Block, Node, Operand, Value, map_operand
@@ -44,8 +45,8 @@ def fitted(node: Node, args: tuple[Operand, ...], blocks: tuple[Block, ...] = ()
 
 def fitted_block(block: Block, nodes: Sequence[Node], results: tuple[Operand, ...]) -> Block:
     """The block of these nodes and results: itself where they are its own."""
-    is_same = same_operands(nodes, block.nodes) and same_operands(results, block.results)
-    return block if is_same else Block(block.params, tuple(nodes), results)
+    is_same = len(nodes) == len(block.nodes) and all(map(is_, nodes, block.nodes))
+    return block if is_same and same_operands(results, block.results) else Block(block.params, tuple(nodes), results)
 
 
 class Copy:

@@ -68,11 +68,7 @@ class Node:
         values = self._inputs
         if values is None:  # listed once, read by every pass
             listed: list[Value] = []
-            for a in self.args:
-                if type(a) is Value:
-                    listed.append(a)
-                elif type(a) is tuple:
-                    listed.extend(values_in(a))
+            _list_values(self.args, listed)
             values = self._inputs = tuple(listed)
         return values
 
@@ -129,6 +125,15 @@ class Block:
             for block in node.blocks:
                 yield from block.walk()
 
+    def operators(self) -> set[Op]:
+        """The operators of all nodes, those of inner blocks included: most passes need no more to know that there is
+        nothing to do."""
+        operators = {node.op for node in self.nodes}
+        for node in self.nodes:
+            for block in node.blocks:
+                operators |= block.operators()
+        return operators
+
 
 @dataclass(frozen=True, eq=False)
 class Graph:
@@ -165,14 +170,20 @@ class Graph:
         return print_graph(self)
 
 
-def values_in(operand: Operand) -> Iterator[Value]:
-    """The Values inside an operand."""
-    kind = type(operand)
-    if kind is Value:
-        yield operand
-    elif kind is tuple:
-        for part in operand:
-            yield from values_in(part)
+def values_in(operand: Operand) -> list[Value]:
+    """The Values inside an operand, in order."""
+    values: list[Value] = []
+    _list_values((operand,), values)
+    return values
+
+
+def _list_values(operands: tuple[Operand, ...], values: list[Value]) -> None:
+    for operand in operands:
+        kind = type(operand)
+        if kind is Value:
+            values.append(operand)
+        elif kind is tuple:
+            _list_values(operand, values)
 
 
 def map_operand(operand: Operand, values: dict[Value, Operand]) -> Operand:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from weft.ir.copies import fitted_block
 from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand, values_in
 from weft.ir.structure import IF, LATER, WHOLE
 from weft.passes.effects import must_stay
 from weft.passes.unbacked import binders, mentioned_by, symbols_in
 
 _AS_A_WHOLE = frozenset((*WHOLE, *LATER))  # whose block is kept with all its results
+Kept = dict[Block, list[Node]]  # the nodes of each block that stay
 
 
 def dce(graph: Graph) -> Graph:
@@ -23,8 +25,8 @@ def dce(graph: Graph) -> Graph:
     if graph.env.has_unbacked:
         live.binders = binders(graph.block)
         live.bind(symbols_in(graph.results))
-    kept: set[Node] = set()
-    _mark(graph.nodes, live, kept)
+    kept: Kept = {}
+    _mark(graph.block, live, kept)
     block = _swept(graph.block, live, kept, {})
     return graph if block is graph.block else Graph(graph.name, block, graph.env, graph.writes)
 
@@ -42,12 +44,13 @@ class _Live(set[Value]):
             self.update(self.binders.get(symbol, ()))
 
 
-def _mark(nodes: tuple[Node, ...], live: _Live, kept: set[Node]) -> None:
-    """Find the nodes to keep, from the last to the first, and the values that they need."""
-    for node in reversed(nodes):
-        if not must_stay(node) and not any(v in live for v in node.outputs):
+def _mark(block: Block, live: _Live, kept: Kept) -> None:
+    """Find the nodes of a block to keep, from the last to the first, and the values that they need."""
+    nodes: list[Node] = []
+    for node in reversed(block.nodes):
+        if live.isdisjoint(node.outputs) and not must_stay(node):
             continue
-        kept.add(node)
+        nodes.append(node)
         if live.binders:
             live.bind(mentioned_by(node))
         if not node.blocks:
@@ -56,21 +59,23 @@ def _mark(nodes: tuple[Node, ...], live: _Live, kept: set[Node]) -> None:
             _mark_if(node, live, kept)
         elif node.op in _AS_A_WHOLE:
             live.update((*node.inputs(), *values_in(node.blocks[0].results)))
-            _mark(node.blocks[0].nodes, live, kept)
+            _mark(node.blocks[0], live, kept)
         else:
             _mark_loop(node, live, kept)
+    nodes.reverse()
+    kept[block] = nodes
 
 
-def _mark_if(node: Node, live: _Live, kept: set[Node]) -> None:
+def _mark_if(node: Node, live: _Live, kept: Kept) -> None:
     live.update(node.inputs())
     for block in node.blocks:
         for output, result in zip(node.outputs, block.results, strict=True):
             if output in live:
                 live.update(values_in(result))
-        _mark(block.nodes, live, kept)
+        _mark(block, live, kept)
 
 
-def _mark_loop(node: Node, live: _Live, kept: set[Node]) -> None:
+def _mark_loop(node: Node, live: _Live, kept: Kept) -> None:
     """What a step reads of the step before lives too, so the block is looked at until nothing is added."""
     (block,) = node.blocks
     trip, condition, carried, xs, _ = node.args
@@ -80,7 +85,7 @@ def _mark_loop(node: Node, live: _Live, kept: set[Node]) -> None:
         before = len(live)
         for i in _loop_slots(node, live):
             live.update(values_in(block.results[1 + i]))
-        _mark(block.nodes, live, kept)
+        _mark(block, live, kept)
     slots = _loop_slots(node, live)
     live.update(values_in(tuple(carried[i] for i in slots if i < len(carried))))
     live.update(values_in(tuple(xs[i] for i in _loop_slices(node, live))))
@@ -99,16 +104,15 @@ def _loop_slices(node: Node, live: set[Value]) -> list[int]:
 
 
 # ---- what is left
-def _swept(block: Block, live: set[Value], kept: set[Node], env: dict[Value, Operand]) -> Block:
+def _swept(block: Block, live: set[Value], kept: Kept, env: dict[Value, Operand]) -> Block:
     """The block with the kept nodes only; itself if that is all of it and `env` (values that were replaced)
     changes nothing."""
-    nodes = tuple([_fitted(node, live, kept, env) for node in block.nodes if node in kept])
+    nodes = [_fitted(node, live, kept, env) if env or node.blocks else node for node in kept[block]]
     results = tuple([map_operand(r, env) for r in block.results]) if env else block.results
-    same = len(nodes) == len(block.nodes) and all(a is b for a, b in zip(nodes, block.nodes, strict=True))
-    return block if same and results == block.results else Block(block.params, nodes, results)
+    return fitted_block(block, nodes, results)
 
 
-def _fitted(node: Node, live: set[Value], kept: set[Node], env: dict[Value, Operand]) -> Node:
+def _fitted(node: Node, live: set[Value], kept: Kept, env: dict[Value, Operand]) -> Node:
     """A kept node over replaced values, with what is still wanted of it."""
     args = tuple([map_operand(a, env) for a in node.args]) if env else node.args
     if not node.blocks:

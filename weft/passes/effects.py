@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from weft.ir.graph import Node
+from weft.ops.op import Op
 
 ORDERED = frozenset(("io", "python"))
 KEPT = ORDERED | {"raises"}
@@ -21,20 +22,18 @@ STAYS = KEPT | {"random"}  # nodes that stay though nobody reads their results: 
 
 def has_effect(node: Node, effects: frozenset[str] = KEPT) -> bool:
     """Whether a node, or one in its blocks, has one of the effects."""
-    return (
-        node.op.effect in effects or any(inner.op.effect in effects for block in node.blocks for inner in block.walk())
-    )
+    return node.op.effect in effects or any(op.effect in effects for block in node.blocks for op in block.operators())
 
 
 def must_stay(node: Node) -> bool:
     """Whether a node, or one in its blocks, does something that is not its result: it writes, draws from a generator of
     the program's, raises. One that only looks at what others write can go.
     """
-    return _acts(node) or any(_acts(inner) for block in node.blocks for inner in block.walk())
+    return _acts(node.op) or any(_acts(op) for block in node.blocks for op in block.operators())
 
 
-def _acts(node: Node) -> bool:
-    return (node.op.observes or node.op.effect) in STAYS
+def _acts(op: Op) -> bool:
+    return (op.observes or op.effect) in STAYS
 
 
 def _is_of_numbers(node: Node) -> bool:

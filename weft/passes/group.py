@@ -235,4 +235,4 @@ def _is_plain(kind: str, operand: Operand) -> bool:
     """Whether a kernel can take the operand: values and sizes only where the body expects an element."""
     if kind in ("Tensor", "Scalar"):
         return type(operand) is not complex and type(operand) is not tuple
-    return type(operand) is not Expr and not any(True for _ in values_in(operand))
+    return type(operand) is not Expr and not values_in(operand)

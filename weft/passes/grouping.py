@@ -96,7 +96,7 @@ class _Grouper:
         return depth < MAX_DEPTH and not calls_functions(node.op)
 
     def _add_view(self, node: Node, order: int) -> None:
-        if any(True for a in node.args[1:] for _ in values_in(a)) or not self.aliases.add_view(node):
+        if values_in(node.args[1:]) or not self.aliases.add_view(node):
             self._add_standalone(node, order)
 
     def _add_standalone(self, node: Node, order: int) -> None:

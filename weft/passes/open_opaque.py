@@ -8,6 +8,7 @@ from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Graph, Node, Operand, Value
 from weft.ir.opaque import ACCUMULATE, VALIDATE, plan_of_opaque
 from weft.ops.backward import flat_gradients
+from weft.ops.op import Op
 from weft.passes.rebuild import rebuild, results_of
 
 
@@ -19,7 +20,7 @@ def open_opaque(graph: Graph) -> Graph:
 def open_views(graph: Graph) -> Graph:
     """The graph with the formulas of views, which say what part of memory a gradient belongs to; and without checks of
     what has a type then."""
-    if not any(_is_of_view(node) for node in graph.walk()):
+    if not any(map(_is_of_view, graph.block.operators())):
         return graph
 
     def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
@@ -30,11 +31,11 @@ def open_views(graph: Graph) -> Graph:
         gradients = _open(builder, node, args)  # (opaque calls that read it keep its type: it says what they give)
         return gradients if gradients is not None and gradients[0].type is node.output.type else None
 
-    return rebuild(graph, rewrite, lambda node: node.op is VALIDATE or _is_of_view(node))
+    return rebuild(graph, rewrite, lambda node: node.op is VALIDATE or _is_of_view(node.op))
 
 
-def _is_of_view(node: Node) -> bool:
-    plan = plan_of_opaque(node.op)
+def _is_of_view(op: Op) -> bool:
+    plan = plan_of_opaque(op)
     return plan is not None and plan.op.view is not None
 
 

@@ -106,7 +106,7 @@ class Compiled:
         in it is not native: as nodes only that leaves the native program."""
         nodes = self.optimized().nodes
         loops = sum(nodes[s.node].op is LOOP for s in layout.segments if isinstance(s, HostSegment))
-        if loops > sum(node.op is LOOP for node in self.captured.nodes):
+        if loops and loops > sum(node.op is LOOP for node in self.captured.nodes):
             raise _LoopInPython
 
     def _living(self, text: str) -> LiveProgram:

@@ -92,7 +92,7 @@ def _refuse_values_of_blocks(graph: Graph, has_loops: bool) -> None:
     has_loops: whether loops of Python's were recorded as loops, which may have taken a node back that others know of:
     Restart then.
     """
-    if any(node.blocks for node in graph.nodes):
+    if any([node.blocks for node in graph.nodes]):
         for value in graph.block.free_values():
             if has_loops:
                 raise Restart(unrolled=True)

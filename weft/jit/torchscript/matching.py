@@ -44,7 +44,7 @@ def matches(node: Node, text: str, const: Collection[str] = ()) -> bool:
         return False
     pairs = zip(schema.arguments, node.args, strict=True)
     if str(schema) == str(node.op.schema):  # its own, which may have a number where it says Tensor
-        return all(next(values_in(operand), None) is None for a, operand in pairs if a.name in const)
+        return all(not values_in(operand) for a, operand in pairs if a.name in const)
     if not all(_fits(a, operand, a.name in const) for a, operand in pairs):
         return False
     return schema.returns_list or all(
@@ -65,7 +65,7 @@ def _same_name(node: Node, schema: Schema) -> bool:
 
 
 def _fits(argument: Argument, operand: Operand, constant: bool) -> bool:
-    if constant and next(values_in(operand), None) is not None:
+    if constant and values_in(operand):
         return False
     wanted, actual = type_of_argument(argument), type_of_operand(operand)
     if argument.is_list and isinstance(operand, tuple) and not operand:
@@ -102,6 +102,6 @@ class OperatorSet:
 
 def constant_of(operand: Operand) -> Operand:
     """The value of an operand that is known while compiling, lists as lists; None where it is not."""
-    if isinstance(operand, Value) or next(values_in(operand), None) is not None:
+    if isinstance(operand, Value) or values_in(operand):
         return None
     return [constant_of(part) for part in operand] if isinstance(operand, tuple) else operand

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.ir.graph import Node, Operand, Value
 from weft.ir.structure import ROWS, TABLE
-from weft.passes.effects import ORDERED, has_effect
+from weft.passes.effects import ORDERED
 from weft.types.dims import Expr
 
 Tokens = np.ndarray[Any, np.dtype[np.int64]]
@@ -59,24 +59,30 @@ class Carries:
 def flat_operands(node: Node) -> tuple[list[Operand], Any]:
     """What may differ between two iterations, in order: values, and numbers that are no flags; and all else."""
     leaves: list[Operand] = []
-    return leaves, tuple([_split(a, leaves) for a in node.args])
+    return leaves, _split(node.args, leaves)
 
 
-def _split(operand: Operand, leaves: list[Operand]) -> Any:
-    kind = type(operand)
-    if kind is Value:
-        leaves.append(operand)
-        return operand.type
-    if kind is tuple:
-        return tuple([_split(part, leaves) for part in operand])
-    if kind in _NUMBERS:
-        leaves.append(operand)
-        return kind
-    return (kind, operand)  # (True is no 1)
+def _split(operands: tuple[Operand, ...], leaves: list[Operand]) -> tuple[Any, ...]:
+    """What does not differ between two iterations; `leaves` gets all else in order: values, and numbers that are no
+    flags."""
+    rest: list[Any] = []
+    for operand in operands:
+        kind = type(operand)
+        if kind is Value:
+            leaves.append(operand)
+            rest.append(operand.type)
+        elif kind is tuple:
+            rest.append(_split(operand, leaves))
+        elif kind in _NUMBERS:
+            leaves.append(operand)
+            rest.append(kind)
+        else:
+            rest.append(operand)
+    return tuple(rest)
 
 
 def with_operands(operand: Operand, leaves: Iterator[Operand]) -> Operand:
-    """An operand with others for what `flat_operands` lists, in order."""
+    """An operand with others for its values and numbers, in order."""
     kind = type(operand)
     if kind is tuple:
         return tuple([with_operands(part, leaves) for part in operand])
@@ -84,15 +90,16 @@ def with_operands(operand: Operand, leaves: Iterator[Operand]) -> Operand:
 
 
 def tokens_of(nodes: Sequence[Node], leaves: list[list[Operand]]) -> Tokens:
-    """A number for each node: equal ones do the same with other values and numbers. leaves: gets the operands of each.
+    """A number for each node: equal ones do the same with other values and numbers. leaves: gets these, of each node.
     """
     numbers: dict[Any, int] = {}
     tokens = []
     for at, node in enumerate(nodes):
-        operands, rest = flat_operands(node)
-        leaves.append(operands)
+        varying: list[Operand] = []
+        rest = _split(node.args, varying)
+        leaves.append(varying)
         key: Any = at  # a node with blocks, or with effects that others see, is like no other; nor are loops' tables
-        if not node.blocks and node.op not in (TABLE, ROWS) and not has_effect(node, ORDERED):
+        if not node.blocks and node.op.effect not in ORDERED and node.op not in (TABLE, ROWS):
             key = (node.op, rest, *[v.type for v in node.outputs])
         try:
             tokens.append(numbers.setdefault(key, len(numbers)))
@@ -107,6 +114,9 @@ def runs_of(tokens: Tokens, fewest: int, least: int) -> list[Run]:
     free = np.ones(len(tokens), np.bool_)
     runs: list[Run] = []
     for _ in range(_ROUNDS):
+        starts, ends = _stretches(free)
+        if not (ends - starts > least).any():
+            break
         new = _longest(tokens, free, fewest, least)
         if not new:
             break
@@ -118,19 +128,23 @@ def _longest(tokens: Tokens, free: np.ndarray[Any, Any], fewest: int, least: int
     """The longest runs of free nodes, which are free no more."""
     candidates: list[tuple[int, int, Run]] = []
     for period in _distances(tokens, free):
-        equal = (tokens[:-period] == tokens[period:]) & free[:-period] & free[period:]
-        edges = np.flatnonzero(np.diff(np.concatenate(([0], equal.view(np.int8), [0]))))
-        for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-            count = (end - start) // period + 1
-            saved = (count - 1) * period
-            if count >= fewest and saved >= least:
-                candidates.append((-saved, period, Run(start, period, count)))
+        starts, ends = _stretches((tokens[:-period] == tokens[period:]) & free[:-period] & free[period:])
+        counts = (ends - starts) // period + 1
+        is_enough = (counts >= fewest) & ((counts - 1) * period >= least)
+        for start, count in zip(starts[is_enough].tolist(), counts[is_enough].tolist(), strict=True):
+            candidates.append((-(count - 1) * period, period, Run(start, period, count)))
     runs = []
     for _, _, run in sorted(candidates):
         if free[run.start : run.end].all():
             free[run.start : run.end] = False
             runs.append(run)
     return runs
+
+
+def _stretches(mask: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Where something holds: the first place of each stretch, and the one after its last."""
+    edges = np.flatnonzero(np.diff(mask.view(np.int8), prepend=0, append=0))
+    return edges[::2], edges[1::2]
 
 
 def _distances(tokens: Tokens, free: np.ndarray[Any, Any]) -> list[int]:

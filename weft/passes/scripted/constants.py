@@ -45,7 +45,7 @@ def _decided(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
 
 def _are_equal(a: Operand, b: Operand) -> bool:
     """Whether two immediates are the same number, text or None."""
-    return type(a) is type(b) and not isinstance(a, tuple) and next(values_in(a), None) is None and repr(a) == repr(b)
+    return type(a) is type(b) and not isinstance(a, tuple) and not values_in(a) and repr(a) == repr(b)
 
 
 def _never_run(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
@@ -75,4 +75,4 @@ def _computed(node: Node) -> tuple[Operand, ...] | None:
 
 
 def _is_open(operand: Operand) -> bool:
-    return next(values_in(operand), None) is not None
+    return bool(values_in(operand))

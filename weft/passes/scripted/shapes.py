@@ -117,7 +117,7 @@ class _Look:
     def _value(self, operand: Operand, kinds: Known) -> Any:
         """An operand as a kernel takes it: a number, or what tells a tensor's sizes."""
         if not isinstance(operand, Value):
-            return _NOTHING if next(values_in(operand), None) is not None else operand
+            return _NOTHING if values_in(operand) else operand
         if operand in self.numbers:
             return self.numbers[operand]
         kind = kinds.get(operand, operand.type)

@@ -144,7 +144,7 @@ def uses_of(graph: core.Graph, value: core.Value) -> Iterator[tuple[core.Node | 
 
 def is_spread(operand: core.Operand) -> bool:
     """Whether an argument is a list that is written out, whose elements are inputs of their own."""
-    return isinstance(operand, tuple) and next(core.values_in(operand), None) is not None
+    return isinstance(operand, tuple) and bool(core.values_in(operand))
 
 
 def flat(args: Sequence[core.Operand]) -> list[core.Operand]:

@@ -183,7 +183,7 @@ class Node(Changes):
 
     def is_constant(self, name: str) -> bool:
         """Whether an argument is known while compiling."""
-        return next(core.values_in(self._argument(name)), None) is None
+        return not core.values_in(self._argument(name))
 
     def named_input(self, name: str) -> Value:
         """An argument by its name. Raises ArgumentError that lists the names."""
