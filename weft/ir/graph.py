@@ -191,6 +191,21 @@ def map_operand(operand: Operand, values: dict[Value, Operand]) -> Operand:
     kind = type(operand)
     if kind is Value:
         return values.get(operand, operand)
-    if kind is tuple:
-        return tuple([map_operand(part, values) for part in operand])
-    return operand
+    return map_operands(operand, values) if kind is tuple else operand
+
+
+def map_operands(operands: tuple[Operand, ...], values: dict[Value, Operand]) -> tuple[Operand, ...]:
+    """The operands with Values replaced: the same tuple where none of them is."""
+    replaced: list[Operand] | None = None
+    for i, operand in enumerate(operands):
+        kind = type(operand)
+        if kind is Value:
+            new = values.get(operand, operand)
+        elif kind is tuple:
+            new = map_operands(operand, values)
+        else:
+            continue
+        if new is not operand:
+            replaced = replaced or list(operands)
+            replaced[i] = new
+    return operands if replaced is None else tuple(replaced)

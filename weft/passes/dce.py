@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from weft.ir.copies import fitted_block
-from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand, values_in
+from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operands, values_in
 from weft.ir.structure import IF, LATER, WHOLE
 from weft.passes.effects import must_stay
 from weft.passes.unbacked import binders, mentioned_by, symbols_in
@@ -108,13 +108,13 @@ def _swept(block: Block, live: set[Value], kept: Kept, env: dict[Value, Operand]
     """The block with the kept nodes only; itself if that is all of it and `env` (values that were replaced)
     changes nothing."""
     nodes = [_fitted(node, live, kept, env) if env or node.blocks else node for node in kept[block]]
-    results = tuple([map_operand(r, env) for r in block.results]) if env else block.results
+    results = map_operands(block.results, env)
     return fitted_block(block, nodes, results)
 
 
 def _fitted(node: Node, live: set[Value], kept: Kept, env: dict[Value, Operand]) -> Node:
     """A kept node over replaced values, with what is still wanted of it."""
-    args = tuple([map_operand(a, env) for a in node.args]) if env else node.args
+    args = map_operands(node.args, env)
     if not node.blocks:
         return node if args == node.args else _replaced(node, args, list(range(len(node.outputs))), (), env)
     blocks = tuple([_swept(b, live, kept, env) for b in node.blocks])

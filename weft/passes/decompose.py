@@ -7,13 +7,13 @@ from collections.abc import Callable
 from weft.ir.builder import Builder
 from weft.ir.graph import Graph, Node, Operand
 from weft.ops.op import Op
-from weft.passes.rebuild import rebuild, results_of
+from weft.passes.rebuild import results_of, rewrite_operators
 
 
 def decompose(graph: Graph, keep: Callable[[Op], bool] = lambda op: False) -> Graph:
     """The graph with decompositions opened (operators to `keep` stay whole)."""
     while True:
-        opened = rebuild(graph, _open, lambda n: n.op.decompose is not None and not keep(n.op))
+        opened = rewrite_operators(graph, _open, lambda op: op.decompose is not None and not keep(op))
         if opened is graph:
             return graph
         graph = opened

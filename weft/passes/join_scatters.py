@@ -17,7 +17,7 @@ from weft.ops.geometry import Geometry, contiguous
 from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.passes.alias import ProvingEnv, dims_of, dtype_of, view_geometries, view_inverted
-from weft.passes.rebuild import rebuild
+from weft.passes.rebuild import rewrite_operators
 from weft.types import shape_env
 
 _INTO_MEMORY, _VIEW, _PERMUTE = aten.as_strided_scatter.default.op, aten.view.default.op, aten.permute.default.op
@@ -25,7 +25,7 @@ _INTO_MEMORY, _VIEW, _PERMUTE = aten.as_strided_scatter.default.op, aten.view.de
 
 def join_scatters(graph: Graph) -> Graph:
     """The graph with chains of scatters joined, and scatters of all elements written as views of their source."""
-    if not any(_is_scatter(n) for n in graph.walk()):
+    if not any(map(_is_scatter, graph.block.operators())):
         return graph
     proving = ProvingEnv(graph.env)  # (once: what guards settle takes as long as there are guards)
     uses = Counter(v for n in graph.walk() for v in n.inputs())
@@ -46,11 +46,11 @@ def join_scatters(graph: Graph) -> Graph:
                     return joined
             return None if node.outputs[0] in laid_out else _whole(builder, node, args)
 
-    return rebuild(graph, rewrite, _is_scatter)
+    return rewrite_operators(graph, rewrite, _is_scatter)
 
 
-def _is_scatter(node: Node) -> bool:
-    return node.op.scatters is not None
+def _is_scatter(op: Op) -> bool:
+    return op.scatters is not None
 
 
 def _laid_out(graph: Graph) -> set[Value]:

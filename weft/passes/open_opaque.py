@@ -9,12 +9,12 @@ from weft.ir.graph import Graph, Node, Operand, Value
 from weft.ir.opaque import ACCUMULATE, VALIDATE, plan_of_opaque
 from weft.ops.backward import flat_gradients
 from weft.ops.op import Op
-from weft.passes.rebuild import rebuild, results_of
+from weft.passes.rebuild import results_of, rewrite_operators
 
 
 def open_opaque(graph: Graph) -> Graph:
     """The graph without autograd:: calls."""
-    return rebuild(graph, _open, _is_opaque)
+    return rewrite_operators(graph, _open, _is_opaque)
 
 
 def open_views(graph: Graph) -> Graph:
@@ -31,7 +31,7 @@ def open_views(graph: Graph) -> Graph:
         gradients = _open(builder, node, args)  # (opaque calls that read it keep its type: it says what they give)
         return gradients if gradients is not None and gradients[0].type is node.output.type else None
 
-    return rebuild(graph, rewrite, lambda node: node.op is VALIDATE or _is_of_view(node.op))
+    return rewrite_operators(graph, rewrite, lambda op: op is VALIDATE or _is_of_view(op))
 
 
 def _is_of_view(op: Op) -> bool:
@@ -39,8 +39,8 @@ def _is_of_view(op: Op) -> bool:
     return plan is not None and plan.op.view is not None
 
 
-def _is_opaque(node: Node) -> bool:
-    return node.op is VALIDATE or node.op is ACCUMULATE or plan_of_opaque(node.op) is not None
+def _is_opaque(op: Op) -> bool:
+    return op is VALIDATE or op is ACCUMULATE or plan_of_opaque(op) is not None
 
 
 def _open(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:

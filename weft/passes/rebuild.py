@@ -10,7 +10,7 @@ from typing import Any
 import weft.catalogue  # noqa: F401  # defines the operators that rules are entered for
 from weft.ir.builder import Builder
 from weft.ir.copies import fitted_block, same_operands
-from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand
+from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operands
 from weft.ops.op import Op
 from weft.ops.packet import Packet
 
@@ -43,14 +43,20 @@ def rebuild(
             _emit(builder, node, env, rewrite, wants, border, changed)
     if not changed[0]:
         return graph
-    return builder.graph(tuple(map_operand(r, env) for r in graph.results), graph.writes)
+    return builder.graph(map_operands(graph.results, env), graph.writes)
+
+
+def rewrite_operators(graph: Graph, rewrite: Rewrite, concerns: Callable[[Op], bool]) -> Graph:
+    """The graph with `rewrite` offered the nodes of those operators that it `concerns`."""
+    concerned = frozenset(filter(concerns, graph.block.operators()))
+    return rebuild(graph, rewrite, lambda node: node.op in concerned) if concerned else graph
 
 
 def append(builder: Builder, block: Block, env: Env) -> tuple[Operand, ...]:
     """Take a block's nodes over into a builder, with operands in place of values, and give its results."""
     for node in block.nodes:
         _emit(builder, node, env, lambda builder, node, args: None, lambda node: False, None, [False])
-    return tuple([map_operand(r, env) for r in block.results])
+    return map_operands(block.results, env)
 
 
 def with_values(graph: Graph, places: Mapping[Value, Value]) -> Graph:
@@ -66,14 +72,14 @@ def with_values(graph: Graph, places: Mapping[Value, Value]) -> Graph:
         for node in graph.nodes:
             _emit(builder, node, env, lambda builder, node, args: None, lambda node: False, None, [False])
             env.update((v, places[v]) for v in node.outputs if v in places)
-    return builder.graph(tuple([map_operand(r, env) for r in graph.results]), graph.writes)
+    return builder.graph(map_operands(graph.results, env), graph.writes)
 
 
 def _emit(
     builder: Builder, node: Node, env: Env, rewrite: Rewrite, wants: Callable[[Node], bool] | None,
     border: Border | None, changed: list[bool],
 ) -> None:
-    args = tuple([map_operand(a, env) for a in node.args]) if env else node.args
+    args = map_operands(node.args, env) if env else node.args
     if wants is None or wants(node):
         builder.where = node.where
         if builder.env.has_unbacked:
@@ -90,7 +96,7 @@ def _emit(
                 if type(new) is Value and old.name and not new.name:
                     new.name = old.name
             return
-    if not node.blocks and same_operands(args, node.args):
+    if not node.blocks and args is node.args:
         adopted = builder.adopt(node)
         if adopted is not node:
             changed[0] = True
@@ -118,7 +124,7 @@ def _block(
         scope = inner.replaced = dict(env)
         for node in block.nodes:
             _emit(inner, node, scope, rewrite, wants, border, changed)
-        results = tuple(map_operand(r, scope) for r in block.results)
+        results = map_operands(block.results, scope)
         if border is not None:
             mapped, results = results, border(inner, block, results)
             changed[0] = changed[0] or not same_operands(mapped, results)
@@ -148,8 +154,8 @@ class Rewrites:
 
     def __call__(self, graph: Graph) -> Graph:
         """The graph with the rules applied."""
-        return rebuild(
-            graph, lambda builder, node, args: self._rules[node.op](builder, node, args), lambda n: n.op in self._rules
+        return rewrite_operators(
+            graph, lambda builder, node, args: self._rules[node.op](builder, node, args), self._rules.__contains__
         )
 
 

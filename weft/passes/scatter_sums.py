@@ -13,12 +13,17 @@ from weft.ir.graph import Graph, Node, Operand, Value
 from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.passes.group import is_zeros
-from weft.passes.rebuild import rebuild, results_of
+from weft.passes.rebuild import results_of, rewrite_operators
+
+_ADD = aten.add.Tensor.op
 
 
 def scatter_sums(graph: Graph) -> Graph:
     """The graph with `a + scatter(zeros, b)` written as `scatter(a, view(a) + b)` where the scatter
     has no other reader."""
+    operators = graph.block.operators()
+    if _ADD not in operators or not any(op.scatters is not None for op in operators):
+        return graph
     uses = Counter(v for n in graph.walk() for v in n.inputs())
     uses.update(v for r in graph.results if type(r) is Value for v in (r,))
 
@@ -30,7 +35,7 @@ def scatter_sums(graph: Graph) -> Graph:
                 return results_of(builder, _update(builder, total, part.node))
         return None
 
-    return rebuild(graph, rewrite, lambda n: n.op is aten.add.Tensor.op)
+    return rewrite_operators(graph, rewrite, lambda op: op is _ADD)
 
 
 def _is_scatter_into_zeros(value: Value) -> bool:

@@ -16,7 +16,7 @@ from weft.ir.graph import Block, Graph, Node, Operand, Value
 from weft.ir.opaque import CALL_FUNCTION, STOP_GRADIENT, WITH_HISTORY
 from weft.passes.effects import has_effect
 from weft.passes.open_opaque import open_opaque
-from weft.passes.rebuild import rebuild
+from weft.passes.rebuild import rebuild, rewrite_operators
 from weft.types.tensor_type import FLOAT, TensorType
 
 # for each argument of a node, or result of a block, whether it had no history, or the value (or output of a custom
@@ -94,7 +94,7 @@ def stop_gradients(graph: Graph, without: Notes, inner: int = 0) -> Graph:
 
 def open_functions(graph: Graph) -> Graph:
     """The graph as it is computed, without autograd::call_function."""
-    return rebuild(graph, lambda builder, node, args: args[0], lambda node: node.op is CALL_FUNCTION)
+    return rewrite_operators(graph, lambda builder, node, args: args[0], lambda op: op is CALL_FUNCTION)
 
 
 def _was(of: Node | Block) -> tuple[Operand, ...]:
