@@ -17,10 +17,11 @@ from weft.ops.geometry import Geometry, contiguous
 from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.passes.alias import ProvingEnv, dims_of, dtype_of, view_geometries, view_inverted
-from weft.passes.rebuild import rewrite_operators
+from weft.passes.rebuild import rebuild
 from weft.types import shape_env
 
 _INTO_MEMORY, _VIEW, _PERMUTE = aten.as_strided_scatter.default.op, aten.view.default.op, aten.permute.default.op
+Call = tuple[Op, tuple[Operand, ...]]
 
 
 def join_scatters(graph: Graph) -> Graph:
@@ -33,7 +34,7 @@ def join_scatters(graph: Graph) -> Graph:
     laid_out = _laid_out(graph)
     inner = {id(n.args[1].node) for n in graph.walk() if _inside(n) is not None and uses[n.args[1]] == 1}
 
-    def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+    def better(node: Node, args: tuple[Operand, ...]) -> Call | None:
         base, source = args[:2]
         if id(node) in inner or type(base) is not Value or type(source) is not Value:
             return None
@@ -41,12 +42,16 @@ def join_scatters(graph: Graph) -> Graph:
             return None
         with shape_env.using(proving):
             if uses[node.args[1]] == 1 and _inside(node) is not None:
-                joined = _joined(builder, node, args)
+                joined = _joined(node, args)
                 if joined is not None:
                     return joined
-            return None if node.outputs[0] in laid_out else _whole(builder, node, args)
+            return None if node.outputs[0] in laid_out else _whole(node, args)
 
-    return rewrite_operators(graph, rewrite, _is_scatter)
+    def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+        call = better(node, args)
+        return None if call is None else builder.emit_raw(*call, (node.outputs[0].type,), (), node.where).outputs
+
+    return rebuild(graph, rewrite, lambda node: _is_scatter(node.op) and better(node, node.args) is not None)
 
 
 def _is_scatter(op: Op) -> bool:
@@ -82,7 +87,7 @@ def _equal(a: tuple[Operand, ...], b: tuple[Operand, ...]) -> bool:
     return same_operands(a, b) or all(x is y if type(x) is Value else x == y for x, y in zip(a, b, strict=True))
 
 
-def _joined(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+def _joined(node: Node, args: tuple[Operand, ...]) -> Call | None:
     """One write of the innermost source to where the whole chain looks. (The scatters inside have been emitted as they
     are.)
     """
@@ -94,8 +99,7 @@ def _joined(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Op
         scatter = _inside(scatter)
     if place is None or place.ndim != len(dims_of(source)) or any(type(s) is int and s == 0 for s in place.strides):
         return None
-    written = (base, source, place.dims, place.strides, place.offset)
-    return _seen(builder, node, _INTO_MEMORY, written)
+    return _INTO_MEMORY, (base, source, place.dims, place.strides, place.offset)
 
 
 def _geometry(node: Node, source: Geometry) -> Geometry | None:
@@ -109,22 +113,18 @@ def _geometry(node: Node, source: Geometry) -> Geometry | None:
 
 
 # ---- all elements
-def _whole(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+def _whole(node: Node, args: tuple[Operand, ...]) -> Call | None:
     """The source, seen from the other side, where the scatter's view shows every element once."""
     base, source = args[:2]
     view = view_inverted(node)[0]
     if view.view is None or view.schema.returns_list:
         return None
     if view.view.keeps_order:
-        return _seen(builder, node, _VIEW, (source, dims_of(base)))
+        return _VIEW, (source, dims_of(base))
     layout = contiguous(dims_of(base))
     shown = _geometry(node, layout)
     order = None if shown is None else _order(layout, shown)
-    return None if order is None else _seen(builder, node, _PERMUTE, (source, order))
-
-
-def _seen(builder: Builder, node: Node, view: Op, args: tuple[Operand, ...]) -> tuple[Operand, ...]:
-    return builder.emit_raw(view, args, (node.outputs[0].type,), (), node.where).outputs
+    return None if order is None else (_PERMUTE, (source, order))
 
 
 def _order(layout: Geometry, shown: Geometry) -> tuple[int, ...] | None:

@@ -27,8 +27,8 @@ def fold(graph: Graph, run: Run, folds: bool = True) -> Graph:
     graph = run.apply("dce", dce, graph)  # what the capture recorded and nobody reads
     if not folds:
         return graph
-    graph = run.apply("open_views", open_views, graph)  # gradients of rows: which part of memory they belong to
-    return run.apply("fold_loops", lambda graph: fold_loops(graph, run.loops), graph)
+    # gradients of rows are opened before: they say which part of memory they belong to
+    return run.apply("fold_loops", lambda graph: fold_loops(graph, run.loops, open_views), graph)
 
 
 def optimize(graph: Graph, run: Run | None = None) -> Graph:

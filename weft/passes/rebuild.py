@@ -24,10 +24,11 @@ Border = Callable[[Builder, "Node | Block", tuple[Operand, ...]], tuple[Operand,
 
 
 def rebuild(
-    graph: Graph, rewrite: Rewrite, wants: Callable[[Node], bool] | None = None, border: Border | None = None
+    graph: Graph, rewrite: Rewrite, wants: Callable[[Node], bool] | None = None, border: Border | None = None,
+    builder: Builder | None = None,
 ) -> Graph:
     """The graph with `rewrite` offered every node that it `wants` (all, if not given), and `border` what goes into and
-    out of blocks. The same object comes back when nothing changed.
+    out of blocks. The same object comes back when nothing changed. builder: an empty one, that emits in its own way.
 
     Nodes whose arguments did not change are taken over as they are: only what a rewrite touched, and what depends on
     it, is emitted anew.
@@ -35,7 +36,7 @@ def rebuild(
     if border is None and wants is not None and not any(wants(n) for n in graph.walk()):
         return graph
     changed = [False]
-    builder = Builder(graph.name, graph.env)
+    builder = builder or Builder(graph.name, graph.env)
     builder.params = list(graph.params)
     env = builder.replaced
     with builder.active():
@@ -46,10 +47,12 @@ def rebuild(
     return builder.graph(map_operands(graph.results, env), graph.writes)
 
 
-def rewrite_operators(graph: Graph, rewrite: Rewrite, concerns: Callable[[Op], bool]) -> Graph:
-    """The graph with `rewrite` offered the nodes of those operators that it `concerns`."""
+def rewrite_operators(
+    graph: Graph, rewrite: Rewrite, concerns: Callable[[Op], bool], builder: Builder | None = None
+) -> Graph:
+    """The graph with `rewrite` offered the nodes of those operators that it `concerns`. builder: as in rebuild."""
     concerned = frozenset(filter(concerns, graph.block.operators()))
-    return rebuild(graph, rewrite, lambda node: node.op in concerned) if concerned else graph
+    return rebuild(graph, rewrite, lambda node: node.op in concerned, builder=builder) if concerned else graph
 
 
 def append(builder: Builder, block: Block, env: Env) -> tuple[Operand, ...]:
@@ -140,8 +143,9 @@ class Rewrites:
         def _product(builder, node, args): ...
     """
 
-    def __init__(self) -> None:
+    def __init__(self, wants: Callable[[Node], bool] = lambda node: True) -> None:
         self._rules: dict[Op, Rewrite] = {}
+        self._wants = wants
 
     def of(self, *operators: Packet) -> Callable[[Rewrite], Rewrite]:
         """Enter a rule for operators, all of their overloads or one: `aten.add`, `aten.add.Tensor`."""
@@ -154,8 +158,12 @@ class Rewrites:
 
     def __call__(self, graph: Graph) -> Graph:
         """The graph with the rules applied."""
-        return rewrite_operators(
-            graph, lambda builder, node, args: self._rules[node.op](builder, node, args), self._rules.__contains__
+        rules, wants = self._rules, self._wants
+        if rules.keys().isdisjoint(graph.block.operators()):
+            return graph
+        return rebuild(
+            graph, lambda builder, node, args: rules[node.op](builder, node, args),
+            lambda node: node.op in rules and wants(node),
         )
 
 

@@ -13,7 +13,7 @@ from weft.ir.graph import Graph, Node, Operand, Value
 from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.passes.group import is_zeros
-from weft.passes.rebuild import results_of, rewrite_operators
+from weft.passes.rebuild import rebuild, results_of
 
 _ADD = aten.add.Tensor.op
 
@@ -27,15 +27,20 @@ def scatter_sums(graph: Graph) -> Graph:
     uses = Counter(v for n in graph.walk() for v in n.inputs())
     uses.update(v for r in graph.results if type(r) is Value for v in (r,))
 
-    def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+    def part_of(node: Node, args: tuple[Operand, ...]) -> int | None:
+        """Which operand of a sum is a part, that is scattered into zeros."""
         if args[2] != 1 or any(type(a) is not Value or a.type is not node.outputs[0].type for a in args[:2]):
             return None
-        for total, part, original in ((args[0], args[1], node.args[1]), (args[1], args[0], node.args[0])):
-            if uses[original] == 1 and total is not part and _is_scatter_into_zeros(part):
-                return results_of(builder, _update(builder, total, part.node))
+        for i in (1, 0):
+            if uses[node.args[i]] == 1 and args[0] is not args[1] and _is_scatter_into_zeros(args[i]):
+                return i
         return None
 
-    return rewrite_operators(graph, rewrite, lambda op: op is _ADD)
+    def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+        i = part_of(node, args)
+        return None if i is None else results_of(builder, _update(builder, args[1 - i], args[i].node))
+
+    return rebuild(graph, rewrite, lambda node: node.op is _ADD and part_of(node, node.args) is not None)
 
 
 def _is_scatter_into_zeros(value: Value) -> bool:

@@ -8,6 +8,7 @@ With one name for each size both have the same answer.
 from __future__ import annotations
 
 from weft.ir.graph import Graph
+from weft.passes.rebuild import rebuild
 from weft.passes.resized import Resized
 from weft.passes.unbacked import mentioned
 from weft.types.settled import settled_sizes
@@ -23,4 +24,7 @@ def settle_sizes(graph: Graph) -> Graph:
         return graph
     resized = Resized(sizes.settle)
     block = resized.block(graph.block)
-    return Graph(graph.name, block, graph.env, graph.writes) if resized.changed else graph
+    if not resized.changed:
+        return graph
+    settled = Graph(graph.name, block, graph.env, graph.writes)
+    return rebuild(settled, lambda builder, node, args: None)  # nodes that differed in the names of sizes become one

@@ -5,7 +5,8 @@ Its bits are those of the unrolled nodes: an iteration computes what it computed
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from weft.ir.builder import Builder
 from weft.ir.graph import Block, Graph, Node, Operand
@@ -25,42 +26,59 @@ LEAST = 200  # nodes that a loop leaves out: what has fewer is soon compiled, an
 ALL = 3, 2  # the same where the knob `fold` says all
 
 
-def fold_loops(graph: Graph, notes: list[LoopNote] | None = None) -> Graph:
-    """The graph with loops in place of nodes that repeat. notes: gets what was folded, and what was not, and why."""
+class Repeats(NamedTuple):
+    """What repeats in a graph. arranged: the graph with its nodes in the order in which most repeats; leaves: the
+    values and numbers of each."""
+
+    arranged: Graph
+    leaves: Sequence[list[Operand]]
+    runs: Sequence[Run]
+
+
+def fold_loops(
+    graph: Graph, notes: list[LoopNote] | None = None, prepare: Callable[[Graph], Graph] | None = None
+) -> Graph:
+    """The graph with loops in place of nodes that repeat. notes: gets what was folded, and what was not, and why.
+    prepare: a pass over a graph in which something repeats, before loops are made of it."""
     fewest, least = ALL if knobs.fold == "all" else (FEWEST, LEAST)
     if knobs.fold == "off" or len(graph.nodes) < least:
         return graph
-    arranged, leaves, runs = _arranged(graph, fewest, least)
+    repeats = _repeats(graph, fewest, least)
+    if prepare is not None and repeats.runs:
+        prepared = prepare(graph)
+        if prepared is not graph:
+            graph, repeats = prepared, _repeats(prepared, fewest, least)
     refused: dict[Run, str] = {}
     has_joins = any(map(joins_many, graph.nodes))
-    while runs or has_joins:
-        planner = Planner(arranged.block, leaves)
+    while repeats.runs or has_joins:
+        planner = Planner(repeats.arranged.block, repeats.leaves)
         with shape_env.using(ProvingEnv(graph.env)):
-            loops = list(_planned(planner, runs, fewest, refused))
+            loops = list(_planned(planner, repeats.runs, fewest, refused))
         try:
-            folded = _folded(arranged, planner, loops) if loops or has_joins else graph
+            folded = _folded(repeats.arranged, planner, loops) if loops or has_joins else graph
         except Unreadable as error:
             refused[error.loop.whole] = str(error)
             continue
         if notes is not None:
-            notes += _notes(arranged.nodes, loops, refused)
+            notes += _notes(repeats.arranged.nodes, loops, refused)
         return folded
     return graph
 
 
-def _arranged(graph: Graph, fewest: int, least: int) -> tuple[Graph, list[list[Operand]], list[Run]]:
-    """A graph, the operands of its nodes, and the runs in it: in the order of nodes in which most repeats."""
+def _repeats(graph: Graph, fewest: int, least: int) -> Repeats:
+    """What repeats in a graph often enough that loops are made of it."""
     leaves: list[list[Operand]] = []
     tokens = tokens_of(graph.nodes, leaves)
     runs = sorted(runs_of(tokens, fewest, least))
     order = None if graph.env.has_unbacked else gathered(graph.block, leaves, tokens, runs, fewest, least)
     if order is None:
-        return graph, leaves, runs
+        return Repeats(graph, leaves, runs)
     others = sorted(runs_of(tokens[order], fewest, least))
     if _left_out(others) - len(others) <= _left_out(runs) - len(runs):
-        return graph, leaves, runs
+        return Repeats(graph, leaves, runs)
     block = Block(graph.params, tuple([graph.nodes[i] for i in order]), graph.results)
-    return Graph(graph.name, block, graph.env, graph.writes), [leaves[i] for i in order], others
+    arranged = Graph(graph.name, block, graph.env, graph.writes)
+    return Repeats(arranged, [leaves[i] for i in order], others)
 
 
 def _left_out(runs: Sequence[Run]) -> int:
