@@ -7,7 +7,7 @@ Frozen after the builder is done with it: a pass makes a new graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,7 +83,7 @@ class Node:
             return self.inputs() if len(self.inputs()) < 2 else tuple(dict.fromkeys(self.inputs()))
         return tuple(dict.fromkeys((*self.inputs(), *(v for block in self.blocks for v in block.free_values()))))
 
-    def reads(self) -> Iterable[Value]:
+    def reads(self) -> Sequence[Value]:
         """Every Value that the node or anything in its blocks reads, those defined inside included."""
         if not self.blocks:
             return self.inputs()

@@ -13,7 +13,7 @@ from weft.loops.nest import FULL, ONCE, ROW, Access, Gather, Instr, Nest, Ref, S
 from weft.loops.phases import settle_phases
 from weft.ops.geometry import Geometry, contiguous
 from weft.passes.alias import Aliases, dims_of, dtype_of
-from weft.passes.group import Group
+from weft.passes.group import Group, TrailingMaps
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types.dims import Dim, is_one
@@ -53,7 +53,7 @@ def copy_nest(
 
 def _splat_copy(target: Value, dims: Sequence[Dim], root: Value, node: Node, place: Geometry, aliases: Aliases) -> Nest:
     """One number written to a place."""
-    builder = GroupBuilder(Group((), 0, 0), aliases, {target})
+    builder = GroupBuilder(Group(TrailingMaps(()), 0, 0), aliases, {target})
     dtype, result = dtype_of(root), dtype_of(target)
     assert dtype is not None and result is not None
     value = builder.splat(root, dtype)
@@ -87,7 +87,7 @@ def gather_nest(
 ) -> Nest:
     """out[i] = base at strides `steps` over i, moved by each lookup's index times its stride."""
     out = node.outputs[0]
-    builder = GroupBuilder(Group(dims_of(out), 0, 0), aliases, {out})
+    builder = GroupBuilder(Group(TrailingMaps(dims_of(out)), 0, 0), aliases, {out})
     builder.choose_axes()
     place = tuple(i if i in builder.group.axes else -1 for i in range(len(dims_of(out))))
     builder.group.axis_maps[out] = place
@@ -130,7 +130,7 @@ class Lookup:
 def leaf_nest(node: Node, aliases: Aliases) -> Nest:
     """The kernel that writes a fill, a range or another splat to memory."""
     target = node.outputs[0]
-    group = Group(dims_of(target), 0, 0)
+    group = Group(TrailingMaps(dims_of(target)), 0, 0)
     builder = GroupBuilder(group, aliases, {target})
     builder.choose_axes()
     place = tuple(i if i in group.axes else -1 for i in range(len(group.space)))

@@ -23,7 +23,12 @@ _NUMBERS: dict[Type, DType] = {FLOAT: dt.float64, INT: dt.int64, BOOL: dt.bool_}
 
 def dims_of(value: Value) -> tuple[Dim, ...]:
     """Dims of a tensor value; a number has none."""
-    return value.type.shape if isinstance(value.type, TensorType) else ()
+    return dims_of_type(value.type)
+
+
+def dims_of_type(kind: Type) -> tuple[Dim, ...]:
+    """Dims of values of a type."""
+    return kind.shape if isinstance(kind, TensorType) else ()
 
 
 def dtype_of(value: Value) -> DType | None:

@@ -11,15 +11,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from weft.ir.graph import Node, Operand, Value, values_in
 from weft.ops.compute import reduce_arguments
 from weft.ops.op import Op
 from weft.ops.rules import normalize_dims
-from weft.passes.alias import dims_of, dtype_of
+from weft.passes.alias import dims_of, dims_of_type, dtype_of
 from weft.passes.effects import KEPT
+from weft.support import limits
 from weft.types import shape_env
 from weft.types.dims import Dim, Expr, is_one
+from weft.types.tensor_type import Type
 
 AxisMap = tuple[int, ...]
 _ARG_REDUCTIONS = ("argmax", "argmin")
@@ -39,11 +42,44 @@ class StandaloneKernel:
         return (self.node,)
 
 
+class TrailingMaps:
+    """By type, the axis maps of values whose dims are the last axes of a space, one for one: nearly all values are
+    such. Groups of one space share them."""
+
+    def __init__(self, space: tuple[Dim, ...]) -> None:
+        self.space = space
+        self._maps: dict[Type, AxisMap | None] = {}
+
+    def of(self, kind: Type) -> AxisMap | None:
+        """The axis map of such a value; None where a dim is not as long as its axis."""
+        try:
+            return self._maps[kind]
+        except KeyError:
+            dims = dims_of_type(kind)
+            axis_map = self._maps[kind] = self.align([-1] * len(dims), dims)
+            return axis_map
+
+    def align(self, axis_map: list[int], dims: Sequence[Dim]) -> AxisMap | None:
+        """Give the dims that have no axis yet the one at the same distance from the end."""
+        used = {a for a in axis_map if a >= 0}
+        shift = len(self.space) - len(dims)
+        for i, axis in enumerate(axis_map):
+            if axis >= 0 or is_one(dims[i]):
+                continue
+            axis = i + shift
+            if axis < 0 or axis in used or not _same(dims[i], self.space[axis]):
+                return None
+            axis_map[i] = axis
+            used.add(axis)
+        following = [a for a in axis_map if a >= 0]
+        return tuple(axis_map) if all(a < b for a, b in itertools.pairwise(following)) else None
+
+
 @dataclass(eq=False)
 class Group:
     """Nodes that run as one kernel over one space."""
 
-    space: tuple[Dim, ...]
+    trailing: TrailingMaps
     stage: int
     order: int
     inner: frozenset[int] | None = None
@@ -54,6 +90,11 @@ class Group:
 
     def __post_init__(self) -> None:
         self.axes = frozenset(i for i, d in enumerate(self.space) if not is_one(d))
+
+    @property
+    def space(self) -> tuple[Dim, ...]:
+        """The dims that the kernel goes over."""
+        return self.trailing.space
 
     @property
     def rows(self) -> frozenset[int]:
@@ -91,21 +132,23 @@ class Group:
         axis_map = self._joint_axis_map(node)
         if axis_map is None:
             return False
-        varies = frozenset(a for a in axis_map if a >= 0)
+        varies = _varying(axis_map)
         if varies != self.axes and (self.inner is None or varies != self.rows):
             return False
         self._add(node, axis_map)
         return True
 
     def _joint_axis_map(self, node: Node) -> AxisMap | None:
+        trailing, kind = self.trailing, node.outputs[0].type
+        inner = [(v, axes) for v in node.inputs() if (axes := self.axis_map_of(v)) is not None]
+        if self.cross_row and any(self.is_cross_row(v) for v, _ in inner):
+            return None
+        axes_of_result = trailing.of(kind)
+        if axes_of_result is not None and all([axes == trailing.of(v.type) for v, axes in inner]):
+            return axes_of_result
         dims = dims_of(node.outputs[0])
         axis_map = [-1] * len(dims)
-        for value in node.inputs():
-            axes = self.axis_map_of(value)
-            if axes is None:
-                continue
-            if self.is_cross_row(value):
-                return None
+        for value, axes in inner:
             lead = len(dims) - len(axes)
             sizes = dims_of(value)
             for i, axis in enumerate(axes):
@@ -113,28 +156,13 @@ class Group:
                     if axis_map[i + lead] not in (-1, axis):
                         return None
                     axis_map[i + lead] = axis
-        return self._align(axis_map, dims)
-
-    def _align(self, axis_map: list[int], dims: Sequence[Dim]) -> AxisMap | None:
-        """Give the dims that no inner value fixed the axis at the same distance from the end."""
-        used = {a for a in axis_map if a >= 0}
-        shift = len(self.space) - len(dims)
-        for i, axis in enumerate(axis_map):
-            if axis >= 0 or is_one(dims[i]):
-                continue
-            axis = i + shift
-            if axis < 0 or axis in used or not _same(dims[i], self.space[axis]):
-                return None
-            axis_map[i] = axis
-            used.add(axis)
-        following = [a for a in axis_map if a >= 0]
-        return tuple(axis_map) if all(a < b for a, b in itertools.pairwise(following)) else None
+        return trailing.align(axis_map, dims)
 
     def _accept_reduce(self, node: Node) -> bool:
         source, dim, keepdim = reduce_arguments(node.op, node.args)
         axis_map = self.axis_map_of(source)
         if axis_map is None:
-            axis_map = self._align([-1] * len(dims_of(source)), dims_of(source))
+            axis_map = self.trailing.of(source.type)
         if axis_map is None or self.is_cross_row(source):
             return False
         over = normalize_dims(node.op.base, dim, len(axis_map)) if axis_map else ()
@@ -176,6 +204,12 @@ class Group:
 
 
 Item = Group | StandaloneKernel
+
+
+@lru_cache(limits.RESULTS)
+def _varying(axis_map: AxisMap) -> frozenset[int]:
+    """The axes that a value varies over."""
+    return frozenset(a for a in axis_map if a >= 0)
 
 
 def _same(a: Dim, b: Dim) -> bool:
@@ -226,9 +260,9 @@ def is_fusible(node: Node) -> bool:
         dtype = dtype_of(value)
         if dtype is None or dtype.is_complex:
             return False
-    return all(
+    return all([
         _is_plain(argument.kind, value) for argument, value in zip(node.op.schema.arguments, node.args, strict=False)
-    )
+    ])
 
 
 def _is_plain(kind: str, operand: Operand) -> bool:

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 from weft.ir.graph import Node, Operand, Value, values_in
 from weft.ops.cost import calls_functions
-from weft.passes.alias import Aliases, ProvingEnv, dims_of
+from weft.passes.alias import Aliases, ProvingEnv, dims_of_type
 from weft.passes.effects import effect_order
-from weft.passes.group import Group, Item, StandaloneKernel, is_fill, is_fusible, is_leaf
+from weft.passes.group import Group, Item, StandaloneKernel, TrailingMaps, is_fill, is_fusible, is_leaf
 from weft.passes.stages import Stages
 from weft.passes.unbacked import UnbackedSizes
 from weft.support.progress import progress
 from weft.types import shape_env
 from weft.types.dims import Dim
-from weft.types.tensor_type import TensorType
+from weft.types.tensor_type import TensorType, Type
 
 MAX_NODES = 64  # larger kernels gain nothing and compile slowly
 MAX_DEPTH = 6  # a chain of constants longer than this is computed once
@@ -60,7 +60,9 @@ class _Grouper:
         self.aliases = Aliases()
         self.items: list[Item] = []
         self.item_of: dict[Value, Item] = {}  # of roots; leaves and parameters have none
-        self.readers: dict[tuple[Value, tuple[Dim, ...]], Group] = {}
+        self.spaces: dict[tuple[Dim, ...], TrailingMaps] = {}
+        self.space_of: dict[Type, TrailingMaps] = {}
+        self.readers: dict[tuple[Value, TrailingMaps], Group] = {}
         self.order: dict[Node, int] = {}
         self.depth: dict[Value, int] = {}
         self.stages = Stages()
@@ -100,7 +102,7 @@ class _Grouper:
             self._add_standalone(node, order)
 
     def _add_standalone(self, node: Node, order: int) -> None:
-        reads = [*node.reads(), *self.sizes.awaited(node, self.aliases)]
+        reads = self._reads(node)
         before = [self.standalone_of[n] for n in self.follows.get(node, ())]
         item = StandaloneKernel(node, 1 + max([self._stage(reads), *(i.stage for i in before)]), order)
         for value in reads:
@@ -125,14 +127,14 @@ class _Grouper:
         return max((item.stage for v in values if (item := self.item_of.get(self._root(v))) is not None), default=0)
 
     def _add_fusible(self, node: Node, order: int) -> None:
-        space = dims_of(node.args[0]) if node.op.reduce is not None else dims_of(node.outputs[0])
-        reads = [*node.inputs(), *self.sizes.awaited(node, self.aliases)]
+        space = self._space((node.args[0] if node.op.reduce is not None else node.outputs[0]).type)
+        reads = self._reads(node)
         roots = [(v, self._root(v)) for v in reads]
         candidates = self._candidates(roots, space)
         if len(candidates) > 1:
             candidates = self._joined(candidates, roots)
         for group in candidates:
-            if len(group.nodes) < MAX_NODES and self._flows_into(group, roots, bool(space)) and group.accept(node):
+            if len(group.nodes) < MAX_NODES and self._flows_into(group, roots, bool(space.space)) and group.accept(node):
                 break
         else:
             group = Group(space, 1 + self._stage(reads), order)
@@ -141,8 +143,16 @@ class _Grouper:
                 return
         self._register(group, node.outputs)
         for _, root in roots:
-            self.readers[root, group.space] = group
+            self.readers[root, group.trailing] = group
             self.stages.note(self.item_of.get(root), group)
+
+    def _space(self, kind: Type) -> TrailingMaps:
+        """The space of values of a type."""
+        space = self.space_of.get(kind)
+        if space is None:
+            dims = dims_of_type(kind)
+            space = self.space_of[kind] = self.spaces.setdefault(dims, TrailingMaps(dims))
+        return space
 
     def _joined(self, candidates: list[Group], roots: list[tuple[Value, Value]]) -> list[Group]:
         """Merge the groups that a node reads into the latest of them, where no other item stands between."""
@@ -178,7 +188,7 @@ class _Grouper:
         group.nodes = []
         return True
 
-    def _candidates(self, roots: list[tuple[Value, Value]], space: tuple[Dim, ...]) -> list[Group]:
+    def _candidates(self, roots: list[tuple[Value, Value]], space: TrailingMaps) -> list[Group]:
         """Groups of the producers, latest first, then groups that read the same value over the same space."""
         groups: list[Group] = []
         for _, root in roots:
@@ -217,11 +227,15 @@ class _Grouper:
         sink_groups(self.items, self.item_of, self._root)
         live = [i for i in self.items if i.nodes]
         stored, deps = self._flows(live, results)
-        for node in nodes:
-            if node.outputs and (is_leaf(node) or node.outputs[0] in self.aliases.splats) and node.outputs[0] in stored:
-                live.append(StandaloneKernel(node, 0, -1))
-                self.item_of[node.outputs[0]] = live[-1]
-        stored, deps = self._flows(live, results)
+        computed = self.aliases.splats  # by their readers
+        leaves = [
+            StandaloneKernel(n, 0, -1) for n in nodes
+            if not stored.isdisjoint(n.outputs[:1]) and (n.outputs[0] in computed or is_leaf(n))
+        ]
+        if leaves:
+            self.item_of.update((leaf.node.outputs[0], leaf) for leaf in leaves)
+            live += leaves
+            stored, deps = self._flows(live, results)
         return Plan(_in_order(live, deps), self.aliases, stored)
 
     def _flows(self, items: list[Item], results: Sequence[Operand]) -> tuple[set[Value], dict[int, list[Item]]]:
@@ -229,19 +243,26 @@ class _Grouper:
         stored = {self._root(v) for r in results for v in values_in(r)}
         deps: dict[int, list[Item]] = {}
         for item in items:
-            waits = deps.setdefault(id(item), [])
+            waits = deps[id(item)] = []
+            is_alone = isinstance(item, StandaloneKernel)
             for node in item.nodes:
-                waits += [self.standalone_of[n] for n in self.follows.get(node, ())]
-                for value in (*node.reads(), *self.sizes.awaited(node, self.aliases)):
+                if self.follows:
+                    waits += [self.standalone_of[n] for n in self.follows.get(node, ())]
+                for value in self._reads(node):
                     root = self._root(value)
                     source = self.item_of.get(root)
-                    if source is item and isinstance(item, Group):
+                    if source is item and not is_alone:
                         continue
-                    if isinstance(item, StandaloneKernel) or source is not None:
+                    if is_alone or source is not None:
                         stored.add(root)
                     if source is not None and source is not item:
                         waits.append(source)
         return stored, deps
+
+    def _reads(self, node: Node) -> Sequence[Value]:
+        """What must be there before a node: what it reads, and what finds the sizes that it has."""
+        awaited = self.sizes.awaited(node, self.aliases)
+        return (*node.reads(), *awaited) if awaited else node.reads()
 
 
 def sink_groups(items: list[Item], item_of: dict[Value, Item], root_of: Callable[[Value], Value]) -> None:
@@ -284,8 +305,8 @@ def _are_unlike(a: Group, b: Group) -> bool:
 def _take_over(target: Group, nodes: Sequence[Node], other: Group) -> bool:
     """Make the target a group of these nodes (its own and the other's), if they fit into one;
     else leave it as it is."""
-    for space in dict.fromkeys((target.space, other.space)):
-        merged = Group(space, target.stage, min(other.order, target.order))
+    for trailing in dict.fromkeys((target.trailing, other.trailing)):
+        merged = Group(trailing, target.stage, min(other.order, target.order))
         if not all(merged.accept(node) for node in nodes) or _is_misread(merged):
             continue
         if merged.cross_row != target.cross_row | other.cross_row:
@@ -295,7 +316,7 @@ def _take_over(target: Group, nodes: Sequence[Node], other: Group) -> bool:
             or (merged.inner != other.inner and other.inner is not None)
         ):
             continue
-        target.space, target.inner, target.nodes, target.axes = merged.space, merged.inner, merged.nodes, merged.axes
+        target.trailing, target.inner, target.nodes, target.axes = trailing, merged.inner, merged.nodes, merged.axes
         target.axis_maps, target.cross_row, target.order = merged.axis_maps, merged.cross_row, merged.order
         return True
     return False

@@ -44,10 +44,12 @@ class TensorType(Type):
     """dtype, device and dims of a tensor; None means unknown, dims None means unknown rank.
     Build with `tensor_type`."""
 
-    __slots__ = ("device", "dims", "dtype", "is_passing", "is_symbolic")
+    __slots__ = ("device", "dims", "dtype", "has_shape", "is_complete", "is_passing", "is_symbolic")
     dtype: DType | None
     dims: Dims | None
     device: str
+    has_shape: bool  # whether all dims are known (symbols count as known)
+    is_complete: bool  # whether dtype and all dims are
     is_symbolic: bool  # whether a size hangs on symbols
     is_passing: bool  # whether on those of one run, so that nothing is remembered for it
 
@@ -59,13 +61,8 @@ class TensorType(Type):
     @property
     def shape(self) -> tuple[Dim, ...]:
         """The dims, all of them known."""
-        assert self.dims is not None and None not in self.dims, f"the dims of {self} are not all known"
+        assert self.has_shape, f"the dims of {self} are not all known"
         return self.dims  # type: ignore[return-value]
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether dtype and all dims are known (symbols count as known)."""
-        return self.dtype is not None and self.dims is not None and None not in self.dims
 
     @property
     def numel(self) -> Dim:
@@ -117,6 +114,8 @@ def _made_or_alive(key: _Facts) -> TensorType:
     if interned is None:
         fresh = TensorType()
         fresh.dtype, fresh.dims, fresh.device = key
+        fresh.has_shape = fresh.dims is not None and all([d is not None for d in fresh.dims])
+        fresh.is_complete = fresh.has_shape and fresh.dtype is not None
         fresh.is_symbolic = fresh.dims is not None and any([type(d) is Expr for d in fresh.dims])
         symbols = [atom for d in fresh.dims or () if type(d) is Expr for atom in dm.symbol_atoms(d)]
         fresh.is_passing = any([atom.is_passing for atom in symbols])
