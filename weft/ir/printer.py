@@ -25,11 +25,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.ir.builder import memo_key
-from weft.ir.graph import Block, Graph, Node, Operand, Value
+from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
+from weft.ops.op import Op
 from weft.types.dtype import DType
 from weft.types.shape_env import ShapeEnv
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
+_NO_DEFAULT = object()
 _STRANGE = re.compile(r"[^A-Za-z0-9_]+")
 INDENT = "  "
 
@@ -74,8 +76,10 @@ class _Printer:
         self.graph, self.locations = graph, locations
         self.names: dict[Value, str] = {}
         self.current: Node | None = None  # the node whose line was yielded last
+        self._defaults: dict[Op, tuple[tuple[str, Any], ...]] = {}
         if graph is not None:
             self._taken: set[str] = set()
+            self._counts: dict[str, int] = {}  # by name, how many have it
             self._number = 0
             self._name_block(graph.block)
 
@@ -96,16 +100,18 @@ class _Printer:
             return
         stem = _STRANGE.sub("_", value.name)
         stem = f"_{stem}" if stem[0].isdigit() else stem
-        name, count = stem, 0
+        name, count = stem, self._counts.get(stem, 0)
         while name in self._taken:
             count += 1
             name = f"{stem}_{count}"
+        self._counts[stem] = count
         self._taken.add(name)
         self.names[value] = name
 
     def name(self, value: Value) -> str:
         """`%x`; a value from elsewhere (of a graph that is wrong) shows as `%?`."""
-        return f"%{self.names.get(value, value.name + '?')}"
+        name = self.names.get(value)
+        return f"%{value.name}?" if name is None else f"%{name}"
 
     # ---- lines
     def lines(self, symbols: bool) -> Iterator[str]:
@@ -148,7 +154,7 @@ class _Printer:
 
     def header(self, node: Node) -> str:
         """`%0: f32[s0, 10] = aten::matmul(%x, %w)`."""
-        outputs = ", ".join(f"{self.name(v)}: {v.type}" for v in node.outputs)
+        outputs = ", ".join([f"{self.name(v)}: {v.type.text}" for v in node.outputs])
         call = f"{node.op.name}({', '.join(self._arguments(node))})"
         return f"{outputs} = {call}" if outputs else call
 
@@ -160,13 +166,25 @@ class _Printer:
 
     def _arguments(self, node: Node) -> Iterator[str]:
         positional = True
-        for argument, value in zip(node.op.schema.arguments, node.args, strict=False):
-            if argument.has_default and memo_key(value) == memo_key(argument.default):
+        for (name, default), value in zip(self._defaults_of(node.op), node.args, strict=False):
+            if type(value) is Value:
+                yield self.name(value) if positional else f"{name}={self.name(value)}"
+                continue
+            if default is not _NO_DEFAULT and memo_key(value) == default:
                 positional = False
                 continue
-            positional = positional and _has_value(value)
+            positional = positional and bool(values_in(value))
             text = self.literal(value)
-            yield text if positional else f"{argument.name}={text}"
+            yield text if positional else f"{name}={text}"
+
+    def _defaults_of(self, op: Op) -> tuple[tuple[str, Any], ...]:
+        """The names of an operator's arguments, with their defaults."""
+        defaults = self._defaults.get(op)
+        if defaults is None:
+            defaults = self._defaults[op] = tuple([
+                (a.name, memo_key(a.default) if a.has_default else _NO_DEFAULT) for a in op.schema.arguments
+            ])
+        return defaults
 
     # ---- operands
     def literal(self, operand: Operand) -> str:
@@ -177,10 +195,6 @@ class _Printer:
         if kind is tuple:
             return "[" + ", ".join([self.literal(o) for o in operand]) + "]"
         return immediate_text(operand)
-
-
-def _has_value(operand: Operand) -> bool:
-    return type(operand) is Value or (type(operand) is tuple and any(_has_value(o) for o in operand))
 
 
 def immediate_text(operand: Any) -> str:
