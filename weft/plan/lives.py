@@ -47,8 +47,9 @@ class Lives:
         self._bodies = {block: frozenset(map(id, block.bodies[0])) for _, _, block in self.loops}
         self._share_memory()
         self._find_producers()
-        self._carry_in_place()
-        self._find_producers()
+        if self.loops:
+            self._carry_in_place()
+            self._find_producers()
         self.readers = self._find_readers()
         self._find_last()
 

@@ -21,7 +21,7 @@ from weft.runtime.segments import (
 )
 from weft.types import dims as dm
 from weft.types.dims import Expr
-from weft.types.tensor_type import TensorType
+from weft.types.tensor_type import TensorType, Type
 
 
 def numpy_layout(graph: Graph) -> Layout:
@@ -33,27 +33,34 @@ def graph_symbols(graph: Graph) -> tuple[tuple[str, ...], int]:
     """Every symbol that the graph mentions, those bound on entry first (in the order of their creation),
     and how many these are."""
     used: dict[str, None] = {}
-    for value in graph.params:
-        used.update(dict.fromkeys(type_symbols(value)))
+    types: set[Type] = set()  # that have been looked at
+
+    def add_types(values: Iterable[Value]) -> None:
+        for value in values:
+            if value.type not in types:
+                types.add(value.type)
+                used.update(dict.fromkeys(type_symbols(value)))
+
+    add_types(graph.params)
     _add_symbols(graph.results, used)
     for node in graph.walk():
         _add_symbols(node.args, used)
         for block in node.blocks:
             _add_symbols(block.results, used)
-            used.update(dict.fromkeys(s for p in block.params for s in type_symbols(p)))
-        for output in node.outputs:
-            used.update(dict.fromkeys(type_symbols(output)))
+            add_types(block.params)
+        add_types(node.outputs)
     order = {name: i for i, name in enumerate(graph.env.examples)}
     bound = sorted((s for s in used if s[0] != "u"), key=lambda s: order.get(s, len(order)))
     return (*bound, *(s for s in used if s[0] == "u")), len(bound)
 
 
-def _add_symbols(operand: Operand, used: dict[str, None]) -> None:
-    if type(operand) is tuple:
-        for part in operand:
-            _add_symbols(part, used)
-    elif type(operand) is Expr:
-        used.update(dict.fromkeys(sorted(operand.symbols())))
+def _add_symbols(operands: tuple[Operand, ...], used: dict[str, None]) -> None:
+    for operand in operands:
+        kind = type(operand)
+        if kind is tuple:
+            _add_symbols(operand, used)
+        elif kind is Expr:
+            used.update(dict.fromkeys(sorted(operand.symbols())))
 
 
 def type_symbols(value: Value) -> Iterable[str]:
