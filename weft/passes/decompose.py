@@ -9,6 +9,7 @@ from typing import Any
 from weft.ir.builder import Builder
 from weft.ir.graph import Graph, Node, Operand
 from weft.ops.op import Op
+from weft.passes.openings import Openings
 from weft.passes.rebuild import results_of, rewrite_operators
 
 
@@ -18,7 +19,10 @@ def decompose(graph: Graph, keep: Callable[[Op], bool] = lambda op: False) -> Gr
     def is_opened(op: Op) -> bool:
         return op.decompose is not None and not keep(op)
 
-    return rewrite_operators(graph, _open, is_opened, _Opener(graph.name, graph.env, opens=is_opened))
+    def builder() -> Builder:
+        return _Opener(graph.name, graph.env, opens=is_opened)
+
+    return rewrite_operators(graph, Openings(_open, builder), is_opened, builder())
 
 
 def _open(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...]:

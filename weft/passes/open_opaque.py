@@ -9,12 +9,13 @@ from weft.ir.graph import Graph, Node, Operand, Value
 from weft.ir.opaque import ACCUMULATE, VALIDATE, plan_of_opaque
 from weft.ops.backward import flat_gradients
 from weft.ops.op import Op
+from weft.passes.openings import Openings
 from weft.passes.rebuild import results_of, rewrite_operators
 
 
 def open_opaque(graph: Graph) -> Graph:
     """The graph without autograd:: calls."""
-    return rewrite_operators(graph, _open, _is_opaque)
+    return rewrite_operators(graph, Openings(_open, lambda: Builder(graph.name, graph.env)), _is_opaque)
 
 
 def open_views(graph: Graph) -> Graph:
