@@ -128,13 +128,14 @@ class _Grouper:
 
     def _add_fusible(self, node: Node, order: int) -> None:
         space = self._space((node.args[0] if node.op.reduce is not None else node.outputs[0]).type)
+        may_wait = bool(space.space)
         reads = self._reads(node)
         roots = [(v, self._root(v)) for v in reads]
         candidates = self._candidates(roots, space)
         if len(candidates) > 1:
             candidates = self._joined(candidates, roots)
         for group in candidates:
-            if len(group.nodes) < MAX_NODES and self._flows_into(group, roots, bool(space.space)) and group.accept(node):
+            if len(group.nodes) < MAX_NODES and self._flows_into(group, roots, may_wait) and group.accept(node):
                 break
         else:
             group = Group(space, 1 + self._stage(reads), order)
