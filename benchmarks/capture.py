@@ -1,16 +1,17 @@
-"""Microseconds per operator of capture and of every pass, on programs of two sizes: work that grows faster than
+"""Microseconds of work per operator of capture and of every pass, on programs of two sizes: work that grows faster than
 the program shows as a ratio.
 
     python -m benchmarks.capture [--sizes 1000 10000] [--repeats N]
 
 "mix": pointwise chains with a matrix product every tenth operator. "training": a loss through such a chain with tanh,
 its backward and an SGD update; operators are counted in the captured graph, whose backward is opaque until
-its pass opens it.
+its pass opens it. "irregular": operators that chance chose, with their backward, among which no loop can be made.
 """
 
 from __future__ import annotations
 
 import gc
+import random
 import sys
 import time
 from collections.abc import Callable
@@ -19,11 +20,14 @@ from typing import Any
 import weft
 from benchmarks.peers import machine, parser
 from weft.compile.driver import CompiledFunction
+from weft.ir.graph import Graph
 from weft.passes.alias import ProvingEnv
 from weft.passes.grouping import group_nodes
 from weft.passes.pipeline import optimize
 from weft.passes.run import Run
+from weft.programs.program_cache import program_key
 from weft.support import pytree
+from weft.support.garbage import collection_held
 
 Times = dict[str, float]
 
@@ -60,6 +64,46 @@ def training(operators: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     return run, (weft.randn(8, 16),)
 
 
+# Of two matrices, a row and a number. Those of rows come seldom.
+OPERATORS: tuple[Callable[..., Any], ...] = (
+    lambda a, b, row, number: weft.tanh(a),
+    lambda a, b, row, number: weft.sigmoid(a) - number,
+    lambda a, b, row, number: a + b,
+    lambda a, b, row, number: a * b,
+    lambda a, b, row, number: weft.maximum(a, number * b),
+    lambda a, b, row, number: weft.where(a > number, a, b),
+    lambda a, b, row, number: a * row,
+    lambda a, b, row, number: weft.sin(a - row.unsqueeze(1)),
+    lambda a, b, row, number: weft.tanh(a @ b),
+    lambda a, b, row, number: a.softmax(1),
+    lambda a, b, row, number: weft.cat([a[:4], b[4:]]).T,
+    lambda a, b, row, number: a.mean(1) + row,
+    lambda a, b, row, number: weft.tanh(a.sum(0) * row),
+)
+
+
+def irregular(operators: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """A loss of about half as many operators, and its gradient."""
+    chance = random.Random(0)
+    steps = [
+        (chance.choice(OPERATORS), chance.randrange(8), chance.randrange(8), chance.randrange(3), chance.random())
+        for _ in range(operators // 3)
+    ]
+
+    def run(x: Any) -> Any:
+        matrices, rows = [x + number for number in range(8)], [x.sum(0), x.amax(1), x.mean(0)]
+        for operator, first, second, row, number in steps:
+            value = operator(matrices[first], matrices[second], rows[row], number)
+            values = matrices if value.ndim == 2 else rows
+            values.append(value)
+            del values[0]
+        loss = sum(value.sum() for value in (*matrices, *rows))
+        loss.backward()
+        return loss.detach()
+
+    return run, (weft.randn(8, 8).requires_grad_(),)
+
+
 def measure(
     make: Callable[[int], tuple[Callable[..., Any], tuple[Any, ...]]], operators: int, repeats: int
 ) -> tuple[int, int, Times]:
@@ -68,23 +112,33 @@ def measure(
     best: Times = {}
     captured = opened = 0
     for _ in range(repeats):
-        compiled = CompiledFunction(function, backend="interpret")
-        leaves, spec = pytree.flatten((arguments, {}))
-        gc.collect()
-        start = time.perf_counter()
-        entry = compiled.capture(leaves, spec)
-        found = {"capture": time.perf_counter() - start}
-        run = Run()
-        graph = optimize(entry.graph, run)
-        for report in run.reports:
-            found[report.name] = found.get(report.name, 0.0) + report.seconds
-        start = time.perf_counter()
-        group_nodes(graph.nodes, graph.results, ProvingEnv(graph.env))
-        found["group"] = time.perf_counter() - start
-        captured, opened = len(entry.graph.nodes), len(run.stages["opened"].nodes)
-        for name, seconds in found.items():
-            best[name] = min(seconds, best.get(name, seconds))
+        with collection_held():  # as weft.compile does
+            graph, opened, seconds = _compiled(function, arguments)
+        captured = len(graph.nodes)
+        for name, spent in seconds.items():
+            best[name] = min(spent, best.get(name, spent))
     return captured, opened, best
+
+
+def _compiled(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Graph, int, Times]:
+    """The captured graph, how many nodes it has when its backward is opened, and the seconds of each step."""
+    compiled = CompiledFunction(function, backend="interpret")
+    leaves, spec = pytree.flatten((arguments, {}))
+    gc.collect()
+    start = time.process_time()
+    captured = compiled.capture(leaves, spec).graph
+    seconds = {"capture": time.process_time() - start}
+    run = Run()
+    graph = optimize(captured, run)
+    for report in run.reports:
+        seconds[report.name] = seconds.get(report.name, 0.0) + report.seconds
+    start = time.process_time()
+    program_key(captured)
+    seconds["key"] = time.process_time() - start
+    start = time.process_time()
+    group_nodes(graph.nodes, graph.results, ProvingEnv(graph.env))
+    seconds["group"] = time.process_time() - start
+    return captured, len(run.stages["opened"].nodes), seconds
 
 
 def main(arguments: list[str]) -> None:
@@ -93,7 +147,7 @@ def main(arguments: list[str]) -> None:
     options.add_argument("--repeats", type=int, default=2)
     given = options.parse_args(arguments)
     print(machine())
-    for make in (mix, training):
+    for make in (mix, training, irregular):
         small, large = (measure(make, size, given.repeats) for size in given.sizes)
         print(
             f"{make.__name__}: {small[1]:,} and {large[1]:,} operators ({small[0]:,} and {large[0]:,} captured), "

@@ -101,6 +101,7 @@ class Aliases:
         self.geometry: dict[Value, tuple[Value, Geometry]] = {}
         # roots that are one number everywhere, cheap enough for every reader to compute anew
         self.splats: set[Value] = set()
+        self._shown: dict[tuple[Op, Geometry, tuple[Operand, ...]], tuple[Geometry, ...] | None] = {}
 
     def of(self, value: Value) -> tuple[Value, Geometry]:
         """The buffer a value lies in, and how."""
@@ -115,9 +116,16 @@ class Aliases:
         root, source = self.of(node.args[0])
         if node.op.view is not None and node.op.view.is_free and source != contiguous(dims_of(node.args[0])):
             return False  # it speaks of the row-major memory of its argument, which lies otherwise in its root
-        geometries = view_geometries(node.op, source, node.args[1:])
+        geometries = self._shown_by(node, source)
         if geometries is None or any(g.ndim != len(dims_of(v)) for g, v in zip(geometries, node.outputs, strict=True)):
             return False
         for value, geometry in zip(node.outputs, geometries, strict=True):
             self.geometry[value] = (root, replace(geometry, dims=dims_of(value)))  # one name for each size
         return True
+
+    def _shown_by(self, node: Node, source: Geometry) -> tuple[Geometry, ...] | None:
+        """What the results of a view show of a source that lies so: asked once, for sizes take long to compare."""
+        key = (node.op, source, node.args[1:])
+        if key not in self._shown:
+            self._shown[key] = view_geometries(*key)
+        return self._shown[key]
