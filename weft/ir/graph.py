@@ -186,6 +186,16 @@ def _list_values(operands: tuple[Operand, ...], values: list[Value]) -> None:
             _list_values(operand, values)
 
 
+def add_values(operands: tuple[Operand, ...], values: set[Value]) -> None:
+    """Add the Values inside operands to a set."""
+    for operand in operands:
+        kind = type(operand)
+        if kind is Value:
+            values.add(operand)
+        elif kind is tuple:
+            add_values(operand, values)
+
+
 def map_operand(operand: Operand, values: dict[Value, Operand]) -> Operand:
     """The operand with Values replaced (those not in the map stay)."""
     kind = type(operand)

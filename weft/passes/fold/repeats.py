@@ -56,29 +56,22 @@ class Carries:
         self.start = run.start + (last if last <= min(read) and not self.hands_on else 0)
 
 
-def flat_operands(node: Node) -> tuple[list[Operand], Any]:
-    """What may differ between two iterations, in order: values, and numbers that are no flags; and all else."""
-    leaves: list[Operand] = []
-    return leaves, _split(node.args, leaves)
-
-
-def _split(operands: tuple[Operand, ...], leaves: list[Operand]) -> tuple[Any, ...]:
-    """What does not differ between two iterations; `leaves` gets all else in order: values, and numbers that are no
-    flags."""
-    rest: list[Any] = []
+def _split(operands: tuple[Operand, ...], varying: list[Operand], same: list[Any]) -> None:
+    """Split operands into what may vary between two iterations, in order, values and numbers that are no flags, and
+    what is the same in each."""
     for operand in operands:
         kind = type(operand)
         if kind is Value:
-            leaves.append(operand)
-            rest.append(operand.type)
+            varying.append(operand)
+            same.append(operand.type)
         elif kind is tuple:
-            rest.append(_split(operand, leaves))
+            same.append(~len(operand))  # (less than 0, which no flag is)
+            _split(operand, varying, same)
         elif kind in _NUMBERS:
-            leaves.append(operand)
-            rest.append(kind)
+            varying.append(operand)
+            same.append(kind)
         else:
-            rest.append(operand)
-    return tuple(rest)
+            same.append(operand)
 
 
 def with_operands(operand: Operand, leaves: Iterator[Operand]) -> Operand:
@@ -96,12 +89,16 @@ def tokens_of(nodes: Sequence[Node], leaves: list[list[Operand]]) -> Tokens:
     tokens = []
     for at, node in enumerate(nodes):
         varying: list[Operand] = []
-        rest = _split(node.args, varying)
+        same: list[Any] = [node.op]
+        _split(node.args, varying, same)
         leaves.append(varying)
         key: Any = at  # a node with blocks, or with effects that others see, is like no other; nor are loops' tables
         if not node.blocks and node.op.effect not in ORDERED and node.op not in (TABLE, ROWS):
-            key = (node.op, rest, *[v.type for v in node.outputs])
+            same += [v.type for v in node.outputs]
+            key = tuple(same)
         try:
+            tokens.append(numbers[key])
+        except KeyError:
             tokens.append(numbers.setdefault(key, len(numbers)))
         except TypeError:  # an immediate that is no key
             tokens.append(numbers.setdefault(at, len(numbers)))
