@@ -7,8 +7,10 @@ Frozen after the builder is done with it: a pass makes a new graph.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from weft.ops.op import Op
@@ -168,6 +170,13 @@ class Graph:
         from weft.ir.printer import print_graph  # the printer imports this module
 
         return print_graph(self)
+
+
+def use_counts(graph: Graph) -> Counter[Value]:
+    """How often each Value is an argument of a node, or a result of the graph."""
+    uses = Counter(chain.from_iterable([node.inputs() for node in graph.walk()]))
+    uses.update(values_in(graph.results))
+    return uses
 
 
 def values_in(operand: Operand) -> list[Value]:

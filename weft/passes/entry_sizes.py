@@ -24,7 +24,7 @@ def bind_arguments(graph: Graph) -> tuple[Graph, dict[str, str]]:
 def bind_on_entry(graph: Graph, symbols: Collection[str]) -> tuple[Graph, dict[str, str]]:
     """The graph with fresh `s` symbols in place of those in `symbols`, and which stands for which:
     new name -> the name that it had."""
-    used = sorted(set(mentioned(graph.block)).intersection(symbols))
+    used = sorted(mentioned(graph.block).intersection(symbols))
     if not used:
         return graph, {}
     names = {name: graph.env.fresh("s") for name in used}

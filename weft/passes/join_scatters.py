@@ -8,11 +8,9 @@ which a kernel does in place where nobody reads the old x. `view_scatter(x, new)
 
 from __future__ import annotations
 
-from collections import Counter
-
 from weft.ir.builder import Builder
 from weft.ir.copies import same_operands
-from weft.ir.graph import Graph, Node, Operand, Value
+from weft.ir.graph import Graph, Node, Operand, Value, use_counts
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.op import Op
 from weft.ops.packet import aten
@@ -29,8 +27,7 @@ def join_scatters(graph: Graph) -> Graph:
     if not any(map(_is_scatter, graph.block.operators())):
         return graph
     proving = ProvingEnv(graph.env)  # (once: what guards settle takes as long as there are guards)
-    uses = Counter(v for n in graph.walk() for v in n.inputs())
-    uses.update(v for r in graph.results if type(r) is Value for v in (r,))
+    uses = use_counts(graph)
     laid_out = _laid_out(graph)
     inner = {id(n.args[1].node) for n in graph.walk() if _inside(n) is not None and uses[n.args[1]] == 1}
 

@@ -6,10 +6,8 @@ tensor each time; as `scatter(sum, view(sum) + slice)`, which a kernel does in p
 
 from __future__ import annotations
 
-from collections import Counter
-
 from weft.ir.builder import Builder
-from weft.ir.graph import Graph, Node, Operand, Value
+from weft.ir.graph import Graph, Node, Operand, Value, use_counts
 from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.passes.group import is_zeros
@@ -24,8 +22,7 @@ def scatter_sums(graph: Graph) -> Graph:
     operators = graph.block.operators()
     if _ADD not in operators or not any(op.scatters is not None for op in operators):
         return graph
-    uses = Counter(v for n in graph.walk() for v in n.inputs())
-    uses.update(v for r in graph.results if type(r) is Value for v in (r,))
+    uses = use_counts(graph)
 
     def part_of(node: Node, args: tuple[Operand, ...]) -> int | None:
         """Which operand of a sum is a part, that is scattered into zeros."""

@@ -34,14 +34,32 @@ def binders(block: Block) -> dict[str, list[Value]]:
     return first
 
 
-def mentioned(block: Block) -> Iterator[str]:
-    """Every symbol in a block, repeats included."""
-    for value in block.params:
-        yield from symbols_of(value.type)
+def mentioned(block: Block) -> set[str]:
+    """Every symbol in a block."""
+    types: set[Type] = set()
+    sizes: set[Expr] = set()
+    _note_sizes(block, types, sizes)
+    return {s for kind in types for s in symbols_of(kind)}.union(*[size.symbols() for size in sizes])
+
+
+def _note_sizes(block: Block, types: set[Type], sizes: set[Expr]) -> None:
+    """Note where a block mentions symbols: types of its values, and sizes among its operands."""
+    types.update([value.type for value in block.params])
     for node in block.nodes:
-        yield from mentioned_by(node)
-    for operand in block.results:
-        yield from symbols_in(operand)
+        _note_operands(node.args, sizes)
+        types.update([value.type for value in node.outputs])
+        for inner in node.blocks:
+            _note_sizes(inner, types, sizes)
+    _note_operands(block.results, sizes)
+
+
+def _note_operands(operands: tuple[Operand, ...], sizes: set[Expr]) -> None:
+    for operand in operands:
+        kind = type(operand)
+        if kind is Expr:
+            sizes.add(operand)
+        elif kind is tuple:
+            _note_operands(operand, sizes)
 
 
 def mentioned_by(node: Node) -> Iterator[str]:
