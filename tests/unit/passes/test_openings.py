@@ -1,4 +1,4 @@
-"""Openings: a formula is evaluated for the first two nodes of a kind, and its nodes are emitted again for the others."""
+"""Openings: a formula is evaluated for the first two nodes of a kind, and its nodes are emitted for the others."""
 
 from __future__ import annotations
 
