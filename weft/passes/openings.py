@@ -9,24 +9,30 @@ from typing import Any, NamedTuple
 
 from weft.ir.builder import Builder, memo_key
 from weft.ir.graph import Node, Operand, Value, map_operands
+from weft.ops.op import Op
+from weft.ops.route import default_route
 
 Opened = tuple[Operand, ...] | None
 Open = Callable[[Builder, Node, tuple[Operand, ...]], Opened]
 
 
 class Opening(NamedTuple):
-    """The nodes that an operator is made of, over parameters that stand for its operands."""
+    """The nodes that an operator is made of, over parameters that stand for its operands. constants: those among them
+    that hang on no operand, which stand outside of all blocks."""
 
     params: list[Value]
     nodes: list[Node]
+    constants: set[Node]
     results: Opened
 
     def repeated(self, builder: Builder, operands: list[Value]) -> Opened:
         """The results for other operands."""
         values: dict[Value, Operand] = dict(zip(self.params, operands, strict=True))
+        outermost = _outermost(builder)
         for node in self.nodes:
+            place = outermost if node in self.constants else builder
             types = tuple([v.type for v in node.outputs])
-            again = builder.adopt(Node(node.op, map_operands(node.args, values), types, (), builder.where))
+            again = place.adopt(Node(node.op, map_operands(node.args, values), types, (), place.where))
             values.update(zip(node.outputs, again.outputs, strict=True))
         return None if self.results is None else map_operands(self.results, values)
 
@@ -64,12 +70,28 @@ class Openings:
 
     def _recorded(self, node: Node, args: tuple[Operand, ...], operands: list[Value]) -> Opening:
         builder = self.scratch()
+        constants: set[Node] = set()
+
+        def call_without_operands(op: Op, arguments: tuple[Any, ...]) -> Any:
+            before = len(builder.nodes)
+            handles = builder.call(op, arguments)
+            constants.update(builder.nodes[before:])
+            return handles
+
         # (each knows what made it, as the operand does: a view may lie otherwise)
         params = [Value(v.type, "", v.node, v.index) for v in operands]
-        with builder.active():
+        with builder.active(), default_route(call_without_operands):
             results = self.opened(builder, node, _over(args, iter(params)))
-        assert not any(n.blocks for n in builder.nodes), f"{node.op.name} is made of blocks"
-        return Opening(params, builder.nodes, results)
+        for inner in builder.nodes:
+            if inner.inputs() and all(v.node in constants for v in inner.inputs()):
+                constants.add(inner)
+        return Opening(params, builder.nodes, constants, results)
+
+
+def _outermost(builder: Builder) -> Builder:
+    while builder.parent is not None:
+        builder = builder.parent
+    return builder
 
 
 def _kinds(args: tuple[Operand, ...], operands: list[Value]) -> tuple[Any, ...]:

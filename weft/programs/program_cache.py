@@ -31,7 +31,7 @@ def program_key(graph: Graph) -> str:
 def is_stampable(graph: Graph) -> bool:
     """Whether the compiler's stamp stands for all code behind the graph: an operator of the user's own may have changed
     since a program was cached."""
-    return all(op.origin.startswith("weft.") for op in {node.op for node in graph.walk()})
+    return all(op.origin.startswith("weft.") for op in graph.block.operators())
 
 
 def _name(key: str) -> str:

@@ -11,7 +11,7 @@ from weft.ir.parser import parse_graph
 from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
 from weft.passes.openings import Openings
-from weft.passes.rebuild import results_of, rewrite_operators
+from weft.passes.rebuild import Rewrite, results_of, rewrite_operators
 
 TEXT = """
 graph @f(%x: f32[s0, 4], %y: f32[s0, 4], %z: f32[4, 4]) {
@@ -26,6 +26,20 @@ graph @f(%x: f32[s0, 4], %y: f32[s0, 4], %z: f32[4, 4]) {
   return %1, %2, %3, %4, %5, %7
 }
 """
+BRANCHES = """
+graph @g(%p: bool, %x: f32[4]) {
+  %0: f32[4] = prim::If(%p) {
+    %1: f32[4] = aten::square(%x)
+    %2: f32[4] = aten::square(%1)
+    %3: f32[4] = aten::square(%2)
+    yield %3
+  } else {
+    %4: f32[4] = aten::square(%x)
+    yield %4
+  }
+  return %0
+}
+"""
 
 
 def opened(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...]:
@@ -33,8 +47,8 @@ def opened(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Ope
     return results_of(builder, node.op.decompose(*[builder.handle(a) for a in args]))
 
 
-def rewritten(graph: Graph, how: object) -> Graph:
-    return rewrite_operators(graph, how, lambda op: op.decompose is not None)  # type: ignore[arg-type]
+def rewritten(graph: Graph, how: Rewrite) -> Graph:
+    return rewrite_operators(graph, how, lambda op: op.decompose is not None or op is aten.square.default.op)
 
 
 def test_formulas_are_evaluated_twice_for_a_kind_at_most_and_give_the_same_graph() -> None:
@@ -48,6 +62,17 @@ def test_formulas_are_evaluated_twice_for_a_kind_at_most_and_give_the_same_graph
     repeated = rewritten(graph, Openings(counted, lambda: Builder(graph.name, graph.env)))
     assert str(repeated) == str(rewritten(graph, opened))
     assert calls == {"f32[s0](1,)": 2, "f32[4](1,)": 1, "f32[4](0,)": 1}
+
+
+def test_what_hangs_on_no_operand_stands_outside_of_blocks() -> None:
+    graph = parse_graph(BRANCHES)
+
+    def shifted(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        return results_of(builder, aten.sub(builder.handle(args[0]), aten.mul(aten.ones((4,)), 2.0)))
+
+    direct = rewritten(graph, shifted)
+    assert [n.op.name for n in direct.nodes] == ["aten::ones", "aten::mul.Tensor", "prim::If"]
+    assert str(rewritten(graph, Openings(shifted, lambda: Builder(graph.name, graph.env)))) == str(direct)
 
 
 def test_formulas_of_users_are_evaluated_for_each_node() -> None:

@@ -19,7 +19,7 @@ def raise_earlier(outcome: Outcome, error: Exception) -> None:
     if isinstance(error, (CaptureError, Unsupported, Restart)) or recorder.open or capture.calls.recorded:
         return
     graph = recorder.builder.graph(())
-    effects = {node.op.effect for node in graph.walk()}
+    effects = {op.effect for op in graph.block.operators()}
     if "raises" not in effects or effects - {"pure", "raises"}:
         return
     fill_sources(outcome)
