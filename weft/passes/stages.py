@@ -88,6 +88,8 @@ class Stages:
                 return None
             stages[id(item)] = (item, stage)
             early = self.early_readers(item, stage + 1)
+            if any([item in early for item in barrier]):  # (most are refused: the sooner the better)
+                return None
             stack += [(reader, stage + 1) for reader in early]
             wanted.update(map(id, early))
         return None if stack else list(stages.values())
