@@ -107,11 +107,13 @@ class Group:
         views: list[Node] = []  # from `value` back to what has an axis map (chains of views may be thousands long)
         while value not in self.axis_maps:
             node = value.node
-            if node is None or not node.op.is_view:
+            if node is None or node.op.view is None:
                 return None
             views.append(node)
             value = node.args[0]
         axis_map = self.axis_maps[value]
+        if not views:
+            return axis_map
         for node in reversed(views):
             if axis_map is not None:
                 axis_map = _rename(node.op, axis_map, dims_of(node.args[0]), dims_of(node.outputs[0]))
@@ -139,12 +141,17 @@ class Group:
         return True
 
     def _joint_axis_map(self, node: Node) -> AxisMap | None:
-        trailing, kind = self.trailing, node.outputs[0].type
-        inner = [(v, axes) for v in node.inputs() if (axes := self.axis_map_of(v)) is not None]
-        if self.cross_row and any(self.is_cross_row(v) for v, _ in inner):
+        trailing, inner = self.trailing, []
+        are_trailing = True  # (so are those of nearly all values)
+        for value in node.inputs():
+            axes = self.axis_map_of(value)
+            if axes is not None:
+                inner.append((value, axes))
+                are_trailing = are_trailing and axes == trailing.of(value.type)
+        if self.cross_row and any([self.is_cross_row(v) for v, _ in inner]):
             return None
-        axes_of_result = trailing.of(kind)
-        if axes_of_result is not None and all([axes == trailing.of(v.type) for v, axes in inner]):
+        axes_of_result = trailing.of(node.outputs[0].type)
+        if are_trailing and axes_of_result is not None:
             return axes_of_result
         dims = dims_of(node.outputs[0])
         axis_map = [-1] * len(dims)

@@ -64,13 +64,14 @@ class _Grouper:
         self.space_of: dict[Type, TrailingMaps] = {}
         self.readers: dict[tuple[Value, TrailingMaps], Group] = {}
         self.order: dict[Node, int] = {}
+        self.roots_of: dict[Node, list[Value]] = {}  # of what each node reads, in order
         self.depth: dict[Value, int] = {}
         self.stages = Stages()
 
     def add(self, node: Node, order: int) -> None:
         """Place the next node."""
         self.sizes.note(node)
-        if node.op.is_view:
+        if node.op.view is not None:
             self._add_view(node, order)
         elif is_leaf(node):
             if is_fill(node):
