@@ -17,7 +17,7 @@ from weft.passes.run import Run
 from weft.passes.scatter_rows import scatter_rows
 from weft.passes.scatter_sums import scatter_sums
 from weft.passes.settle_sizes import settle_sizes
-from weft.passes.simplify_views import simplify_views
+from weft.passes.simplify_views import UnneededViews, simplify_views
 
 
 def fold(graph: Graph, run: Run, folds: bool = True) -> Graph:
@@ -49,7 +49,8 @@ def optimize_folded(graph: Graph, run: Run, folds: bool = True) -> Graph:
     graph = run.apply("decompose", decompose, graph)  # what these are made with
     # half precisions and integers: the native product has two dtypes
     graph = run.apply("legalize_matmul", legalize_matmul, graph)
-    graph = run.apply("settle_sizes", settle_sizes, graph)  # rules have asked what they ask: one name for each size
+    # rules have asked what they ask: one name for each size (where that is a copy, it has no views that change nothing)
+    graph = run.apply("settle_sizes", lambda graph: settle_sizes(graph, UnneededViews(graph).source), graph)
     graph = run.apply("simplify_views", simplify_views, graph)  # decompositions leave views that change nothing
     graph = run.apply("scatter_sums", scatter_sums, graph)  # gradients of slices: updates of a part, not sums of wholes
     graph = run.apply("join_scatters", join_scatters, graph)  # writes through views: of a part, in place
