@@ -66,7 +66,7 @@ def print_around(graph: Graph, node: Node | None) -> str:
 
 def name_values(graph: Graph) -> dict[Value, str]:
     """The names (without `%`) that the printer gives to the values of a graph."""
-    return _Printer(graph, True).names
+    return {value: name.removeprefix("%") for value, name in _Printer(graph, True).names.items()}
 
 
 class _Printer:
@@ -95,7 +95,7 @@ class _Printer:
 
     def _name(self, value: Value) -> None:
         if not value.name:
-            self.names[value] = str(self._number)
+            self.names[value] = f"%{self._number}"
             self._number += 1
             return
         stem = _STRANGE.sub("_", value.name)
@@ -106,12 +106,11 @@ class _Printer:
             name = f"{stem}_{count}"
         self._counts[stem] = count
         self._taken.add(name)
-        self.names[value] = name
+        self.names[value] = f"%{name}"
 
     def name(self, value: Value) -> str:
         """`%x`; a value from elsewhere (of a graph that is wrong) shows as `%?`."""
-        name = self.names.get(value)
-        return f"%{value.name}?" if name is None else f"%{name}"
+        return self.names.get(value) or f"%{value.name}?"
 
     # ---- lines
     def lines(self, symbols: bool) -> Iterator[str]:
@@ -141,12 +140,13 @@ class _Printer:
         for node in block.nodes:
             head = indent + self.header(node)
             self.current = node
+            where = f"  # {node.where}" if self.locations and node.where is not None else ""
             if not node.blocks:
-                yield head + self._where(node)
+                yield head + where
                 continue
             for i, inner in enumerate(node.blocks):
                 params = f" ({self._declared(inner.params)})" if inner.params else ""
-                yield (head if i == 0 else f"{indent}}} else") + params + " {" + (self._where(node) if i == 0 else "")
+                yield (head if i == 0 else f"{indent}}} else") + params + " {" + (where if i == 0 else "")
                 yield from self._nodes(inner, indent + INDENT)
                 results = ", ".join(self.literal(r) for r in inner.results)
                 yield f"{indent}{INDENT}yield {results}".rstrip()
@@ -158,24 +158,21 @@ class _Printer:
         call = f"{node.op.name}({', '.join(self._arguments(node))})"
         return f"{outputs} = {call}" if outputs else call
 
-    def _where(self, node: Node) -> str:
-        return f"  # {node.where}" if self.locations and node.where is not None else ""
-
     def _declared(self, params: Sequence[Value]) -> str:
         return ", ".join(f"{self.name(p)}: {p.type}" for p in params)
 
-    def _arguments(self, node: Node) -> Iterator[str]:
+    def _arguments(self, node: Node) -> list[str]:
+        texts: list[str] = []
         positional = True
         for (name, default), value in zip(self._defaults_of(node.op), node.args, strict=False):
-            if type(value) is Value:
-                yield self.name(value) if positional else f"{name}={self.name(value)}"
-                continue
-            if default is not _NO_DEFAULT and memo_key(value) == default:
-                positional = False
-                continue
-            positional = positional and bool(values_in(value))
+            if type(value) is not Value:
+                if default is not _NO_DEFAULT and memo_key(value) == default:
+                    positional = False
+                    continue
+                positional = positional and bool(values_in(value))
             text = self.literal(value)
-            yield text if positional else f"{name}={text}"
+            texts.append(text if positional else f"{name}={text}")
+        return texts
 
     def _defaults_of(self, op: Op) -> tuple[tuple[str, Any], ...]:
         """The names of an operator's arguments, with their defaults."""
