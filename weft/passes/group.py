@@ -267,13 +267,18 @@ def is_fusible(node: Node) -> bool:
         dtype = dtype_of(value)
         if dtype is None or dtype.is_complex:
             return False
-    return all([
-        _is_plain(argument.kind, value) for argument, value in zip(node.op.schema.arguments, node.args, strict=False)
-    ])
+    return all(map(_is_plain, _takes_elements(node.op), node.args))
 
 
-def _is_plain(kind: str, operand: Operand) -> bool:
+@lru_cache(limits.RESULTS)
+def _takes_elements(op: Op) -> tuple[bool, ...]:
+    """For each argument whether the body expects an element of it."""
+    return tuple([a.kind in ("Tensor", "Scalar") for a in op.schema.arguments])
+
+
+def _is_plain(is_element: bool, operand: Operand) -> bool:
     """Whether a kernel can take the operand: values and sizes only where the body expects an element."""
-    if kind in ("Tensor", "Scalar"):
-        return type(operand) is not complex and type(operand) is not tuple
-    return type(operand) is not Expr and not values_in(operand)
+    kind = type(operand)
+    if is_element:
+        return kind is not complex and kind is not tuple
+    return kind is not Expr and kind is not Value and not (kind is tuple and values_in(operand))

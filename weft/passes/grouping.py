@@ -7,7 +7,7 @@ Where a stage is in the way, the group may be put off (raised) with all that wai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from weft.ir.graph import Node, Operand, Value, values_in
@@ -64,7 +64,7 @@ class _Grouper:
         self.space_of: dict[Type, TrailingMaps] = {}
         self.readers: dict[tuple[Value, TrailingMaps], Group] = {}
         self.order: dict[Node, int] = {}
-        self.roots_of: dict[Node, list[Value]] = {}  # of what each node reads, in order
+        self.roots_of: dict[Node, list[tuple[Value, Value]]] = {}
         self.depth: dict[Value, int] = {}
         self.stages = Stages()
 
@@ -103,11 +103,11 @@ class _Grouper:
             self._add_standalone(node, order)
 
     def _add_standalone(self, node: Node, order: int) -> None:
-        reads = self._reads(node)
+        roots = self._roots(node)
         before = [self.standalone_of[n] for n in self.follows.get(node, ())]
-        item = StandaloneKernel(node, 1 + max([self._stage(reads), *(i.stage for i in before)]), order)
-        for value in reads:
-            self.stages.note(self.item_of.get(self._root(value)), item)
+        item = StandaloneKernel(node, 1 + max([self._stage(roots), *(i.stage for i in before)]), order)
+        for _, root in roots:
+            self.stages.note(self.item_of.get(root), item)
         for earlier in before:
             self.stages.note(earlier, item)
         if self.follows:
@@ -124,14 +124,13 @@ class _Grouper:
         place = self.aliases.geometry.get(value)
         return value if place is None else place[0]
 
-    def _stage(self, values: Iterable[Value]) -> int:
-        return max((item.stage for v in values if (item := self.item_of.get(self._root(v))) is not None), default=0)
+    def _stage(self, roots: list[tuple[Value, Value]]) -> int:
+        return max([item.stage for _, root in roots if (item := self.item_of.get(root)) is not None], default=0)
 
     def _add_fusible(self, node: Node, order: int) -> None:
         space = self._space((node.args[0] if node.op.reduce is not None else node.outputs[0]).type)
         may_wait = bool(space.space)
-        reads = self._reads(node)
-        roots = [(v, self._root(v)) for v in reads]
+        roots = self._roots(node)
         candidates = self._candidates(roots, space)
         if len(candidates) > 1:
             candidates = self._joined(candidates, roots)
@@ -139,7 +138,7 @@ class _Grouper:
             if len(group.nodes) < MAX_NODES and self._flows_into(group, roots, may_wait) and group.accept(node):
                 break
         else:
-            group = Group(space, 1 + self._stage(reads), order)
+            group = Group(space, 1 + self._stage(roots), order)
             if not group.accept(node):
                 self._add_standalone(node, order)
                 return
@@ -158,11 +157,11 @@ class _Grouper:
 
     def _joined(self, candidates: list[Group], roots: list[tuple[Value, Value]]) -> list[Group]:
         """Merge the groups that a node reads into the latest of them, where no other item stands between."""
-        producers = {id(self.item_of.get(root)) for _, root in roots}
+        producers = {self.item_of.get(root) for _, root in roots}
         target = candidates[0]
         out = [target]
         for group in candidates[1:]:
-            if id(group) in producers and id(target) in producers and self._merge(group, target):
+            if group in producers and target in producers and self._merge(group, target):
                 continue
             out.append(group)
         return out
@@ -226,7 +225,7 @@ class _Grouper:
 
     def finish(self, nodes: Sequence[Node], results: Sequence[Operand]) -> Plan:
         """Merge groups into their only readers, add leaves that must be in memory, and order everything."""
-        sink_groups(self.items, self.item_of, self._root)
+        self._sink_groups()
         live = [i for i in self.items if i.nodes]
         stored, deps = self._flows(live, results)
         computed = self.aliases.splats  # by their readers
@@ -240,62 +239,65 @@ class _Grouper:
             stored, deps = self._flows(live, results)
         return Plan(_in_order(live, deps), self.aliases, stored)
 
-    def _flows(self, items: list[Item], results: Sequence[Operand]) -> tuple[set[Value], dict[int, list[Item]]]:
+    def _sink_groups(self) -> None:
+        """Merge each group into the only group that reads it.
+        Always legal: its inputs have lower stages than its readers."""
+        readers: dict[Item, set[Item]] = {}
+        sources: dict[Item, set[Item]] = {}
+        for item in self.items:
+            for node in item.nodes:
+                for value in node.reads():
+                    source = self.item_of.get(self._root(value))
+                    if source is not None and source is not item:
+                        readers.setdefault(source, set()).add(item)
+                        sources.setdefault(item, set()).add(source)
+        for item in sorted(self.items, key=lambda i: -i.stage):
+            targets = readers.get(item, set())
+            if not isinstance(item, Group) or not item.nodes or item.cross_row or len(targets) != 1:
+                continue
+            (target,) = targets
+            if not isinstance(target, Group) or len(target.nodes) + len(item.nodes) > MAX_NODES:
+                continue
+            if not _take_over(target, [*item.nodes, *target.nodes], item):
+                continue
+            for node in item.nodes:
+                self.item_of[node.outputs[0]] = target
+            for origin in sources.get(item, ()):
+                readers[origin].discard(item)
+                readers[origin].add(target)
+                sources.setdefault(target, set()).add(origin)
+            item.nodes = []
+
+    def _flows(self, items: list[Item], results: Sequence[Operand]) -> tuple[set[Value], dict[Item, list[Item]]]:
         """Values that flow between items (or out), and what each item waits for."""
         stored = {self._root(v) for r in results for v in values_in(r)}
-        deps: dict[int, list[Item]] = {}
+        deps: dict[Item, list[Item]] = {}
         for item in items:
-            waits = deps[id(item)] = []
+            waits: dict[Item, None] = {}  # (a dict is a set in order)
             is_alone = isinstance(item, StandaloneKernel)
             for node in item.nodes:
                 if self.follows:
-                    waits += [self.standalone_of[n] for n in self.follows.get(node, ())]
-                for value in self._reads(node):
-                    root = self._root(value)
+                    waits.update(dict.fromkeys(self.standalone_of[n] for n in self.follows.get(node, ())))
+                for _, root in self._roots(node):
                     source = self.item_of.get(root)
                     if source is item and not is_alone:
                         continue
                     if is_alone or source is not None:
                         stored.add(root)
                     if source is not None and source is not item:
-                        waits.append(source)
+                        waits[source] = None
+            deps[item] = list(waits)
         return stored, deps
 
-    def _reads(self, node: Node) -> Sequence[Value]:
-        """What must be there before a node: what it reads, and what finds the sizes that it has."""
-        awaited = self.sizes.awaited(node, self.aliases)
-        return (*node.reads(), *awaited) if awaited else node.reads()
-
-
-def sink_groups(items: list[Item], item_of: dict[Value, Item], root_of: Callable[[Value], Value]) -> None:
-    """Merge each group into the only group that reads it.
-    Always legal: its inputs have lower stages than its readers."""
-    readers: dict[int, set[int]] = {}
-    sources: dict[int, set[int]] = {}
-    by_id = {id(i): i for i in items}
-    for item in items:
-        for node in item.nodes:
-            for value in node.reads():
-                source = item_of.get(root_of(value))
-                if source is not None and source is not item:
-                    readers.setdefault(id(source), set()).add(id(item))
-                    sources.setdefault(id(item), set()).add(id(source))
-    for item in sorted(items, key=lambda i: -i.stage):
-        targets = readers.get(id(item), set())
-        if not isinstance(item, Group) or not item.nodes or item.cross_row or len(targets) != 1:
-            continue
-        (target,) = (by_id[t] for t in targets)
-        if not isinstance(target, Group) or len(target.nodes) + len(item.nodes) > MAX_NODES:
-            continue
-        if not _take_over(target, [*item.nodes, *target.nodes], item):
-            continue
-        for node in item.nodes:
-            item_of[node.outputs[0]] = target
-        for origin in sources.get(id(item), ()):
-            readers[origin].discard(id(item))
-            readers[origin].add(id(target))
-            sources.setdefault(id(target), set()).add(origin)
-        item.nodes = []
+    def _roots(self, node: Node) -> list[tuple[Value, Value]]:
+        """What must be there before a node, what it reads and what finds the sizes that it has; each with its root."""
+        roots = self.roots_of.get(node)
+        if roots is None:
+            reads = (*node.reads(), *self.sizes.awaited(node, self.aliases))
+            roots = [(v, self._root(v)) for v in reads]
+            if not self.sizes.exist:  # (else it may await more later)
+                self.roots_of[node] = roots
+        return roots
 
 
 def _are_unlike(a: Group, b: Group) -> bool:
@@ -336,22 +338,22 @@ def _source_in(value: Value, inside: set[Value]) -> bool:
     return value in inside
 
 
-def _in_order(items: list[Item], deps: dict[int, list[Item]]) -> list[Item]:
+def _in_order(items: list[Item], deps: dict[Item, list[Item]]) -> list[Item]:
     """Items in program order as far as what they wait for allows."""
-    done: set[int] = set()
+    done: set[Item] = set()
     out: list[Item] = []
     for item in sorted(items, key=lambda i: i.order):
         stack: list[tuple[Item, int]] = [(item, 0)]
         while stack:
             current, at = stack.pop()
-            if id(current) in done:
+            if current in done:
                 continue
-            waits = deps.get(id(current), [])
-            while at < len(waits) and id(waits[at]) in done:
+            waits = deps.get(current, [])
+            while at < len(waits) and waits[at] in done:
                 at += 1
             if at < len(waits):
                 stack += [(current, at), (waits[at], 0)]
                 continue
-            done.add(id(current))
+            done.add(current)
             out.append(current)
     return out
