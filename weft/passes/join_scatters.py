@@ -24,12 +24,14 @@ Call = tuple[Op, tuple[Operand, ...]]
 
 def join_scatters(graph: Graph) -> Graph:
     """The graph with chains of scatters joined, and scatters of all elements written as views of their source."""
-    if not any(map(_is_scatter, graph.block.operators())):
+    operators = graph.block.operators()
+    if not any(map(_is_scatter, operators)):
         return graph
     proving = ProvingEnv(graph.env)  # (once: what guards settle takes as long as there are guards)
     uses = use_counts(graph)
-    laid_out = _laid_out(graph)
-    inner = {id(n.args[1].node) for n in graph.walk() if _inside(n) is not None and uses[n.args[1]] == 1}
+    laid_out = _laid_out(graph) if any(op.view is not None and op.view.is_free for op in operators) else set()
+    scatters = [n for n in graph.walk() if _is_scatter(n.op)]
+    inner = {id(n.args[1].node) for n in scatters if _inside(n) is not None and uses[n.args[1]] == 1}
 
     def better(node: Node, args: tuple[Operand, ...]) -> Call | None:
         base, source = args[:2]
