@@ -7,8 +7,8 @@ from collections.abc import Collection
 
 from weft.ir.builder import Builder
 from weft.ir.graph import Graph
+from weft.ir.resized import Resized
 from weft.ops.packet import aten
-from weft.passes.resized import Resized
 from weft.passes.unbacked import mentioned, symbols_of
 from weft.types import dims
 from weft.types.dims import Dim, symbol

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from weft.ir.builder import Builder
 from weft.ir.graph import Block, Graph, Node, Value
-from weft.passes.resized import Resized
+from weft.ir.resized import Resized
 from weft.passes.unbacked import mentioned
 from weft.types.dims import Dim, Expr
 from weft.types.settled import settled_sizes
@@ -31,12 +31,12 @@ def settle_sizes(graph: Graph, source: Source | None = None) -> Graph:
     sizes = settled_sizes(graph.env)
     if sizes.symbols.isdisjoint(mentioned(graph.block)):
         return graph
-    settled = _Settled(sizes.settle, Builder(graph.name, graph.env), source)
-    block = settled.block(graph.block)
-    return Graph(graph.name, block, graph.env, graph.writes) if settled.changed else graph
+    copy = _MergingCopy(sizes.settle, Builder(graph.name, graph.env), source)
+    block = copy.block(graph.block)
+    return Graph(graph.name, block, graph.env, graph.writes) if copy.changed else graph
 
 
-class _Settled(Resized):
+class _MergingCopy(Resized):
     """Copies blocks. Nodes that differed in the names of sizes become one, as a builder has it."""
 
     def __init__(self, size: Callable[[Expr], Dim], builder: Builder, source: Source | None) -> None:
