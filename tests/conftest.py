@@ -13,6 +13,7 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Iterator
+from types import FunctionType
 from typing import Any
 
 # Before NumPy is loaded: tests run in one process per core, and BLAS threads of each would stand in the others' way.
@@ -78,13 +79,19 @@ class _Collector:
 
 
 @pytest.fixture
-def every_object_seen() -> None:
-    """The collector knows every object, also those that were made when the test's module was imported."""
+def functions_of_the_module_seen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who looks for functions finds those of the test's module and parameters too, which were made when the module
+    was imported. (After `gc.unfreeze()` the rest of the module's tests would walk over all that earlier ones left.)"""
     from weft.guards import rewrite  # after the settings above
-    from weft.runtime import moving
 
-    gc.unfreeze()
-    moving.gc = rewrite.gc = gc  # type: ignore[attr-defined]
+    holders = [*vars(request.module).values(), *getattr(getattr(request.node, "callspec", None), "params", {}).values()]
+    members = [member for each in holders if isinstance(each, type) for member in vars(each).values()]
+    hidden: dict[int, set[FunctionType]] = {}
+    for function in holders + members:
+        if type(function) is FunctionType:
+            for code in (function.__code__, *function.__code__.co_consts):
+                hidden.setdefault(id(code), set()).add(function)
+    monkeypatch.setattr(rewrite, "_hidden", hidden)
 
 
 @pytest.fixture(autouse=True)

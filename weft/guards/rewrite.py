@@ -198,7 +198,8 @@ _hidden: dict[int, WeakSet[FunctionType]] = {}  # by the id of their code
 
 def functions_running(code: CodeType) -> list[FunctionType]:
     """All functions alive with this code, rewritten or not."""
-    functions = [each for each in gc.get_referrers(code) if isinstance(each, FunctionType) and each.__code__ is code]
+    alive = {id(each): each for each in (*gc.get_referrers(code), *_hidden.get(id(original(code)), ()))}
+    functions = [each for each in alive.values() if isinstance(each, FunctionType) and each.__code__ is code]
     with _lock:
         return functions + [exchange.function for exchange in _exchanges.values() if exchange.before is code]
 

@@ -11,8 +11,6 @@ import pytest
 import weft
 from weft import compiled_autograd as ca
 
-pytestmark = pytest.mark.usefixtures("every_object_seen")  # who counts memory asks who holds it
-
 Rng = np.random.Generator
 Made = tuple[weft.Tensor, list[weft.Tensor]]
 

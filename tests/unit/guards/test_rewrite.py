@@ -16,7 +16,7 @@ import pytest
 
 from weft.guards.rewrite import Substitutes, functions_running, functions_with, original, rewritten, with_substitutes
 
-pytestmark = pytest.mark.usefixtures("every_object_seen")
+pytestmark = pytest.mark.usefixtures("functions_of_the_module_seen")
 
 
 def count(x: Any) -> Any:

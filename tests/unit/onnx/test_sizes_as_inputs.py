@@ -87,7 +87,7 @@ class Scaled(weft.nn.Module):
         lambda n: round(n / 4), lambda n: max(n * 0.5, 2.0), lambda n: math.log(n + 1),
     ],
 )  # fmt: skip
-@pytest.mark.usefixtures("every_object_seen")  # functions that take symbols are looked for among all objects
+@pytest.mark.usefixtures("functions_of_the_module_seen")  # those that take symbols are looked for
 def test_numbers_of_dynamic_axes_are_written(number: Any, tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     weft.onnx.export(Scaled(number), (weft.ones(4),), path, input_names=["x"], dynamic_axes={"x": {0: "n"}})

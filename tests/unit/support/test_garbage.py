@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
+import textwrap
 import threading
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 import weft
-from weft.support.garbage import IN_A_ROW, MANY, collection_held
-
-pytestmark = pytest.mark.usefixtures("every_object_seen")
+from weft.support.garbage import MANY, collection_held
 
 
 @pytest.fixture(autouse=True)
@@ -106,61 +106,60 @@ def test_a_capture_that_fails_gives_it_back() -> None:
     assert gc.isenabled()
 
 
-def _starts(collections: list[int]) -> Callable[[str, dict[str, int]], None]:
-    def note(phase: str, info: dict[str, int]) -> None:
-        if phase == "start":
-            collections.append(info["generation"])
+def _alone(program: str) -> None:
+    """Run it in a process of its own, where nothing is frozen and few objects are old."""
+    subprocess.run([sys.executable, "-c", _CYCLE + textwrap.dedent(program)], check=True)
 
-    return note
+
+_CYCLE = """
+import gc, weakref
+from weft.support.garbage import IN_A_ROW, MANY, collection_held
+
+class Cycle:
+    def __init__(self):
+        self.self = self
+
+gc.collect()
+"""
 
 
 def test_what_grew_is_not_walked_as_young_objects() -> None:
     """Many objects are old at once; a cycle among them that nobody holds is found by the next walk of old ones."""
-    gc.collect()
-    collections: list[int] = []
-    note = _starts(collections)
-    gc.callbacks.append(note)
-    try:
+    _alone("""
+        collections = []
+        gc.callbacks.append(lambda phase, info: collections.append(info["generation"]))
         with collection_held():
             held = [[i] for i in range(MANY + 1)]
-            cycle = _Cycle()
+            cycle = Cycle()
             gone = weakref.ref(cycle)
             del cycle
         made = [[] for _ in range(10)]
         assert not collections and gc.get_count()[0] < MANY and gone() is not None
         gc.collect()
         assert gone() is None and len(held) > len(made)
-    finally:
-        gc.callbacks.remove(note)
+    """)
 
 
 def test_aging_is_not_repeated_for_ever() -> None:
     """Cycles of one capture after the other are collected, though each capture makes its objects old."""
-    gc.collect()
-    seen: list[weakref.ref[_Cycle]] = []
-    for _ in range(IN_A_ROW + 2):
-        with collection_held():
-            held = [[i] for i in range(MANY + 1)]
-            seen.append(weakref.ref(_Cycle()))
-        del held
-        more = [[i] for i in range(2000)]  # the collector's turn, if it is to have one
-        del more
-    assert any(ref() is None for ref in seen)
+    _alone("""
+        seen = []
+        for _ in range(IN_A_ROW + 2):
+            with collection_held():
+                held = [[i] for i in range(MANY + 1)]
+                seen.append(weakref.ref(Cycle()))
+            del held
+            more = [[i] for i in range(2000)]  # the collector's turn, if it is to have one
+            del more
+        assert any(ref() is None for ref in seen)
+    """)
 
 
 def test_what_the_user_froze_stays_frozen() -> None:
     """Frozen objects are in no generation; how many there are says nothing, as some die of themselves meanwhile."""
     mine = [[i] for i in range(10)]
     gc.freeze()
-    try:
-        with collection_held():
-            held = [[i] for i in range(MANY + 1)]
-        tracked = {id(each) for each in gc.get_objects()}
-        assert held and not tracked & {id(each) for each in mine}
-    finally:
-        gc.unfreeze()
-
-
-class _Cycle:
-    def __init__(self) -> None:
-        self.self = self
+    with collection_held():
+        held = [[i] for i in range(MANY + 1)]
+    tracked = {id(each) for each in gc.get_objects()}
+    assert held and not tracked & {id(each) for each in mine}
