@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from typing import Any
 
 from weft.compile.driver import CompiledFunction
@@ -10,6 +11,11 @@ from weft.support.seams import split_function
 
 # what a compiled function says of its programs: of a compiled module too, unless the module has such a name
 _OF_PROGRAMS = frozenset({"stages", "cuts"})
+# methods of every module that give the module back
+_CHAINED = frozenset({
+    "apply", "bfloat16", "cpu", "cuda", "double", "eval", "float", "half", "requires_grad_", "share_memory", "to",
+    "to_empty", "train", "type",
+})  # fmt: skip
 
 
 class CompiledModule:
@@ -27,13 +33,30 @@ class CompiledModule:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        return type(object.__getattribute__(self, "_module"))
+        cls: type = object.__getattribute__(self, "_module").__class__  # (compiled twice, it says what it holds)
+        return cls
 
     def __getattr__(self, name: str) -> Any:
         module = object.__getattribute__(self, "_module")
         if name in _OF_PROGRAMS and not hasattr(module, name):
             return getattr(self._compiled, name)
-        return getattr(module, name)
+        value = getattr(module, name)
+        return self._chained(value) if name in _CHAINED else value
+
+    def _chained(self, method: Any) -> Any:
+        """A method that gives its module: here the compiled one, so that `compile(m).eval()` stays compiled."""
+
+        @functools.wraps(method)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = method(*args, **kwargs)
+            return self if result is self._module else result
+
+        return call
+
+    def __prepare_scriptable__(self) -> Any:
+        """What `weft.jit.script` and `trace` make a ScriptModule of: the module, or what stands in for it there."""
+        prepare = getattr(type(self._module), "__prepare_scriptable__", None)
+        return self._module if prepare is None else prepare(self._module)
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._module, name, value)

@@ -20,7 +20,7 @@ from weft.jit.script.frontend.classes.script_classes import SETTER
 from weft.jit.script.frontend.compile import compile_python, names_in, names_of
 from weft.jit.script.frontend.definitions import compile_definition
 from weft.jit.script.frontend.objects import OBJECTS, ModuleLinker, check_module, compile_call_of, compile_method
-from weft.jit.script.marks import Attribute
+from weft.jit.script.marks import Attribute, prepared
 from weft.jit.script.source import by_use, text_source
 from weft.jit.torchscript.graph import Graph
 from weft.nn.modules.module import Module
@@ -206,6 +206,12 @@ class ScriptModule(Module, metaclass=_Compiling):
             return list(self)[index]
         return self._of_container("__getitem__")(self, index)
 
+    def __copy__(self) -> Any:
+        duplicate = type(self).__new__(type(self))
+        fields = {n: v.of(duplicate) if isinstance(v, ScriptMethod) else v for n, v in self.__dict__.items()}
+        duplicate.__dict__.update(fields, _programs=dict(self._programs))
+        return duplicate
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         duplicate = memo[id(self)] = type(self).__new__(type(self))
         duplicate.__dict__.update(copy.deepcopy(self.__dict__, memo))
@@ -356,12 +362,12 @@ def compile_forward(root: ScriptModule, module: Module) -> None:
 
 def _prepared(module: Module) -> Module:
     """The Module that is compiled in place of one that says so. Raises CompileError for one that is not made yet."""
+    module = prepared(module)
     if "_parameters" not in vars(module):
         raise CompileError(
             f"the Module {type(module).__name__} has not been initialized; its __init__ must call super().__init__()"
         )
-    prepare = getattr(module, "__prepare_scriptable__", None)
-    return module if prepare is None else prepare()
+    return module
 
 
 def wrapped(

@@ -17,6 +17,10 @@ class FunctionWrapper:
         self.function, self.backend = function, backend
         self.name = str(name or getattr(function, "__name__", type(function).__name__))
 
+    def __prepare_scriptable__(self) -> Any:
+        """What `weft.jit.script` compiles: the function."""
+        return self.function
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "function" not in self.__dict__:  # protocols are the wrapper's; or it is being made
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

@@ -15,6 +15,7 @@ from weft.jit.script.annotations import is_plain_class
 from weft.jit.script.frontend.classes.script_classes import description_of
 from weft.jit.script.frontend.compile import method_of_class
 from weft.jit.script.frontend.module_hooks import has_hooks
+from weft.jit.script.marks import prepared
 from weft.jit.script.own_functions import own_function
 from weft.jit.script.source import refuse_class
 from weft.nn.modules.module import Module
@@ -30,6 +31,7 @@ def script(obj: Any) -> Any:
     ...         x = x + i
     ...     return x
     """
+    obj = prepared(obj)
     if isinstance(obj, ScriptFunction):
         return obj
     if isinstance(obj, str):

@@ -46,6 +46,13 @@ def export(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def prepared(value: Any) -> Any:
+    """What is compiled in place of an object whose class says so: of a call that `weft.compile` made the function or
+    Module that it was made of."""
+    prepare = getattr(type(value), "__prepare_scriptable__", None)
+    return value if prepare is None or isinstance(value, type) else prepare(value)
+
+
 def interface(cls: type) -> type:
     """Decorator: a class whose methods' signatures are a type. Objects and Modules that have such methods are of it.
     Raises CompileError for a class that is derived from another one than Module.

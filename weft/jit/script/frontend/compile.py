@@ -49,6 +49,7 @@ from weft.jit.script.frontend.python.foreign import (
 )
 from weft.jit.script.frontend.scope import Scope
 from weft.jit.script.frontend.values import ListValue, Simple, SugaredValue, TupleValue, constant
+from weft.jit.script.marks import prepared
 from weft.jit.script.source import function_source, text_source
 from weft.nn.modules.module import Module
 from weft.ops.op import OPS
@@ -123,6 +124,7 @@ class Linker:
 
     def wrap(self, ctx: Context, value: Any, name: str) -> SugaredValue | None:
         """A Python object as the compiler sees it, or None for one that programs cannot use."""
+        value = prepared(value)
         plain = python_constant(value)
         if plain is not None:
             return plain
