@@ -14,7 +14,7 @@ from weft.jit.functions import ScriptMethod
 from weft.jit.interpreter.running import run
 from weft.jit.program import MISSING, Program, accepted
 from weft.jit.script.annotations import UnknownType, type_of_annotation, written
-from weft.jit.script.frontend.attributes import is_constant, is_weft_own, type_of_attribute
+from weft.jit.script.frontend.attributes import is_constant, is_weft_own, may_stay_in_python, type_of_attribute
 from weft.jit.script.frontend.classes.interfaces import interface_of
 from weft.jit.script.frontend.classes.script_classes import SETTER
 from weft.jit.script.frontend.compile import compile_python, names_in, names_of
@@ -351,37 +351,39 @@ def wrapped_module(module: Module) -> ScriptModule:
 
 
 def compile_forward(root: ScriptModule, module: Module) -> None:
-    """Compile `forward`; one of weft's own Modules whose Python cannot be compiled is called as it is."""
+    """Compile `forward`; one of weft's own Modules whose Python cannot be compiled is called as it is, unless it calls
+    Modules of the user's, whose Python it may be that cannot."""
     try:
         root._compiled("forward")
     except CompileError:
-        if not is_weft_own(type(module)):
+        takes_any = any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(module.forward).parameters.values())
+        if takes_any or not may_stay_in_python(root):
             raise
         root.__dict__["forward"] = ScriptMethod(root, compile_call_of(root))
 
 
-def _prepared(module: Module) -> Module:
-    """The Module that is compiled in place of one that says so. Raises CompileError for one that is not made yet."""
-    module = prepared(module)
+def _refuse_unmade(module: Module) -> None:
     if "_parameters" not in vars(module):
         raise CompileError(
             f"the Module {type(module).__name__} has not been initialized; its __init__ must call super().__init__()"
         )
-    return module
 
 
 def wrapped(
     module: Module, scripted: dict[int, ScriptModule], cls: type[RecursiveScriptModule] = RecursiveScriptModule
 ) -> ScriptModule:
-    """A Module and its submodules as scripted ones, without any method compiled; each once."""
+    """A Module and its submodules as scripted ones, without any method compiled; each once. Raises CompileError for one
+    that is not made yet."""
+    wrapper = scripted.get(id(module))
+    if wrapper is not None:
+        return wrapper
+    key, module = id(module), prepared(module)
     if isinstance(module, ScriptModule):
         return module
-    wrapper = scripted.get(id(module))
-    if wrapper is None:
-        key, module = id(module), _prepared(module)
-        wrapper = scripted[key] = cls(module)
-        inner = {n: None if m is None else wrapped(m, scripted) for n, m in module._modules.items()}
-        wrapper.__dict__["_modules"] = inner
+    _refuse_unmade(module)
+    wrapper = scripted[key] = cls(module)
+    inner = {n: None if m is None else wrapped(m, scripted) for n, m in module._modules.items()}
+    wrapper.__dict__["_modules"] = inner
     return wrapper
 
 

@@ -69,3 +69,11 @@ def test_methods_that_give_the_module_give_the_compiled_one(options: dict[str, A
 def test_a_module_compiled_twice_is_still_a_module() -> None:
     compiled = weft.compile(weft.compile(_module()))
     assert isinstance(compiled, nn.Sequential) and len(list(Holder(compiled).parameters())) == 2
+
+
+def test_a_compiled_script_is_saved_and_frozen(tmp_path: Path) -> None:
+    module, x = _module(), weft.randn(2, 3)
+    compiled = weft.compile(weft.jit.script(module))
+    weft.jit.save(compiled, tmp_path / "m.pt")
+    weft.testing.assert_close(weft.jit.load(tmp_path / "m.pt")(x), module(x))
+    weft.testing.assert_close(weft.jit.freeze(compiled.eval())(x), module(x))

@@ -11,6 +11,7 @@ from weft.ir import graph as core
 from weft.ir.graph import Node, Operand, Value
 from weft.jit.module import ScriptMethod, ScriptModule, unique_name
 from weft.jit.program import Program
+from weft.jit.script.marks import prepared
 from weft.jit.torchscript.files.modules import LoadedModule, loaded_module
 from weft.jit.torchscript.inlining import inlined
 from weft.passes.dce import dce
@@ -37,6 +38,7 @@ def freeze(module: Any, preserved_attrs: Sequence[str] | None = None, optimize_n
     and for a program that writes what would be frozen, with the attribute's name and the line; ArgumentError for what
     is no ScriptModule.
     """
+    module = prepared(module)
     if not isinstance(module, ScriptModule):
         raise ArgumentError(f"freeze takes a scripted Module, not {type(module).__name__}; call weft.jit.script first")
     if module.training:

@@ -90,6 +90,12 @@ def is_weft_own(cls: type) -> bool:
     return cls.__module__.startswith("weft.nn.")
 
 
+def may_stay_in_python(owner: Any) -> bool:
+    """Whether a scripted Module and all within it are weft's own: what cannot be compiled there is no fault of the
+    user's, and is called as it is."""
+    return all(is_weft_own(each._original_class()) for each in owner.modules())
+
+
 def type_of_object(value: Any) -> Type | None:
     """The type of a Python object as an attribute, or None for one that programs cannot hold."""
     plain: dict[type, Type] = {bool: tt.BOOL, int: tt.INT, float: tt.FLOAT, complex: tt.COMPLEX, str: tt.STR}

@@ -19,6 +19,7 @@ from weft.jit.script.frontend.attributes import (
     describe_classes,
     is_constant,
     is_weft_own,
+    may_stay_in_python,
     type_of_attribute,
     type_of_object,
 )
@@ -265,8 +266,7 @@ class Method(SugaredValue):
             program = self._program(ctx, node)
             operands = bound_operands(ctx, node, program, args, kwargs, skipped=1)
         except CompileError:
-            cls = self.owner._original_class()
-            if not is_weft_own(cls) or promised_type(cls, self.name) is None:
+            if not may_stay_in_python(self.owner) or promised_type(self.owner._original_class(), self.name) is None:
                 raise
             return self._as_it_is(ctx, node, args, kwargs)
         ctx.program.link(program)

@@ -40,7 +40,7 @@ def restore_own(
     """Make the module of weft's own behind a loaded one again. Raises ParseError for a class that weft.nn does not
     have, and for a function that programs may not call.
     """
-    cls = vars(weft.nn).get(class_name)
+    cls = getattr(weft.nn, class_name, None)
     if not isinstance(cls, type) or not issubclass(cls, Module):
         raise ParseError(f"weft.nn has no module {class_name!r}")
     original: Module = cls.__new__(cls)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import linecache
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import weft.nn
 from weft.interop import files, streams
@@ -14,10 +14,13 @@ from weft.jit.functions import ScriptFunction
 from weft.jit.module import OWN, STATE, ScriptMethod, ScriptModule
 from weft.jit.program import MISSING, Parameter, Program
 from weft.jit.script.frontend.attributes import is_constant, type_of_attribute, type_of_object
+from weft.jit.script.frontend.objects import OBJECTS
 from weft.jit.script.frontend.outside import path_of
+from weft.jit.script.marks import prepared
 from weft.jit.torchscript.files.classes import ClassWriter
 from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter as Weight
+from weft.ops.op import OPS
 from weft.runtime.generator import Generator
 from weft.support.errors import ArgumentError
 from weft.tensor.tensor import Tensor
@@ -33,7 +36,7 @@ def save(m: Any, f: streams.Target, _extra_files: Mapping[str, str | bytes] | No
 
     _extra_files: texts or bytes by names, which `load` gives back.
     """
-    writer = _Writer()
+    writer, m = _Writer(), prepared(m)
     if isinstance(m, ScriptFunction):
         root = {"function": writer.program(m.__weft_program__)}
     elif isinstance(m, ScriptModule):
@@ -53,6 +56,7 @@ def save_to_buffer(m: Any, _extra_files: Mapping[str, str | bytes] | None = None
     return buffer.getvalue()
 
 
+_CALL_METHOD: Final = OPS["prim::CallMethod"]
 _LONGEST = 200  # characters of a line that are kept
 
 
@@ -108,6 +112,9 @@ class _Writer:
                 "generators. Draw from the default one"
             )
         assert program.graph is not None
+        for node in program.graph.walk():
+            if node.op is _CALL_METHOD:
+                self._refuse_python(node.args[0].type.name, node.args[1])
         number = self._seen[id(program)] = len(self.programs)
         self.programs.append(None)
         text = print_graph(program.graph)
@@ -175,6 +182,15 @@ class _Writer:
         original = module.__dict__["_original"]
         paths = {n: path_of(v) for n, v in vars(original).items() if n not in STATE} if original is not None else {}
         return {n: path for n, path in paths.items() if path is not None}
+
+    def _refuse_python(self, name: str, method: str) -> None:
+        """Raises ArgumentError for a method of weft's own that could not be compiled, of a class that a file does not
+        name."""
+        owner = OBJECTS.get(name)
+        if isinstance(owner, ScriptModule) and method not in owner._programs and self._own(owner) is None:
+            raise ArgumentError(
+                f"weft.jit.save: {owner.original_name}.{method} is Python's; a file holds graphs only. Trace the Module"
+            )
 
     def _own(self, module: ScriptModule) -> Any:
         """What makes one of weft's own modules again, of which programs may call the Python: its class, and its plain
