@@ -178,7 +178,7 @@ class Forms:
 def draw(rng: np.random.Generator) -> Forms:
     forms = [list(FORMS)[i] for i in rng.integers(0, len(FORMS), rng.integers(1, 4))]
     # a trace has one branch; a method that is an attribute is the original's, also of a copy
-    is_steady = {"trace", "flags"} & set(forms) or "copy" in forms and {"forward", "split forward"} & set(forms)
+    is_steady = {"trace", "flags"} & set(forms) or ("copy" in forms and {"forward", "split forward"} & set(forms))
     flags = [None] if is_steady else [None, None, True, False]
     calls = [(flags[rng.integers(len(flags))], int(rng.integers(3, 7))) for _ in range(CALLS)]
     return Forms(int(rng.integers(len(MODELS))), forms, calls, int(rng.integers(1 << 31)))

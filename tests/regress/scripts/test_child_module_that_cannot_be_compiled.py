@@ -1,4 +1,4 @@
-"""A user's Module that cannot be compiled was called as Python where one of weft's own holds it, and a file lacked it."""
+"""A user's Module that cannot be compiled was called as Python within one of weft's own, and a file lacked it."""
 
 from __future__ import annotations
 

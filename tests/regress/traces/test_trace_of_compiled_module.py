@@ -1,4 +1,4 @@
-"""What `weft.compile` made could not be traced or scripted, was empty when compiled twice, and was lost by `.eval()`."""
+"""What `weft.compile` made was not traced or scripted, was empty when compiled twice, and was lost by `.eval()`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def test_a_compiled_module_is_traced_and_scripted(options: dict[str, Any], calle
     compiled = weft.compile(module, **options)
     if called:
         compiled(x)
-    for form in (lambda m: weft.jit.trace(m, (x,)), weft.jit.script):
+    example = (x,)
+    for form in (lambda m: weft.jit.trace(m, example), weft.jit.script):
         whole, held = form(compiled), form(Holder(compiled))
         assert [n for n, _ in whole.named_parameters()] == ["0.weight", "0.bias"]
         for n in (2, 5):
