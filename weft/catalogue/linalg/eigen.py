@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.catalogue.linalg.square import _adjoint, _attempt, _check_square
+from weft.catalogue.linalg.square import _adjoint, _check_square, _iterated
 from weft.ops.batching import same
 from weft.ops.layout import column_major
 from weft.ops.op import define
@@ -26,10 +26,7 @@ def _eig_type(self: TensorType) -> tuple[TensorType, TensorType]:
 
 
 def _eig(A: Array) -> tuple[Array, Array]:
-    values, vectors = _attempt(
-        lambda: np.linalg.eig(A),
-        "linalg.eig: The algorithm failed to converge because the input matrix is ill-conditioned.",
-    )
+    values, vectors = _iterated("eig", A, lambda: np.linalg.eig(A))
     kind = np.result_type(A.dtype, np.complex64)
     return values.astype(kind, copy=False), vectors.astype(kind, copy=False)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.catalogue.linalg.lu import factor, pivot_rows
 from weft.catalogue.linalg.singular import check_matrix, smaller
-from weft.catalogue.linalg.square import _adjoint, _attempt, _check_square, solve_triangular
+from weft.catalogue.linalg.square import _adjoint, _check_square, _iterated, solve_triangular
 from weft.catalogue.samples import D, F, case, draw
 from weft.ops.batching import same
 from weft.ops.layout import column_major
@@ -146,9 +146,7 @@ def _eigh_type(self: TensorType, UPLO: str) -> tuple[TensorType, TensorType]:
 
 
 def _eigh(A: Array, UPLO: str) -> tuple[Array, Array]:
-    values, vectors = _attempt(
-        lambda: np.linalg.eigh(A, _TRIANGLES[UPLO]), "linalg.eigh: The algorithm failed to converge."
-    )
+    values, vectors = _iterated("eigh", A, lambda: np.linalg.eigh(A, _TRIANGLES[UPLO]))
     return np.ascontiguousarray(values), np.ascontiguousarray(vectors)
 
 

@@ -62,26 +62,28 @@ def of_matrix(error: WeftError, element: int, order: int) -> WeftError:
 
 def factored(A: Array, failure: WeftError) -> Array:
     """The lower Cholesky factors of all matrices. Raises `failure` for the first that has none."""
+    factors = cholesky_factors(A)
+    if factors is None:
+        raise of_matrix(failure, *next(undefined_minors(A)))
+    return factors
+
+
+def cholesky_factors(A: Array) -> Array | None:
+    """The lower Cholesky factors of all matrices, or None where one has none (a pivot that is NaN, for
+    NumPy, is one)."""
     try:
-        return np.linalg.cholesky(A)
+        factors = np.linalg.cholesky(A)
     except np.linalg.LinAlgError:
-        raise of_matrix(failure, *next(undefined_minors(A))) from None
+        return None
+    return None if np.isnan(np.diagonal(factors, axis1=-2, axis2=-1)).any() else factors
 
 
 def undefined_minors(A: Array) -> Iterator[tuple[int, int]]:
     """(number of the matrix in the batch, order of its first leading minor that is not positive definite) of each that
     has no Cholesky factor."""
     for element, a in enumerate(_matrices(A)):
-        if not _is_definite(a):
-            yield element, next((k for k in range(1, len(a)) if not _is_definite(a[:k, :k])), len(a))
-
-
-def _is_definite(a: Array) -> bool:
-    try:
-        np.linalg.cholesky(a)
-    except np.linalg.LinAlgError:
-        return False
-    return True
+        if cholesky_factors(a) is None:
+            yield element, next((k for k in range(1, len(a)) if cholesky_factors(a[:k, :k]) is None), len(a))
 
 
 def inverted(call: Callable[[], Array], A: Array, failure: WeftError) -> Array:

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from weft.catalogue.linalg.failures import no_row, not_definite, of_matrix, undefined_minors, zero_in_factor
+from weft.catalogue.linalg.failures import (
+    cholesky_factors,
+    no_row,
+    not_definite,
+    of_matrix,
+    undefined_minors,
+    zero_in_factor,
+)
 from weft.catalogue.linalg.singular import check_matrix, smaller
 from weft.catalogue.linalg.square import (
     _adjoint,
@@ -270,13 +277,12 @@ def _attempted_cholesky(x: Array, upper: bool, check_errors: bool) -> tuple[Arra
     flat = x.reshape(_count(x), n, n)
     source = np.swapaxes(flat, -2, -1).conj() if upper else flat
     info = np.zeros(len(flat), np.int32)
-    try:
-        out = np.linalg.cholesky(source)
-    except np.linalg.LinAlgError:
+    out = cholesky_factors(source)
+    if out is None:
         for element, order in undefined_minors(source):
             info[element] = order
             if check_errors:
-                raise of_matrix(not_definite("cholesky_ex")(x), element, order) from None
+                raise of_matrix(not_definite("cholesky_ex")(x), element, order)
         out = np.full_like(flat, np.nan)
         out[info == 0] = np.linalg.cholesky(source[info == 0])
     out = np.swapaxes(out, -2, -1).conj() if upper else out

@@ -206,11 +206,22 @@ define(
     vjp={"self": lambda g, other: conjugate(g) * other, "other": lambda g, self: g * self},
     out=True,
 )
+
+
+def _inner(self: Any, other: Any) -> Any:
+    if self.ndim == 0 or other.ndim == 0:
+        return self * other
+    if not shape_env.equal(self.dims[-1], other.dims[-1]):  # (tensordot would repeat a single element)
+        raise ShapeError(
+            "inner() the last dimension must match on both input tensors but got shapes "
+            f"{dims_text(self.dims)} and {dims_text(other.dims)}"
+        )
+    return aten.tensordot(self, other, [-1], [-1])
+
+
 define(
     "aten::inner(Tensor self, Tensor other) -> Tensor", "Sums of products over the last dims.",
-    decompose=lambda self, other: self * other if self.ndim == 0 or other.ndim == 0 else aten.tensordot(
-        self, other, [-1], [-1]
-    ),
+    decompose=_inner,
     out=True,
 )
 

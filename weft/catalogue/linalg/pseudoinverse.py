@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.linalg.singular import check_matrix
-from weft.catalogue.linalg.square import _adjoint, _attempt, _check_square
+from weft.catalogue.linalg.square import _adjoint, _check_square, _iterated
 from weft.catalogue.samples import D, F, case, draw
 from weft.ops.batching import same
 from weft.ops.op import NOT_DIFFERENTIABLE, define
@@ -48,12 +48,10 @@ def _pinv(A: Array, atol: Array | None, rtol: Array | None, hermitian: bool) -> 
     if A.size == 0:
         return np.zeros((*A.shape[:-2], A.shape[-1], A.shape[-2]), A.dtype)
     if hermitian:
-        values, u = _attempt(lambda: np.linalg.eigh(A), "linalg.pinv: The algorithm failed to converge.")
+        values, u = _iterated("pinv", A, lambda: np.linalg.eigh(A))
         s, vh = np.abs(values), np.swapaxes(u, -2, -1).conj()
     else:
-        u, values, vh = _attempt(
-            lambda: np.linalg.svd(A, full_matrices=False), "linalg.pinv: The algorithm failed to converge."
-        )
+        u, values, vh = _iterated("pinv", A, lambda: np.linalg.svd(A, full_matrices=False))
         s = values
     kept = s > _tolerance(s, A.shape, atol, rtol)
     inverse = np.where(kept, 1 / np.where(kept, values, 1), 0)
@@ -188,7 +186,9 @@ def _rank_type(self: TensorType, atol: Any, rtol: Any, hermitian: bool) -> Tenso
 def _rank(A: Array, atol: float | None, rtol: float | None, hermitian: bool) -> Array:
     if A.size == 0:
         return np.zeros(A.shape[:-2], np.int64)
-    s = np.abs(np.linalg.eigvalsh(A)) if hermitian else np.linalg.svd(A, compute_uv=False)
+    s = _iterated(
+        "matrix_rank", A, lambda: np.abs(np.linalg.eigvalsh(A)) if hermitian else np.linalg.svd(A, compute_uv=False)
+    )
     limit = _tolerance(s, A.shape, *(None if v is None else np.asarray(v) for v in (atol, rtol)))
     return np.asarray(np.sum(s > limit, -1), np.int64)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.catalogue.linalg.square import _adjoint, _attempt
+from weft.catalogue.linalg.square import _adjoint, _iterated
 from weft.ops.batching import same
 from weft.ops.layout import column_major
 from weft.ops.op import define
@@ -47,7 +47,7 @@ def _svd_type(A: TensorType, full_matrices: bool) -> tuple[TensorType, TensorTyp
 
 
 def _svd(A: Array, full_matrices: bool) -> tuple[Array, Array, Array]:
-    u, s, v = _attempt(lambda: np.linalg.svd(A, full_matrices), "linalg.svd: The algorithm failed to converge.")
+    u, s, v = _iterated("svd", A, lambda: np.linalg.svd(A, full_matrices))
     return np.ascontiguousarray(u), np.ascontiguousarray(s), np.ascontiguousarray(v)
 
 

@@ -39,11 +39,19 @@ def _check_square(name: str, A: TensorType) -> None:
         )
 
 
-def _attempt(call: Callable[[], Array], text: str) -> Array:
+def _iterated(name: str, A: Array, call: Callable[[], Any]) -> Any:
+    """What LAPACK computes of matrices step by step until it converges: over infinities it might never end.
+    Raises LinAlgError where it does not converge."""
+    if not np.isfinite(A).all():
+        raise LinAlgError(
+            f"linalg.{name}: The algorithm failed to converge because the input matrix contained non-finite values."
+        )
     try:
         return call()
     except np.linalg.LinAlgError:
-        raise LinAlgError(text) from None
+        raise LinAlgError(
+            f"linalg.{name}: The algorithm failed to converge because the input matrix is ill-conditioned."
+        ) from None
 
 
 # ---- cholesky

@@ -14,11 +14,12 @@ from weft.ops.layout import ROW_MAJOR
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise, normalize_dim
-from weft.support.errors import DTypeError, ShapeError
+from weft.support.errors import DTypeError, ShapeError, StateError
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
 from weft.types.dtype import DType
+from weft.types.tensor_type import TensorType
 
 _F = ("nn.functional",)
 
@@ -208,8 +209,16 @@ define(
     decompose=lambda self: aten.elu(self, 1.6732632423543772, 1.0507009873554805), public=("weft", "nn.functional"),
     inplace=True,
 )
+
+
+def _celu_type(self: TensorType, alpha: Any) -> TensorType:
+    if type(alpha) in (int, float) and alpha == 0:
+        raise StateError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return elu.type(self, alpha, 1, 1)  # type: ignore[no-any-return]
+
+
 define("aten::celu(Tensor self, Scalar alpha=1.0) -> Tensor", "x where positive, else alpha * (exp(x / alpha) - 1).",
-       type=lambda self, alpha: elu.type(self, alpha, 1, 1),
+       type=_celu_type,
        decompose=lambda self, alpha: aten.elu(self, alpha, 1, 1 / alpha), public=("weft", "nn.functional"),
        vjp={"self": lambda g, self, alpha: _elu_back(g, self, alpha, 1, 1 / alpha)},
        inplace=True)

@@ -155,6 +155,8 @@ def _conv_transpose(
     _refuse_negative(padding)
     _positive(stride=stride, dilation=dilation, groups=(groups,))
     for e, s, d in zip(extra, stride, dilation, strict=True):
+        if e < 0:
+            raise ShapeError("negative output_padding is not supported")
         if e >= max(s, d):
             raise ShapeError(
                 f"output padding must be smaller than either stride or dilation, but got output_padding {e}, "

@@ -70,7 +70,7 @@ def _factor(
                 above.next(rows.less_product(above.carried[0], factor, rows.load(a, above.index, column.index)))
             rows.store(a, i, column.index, above.results[0])
         pivot = rows.element(a, i, i)
-        with f.if_(f.fcmp("ole", pivot, 0.0), "fails"):
+        with f.if_(f.fcmp("ule", pivot, 0.0), "fails"):
             refuse(f.add(i, 1))
         root = rows.math.sqrt(pivot)
         with f.loop(rows.first(i), n, rows.lanes, "j") as column:
