@@ -14,7 +14,8 @@ from typing import Any
 from weft.autograd.forward_facts import ForwardFacts
 from weft.compile.assumptions import Assumptions, Recording
 from weft.compile.methods import is_method, method_of
-from weft.compile.program.container_identity import CallLeaves
+from weft.compile.program.call_leaves import CallLeaves
+from weft.compile.program.call_plan import Symbols
 from weft.compile.program.entry import Entry
 from weft.compile.stepwise import Stepwise, hook_at_fault, run_stepwise, runs_as_written
 from weft.compile.tracing import trace
@@ -41,6 +42,14 @@ from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import wrapper_classes
 
 
+def _run(entry: Entry, leaves: CallLeaves, symbols: Symbols) -> Any:
+    """Run a program on a call that fits, and put its wrappers together."""
+    try:
+        return resugar(entry.run(leaves, symbols), leaves.memo)
+    finally:
+        leaves.let_go()
+
+
 class CompiledFunction(FunctionWrapper):
     """A function that runs as captured programs. Attributes of the original function are available on it.
 
@@ -58,7 +67,8 @@ class CompiledFunction(FunctionWrapper):
         self.misses: deque[str] = deque(maxlen=limits.TEXTS_OF_MISSES)
         self.stepwise: list[Stepwise] = []  # structures of arguments for which it is no program
         self.recording: Recording | None = None  # the latest one
-        self.compares_containers = False  # whether a program asks which containers of a call are one object
+        # whether a program asks which containers of a call are one object, or gives one back
+        self.asks_for_containers = False
         self.is_order_free = not takes_keywords(function)
         self.lock = threading.RLock()
 
@@ -76,25 +86,28 @@ class CompiledFunction(FunctionWrapper):
         if len(named) > 1 and self.is_order_free:
             named = dict(sorted(named.items()))
         leaves, spec = _flatten(taken, named)
-        if self.compares_containers:
-            leaves = CallLeaves(leaves, (taken, named))
+        if special or self.asks_for_containers:
+            leaves = CallLeaves(leaves, self._callers(args, kwargs), memo)
         match = self.entries.find(leaves, spec)
         if match is None:
-            return self._capture_and_run(args, kwargs, CallLeaves(leaves, (taken, named)), spec, memo)
+            leaves = CallLeaves(leaves, self._callers(args, kwargs), memo)
+            return self._capture_and_run(args, kwargs, leaves, spec)
         entry, call = match
-        return resugar(entry.run(leaves, call), memo) if special else entry.run(leaves, call)
+        return _run(entry, leaves, call) if type(leaves) is CallLeaves else entry.run(leaves, call)
 
-    def _capture_and_run(
-        self, args: Any, kwargs: Any, leaves: list[Any], spec: pytree.TreeSpec, memo: WrapperMemo
-    ) -> Any:
-        """args, kwargs: as they were given; leaves: with wrappers taken apart, which `memo` has."""
+    def _callers(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The tree of a call's arguments, in the order in which a program takes them."""
+        return args, dict(sorted(kwargs.items())) if len(kwargs) > 1 and self.is_order_free else kwargs
+
+    def _capture_and_run(self, args: Any, kwargs: Any, leaves: CallLeaves, spec: pytree.TreeSpec) -> Any:
+        """args, kwargs: as they were given; leaves: with wrappers taken apart."""
         if any([isinstance(leaf, Tensor) and not is_dense(leaf) for leaf in leaves]):
             # types alone, or values that wait: another back end takes the operators as they come
             return self.function(*args, **kwargs)
         with self.lock:
             match = self.entries.find(leaves, spec)  # another thread may have captured it meanwhile
             if match is not None:
-                return resugar(match[0].run(leaves, match[1]), memo)
+                return _run(match[0], leaves, match[1])
             stepwise = next((s for s in self.stepwise if s.spec == spec), None)
             is_program = stepwise is None or stepwise.is_due()
             entry = self._captured(leaves, spec) if is_program else None
@@ -102,7 +115,7 @@ class CompiledFunction(FunctionWrapper):
                 # the capture was the first to meet something that weft then settles (a class whose rule came late)
                 entry = self._captured(leaves, spec)
             if entry is not None:
-                return resugar(self._run_first(entry, leaves, spec), memo)
+                return self._run_first(entry, leaves, spec)
         if any(s.waits for s in self.stepwise if s.spec == spec):
             return self.function(*args, **kwargs)
         result, forwards = run_stepwise(self.function, args, kwargs)
@@ -125,13 +138,13 @@ class CompiledFunction(FunctionWrapper):
         self.assumptions = self.assumptions.with_forward(number, facts)
         return True
 
-    def _run_first(self, entry: Entry, leaves: list[Any], spec: pytree.TreeSpec) -> Any:
+    def _run_first(self, entry: Entry, leaves: CallLeaves, spec: pytree.TreeSpec) -> Any:
         """Keep a new program, and run it."""
         call = entry.match(leaves, spec)
         if type(call) is Miss:
             raise CaptureError(f"{self.name}: the program just captured does not fit its own arguments: {call.text}")
         self.keep(entry)  # whether or not this run ends well: what fails is a call, not the program
-        return entry.run(leaves, call)
+        return _run(entry, leaves, call)
 
     def lift_arguments(self, places: Sequence[int]) -> None:
         """Take the numbers among the arguments in these places as inputs, from the first call on."""
@@ -142,7 +155,7 @@ class CompiledFunction(FunctionWrapper):
     def keep(self, entry: Entry) -> None:
         """Let calls that follow run a program. Where another one fits, that is faster than one that has loops for the
         sake of other sizes."""
-        self.compares_containers |= entry.guards.identity is not None
+        self.asks_for_containers |= entry.guards.identity is not None or entry.outputs.gives_containers
         self.entries.add(entry, is_general=entry.capture.has_loops_for_sizes)
 
     def capture_within(
@@ -155,7 +168,9 @@ class CompiledFunction(FunctionWrapper):
         counters.guard_misses += 1
         try:
             size = entry.guards.spec.size
-            arguments = CallLeaves(leaves[:size], leaves.tree) if type(leaves) is CallLeaves else leaves[:size]
+            arguments = leaves[:size]
+            if isinstance(leaves, CallLeaves):
+                arguments = CallLeaves(arguments, leaves.tree, leaves.memo)
             return self._capture(arguments, entry.guards.spec, self.backend)
         except Exception as error:
             self._say(str(error))
@@ -303,9 +318,9 @@ class CompiledFunction(FunctionWrapper):
 
     def entry_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Entry, Any]:
         """The program that fits a call, captured if there is none, and what its `match` makes of the arguments."""
-        tree = desugar((args, kwargs))
-        leaves, spec = pytree.flatten(tree)
-        leaves = CallLeaves(leaves, tree)
+        memo: WrapperMemo = {}
+        leaves, spec = pytree.flatten(desugar((args, kwargs), memo))
+        leaves = CallLeaves(leaves, (args, kwargs), memo)
         match = self.entries.find(leaves, spec)
         if match is not None:
             return match

@@ -147,7 +147,18 @@ class ReturnNumber:
     dim: Dim | None
 
 
-Return = ReturnFresh | ReturnState | ReturnArgument | ReturnGrad | ReturnView | ReturnConstant | ReturnNumber
+@dataclass(frozen=True, eq=False)
+class ReturnContainer:
+    """A container among the arguments, whose caller gets it back: child `path[0]` of the tree of arguments, of that
+    child `path[1]`, and so on."""
+
+    path: tuple[int, ...]
+
+
+Return = (
+    ReturnFresh | ReturnState | ReturnArgument | ReturnGrad | ReturnView | ReturnConstant | ReturnNumber
+    | ReturnContainer
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,11 +48,11 @@ WrapperMemo = dict[int, tuple[Tensor, Desugared]]
 
 def desugar(tree: Any, memo: WrapperMemo | None = None) -> Any:
     """A tree with its wrappers taken apart. memo: what is one tensor there and in other trees becomes one."""
-    leaves, spec = pytree.flatten(tree)
+    leaves, _ = pytree.flatten(tree)
     if not any(_is_special(leaf) for leaf in leaves):
         return tree
     memo = {} if memo is None else memo
-    return pytree.unflatten([_desugar(leaf, memo) if _is_special(leaf) else leaf for leaf in leaves], spec)
+    return pytree.replaced(tree, lambda leaf: _desugar(leaf, memo) if _is_special(leaf) else leaf)
 
 
 def _is_special(leaf: Any) -> bool:
@@ -91,13 +91,16 @@ def _taken_apart(wrapper: Tensor, memo: WrapperMemo) -> Desugared:
     )
 
 
-def resugar(tree: Any, memo: WrapperMemo | None = None) -> Any:
-    """A tree with its desugared wrappers put together. memo: what was one tensor there and in other trees is one."""
-    leaves, spec = pytree.flatten(tree, stop=Desugared)
+def resugar(tree: Any, memo: WrapperMemo | None = None, containers: dict[int, Any] | None = None) -> Any:
+    """A tree with its desugared wrappers put together. memo: what was one tensor there and in other trees is one;
+    containers: those made anew, where several trees share them."""
+    leaves, _ = pytree.flatten(tree, stop=Desugared)
     if not any(type(leaf) is Desugared for leaf in leaves):
         return tree
     memo = {} if memo is None else memo
-    return pytree.unflatten([_resugar(leaf, memo) if type(leaf) is Desugared else leaf for leaf in leaves], spec)
+    return pytree.replaced(
+        tree, lambda leaf: _resugar(leaf, memo) if type(leaf) is Desugared else leaf, Desugared, containers
+    )
 
 
 def _resugar(desugared: Desugared, memo: WrapperMemo) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping
+from operator import is_
 from types import MappingProxyType
 from typing import Any
 
@@ -220,6 +221,27 @@ def unflatten(leaves: list[Any], spec: TreeSpec) -> Any:
 def one_built(children: list[Any], spec: TreeSpec) -> Any:
     """A container of this structure of its children."""
     return _rebuild(spec.kind, children, spec.meta)
+
+
+def replaced(
+    tree: Any, change: Callable[[Any], Any], stop: type | None = None, containers: dict[int, Any] | None = None
+) -> Any:
+    """A tree with other leaves. Containers in which none changes stay the objects that they are, and one that stands in
+    several places is made anew once. stop: a class whose objects are leaves; containers: those that were made anew, by
+    identity, where several trees share them."""
+    rebuilt = {} if containers is None else containers
+
+    def visit(value: Any) -> Any:
+        parts = None if type(value) is stop else _parts(value)
+        if parts is None:
+            return change(value)
+        if id(value) not in rebuilt:
+            children = [visit(child) for child in parts[0]]
+            is_same = all(map(is_, children, parts[0]))
+            rebuilt[id(value)] = value if is_same else _rebuild(type(value), children, parts[1])
+        return rebuilt[id(value)]
+
+    return visit(tree)
 
 
 def spread(values: Any, spec: TreeSpec) -> list[Any] | None:

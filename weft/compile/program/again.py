@@ -27,19 +27,9 @@ def is_numbered(kind: Any) -> bool:
     return not issubclass(kind, (tuple, Desugared))
 
 
-def numbered(tree: Any, numbers: dict[Any, int]) -> None:
-    """Number the containers of a tree; `numbers` has those by identity, and under None the last one."""
-    children, spec = pytree.one_level(tree)
-    if spec.kind is None:
-        return
-    for child in children:
-        numbered(child, numbers)
-    if is_numbered(spec.kind):
-        count(tree, numbers)
-
-
 def count(container: Any, numbers: dict[Any, int]) -> None:
-    """Give a container the next number. One that stands here for the second time keeps its first."""
+    """Give a container that is whole the next number; `numbers` has them by identity, and under None the last one. One
+    that stands here for the second time keeps its first."""
     number = numbers[None] = numbers.get(None, -1) + 1
     numbers.setdefault(id(container), number)
 

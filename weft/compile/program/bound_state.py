@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from weft.compile.program.call_leaves import memo_of
 from weft.guards.slots import Slot
 from weft.guards.values import is_list_of_numbers
 from weft.ops.overrides import override_classes
@@ -41,7 +42,7 @@ class BoundState:
         self.given = len(leaves)
         self.places: list[BoundPlace] = []
         for slot in slots:
-            held, spec = pytree.flatten(value_of(slot))
+            held, spec = pytree.flatten(value_of(slot, leaves))
             if any(isinstance(leaf, Tensor) for leaf in held) or is_list_of_numbers(slot.get()):
                 self.places.append(BoundPlace(slot, spec, len(leaves), len(leaves) + len(held)))
                 leaves += held
@@ -51,7 +52,7 @@ class BoundState:
         structure than in the capture."""
         del leaves[self.given :]
         for place in self.places:
-            value = value_of(place.slot)
+            value = value_of(place.slot, leaves)
             if place.spec is LEAF and isinstance(value, Tensor):
                 leaves.append(value)
                 continue
@@ -82,10 +83,10 @@ class BoundState:
         return next(p for p in self.places if p.start <= leaf < p.stop)
 
 
-def value_of(slot: Slot) -> Any:
-    """What a place holds, wrappers taken apart."""
+def value_of(slot: Slot, leaves: list[Any]) -> Any:
+    """What a place holds, wrappers taken apart. leaves: of the call."""
     value = slot.get()
-    return desugar(value) if wrapper_classes or override_classes else value
+    return desugar(value, memo_of(leaves)) if wrapper_classes or override_classes else value
 
 
 def _text(spec: TreeSpec) -> str:

@@ -7,33 +7,35 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from weft.compile.program.bound_state import BoundState, value_of
+from weft.compile.program.bound_state import BoundState
+from weft.compile.program.call_leaves import CallLeaves
 from weft.programs.store import Miss
+from weft.record.wrappers import Desugared
 from weft.support import pytree
 
 
-class CallLeaves(list[Any]):
-    """The leaves of a call's arguments, with the tree that they come from."""
+def paths_of(tree: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[Any, tuple[int, ...]]]:
+    """The containers of a tree, each with the numbers of the children that lead to it."""
+    children, spec = pytree.one_level(tree)
+    if spec.kind is not None:
+        yield tree, path
+        for number, child in enumerate(children):
+            yield from paths_of(child, (*path, number))
 
-    __slots__ = ("tree",)
 
-    def __init__(self, leaves: Iterable[Any], tree: Any) -> None:
-        super().__init__(leaves)
-        self.tree = tree
+def container_at(leaves: list[Any], path: Sequence[int]) -> Any:
+    """The caller's container in this place of a call's arguments."""
+    tree = leaves.tree  # type: ignore[attr-defined]
+    for number in path:
+        tree = pytree.one_level(tree)[0][number]
+    return tree
 
 
 def containers_of(leaves: list[Any], bound: BoundState) -> list[list[Any]]:
     """The containers of a call, each before what it holds: those of its arguments, and of each bound place."""
     arguments = leaves.tree if type(leaves) is CallLeaves else ()
-    return [list(_within(tree)) for tree in (arguments, *[value_of(place.slot) for place in bound.places])]
-
-
-def _within(tree: Any) -> Iterator[Any]:
-    children, spec = pytree.one_level(tree)
-    if spec.kind is not None:
-        yield tree
-        for child in children:
-            yield from _within(child)
+    trees = [arguments, *[place.slot.get() for place in bound.places]]
+    return [[container for container, _ in paths_of(tree)] for tree in trees]
 
 
 def pattern_of(containers: Iterable[list[Any]]) -> tuple[int, ...]:
@@ -56,6 +58,8 @@ def built(leaves: list[Any], specs: Sequence[pytree.TreeSpec], pattern: Sequence
     def tree(spec: pytree.TreeSpec, at: int) -> Any:
         if spec.kind is None:
             return leaves[at]
+        if spec.kind is Desugared:  # a wrapper, which is no container for the caller
+            return pytree.unflatten(leaves[at : at + spec.size], spec)
         number = len(containers)
         containers.append(None)
         children = []

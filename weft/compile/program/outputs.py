@@ -13,7 +13,9 @@ import numpy as np
 
 from weft.autograd.views import follow
 from weft.compile.program.again import Again, joined
+from weft.compile.program.call_leaves import memo_of
 from weft.compile.program.call_plan import Symbols, number_of, target_of
+from weft.compile.program.container_identity import container_at
 from weft.guards import ObjectWrite
 from weft.ops.overrides import override_classes
 from weft.programs.argument_histories import NOTHING, Before, HistoryChanges, SpentBackward
@@ -23,6 +25,7 @@ from weft.programs.program_io import (
     Return,
     ReturnArgument,
     ReturnConstant,
+    ReturnContainer,
     ReturnFresh,
     ReturnGrad,
     ReturnNumber,
@@ -31,7 +34,7 @@ from weft.programs.program_io import (
     Shown,
 )
 from weft.record.capture import Capture
-from weft.record.wrappers import resugar
+from weft.record.wrappers import WrapperMemo, resugar
 from weft.support import pytree
 from weft.tensor.history import ViewOf
 from weft.tensor.modes import modes, set_grad_enabled
@@ -70,6 +73,7 @@ class Outputs:
     def __post_init__(self) -> None:
         self.shared: list[int] | None = None  # positions of results to copy, known once the program has run
         views = [(i, r, group) for i, (r, group) in enumerate(self.returns) if type(r) is ReturnView]
+        self.gives_containers = any(type(r) is ReturnContainer for r, _ in self.returns)
         self.is_joined = any(type(r) is ReturnConstant and type(r.value) is Again for r, _ in self.returns)
         self.views = [view for view in views if view[1].creation is None]
         self.of_functions = [view for view in views if view[1].creation is not None]
@@ -120,11 +124,13 @@ class Outputs:
             for tensor, view in shown:
                 tensor._view, tensor._state().version = view, tensor._version
         finally:  # hooks that take what is saved may end the call: the step has been made, and its state is whole
-            result = self._finished(returned, symbols, kept_up)
+            result = self._finished(returned, symbols, kept_up, memo_of(leaves))
         return result
 
-    def _finished(self, returned: list[Any], symbols: Symbols, kept_up: list[ObjectWrite]) -> Any:
-        """The call's result, once all that was assigned is in its place."""
+    def _finished(
+        self, returned: list[Any], symbols: Symbols, kept_up: list[ObjectWrite], memo: WrapperMemo
+    ) -> Any:
+        """The call's result, once all that was assigned is in its place. memo: the wrappers of the arguments."""
         self._spend(ReturnFresh, returned)
         if self.views:
             self._follow(self.views, returned, symbols)
@@ -134,11 +140,12 @@ class Outputs:
             self._mark(returned)
         if self.leaves_grad is not None:
             modes.grad = self.leaves_grad
+        tree = joined(returned, self.spec) if self.is_joined else pytree.unflatten(returned, self.spec)
         if not self.assigned:
-            return pytree.unflatten(returned, self.spec)
-        result, values = joined(returned, self.spec) if self.is_joined else pytree.unflatten(returned, self.spec)
+            return tree
+        result, values = tree
         if wrapper_classes or override_classes:
-            result, values = resugar((result, values))
+            result, values = resugar((result, values), memo)
         for at in range(len(kept_up), len(self.assigned)):
             self.assigned[at].target.put(values[at])
             kept_up.append(self.assigned[at])
@@ -216,6 +223,8 @@ class Outputs:
             return None
         if kind is ReturnConstant:
             return returned.value  # type: ignore[union-attr]
+        if kind is ReturnContainer:
+            return container_at(leaves, returned.path)  # type: ignore[union-attr, arg-type]
         if kind is ReturnFresh:
             base = bases.get(returned.position)  # type: ignore[union-attr, arg-type]
             if base is None:

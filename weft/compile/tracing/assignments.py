@@ -12,16 +12,14 @@ from typing import Any
 
 from weft import guards
 from weft.compile.assumptions import Recording
-from weft.compile.program.again import Again, count, is_numbered, numbered
+from weft.compile.program.again import Again, count, is_numbered
+from weft.compile.program.container_identity import is_empty_tuple, paths_of
 from weft.guards.kinds import Kind, Kinds
-from weft.ops.overrides import override_classes
 from weft.record.restart import Restart
 from weft.record.symbolic import SymbolicPayload
-from weft.record.wrappers import WrapperMemo, desugar
 from weft.support import pytree
 from weft.support.errors import CaptureError
 from weft.tensor.tensor import Tensor
-from weft.tensor.wrapper import wrapper_classes
 
 # places in Python state, and what stands in for their values while the function is captured
 Bound = Sequence[tuple[guards.Slot, Any]]
@@ -36,6 +34,20 @@ class Older:
 
     def __init__(self, value: Any) -> None:
         self.value = value
+
+
+class Callers:
+    """A container among the call's arguments, by the way that leads to it."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: tuple[int, ...]) -> None:
+        self.path = path
+
+
+def callers_in(arguments: Any) -> dict[int, Callers]:
+    """The containers of a call's arguments, as the function got them, by identity."""
+    return {id(c): Callers(path) for c, path in paths_of(arguments) if path and not is_empty_tuple(c)}
 
 
 def containers_in(tree: Any) -> Iterator[Any]:
@@ -99,42 +111,35 @@ def _note_growth(write: guards.ObjectWrite, lengths: dict[int, Any]) -> None:
 
 
 def assigned_values(
-    writes: Sequence[guards.ObjectWrite], result: Any, arguments: Any, bound: Bound, is_older: Callable[[object], bool],
-    kinds: Kinds, memo: WrapperMemo,
+    writes: Sequence[guards.ObjectWrite], numbers: dict[Any, int], arguments: Any, bound: Bound,
+    is_older: Callable[[object], bool], kinds: Kinds,
 ) -> list[Any]:
-    """The values of these writes as a tree of results, beside the result of the call. arguments: trees whose containers
-    are the caller's. memo: the wrappers that were taken apart already.
+    """The values of these writes as a tree of results, beside the result of the call. numbers: of the containers made
+    there (again.py); arguments: trees whose containers are the caller's.
 
     Raises CaptureError for a value that a program cannot make anew at every call, and Restart where one is a container
     that stands for what a place holds: that must be the very one.
     """
-    numbers: dict[Any, int] = {}
-    numbered(result, numbers)
-    callers = {id(c) for c in containers_in(arguments)}
+    callers = callers_in(arguments)
     inputs = {id(c): slot.key for slot, value in bound for c in containers_in(value)}
     looked = [_Value(write, numbers, callers, inputs, is_older, kinds) for write in writes]
     values = [each.made(each.write.value) for each in looked]
     identical = {key for each in looked for key in each.identical}
     if identical:
         raise Restart(identical=identical)
-    tree: list[Any] = desugar(values, memo) if wrapper_classes or override_classes else values
-    repeated = next((each for each in looked if each.repeats), None)
-    if tree is not values and repeated is not None:
-        raise repeated.refuse_repeated(repeated.write.value)
-    return tree
+    return values
 
 
 class _Value:
-    """One assigned value, looked at part by part. numbers: of the containers made so far (again.py); repeats: whether
-    it holds one of them again; identical: the inputs that must be the very containers."""
+    """One assigned value, looked at part by part. numbers: of the containers made so far (again.py); identical: the
+    inputs that must be the very containers."""
 
     def __init__(
-        self, write: guards.ObjectWrite, numbers: dict[Any, int], callers: set[int], inputs: dict[int, Any],
-        is_older: Callable[[object], bool], kinds: Kinds,
+        self, write: guards.ObjectWrite, numbers: dict[Any, int], callers: dict[int, Callers],
+        inputs: dict[int, Any], is_older: Callable[[object], bool], kinds: Kinds,
     ) -> None:
         self.write, self.numbers, self.callers, self.inputs = write, numbers, callers, inputs
         self.is_older, self.kinds = is_older, kinds
-        self.repeats = False
         self.identical: set[Any] = set()
         self._within: set[int] = set()  # containers around the one that is looked at
 
@@ -145,29 +150,26 @@ class _Value:
         children, spec = pytree.one_level(value)
         if spec.kind is None:
             return self._leaf(value)
+        if id(value) in self.callers:
+            return self.callers[id(value)]
         if not is_numbered(spec.kind):
             return pytree.unflatten([self.made(child) for child in children], spec)
-        if id(value) in self.callers or id(value) in self._within:
-            raise self.refuse_repeated(value)
+        if id(value) in self._within:
+            raise self._refuse(
+                f"a {type(value).__name__} that holds itself",
+                f"Assign a tuple, or a copy of the {type(value).__name__}.",
+            )
         if id(value) in self.inputs:
             self.identical.add(self.inputs[id(value)])
         if self.is_older(value):
             return Older(value)
         if id(value) in self.numbers:
-            self.repeats = True
             return Again(self.numbers[id(value)])
         self._within.add(id(value))
         whole = pytree.unflatten([self.made(child) for child in children], spec)
         self._within.discard(id(value))
         count(value, self.numbers)
         return whole
-
-    def refuse_repeated(self, value: Any) -> CaptureError:
-        """The error for a container of an argument, or one that holds itself."""
-        return self._refuse(
-            f"a {type(value).__name__} that is also elsewhere",
-            f"Assign a tuple, or a copy of the {type(value).__name__}.",
-        )
 
     def _tensor(self, value: Tensor) -> Tensor:
         if value._is_param and type(value._data) is SymbolicPayload:

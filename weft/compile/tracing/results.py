@@ -8,7 +8,7 @@ from typing import Any
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.dependencies import nodes_within
 from weft.autograd.node import Node, OpNode
-from weft.compile.tracing.assignments import Older
+from weft.compile.tracing.assignments import Callers, Older
 from weft.compile.tracing.outcome import Outcome
 from weft.functionalizer.writes import Path
 from weft.ir.graph import Operand, Value
@@ -21,6 +21,7 @@ from weft.programs.program_io import (
     Return,
     ReturnArgument,
     ReturnConstant,
+    ReturnContainer,
     ReturnFresh,
     ReturnGrad,
     ReturnNumber,
@@ -197,6 +198,8 @@ def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[i
     if not isinstance(leaf, Tensor):
         if isinstance(leaf, Older):
             return ReturnConstant(leaf.value)
+        if isinstance(leaf, Callers):
+            return ReturnContainer(leaf.path)
         if isinstance(leaf, (Iterator, Coroutine, AsyncIterator)):
             raise outcome.capture.refuse(
                 f"{outcome.capture.recorder.root.name} returns a {type(leaf).__name__}, which later calls would find "

@@ -34,6 +34,7 @@ from weft.compile.tracing.python_state import (
     substitution_of,
 )
 from weft.compile.tracing.results import bind_late, bind_sizes, note_returns
+from weft.compile.tracing.returned_containers import with_older
 from weft.compile.tracing.sharing import restart_for_sharing, tensors_in
 from weft.compile.tracing.stand_ins import stand_ins_of
 from weft.guards import switches
@@ -123,8 +124,9 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
     has_wrappers = bool(wrapper_classes or override_classes)
     memo: WrapperMemo = {}
     if has_wrappers:
-        args, kwargs = resugar((args, kwargs), memo)
-        bound = [(slot, resugar(value, memo)) for slot, value in bound]
+        rebuilt: dict[int, Any] = {}
+        args, kwargs = resugar((args, kwargs), memo, rebuilt)
+        bound = [(slot, resugar(value, memo, rebuilt)) for slot, value in bound]
     # while Python's state is put back too: it holds the stand-ins
     with (
         lifted_in(recording.function, recording.assumptions.symbolic_codes),
@@ -139,7 +141,8 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
             outcome.capture.repeats.end()
             outcome.capture.recorder.raise_swallowed()
             outcome.capture.python_state.settle_taken()
-            result = desugar(result, memo) if has_wrappers else result
+            numbers: dict[Any, int] = {}
+            returned = with_older(result, (args, kwargs), bound, seen.is_older, numbers)
             _take_guards(recording, outcome, seen, bound)
             outcome.assigned = assignments(seen.writes, recording, (args, kwargs), bound, earlier)
             outcome.capture.writes.refuse_histories()
@@ -148,7 +151,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
                 outcome.capture.calls.refuse_calls("tensors of Python's state are inputs")
             refuse_changed_groups(outcome.capture, groups)
             outcome.number_writes = number_writes_of(outcome, seen)
-            _note_results(outcome, seen, result, (args, kwargs), bound, memo)
+            _note_results(outcome, seen, returned, numbers, (args, kwargs), bound, memo)
             restart_for_sharing(recording, outcome, seen)  # with what only the results show
         finally:
             outcome.capture.calls.end()
@@ -199,14 +202,17 @@ def _guard_identity(recording: Recording, outcome: Outcome) -> None:
 
 
 def _note_results(
-    outcome: Outcome, seen: guards.Observation, result: Any, arguments: Any, bound: Bound, memo: WrapperMemo
+    outcome: Outcome, seen: guards.Observation, result: Any, numbers: dict[Any, int], arguments: Any, bound: Bound,
+    memo: WrapperMemo,
 ) -> None:
     """What becomes of the result and of what was assigned, the memory that was written, gradients, and the backward
     that callers may run.
     """
     capture, tree = outcome.capture, result
     if outcome.assigned:
-        tree = (result, assigned_values(outcome.assigned, result, arguments, bound, seen.is_older, kinds(), memo))
+        tree = (result, assigned_values(outcome.assigned, numbers, arguments, bound, seen.is_older, kinds()))
+    if wrapper_classes or override_classes:
+        tree = desugar(tree, memo)
     outcome.changes = changed_histories(outcome.stand_ins, outcome.leaves, capture.outside)
     if outcome.changes.flags:
         capture.calls.refuse_calls("requires_grad of a tensor changes")
