@@ -148,12 +148,12 @@ class ScriptMethod(Scripted):
     def __repr__(self) -> str:
         return f"<weft.jit.ScriptMethod {self.schema}>"
 
-    def of(self, owner: Any) -> ScriptMethod:
+    def _of(self, owner: Any) -> ScriptMethod:
         """The same method of a copy of the Module."""
         return ScriptMethod(owner, self.__weft_program__)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ScriptMethod:
-        return self.of(copy.deepcopy(self.owner, memo))
+        return self._of(copy.deepcopy(self.owner, memo))
 
 
 def script_function(function: Callable[..., Any]) -> ScriptFunction:

@@ -208,7 +208,7 @@ class ScriptModule(Module, metaclass=_Compiling):
 
     def __copy__(self) -> Any:
         duplicate = type(self).__new__(type(self))
-        fields = {n: v.of(duplicate) if isinstance(v, ScriptMethod) else v for n, v in self.__dict__.items()}
+        fields = {n: v._of(duplicate) if isinstance(v, ScriptMethod) else v for n, v in self.__dict__.items()}
         duplicate.__dict__.update(fields, _programs=dict(self._programs))
         return duplicate
 
