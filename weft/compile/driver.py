@@ -45,7 +45,8 @@ from weft.tensor.wrapper import wrapper_classes
 def _run(entry: Entry, leaves: CallLeaves, symbols: Symbols) -> Any:
     """Run a program on a call that fits, and put its wrappers together."""
     try:
-        return resugar(entry.run(leaves, symbols), leaves.memo)
+        result = entry.run(leaves, symbols)
+        return resugar(result, leaves.memo) if wrapper_classes or override_classes else result
     finally:
         leaves.let_go()
 

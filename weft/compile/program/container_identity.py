@@ -27,7 +27,7 @@ def container_at(leaves: list[Any], path: Sequence[int]) -> Any:
     """The caller's container in this place of a call's arguments."""
     tree = leaves.tree  # type: ignore[attr-defined]
     for number in path:
-        tree = pytree.one_level(tree)[0][number]
+        tree = tree[number] if type(tree) in (list, tuple) else pytree.one_level(tree)[0][number]
     return tree
 
 
