@@ -34,7 +34,7 @@ from weft.programs.program_io import (
     Shown,
 )
 from weft.record.capture import Capture
-from weft.record.wrappers import WrapperMemo, resugar
+from weft.record.wrappers import resugar
 from weft.support import pytree
 from weft.tensor.history import ViewOf
 from weft.tensor.modes import modes, set_grad_enabled
@@ -124,13 +124,13 @@ class Outputs:
             for tensor, view in shown:
                 tensor._view, tensor._state().version = view, tensor._version
         finally:  # hooks that take what is saved may end the call: the step has been made, and its state is whole
-            result = self._finished(returned, symbols, kept_up, memo_of(leaves))
+            result = self._finished(returned, symbols, kept_up, leaves)
         return result
 
     def _finished(
-        self, returned: list[Any], symbols: Symbols, kept_up: list[ObjectWrite], memo: WrapperMemo
+        self, returned: list[Any], symbols: Symbols, kept_up: list[ObjectWrite], leaves: list[Any]
     ) -> Any:
-        """The call's result, once all that was assigned is in its place. memo: the wrappers of the arguments."""
+        """The call's result, once all that was assigned is in its place."""
         self._spend(ReturnFresh, returned)
         if self.views:
             self._follow(self.views, returned, symbols)
@@ -140,12 +140,12 @@ class Outputs:
             self._mark(returned)
         if self.leaves_grad is not None:
             modes.grad = self.leaves_grad
-        tree = joined(returned, self.spec) if self.is_joined else pytree.unflatten(returned, self.spec)
+        build = joined if self.is_joined else pytree.unflatten
         if not self.assigned:
-            return tree
-        result, values = tree
+            return build(returned, self.spec)
+        result, values = build(returned, self.spec)
         if wrapper_classes or override_classes:
-            result, values = resugar((result, values), memo)
+            result, values = resugar((result, values), memo_of(leaves))
         for at in range(len(kept_up), len(self.assigned)):
             self.assigned[at].target.put(values[at])
             kept_up.append(self.assigned[at])
