@@ -3,7 +3,7 @@ one that stands in several places is one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft import guards
@@ -22,29 +22,40 @@ def with_older(
 
     Raises Restart for a container that stands for what a place holds: that must be the very one.
     """
-    callers = callers_in(arguments)
     inputs = {id(c): slot.key for slot, value in bound for c in containers_in(value)}
-    identical: set[Any] = set()
+    walk = _Walk(callers_in(arguments), inputs, is_older, numbers)
+    tree = walk.visit(result)
+    if walk.identical:
+        raise Restart(identical=walk.identical)
+    return tree
 
-    def visit(value: Any) -> Any:
+
+class _Walk:
+    """The walk over a result. (No function within the other: a cycle would keep what was observed alive, and with it
+    what the program asks about, be it by a weak reference.)"""
+
+    def __init__(
+        self, callers: Mapping[int, Any], inputs: Mapping[int, Any], is_older: Callable[[object], bool],
+        numbers: dict[Any, int],
+    ) -> None:
+        self.callers, self.inputs, self.is_older, self.numbers = callers, inputs, is_older, numbers
+        self.identical: set[Any] = set()
+
+    def visit(self, value: Any) -> Any:
+        """What stands for a part of the result."""
         children, spec = pytree.one_level(value)
         if spec.kind is None:
             return value
-        if id(value) in callers:
-            return callers[id(value)]
+        if id(value) in self.callers:
+            return self.callers[id(value)]
         if not is_numbered(spec.kind):
-            return pytree.one_built([visit(child) for child in children], spec)
-        if id(value) in inputs:
-            identical.add(inputs[id(value)])
-        elif is_older(value):
+            return pytree.one_built([self.visit(child) for child in children], spec)
+        if id(value) in self.inputs:
+            self.identical.add(self.inputs[id(value)])
+        elif self.is_older(value):
             return Older(value)
-        if id(value) in numbers:
-            return Again(numbers[id(value)])
-        whole = pytree.one_built([visit(child) for child in children], spec)
-        count(value, numbers)
+        if id(value) in self.numbers:
+            return Again(self.numbers[id(value)])
+        whole = pytree.one_built([self.visit(child) for child in children], spec)
+        count(value, self.numbers)
         return whole
-
-    tree = visit(result)
-    if identical:
-        raise Restart(identical=identical)
-    return tree

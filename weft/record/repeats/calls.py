@@ -14,13 +14,11 @@ from weft.autograd.anomaly import anomaly
 from weft.autograd.saved import default_hooks
 from weft.ir.builder import REPEATABLE
 from weft.ops.op import Op
-from weft.ops.overrides import override_classes
 from weft.record.repeats.each_call import EachCall, Run
 from weft.record.repeats.iteration import Iteration, NoIteration
 from weft.record.repeats.python_loop import PythonLoop
 from weft.support.locations import is_internal
 from weft.tensor.modes import modes
-from weft.tensor.wrapper import wrapper_classes
 
 if TYPE_CHECKING:
     from weft.record.capture import Capture
@@ -120,7 +118,7 @@ class RepeatedCalls(EachCall):
     def _may_repeat(self, op: Op) -> bool:
         return (
             op.effect in REPEATABLE and modes.special is None and not default_hooks.stack and not anomaly.enabled
-            and not wrapper_classes and not override_classes and self.capture.recorder.depth == 0
+            and self.capture.recorder.depth == 0
         )
 
     def _note(self, call: Call) -> None:

@@ -10,6 +10,7 @@ from weft.autograd.node import OpNode
 from weft.autograd.saved import default_hooks
 from weft.ir.builder import memo_key
 from weft.ops.op import Op
+from weft.ops.overrides import plain_kinds
 from weft.record.repeats.pending import PendingState, PendingStorage
 from weft.record.symbolic import SymbolicPayload
 from weft.support.generated import function_factory
@@ -152,7 +153,7 @@ class Iteration:
     def _tensor(self, number: int, values: Sequence[Any]) -> Any:
         latest = self._source(len(values) - 1, values[-1])
         if type(latest) is Fixed:
-            if any(v is not values[0] for v in values):
+            if any(v is not values[0] for v in values) or type(values[0]) not in plain_kinds:
                 raise NoIteration
             return latest
         for i in range(1 if type(latest) is Before else 0, len(values)):
