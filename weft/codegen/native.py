@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from weft.codegen.compiler import compile_object, object_key
 from weft.codegen.gemm.tiles import plan_gemm
 from weft.codegen.program_key import program_key
-from weft.codegen.shared_code import GATE, LAUNCHING, POOL, PRODUCTS, SharedCode
+from weft.codegen.shared_code import GATE, LAUNCHING, POOL, PRODUCTS, PROFILE, SharedCode
 from weft.codegen.shipped import shipped_object
 from weft.codegen.target import Target, host_target
 from weft.runtime.cache import user_cache
@@ -17,6 +18,7 @@ from weft.runtime.engine import Library, load, once
 from weft.runtime.native_call import NativeCaller, has_gate
 from weft.runtime.pool import Pool, can_have_workers
 from weft.runtime.pool_ir import POOL_EXPORTS, pool_module
+from weft.runtime.profile_filter import ProfileFilter, can_filter
 from weft.support.errors import StateError
 
 
@@ -91,6 +93,16 @@ def native_caller() -> NativeCaller:
         return NativeCaller(shared_library(GATE, host_target()))
     except StateError:  # the C-API's symbols are not visible in this process
         return NativeCaller(None)
+
+
+def profile_filter(hook: Callable[..., Any]) -> ProfileFilter | None:
+    """A native filter in front of a profile function; None where there can be none."""
+    if not can_filter():
+        return None
+    try:
+        return ProfileFilter(hook, shared_library(PROFILE, host_target()))
+    except (StateError, RuntimeError):  # the C-API's symbols are not visible in this process; many threads capture
+        return None
 
 
 @once

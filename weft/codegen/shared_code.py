@@ -1,4 +1,5 @@
-"""Native code that is the same for every program: matrix products, launches, the worker pool, the call gate."""
+"""Native code that is the same for every program: matrix products, launches, the worker pool, the call gate, the filter
+of profile events."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from weft.codegen.program.launch import SERVICES, emit_services
 from weft.codegen.target import Target
 from weft.runtime.native_call import GATE_EXPORTS, GATE_IR
 from weft.runtime.pool_ir import POOL_EXPORTS, pool_module
+from weft.runtime.profile_filter import PROFILE_EXPORTS, PROFILE_IR
 
 _HERE = Path(__file__).parent
 _PRODUCT_SOURCES = ("emit", "gemm", "target.py")
@@ -77,4 +79,5 @@ PRODUCTS = {dtype: _product(dtype) for dtype in DTYPES}
 LAUNCHING = _by_text("services", _services, tuple(SERVICES))
 POOL = _by_text("pool", lambda target: pool_module(target.arch, workers=True), POOL_EXPORTS)
 GATE = _by_text("gate", lambda target: GATE_IR, GATE_EXPORTS)
-SHARED_CODE = (*PRODUCTS.values(), LAUNCHING, POOL, GATE)
+PROFILE = _by_text("profile", lambda target: PROFILE_IR, PROFILE_EXPORTS)
+SHARED_CODE = (*PRODUCTS.values(), LAUNCHING, POOL, GATE, PROFILE)

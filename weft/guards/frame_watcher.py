@@ -85,6 +85,7 @@ class FrameWatcher:
         self._stored: set[Any] = set()
         self._previous: Any = None
         self._collects = True
+        self._filter: Any = None  # of events, in native code
 
     def __enter__(self) -> FrameWatcher:
         self._previous = sys.getprofile()
@@ -99,6 +100,8 @@ class FrameWatcher:
     def __exit__(self, *exc: object) -> None:
         sys.setprofile(self._beneath)
         self._open.close()
+        if self._filter is not None:
+            self._filter.close()
         if not _is_function(self._previous):
             self._previous.enable()
         if self._collects:  # only now: what waits to be collected may be collected at once
@@ -131,12 +134,35 @@ class FrameWatcher:
             self.reads.take_up(same)
             sys.setprofile(hook)
 
+    def filter_events(self, hook: Any, make_filter: Callable[[Any], Any]) -> None:
+        """Let a filter drop the events of the hook that are nobody's reads, before they come to Python."""
+        if self._filter is not None or hook.beneath is not None:
+            return
+        self._filter = make_filter(hook)
+        if self._filter is None:
+            return
+        for code in self._codes:
+            if self._table[id(code)] is False:
+                self._filter.leave_out(code)
+        for kind in [c for c, kind in self.kinds.by_class.items() if kind in BORING]:
+            self._filter.leave_out(kind)
+        self._is_beside()
+        hook.install = self._filter.install
+
+    def _is_beside(self) -> bool:
+        """Whether something runs that is no part of the call, or an import."""
+        is_beside = self._aside is not None or self._importing is not None
+        if self._filter is not None:
+            self._filter.watches_all = is_beside
+        return is_beside
+
     def _go_aside(self, frame: FrameType) -> None:
         """A frame begins that is no part of the call."""
         block = contextlib.ExitStack()
         block.callback(self.reads.take_up, self.reads.unchanged())
         block.enter_context(self._step_aside())
         self._aside = frame, block
+        self._is_beside()
 
     def start(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Make the function and its arguments known; the code of `fn` counts as the user's wherever its file lies,
@@ -193,7 +219,7 @@ class FrameWatcher:
             watch(frame, event, arg)
 
         hook: Any = watch if beneath is None else both
-        hook.beneath = beneath
+        hook.beneath, hook.watcher, hook.install = beneath, self, None
         return hook  # type: ignore[no-any-return]
 
     def _watch(self) -> Hook:
@@ -209,10 +235,12 @@ class FrameWatcher:
             if self._aside is not None:
                 if event == "return" and frame is self._aside[0]:
                     block, self._aside = self._aside[1], None
+                    self._is_beside()
                     block.close()
             elif self._importing is not None:  # what an import runs is nobody's reads
                 if event == "return" and frame is self._importing:
                     self._importing = None
+                    self._is_beside()
                     self.reads.everybodys_generators(Location(frame.f_code.co_filename, frame.f_lineno))
             elif event == "return":
                 if (
@@ -238,6 +266,7 @@ class FrameWatcher:
                     self._enter(frame, plan)
                 elif plan is _IMPORT:
                     self._importing = frame
+                    self._is_beside()
                 elif isinstance(plan, tuple):
                     if plan[0] is ASKS:
                         owner, asked = frame.f_locals.get("self"), frame.f_globals.get(frame.f_code.co_name)
@@ -284,6 +313,8 @@ class FrameWatcher:
             if plan is None and (not code.co_filename.startswith("<") or code.co_filename == "<frozen os>"):
                 plan = library_plan(code)
         self._table[id(frame.f_code)] = plan
+        if plan is False and self._filter is not None:
+            self._filter.leave_out(frame.f_code)
         return plan
 
     def _replaceable(self, frame: FrameType) -> None:

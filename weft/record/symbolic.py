@@ -4,6 +4,7 @@ replayed on reading.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -11,7 +12,7 @@ from weft.functionalizer.other_memory import resize_base
 from weft.functionalizer.storage import Order, Storage
 from weft.functionalizer.view import View
 from weft.functionalizer.writes import Path, replay
-from weft.ir.graph import Value, map_operand, values_in
+from weft.ir.graph import Node, Value, map_operand, values_in
 from weft.ops.geometry import Geometry, contiguous_strides
 from weft.record.writes import ArgumentChange
 from weft.support.errors import CaptureError
@@ -261,6 +262,11 @@ class SymbolicPayload(Payload, View[Value]):
             return replay(Nodes(recorder.builder, {}), storage.value, self.path)
         # replayed where the base lives, so that every block that sees the base sees it
         return self.read_with(Nodes(storage.builder, {}))
+
+    def forget_read(self, nodes: Collection[Node]) -> None:
+        """Nodes are gone from the graph: what was read before may be their result."""
+        if self._memo is not None and self._memo.node in nodes:
+            self._memo = None
 
     def new_storage(self) -> SymbolicStorage:
         """What its aliases share."""

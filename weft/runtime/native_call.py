@@ -75,7 +75,7 @@ define ptr @weft_gate_bound(ptr %self, ptr %unused) nounwind {
 """
 
 
-class _MethodDef(ctypes.Structure):
+class MethodDef(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("meth", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
 
 
@@ -90,11 +90,11 @@ class NativeCaller:
     def __init__(self, gate: Library | None) -> None:
         """gate: the loaded GATE_IR, or None to go through ctypes (slower; for interpreters without the C-API)."""
         self._gate = gate
-        self._definitions: dict[str, _MethodDef] = {}
+        self._definitions: dict[str, MethodDef] = {}
         if gate is not None:
             self._definitions = {
-                "one": _MethodDef(b"native_call", gate["weft_gate_one"], METH_FASTCALL, None),
-                "bound": _MethodDef(b"native_call", gate["weft_gate_bound"], METH_NOARGS, None),
+                "one": MethodDef(b"native_call", gate["weft_gate_one"], METH_FASTCALL, None),
+                "bound": MethodDef(b"native_call", gate["weft_gate_bound"], METH_NOARGS, None),
             }
 
     def callable(self, entry: int, owner: object) -> Callable[[int], int]:
@@ -113,7 +113,7 @@ class NativeCaller:
         return self._builtin("bound", ctypes.addressof(pair), _Owner(owner, self, pair))
 
     def _builtin(self, kind: str, self_value: int, kept: object) -> Callable[..., int]:
-        make = _new_builtin()
+        make = new_builtin()
         definition = ctypes.addressof(self._definitions[kind])
         # The third argument is only shown as __module__; the builtin holds a reference to it, which keeps `kept` alive.
         builtin: Callable[..., int] = make(definition, self_value, kept)
@@ -151,7 +151,7 @@ def has_gate() -> bool:
     return sys.implementation.name == "cpython" and hasattr(ctypes, "pythonapi")
 
 
-def _new_builtin() -> Callable[[int, Any, Any], Callable[..., int]]:
+def new_builtin() -> Callable[[int, Any, Any], Callable[..., int]]:
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     make.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)

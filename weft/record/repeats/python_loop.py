@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.autograd.node import Edge
 from weft.autograd.record import gradient_edge
+from weft.guards.watching import quicken
 from weft.ir.builder import Builder
 from weft.ir.graph import Value
 from weft.ops.packet import aten
@@ -18,7 +19,9 @@ from weft.record.blocks.memory import end_of
 from weft.record.repeats.backward import RepeatedBackward, RowsBackward
 from weft.record.repeats.iteration import Before, Counted, Fixed, Iteration, PlannedCall, Same, Several
 from weft.record.repeats.pending import make_pending, storage_class
+from weft.record.symbolic import SymbolicPayload
 from weft.support.knobs import knobs
+from weft.tensor.backend import tensors_in
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -39,9 +42,11 @@ class PythonLoop:
         self.capture, self.iteration, self.place = capture, iteration, iteration.place
         self.iterations, self.calls = iteration.recorded, 0
         self._classes = [storage_class(self, i, call.out._data) for i, call in enumerate(iteration.calls)]
+        quicken(_profile_filter)
         self.predicted: Iterable[Any] = iteration.comparing(self, self._classes)
         self._single: dict[tuple[int, int], Tensor] = {}  # results by iteration and call, that have a tensor
         self._rows: dict[int, Any] = {}  # by call, a tensor for each iteration
+        self._last: dict[int, Tensor] = {}  # what the loop carries to its end, by call
         self._body: list[tuple[Value, Edge | None]] = []  # what each call gives in the loop's block
         self._history: RepeatedBackward | None = None
         self._is_recorded = False
@@ -104,8 +109,13 @@ class PythonLoop:
         if builder is not self.capture.recorder.root or len(builder.nodes) != nodes.stop:
             return False
         histories = self.capture.recorder.histories
-        for node in builder.take_back(nodes.start):
+        taken = builder.take_back(nodes.start)
+        for node in taken:
             histories.of.pop(node, None)
+        for calls in self.iteration.iterations:
+            for tensor in tensors_in([call.args for call in calls]):
+                if isinstance(tensor._data, SymbolicPayload):  # a view from before, which they were the first to read
+                    tensor._data.forget_read(taken)
         for n, calls in enumerate(self.iteration.iterations):
             for i, call in enumerate(calls):
                 if call.out._autograd is not None:
@@ -147,7 +157,8 @@ class PythonLoop:
             capture, self.iterations, True, [iteration.carried[i] for i in carried], xs, False, body,
             where=iteration.calls[0].where, history=history,
         )
-        for i, out in zip(carried, outputs, strict=True):
+        self._last = dict(zip(carried, outputs, strict=True))
+        for i, out in self._last.items():
             if not self._is_view(i):
                 self._single[self.iterations - 1, i] = out
 
@@ -170,7 +181,9 @@ class PythonLoop:
                 return self._stacked(call)[iteration]  # type: ignore[no-any-return]
             planned = self.iteration.calls[call]
             shown: Tensor = self._run(planned, tuple([self._argument_of(o, iteration) for o in planned.operands]))
-            edge = gradient_edge(self._stacked(call)[iteration]) if planned.has_history else None
+            is_last = iteration == self.iterations - 1 and call in self._last
+            source = self._last[call] if is_last else self._stacked(call)[iteration]
+            edge = gradient_edge(source) if planned.has_history else None
             if edge is not None:
                 shown._autograd = AutogradState(False, *edge)
             return shown
@@ -196,3 +209,9 @@ class PythonLoop:
         if kind is Before:
             return self.result(iteration - 1, operand.call) if iteration else self.iteration.carried[operand.call]
         return operand.begin + iteration if kind is Counted else operand.value
+
+
+def _profile_filter(hook: Any) -> Any:
+    from weft.codegen.native import profile_filter  # deferred: brings in llvmlite
+
+    return profile_filter(hook)
