@@ -157,7 +157,7 @@ def stepping_aside() -> Iterator[None]:
         elif event == "c_return" and arg is _signal.signal:  # a handler that runs while this does is in no event
             handlers.put_aside()
 
-    hook.beneath = beneath  # type: ignore[attr-defined]
+    hook.beneath, hook.install = beneath, None  # type: ignore[attr-defined]
     with users_aside(aside) as handlers:
         sys.setprofile(hook)
         try:
