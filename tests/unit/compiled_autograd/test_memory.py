@@ -99,6 +99,7 @@ def _peak(make: Callable[[], Made], compiled: bool) -> tuple[int, int]:
     loss, leaves = make()
     for p in leaves:
         p.grad = None
+    gc.collect()  # what the call before has left in cycles is not this one's
     weft.memory.reset_peak()
     start = weft.memory.current()
     with ca.enable() if compiled else ca.disable():
