@@ -112,11 +112,13 @@ def _peak(make: Callable[[], Made], compiled: bool) -> tuple[int, int]:
 def test_the_peak_of_a_chain_of_twenty_layers(
     rng: Rng, kind: Callable[[int, int, int], Callable[[], Made]], batch: int, width: int
 ) -> None:
-    make = kind(20, batch + int(rng.integers(0, 8)), width + int(rng.integers(0, 8)))
+    batch, width = batch + int(rng.integers(0, 8)), width + int(rng.integers(0, 8))
+    make = kind(20, batch, width)
     weft.memory.current()
     _peak(make, False), _peak(make, True)  # programs are made
     (eager, freed), (compiled, also_freed) = _peak(make, False), _peak(make, True)
-    assert compiled <= 1.1 * eager and also_freed >= freed
+    layer = 4 * width * (width + batch)  # (a share of what little else the process holds is no measure for small ones)
+    assert compiled <= 1.1 * eager + layer and also_freed >= freed
 
 
 def test_gradients_that_hooks_let_go(rng: Rng) -> None:
