@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import weft
+from tests.unit.subclasses.wrappers import Two
 from weft.support.errors import WeftError
 
 CALLS = 5
@@ -43,30 +44,6 @@ class Kept(weft.Tensor):
     """A subclass that every operator keeps."""
 
 
-class Pair(weft.Tensor):
-    """A wrapper of two tensors."""
-
-    @staticmethod
-    def __new__(cls, a: Any, b: Any) -> Any:
-        return weft.Tensor._make_wrapper_subclass(cls, a.shape, dtype=a.dtype)
-
-    def __init__(self, a: Any, b: Any) -> None:
-        self.a, self.b = a, b
-
-    def __tensor_flatten__(self) -> Any:
-        return ["a", "b"], None
-
-    @staticmethod
-    def __tensor_unflatten__(inner: Any, meta: Any, size: Any, stride: Any) -> Any:
-        return Pair(inner["a"], inner["b"])
-
-    @classmethod
-    def __weft_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        sides = ([getattr(x, side) if isinstance(x, Pair) else x for x in args] for side in "ab")
-        a, b = (func(*each, **(kwargs or {})) for each in sides)
-        return Pair(a, b) if isinstance(a, weft.Tensor) else a
-
-
 class Held:
     """An object that is no container."""
 
@@ -83,7 +60,7 @@ LEAVES = [
     "tensor($s, (6,))[::2]", "tensor($s, ($n,)).double()", "0", "1", "3", "1.5", "True", "None", "Kind.ONE", "Kind.TWO",
     "'a'", "slice(1, None)", "...", "weft.float64", "range(2)", "np.arange(3, dtype='float32')", "np.float32(1.5)",
     "np.bool_(True)", "shared", "shared[1:]", "shared.detach()", "tensor($s, ($n,)).as_subclass(Kept)",
-    "Pair(tensor($s, ($n,)), tensor(1, ($n,)))", "pair", "listed", "named", "tensor($s, ($n,)) > 0", "weft.arange($n)",
+    "Two(tensor($s, ($n,)), tensor(1, ($n,)))", "pair", "listed", "named", "tensor($s, ($n,)) > 0", "weft.arange($n)",
 ]  # fmt: skip
 CONTAINERS = [
     "[]", "[$a]", "[$a, $b]", "($a, $b)", "()", "{'p': $a, 'q': $b}", "{'q': $a, 'p': $b}", "{1: $a}", "Point($a)",
@@ -91,7 +68,7 @@ CONTAINERS = [
 ]  # fmt: skip
 TOTAL = """
 def total(v, acc):
-    if isinstance(v, Pair): v = v.a * 1.5 + v.b
+    if isinstance(v, Two): v = v.a * 1.5 + v.b
     if isinstance(v, weft.Tensor): return acc + (v.float() * 2).sum().double()
     if isinstance(v, np.ndarray): return acc + float(v.sum())
     if isinstance(v, (bool, int, float, np.generic)): return acc * 1.5 + v
@@ -163,7 +140,7 @@ def run(program: Program, wrap: Callable[[Any], Any]) -> list[Any]:
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
     scope = dict(globals())
     exec(compile(source, name, "exec"), scope)
-    shared, pair = tensor(5, (4,)), Pair(tensor(1, (3,)), tensor(2, (3,)))
+    shared, pair = tensor(5, (4,)), Two(tensor(1, (3,)), tensor(2, (3,)))
     listed = [tensor(4, (3,)), pair]
     older = {
         "shared": shared, "pair": pair, "listed": listed, "named": {"p": listed, "q": 1.5},
@@ -190,8 +167,8 @@ def run(program: Program, wrap: Callable[[Any], Any]) -> list[Any]:
 
 def plain(value: Any) -> Any:
     """A value as one that is compared."""
-    if isinstance(value, Pair):
-        return ["Pair", plain(value.a), plain(value.b)]
+    if isinstance(value, Two):
+        return ["Two", plain(value.a), plain(value.b)]
     if isinstance(value, weft.Tensor):
         facts = type(value).__name__, str(value.dtype), tuple(value.shape), value.stride()
         data = value.detach().as_subclass(weft.Tensor).double().numpy().round(5).tolist()

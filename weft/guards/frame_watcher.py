@@ -146,15 +146,13 @@ class FrameWatcher:
                 self._filter.leave_out(code)
         for kind in [c for c, kind in self.kinds.by_class.items() if kind in BORING]:
             self._filter.leave_out(kind)
-        self._is_beside()
+        self._tell_filter()
         hook.install = self._filter.install
 
-    def _is_beside(self) -> bool:
-        """Whether something runs that is no part of the call, or an import."""
-        is_beside = self._aside is not None or self._importing is not None
+    def _tell_filter(self) -> None:
+        """Something that is no part of the call, or an import, begins or ends: till its end all events are wanted."""
         if self._filter is not None:
-            self._filter.watches_all = is_beside
-        return is_beside
+            self._filter.watches_all = self._aside is not None or self._importing is not None
 
     def _go_aside(self, frame: FrameType) -> None:
         """A frame begins that is no part of the call."""
@@ -162,7 +160,7 @@ class FrameWatcher:
         block.callback(self.reads.take_up, self.reads.unchanged())
         block.enter_context(self._step_aside())
         self._aside = frame, block
-        self._is_beside()
+        self._tell_filter()
 
     def start(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Make the function and its arguments known; the code of `fn` counts as the user's wherever its file lies,
@@ -235,12 +233,12 @@ class FrameWatcher:
             if self._aside is not None:
                 if event == "return" and frame is self._aside[0]:
                     block, self._aside = self._aside[1], None
-                    self._is_beside()
+                    self._tell_filter()
                     block.close()
             elif self._importing is not None:  # what an import runs is nobody's reads
                 if event == "return" and frame is self._importing:
                     self._importing = None
-                    self._is_beside()
+                    self._tell_filter()
                     self.reads.everybodys_generators(Location(frame.f_code.co_filename, frame.f_lineno))
             elif event == "return":
                 if (
@@ -266,7 +264,7 @@ class FrameWatcher:
                     self._enter(frame, plan)
                 elif plan is _IMPORT:
                     self._importing = frame
-                    self._is_beside()
+                    self._tell_filter()
                 elif isinstance(plan, tuple):
                     if plan[0] is ASKS:
                         owner, asked = frame.f_locals.get("self"), frame.f_globals.get(frame.f_code.co_name)

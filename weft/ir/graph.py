@@ -8,7 +8,7 @@ Frozen after the builder is done with it: a pass makes a new graph.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -70,7 +70,7 @@ class Node:
         values = self._inputs
         if values is None:  # listed once, read by every pass
             listed: list[Value] = []
-            _list_values(self.args, listed)
+            each_value(self.args, listed.append)
             values = self._inputs = tuple(listed)
         return values
 
@@ -182,27 +182,18 @@ def use_counts(graph: Graph) -> Counter[Value]:
 def values_in(operand: Operand) -> list[Value]:
     """The Values inside an operand, in order."""
     values: list[Value] = []
-    _list_values((operand,), values)
+    each_value((operand,), values.append)
     return values
 
 
-def _list_values(operands: tuple[Operand, ...], values: list[Value]) -> None:
+def each_value(operands: tuple[Operand, ...], take: Callable[[Value], object]) -> None:
+    """Hand over the Values inside operands, in order."""
     for operand in operands:
         kind = type(operand)
         if kind is Value:
-            values.append(operand)
+            take(operand)
         elif kind is tuple:
-            _list_values(operand, values)
-
-
-def add_values(operands: tuple[Operand, ...], values: set[Value]) -> None:
-    """Add the Values inside operands to a set."""
-    for operand in operands:
-        kind = type(operand)
-        if kind is Value:
-            values.add(operand)
-        elif kind is tuple:
-            add_values(operand, values)
+            each_value(operand, take)
 
 
 def map_operand(operand: Operand, values: dict[Value, Operand]) -> Operand:

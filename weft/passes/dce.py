@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from weft.ir.copies import fitted_block
-from weft.ir.graph import Block, Graph, Node, Operand, Value, add_values, map_operands, values_in
+from weft.ir.graph import Block, Graph, Node, Operand, Value, each_value, map_operands, values_in
 from weft.ir.structure import IF, LATER, WHOLE
 from weft.passes.effects import must_stay
 from weft.passes.unbacked import binders, mentioned_by, symbols_in
@@ -54,7 +54,7 @@ def _mark(block: Block, live: _Live, kept: Kept) -> None:
         if live.binders:
             live.bind(mentioned_by(node))
         if not node.blocks:
-            add_values(node.args, live)  # (most are looked at once: no list is kept of them)
+            each_value(node.args, live.add)  # (most are looked at once: no list is kept of them)
         elif node.op is IF:
             _mark_if(node, live, kept)
         elif node.op in _AS_A_WHOLE:

@@ -11,35 +11,12 @@ from typing import Any
 import pytest
 
 import weft
+from tests.unit.subclasses.wrappers import Two
 
 
 @dataclass
 class Point:
     x: Any
-
-
-class Pair(weft.Tensor):
-    """A wrapper of two tensors."""
-
-    @staticmethod
-    def __new__(cls, a: Any, b: Any) -> Any:
-        return weft.Tensor._make_wrapper_subclass(cls, a.shape, dtype=a.dtype)
-
-    def __init__(self, a: Any, b: Any) -> None:
-        self.a, self.b = a, b
-
-    def __tensor_flatten__(self) -> Any:
-        return ["a", "b"], None
-
-    @staticmethod
-    def __tensor_unflatten__(inner: Any, meta: Any, size: Any, stride: Any) -> Any:
-        return Pair(inner["a"], inner["b"])
-
-    @classmethod
-    def __weft_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        sides = ([getattr(x, side) if isinstance(x, Pair) else x for x in args] for side in "ab")
-        a, b = (func(*each, **(kwargs or {})) for each in sides)
-        return Pair(a, b) if isinstance(a, weft.Tensor) else a
 
 
 class Holder:
@@ -51,7 +28,7 @@ WAYS = [weft.compile, lambda f: weft.compile(f, backend="interpret"), lambda f: 
 CONTAINERS = [
     lambda: [weft.ones(2)], lambda: [1, 2], list, lambda: {"a": weft.ones(2)}, lambda: (weft.ones(2),),
     lambda: collections.deque([weft.ones(2)]), lambda: collections.OrderedDict(a=1), lambda: Point(weft.ones(2)),
-    lambda: [[weft.ones(2)]], lambda: [Pair(weft.ones(2), weft.ones(2))],
+    lambda: [[weft.ones(2)]], lambda: [Two(weft.ones(2), weft.ones(2))],
 ]  # fmt: skip
 
 
@@ -116,7 +93,7 @@ def test_one_container_in_two_places_beside_wrappers(way: Any) -> None:
         holder.last = a[0]
         return (a[0] * (2 if a is b else 3)).a, a is b, a, a[0]
 
-    run, pair = way(step), Pair(weft.ones(2), weft.ones(2))
+    run, pair = way(step), Two(weft.ones(2), weft.ones(2))
     for same in (True, False, True):
         a = [pair]
         value, is_same, first, second = run(a, a if same else [pair])
@@ -157,7 +134,7 @@ def test_a_wrapper_that_a_place_holds(way: Any) -> None:
         holder.last = given
         return x * 2, before, given
 
-    run, pairs = way(step), [Pair(weft.ones(2) * i, weft.ones(2)) for i in range(4)]
+    run, pairs = way(step), [Two(weft.ones(2) * i, weft.ones(2)) for i in range(4)]
     holder.last = pairs[0]
     for before, given in itertools.pairwise(pairs):
         _, first, second = run(weft.ones(2), given)
