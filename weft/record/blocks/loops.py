@@ -175,13 +175,14 @@ def _flows(loop: Loop) -> list[bool]:
     while before != flows:
         before = list(flows)
         for i, edges in enumerate(reached):
-            flows[i] = flows[i] or any(e not in entries or _has_history(loop, entries[e], flows) for e in edges)
+            flows[i] = flows[i] or any(e not in entries or has_history(loop, entries[e], flows) for e in edges)
     return [
         has_one and (end is not None or i < count) for i, (has_one, end) in enumerate(zip(flows, ends, strict=True))
     ]
 
 
-def _has_history(loop: Loop, entry: int, flows: list[bool]) -> bool:
+def has_history(loop: Loop, entry: int, flows: Sequence[bool]) -> bool:
+    """Whether what comes in at an entry of the body has a history. flows: which results have one."""
     return flows[entry] if entry < len(loop.carried) else loop.start[entry] is not None
 
 

@@ -17,7 +17,8 @@ from weft.ir.builder import Builder
 from weft.ir.graph import Node as GraphNode
 from weft.ir.graph import Operand, Value
 from weft.ops.packet import aten
-from weft.record.blocks.loops import Loop, Outcome, WhileLoopBackward, repeat
+from weft.record.blocks.loops import Loop, Outcome, WhileLoopBackward, has_history, repeat
+from weft.record.blocks.recorded import zeros_at
 from weft.record.restart import Restart
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
@@ -50,7 +51,7 @@ class ForwardValues(dict[Value, Operand]):
 
 
 class RepeatedBackward(WhileLoopBackward):
-    """The history of what a recognised loop gives: carried values, and rows that were asked for (`add_row`)."""
+    """The history of what a recognised loop gives: carried values, and rows that were asked for."""
 
     def __init__(self, capture: Capture, loop: Loop, flows: list[bool]) -> None:
         super().__init__(capture, loop, flows)
@@ -58,9 +59,9 @@ class RepeatedBackward(WhileLoopBackward):
         block = loop.body.block
         self._own = frozenset((*block.params, *(v for node in block.nodes for v in node.outputs)))
         self._stacked: dict[Value, Value] = {}  # results of the loop, by the value of its block that they stack
-        entries = {e: i for i, e in enumerate(loop.entries) if e is not None}
+        self._entries = {e: i for i, e in enumerate(loop.entries) if e is not None}
+        self._flows = flows
         self.ends: dict[int, Edge] = {}  # of rows that have a history, by their place among the results
-        self._entries, self._flows = entries, flows
         self.without: frozenset[Value] = frozenset()  # values of its block that have no history
         self._carried_rows: dict[int, int] = {}  # rows of a carried value, by their place among the results
 
@@ -103,9 +104,7 @@ class RepeatedBackward(WhileLoopBackward):
 
     def _has_history(self, edge: Edge) -> bool:
         entry = self._entries.get(edge)
-        if entry is None:
-            return True
-        return self._flows[entry] if entry < len(self.loop.carried) else self.loop.start[entry] is not None
+        return entry is None or has_history(self.loop, entry, self._flows)
 
     # ---- the way back
     def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Any]:
@@ -141,10 +140,10 @@ class _WayBack:
         self.needs = needs
         self.outer = [e for e, wanted in zip(node.outer, needs[self.arity :], strict=True) if wanted]
         self.ends = node.ends
-        self.rows = {i: g for i, g in enumerate(grads) if i in self.ends and g is not None}
+        rows = {i: g for i, g in enumerate(grads) if i in self.ends and g is not None}
         self.states = {i: grads[i] for i in range(self.count) if i < len(grads) and grads[i] is not None}
-        self.carried_rows = {node._carried_rows[i]: g for i, g in self.rows.items() if i in node._carried_rows}
-        self.roots = {i: g for i, g in self.rows.items() if i not in node._carried_rows}
+        self.carried_rows = {node._carried_rows[i]: g for i, g in rows.items() if i in node._carried_rows}
+        self.roots = {i: g for i, g in rows.items() if i not in node._carried_rows}
         self.border = self.loop.body.border([*self.loop.body.ends, *self.ends.values()])
         self.totals: dict[Edge, Any] = {e: _taken(e) for e in self.outer}
         at_last = self._reached_at_last()
@@ -157,12 +156,10 @@ class _WayBack:
         first = {i: _taken(e) for i, e in enumerate(self.loop.start[: self.count]) if e is not None and self.needs[i]}
         first = {i: g for i, g in first.items() if g is not None}
         least = 1 if first else 0
-        tries = 0
         while left > least and not self._is_steady():
             left -= 1
             self._step(left)
-            tries += 1
-            if tries > len(self.node.states) + 2:
+            if int(self.loop.trip) - left > len(self.node.states) + 2:
                 raise Restart(unrolled=True)
         if left > least:
             self._loop(least, left)
@@ -202,46 +199,53 @@ class _WayBack:
         entries = [(i, self.loop.entries[i]) for i in (*self.node.states, *self.slices)]
         return [(i, e) for i, e in entries if e is not None] + [(e, e) for e in self.outer]
 
-    def _roots(self, states: dict[int, Any], rows: dict[int, Any]) -> tuple[list[Edge], list[Any]]:
-        ends = self.loop.body.ends
+    def _through(
+        self, states: dict[int, Any], rows: dict[int, Any], before: dict[int, Any], totals: dict[Edge, Any],
+        standing_for: Callable[[Value], Operand],
+    ) -> dict[Any, Any]:
+        """The gradients of an iteration, by what `_wanted` calls them; None where nothing flows.
+
+        states, rows: the gradients of what it gave; before, totals: what has arrived at the carried values that it
+        began with, and at values from outside; standing_for: makes what stands for a value of the forward block.
+        """
+        ends, recorder, wanted = self.loop.body.ends, self.capture.recorder, self._wanted()
         pairs = [*((self.ends[i], g) for i, g in rows.items()), *((ends[1 + i], g) for i, g in states.items())]
-        return [e for e, _ in pairs if e is not None], [g for e, g in pairs if e is not None]
-
-    # ---- one iteration
-    def _step(self, number: int, first: dict[int, Any] | None = None) -> None:
-        """One iteration by itself. first: what has arrived at the values that the loop began with."""
-        capture, recorder = self.capture, self.capture.recorder
-
-        def row(value: Value) -> Operand:
-            return capture.tensors.operand(aten.select(capture.tensors.fresh(self.node.stack(value)), 0, number))
-
-        arrived: dict[Edge, Any] = {e: g for e, g in self.totals.items() if g is not None}
-        before = first or {}
-        if number:
-            before = {i: aten.select(g, 0, number - 1) for i, g in self.carried_rows.items()}
-        for i, g in before.items():
-            entry = self.loop.entries[i]
-            if entry is not None:
-                arrived[entry] = g
-        rows = {i: aten.select(g, 0, number) for i, g in self.roots.items()}
-        roots, seeds = self._roots(self.states, rows)
-        wanted = self._wanted()
-        values, recorder.values = recorder.values, ForwardValues(self.node._own, row)
+        roots, seeds = [e for e, _ in pairs if e is not None], [g for e, g in pairs if e is not None]
+        arrived = {e: g for e, g in totals.items() if g is not None}
+        arrived.update([(e, g) for i, g in before.items() if (e := self.loop.entries[i]) is not None])
+        values, recorder.values = recorder.values, ForwardValues(self.node._own, standing_for)
         try:
             parts = engine.run_between(roots, seeds, [e for _, e in wanted], self.border, arrived)
         finally:
             recorder.values = values
-        gradients = {key: g for (key, _), g in zip(wanted, parts, strict=True)}
+        return {key: g for (key, _), g in zip(wanted, parts, strict=True)}
+
+    # ---- one iteration
+    def _step(self, number: int, first: dict[int, Any] | None = None) -> None:
+        """One iteration by itself. first: what has arrived at the values that the loop began with."""
+        tensors = self.capture.tensors
+
+        def row(value: Value) -> Operand:
+            return tensors.operand(aten.select(tensors.fresh(self.node.stack(value)), 0, number))
+
+        before = first or {}
+        if number:
+            before = {i: aten.select(g, 0, number - 1) for i, g in self.carried_rows.items()}
+        rows = {i: aten.select(g, 0, number) for i, g in self.roots.items()}
+        gradients = self._through(self.states, rows, before, self.totals, row)
         self.states = {i: gradients[i] for i in self.node.states if gradients.get(i) is not None}
         for i in self.slices:
-            self.pieces[i].append(aten.unsqueeze(_at(gradients[i], self._entry(i)), 0))
+            self.pieces[i].append(aten.unsqueeze(self._or_zeros(gradients, i), 0))
         self.totals.update({e: gradients[e] for e in self.outer})
+
+    def _or_zeros(self, gradients: dict[Any, Any], key: Any) -> Any:
+        gradient = gradients[key]
+        return zeros_at(self.capture, dict(self._wanted())[key]) if gradient is None else gradient
 
     # ---- the others
     def _loop(self, first: int, end: int) -> None:
         """The iterations from the first up to the end, as a loop."""
-        capture, loop = self.capture, self.loop
-        count = end - first
+        capture = self.capture
         states = list(self.states)
         reached = self._reached(self.states, self.roots)
         outer = [e for e in self.outer if e in reached]
@@ -251,7 +255,6 @@ class _WayBack:
         carried = [*self.states.values(), *totals]
         over = [self._earlier(self.carried_rows[i], first, end) for i in shifted]
         over += [aten.slice(self.roots[i], 0, first, end, 1) for i in roots]
-        wanted = [(i, e) for i, e in self._wanted() if i in states or i in self.slices or e in outer]
         sources: list[Value] = []
 
         def step(inner: Builder, index: Value, before: list[Tensor], seen: list[Tensor]) -> Outcome:
@@ -259,19 +262,13 @@ class _WayBack:
                 sources.append(value)
                 return inner.param(value.type)
 
-            arrived: dict[Edge, Any] = dict(zip(outer, before[len(states) :], strict=True))
-            for i, g in zip(shifted, seen, strict=False):
-                entry = loop.entries[i]
-                if entry is not None:
-                    arrived[entry] = g
-            rows = dict(zip(roots, seen[len(shifted) :], strict=True))
-            ends, seeds = self._roots(dict(zip(states, before, strict=False)), rows)
-            capture.recorder.values = ForwardValues(self.node._own, parameter)
-            parts = engine.run_between(ends, seeds, [e for _, e in wanted], self.border, arrived)
-            by = {key: _at(g, e) for (key, e), g in zip(wanted, parts, strict=True)}
-            return True, [*(by[i] for i in states), *(by[e] for e in outer)], [by[i] for i in self.slices]
+            totals: dict[Edge, Any] = dict(zip(outer, before[len(states) :], strict=True))
+            arrived, rows = dict(zip(shifted, seen, strict=False)), dict(zip(roots, seen[len(shifted) :], strict=True))
+            gradients = self._through(dict(zip(states, before, strict=False)), rows, arrived, totals, parameter)
+            each = [self._or_zeros(gradients, key) for key in (*states, *outer, *self.slices)]
+            return True, each[: len(before)], each[len(before) :]
 
-        outputs = repeat(capture, count, True, carried, over, True, step, through=loop.body)
+        outputs = repeat(capture, end - first, True, carried, over, True, step, through=self.loop.body)
         node = capture.recorder.builder.nodes[-1]
         steps, test, begins, xs, reverse = node.args
         extra = [self._stack_of(value, first, end) for value in sources]
@@ -298,11 +295,6 @@ class _WayBack:
         begin = aten.full_like(aten.slice(rows, 0, 0, 1, 1), -0.0)
         return aten.cat((begin, aten.slice(rows, 0, 0, end - 1, 1)), 0)  # type: ignore[no-any-return]
 
-    def _entry(self, i: int) -> Edge:
-        entry = self.loop.entries[i]
-        assert entry is not None
-        return entry
-
 
 def _taken(edge: Edge) -> Any:
     """What has arrived at an edge that leads out, taken from there: the loop adds to it."""
@@ -321,11 +313,3 @@ def _nothing_at(edge: Edge) -> Any:
     metadata = edge[0].metadata_of_inputs[edge[1]]
     assert metadata is not None
     return aten.full(metadata.dims, -0.0, dtype=metadata.dtype)
-
-
-def _at(gradient: Any, edge: Edge) -> Any:
-    if gradient is not None:
-        return gradient
-    metadata = edge[0].metadata_of_inputs[edge[1]]
-    assert metadata is not None
-    return aten.zeros(metadata.dims, dtype=metadata.dtype)

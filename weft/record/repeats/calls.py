@@ -57,7 +57,6 @@ class RepeatedCalls(EachCall):
         self._period = self._matched = 0
         self._refused: Counter[tuple[Any, ...]] = Counter()  # by place, the predictions that did not last
         self._depth = 0  # of calls within calls
-        self.has_recorded = False
 
     def run(self, function: Run, op: Op, args: tuple[Any, ...]) -> Any:
         """Run a call of an operator, and note it."""

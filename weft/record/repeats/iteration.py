@@ -125,20 +125,20 @@ class Iteration:
         if len(types) != 1 or len(histories) != 1 or id(latest.out) in map(id, latest.args):
             raise NoIteration
         operands = tuple([
-            self._operand(number, [each[number].args[i] for each in self.iterations]) for i in range(len(first.args))
+            self._operand([each[number].args[i] for each in self.iterations]) for i in range(len(first.args))
         ])
         counts = [o for o in operands if type(o) is Counted]
         row = self._row(number, operands, counts[0]) if counts else None
         return PlannedCall(latest.op, operands, row, latest.out, histories.pop(), located(latest.place[:2] or None))
 
-    def _operand(self, number: int, values: Sequence[Any]) -> Any:
+    def _operand(self, values: Sequence[Any]) -> Any:
         first, *others = values
         if all([type(v) is tuple and len(v) == len(first) for v in values]) and any(
             isinstance(part, Tensor) for part in first
         ):
-            return Several(tuple([self._operand(number, parts) for parts in zip(*values, strict=True)]))
+            return Several(tuple([self._operand(parts) for parts in zip(*values, strict=True)]))
         if isinstance(first, Tensor):
-            return self._tensor(number, values)
+            return self._tensor(values)
         if any(type(v) is not type(first) for v in others):
             raise NoIteration
         keys = [memo_key(v) for v in values]
@@ -150,7 +150,7 @@ class Iteration:
             return Fixed(first)
         raise NoIteration
 
-    def _tensor(self, number: int, values: Sequence[Any]) -> Any:
+    def _tensor(self, values: Sequence[Any]) -> Any:
         latest = self._source(len(values) - 1, values[-1])
         if type(latest) is Fixed:
             if any(v is not values[0] for v in values) or type(values[0]) not in plain_kinds:
@@ -239,6 +239,18 @@ class Iteration:
         results = function_factory("loop", tuple(names), "calls()", lines)(*names.values())()
         next(results)  # up to where it waits for a call
         return results  # type: ignore[no-any-return]
+
+
+def argument_of(operand: Any, same: Callable[[int], Any], before: Callable[[int], Any], iteration: int) -> Any:
+    """What an operand is in one iteration. same, before: what calls of it, and of the one before, have given."""
+    kind = type(operand)
+    if kind is Several:
+        return tuple([argument_of(part, same, before, iteration) for part in operand.parts])
+    if kind is Same:
+        return same(operand.call)
+    if kind is Before:
+        return before(operand.call)
+    return operand.begin + iteration if kind is Counted else operand.value
 
 
 def _sources(operands: Sequence[Any]) -> Iterator[Any]:

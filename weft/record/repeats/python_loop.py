@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd.node import Edge
@@ -17,7 +18,7 @@ from weft.ops.route import call as run_operator
 from weft.record.blocks.loops import Loop, Outcome, repeat
 from weft.record.blocks.memory import end_of
 from weft.record.repeats.backward import RepeatedBackward, RowsBackward
-from weft.record.repeats.iteration import Before, Counted, Fixed, Iteration, PlannedCall, Same, Several
+from weft.record.repeats.iteration import Fixed, Iteration, PlannedCall, argument_of
 from weft.record.repeats.pending import make_pending, storage_class
 from weft.record.symbolic import SymbolicPayload
 from weft.support.knobs import knobs
@@ -95,8 +96,7 @@ class PythonLoop:
     def _calls_of(self, iteration: int, count: int) -> None:
         """The first calls of an iteration, as they are."""
         for i, call in enumerate(self.iteration.calls[:count]):
-            args = tuple([self._argument_of(o, iteration) for o in call.operands])
-            self._single[iteration, i] = self._run(call, args)
+            self._single[iteration, i] = self._run_in(iteration, call)
 
     def _run(self, call: PlannedCall, args: tuple[Any, ...]) -> Any:
         with self.capture.recorder.at_line(call.where):
@@ -133,18 +133,12 @@ class PythonLoop:
             before, shown = dict(zip(carried, states, strict=True)), dict(zip(rows, slices, strict=True))
             results: list[Tensor] = []
 
-            def argument(operand: Any) -> Any:
-                kind = type(operand)
-                if kind is Several:
-                    return tuple([argument(part) for part in operand.parts])
-                if kind is Same:
-                    return results[operand.call]
-                return before[operand.call] if kind is Before else operand.value
-
             for i, call in enumerate(iteration.calls):
-                results.append(
-                    shown[i] if i in shown else self._run(call, tuple([argument(o) for o in call.operands]))
-                )
+                result = shown.get(i)
+                if result is None:  # (what counts the iterations is the row that a call reads, and nothing else)
+                    args = [argument_of(o, results.__getitem__, before.__getitem__, 0) for o in call.operands]
+                    result = self._run(call, tuple(args))
+                results.append(result)
             self._body = [(capture.tensors.operand(r), end_of(r)) for r in results]
             return True, [results[i] for i in carried], []
 
@@ -180,7 +174,7 @@ class PythonLoop:
             if not self._is_view(call):
                 return self._stacked(call)[iteration]  # type: ignore[no-any-return]
             planned = self.iteration.calls[call]
-            shown: Tensor = self._run(planned, tuple([self._argument_of(o, iteration) for o in planned.operands]))
+            shown: Tensor = self._run_in(iteration, planned)
             is_last = iteration == self.iterations - 1 and call in self._last
             source = self._last[call] if is_last else self._stacked(call)[iteration]
             edge = gradient_edge(source) if planned.has_history else None
@@ -200,15 +194,14 @@ class PythonLoop:
                 RowsBackward(rows)
         return rows
 
-    def _argument_of(self, operand: Any, iteration: int) -> Any:
-        kind = type(operand)
-        if kind is Several:
-            return tuple([self._argument_of(part, iteration) for part in operand.parts])
-        if kind is Same:
-            return self.result(iteration, operand.call)
-        if kind is Before:
-            return self.result(iteration - 1, operand.call) if iteration else self.iteration.carried[operand.call]
-        return operand.begin + iteration if kind is Counted else operand.value
+    def _run_in(self, iteration: int, call: PlannedCall) -> Any:
+        """A call of one iteration, outside of the loop."""
+
+        def before(number: int) -> Tensor:
+            return self.result(iteration - 1, number) if iteration else self.iteration.carried[number]
+
+        same = partial(self.result, iteration)
+        return self._run(call, tuple([argument_of(o, same, before, iteration) for o in call.operands]))
 
 
 def _profile_filter(hook: Any) -> Any:
