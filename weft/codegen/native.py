@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from weft.codegen.compiler import compile_object, object_key
+from weft.codegen.gemm import PARAMETERS, gemm_symbol
 from weft.codegen.gemm.tiles import plan_gemm
 from weft.codegen.program_key import program_key
 from weft.codegen.shared_code import GATE, LAUNCHING, POOL, PRODUCTS, PROFILE, SharedCode
@@ -53,8 +54,8 @@ def products_in(objects: Sequence[bytes], target: Target) -> dict[str, int]:
     """Addresses of the matrix product functions that object code may call: its symbol tables name them."""
     addresses: dict[str, int] = {}
     for dtype in ("float32", "float64"):
-        suffix = plan_gemm(dtype, target).suffix.encode()
-        if any(b"weft_gemm_" + entry + suffix in code for entry in (b"", b"batched_") for code in objects):
+        names = [gemm_symbol(entry, plan_gemm(dtype, target)).encode() for entry in PARAMETERS]
+        if any(name in code for name in names for code in objects):
             library = product_library(dtype, target)
             addresses.update((name, library[name]) for name in library.exports)
     return addresses

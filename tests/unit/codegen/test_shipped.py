@@ -85,7 +85,7 @@ def test_products_have_the_bits_of_those_compiled_here(dtype, level):
     symbol = f"weft_gemm_{plan_gemm(dtype, target).suffix}"
     libraries = [load(d, [symbol]) for d in (data, compile_object(code.text(target), target))]
     pointer, word = ctypes.c_void_p, ctypes.c_int64
-    prototype = ctypes.CFUNCTYPE(None, *[pointer] * 3, *[word] * 8, ctypes.c_int32, pointer, word, word)
+    prototype = ctypes.CFUNCTYPE(None, *[pointer] * 3, *[word] * 8, ctypes.c_int32, pointer, *[word] * 4)
     for m, n, k in [(1, 70, 90), (33, 1, 50), *([random.randrange(1, 90) for _ in range(3)] for _ in range(5))]:
         generator = np.random.default_rng(random.randrange(2**32))
         a, b = generator.standard_normal((m, k)).astype(dtype), generator.standard_normal((k, n)).astype(dtype)
@@ -93,7 +93,7 @@ def test_products_have_the_bits_of_those_compiled_here(dtype, level):
         for library in libraries:
             c = np.zeros((m, n), dtype)
             prototype(library[symbol])(
-                a.ctypes.data, b.ctypes.data, c.ctypes.data, m, n, k, k, 1, n, 1, n, 0, scratch.ctypes.data, 0, m
+                a.ctypes.data, b.ctypes.data, c.ctypes.data, m, n, k, k, 1, n, 1, n, 0, scratch.ctypes.data, 0, m, 0, n
             )
             outs.append(c)
         np.testing.assert_array_equal(*outs)

@@ -1,14 +1,19 @@
-"""The blocked driver of the matrix product: which block of B, which strip of A, which kernel.
+"""The blocked driver of the matrix product: which block of B, which rows of A, which kernel.
 
-    for columns jc of B, `plan.columns` at a time          (a block of B stays in the second-level cache)
+    for columns jc of B, `plan.columns` at a time          (all of them at once where B was packed ahead)
       for k, in equal steps of at most `plan.depth`        (the steps hang on K alone: that fixes the order of the sums)
-        pack the block of B, unless it may be read in place
-        for strips of rows                                 (a strip of A stays in the first-level cache)
-          every panel of the block: one call of a strip kernel
+        find the block of B: in place, packed now, or packed ahead
+        a narrow block stays in the second-level cache, and strips of A pass over it:
+          for strips of rows: read in place or packed
+            every panel of the block: one call of a strip kernel
+        of a wide one, panel after panel stays in the first-level cache, while a packed block of A in the second-level
+        cache passes over it:
+          for blocks of rows, `plan.block_strips` strips each
+            pack the strips
+            for panels: for strips: one call of a strip kernel
 
-Strides are in bytes from here on. Nothing depends on where a row range begins or ends except which kernel computes
-a row, and all kernels
-add in the same order: results are equal bit by bit for every split of rows.
+Strides are in bytes from here on. Nothing depends on where a range of rows or columns begins or ends except which
+kernel computes a row, and all kernels add in the same order: results are equal bit by bit for every split.
 """
 
 from __future__ import annotations
@@ -42,7 +47,7 @@ class Block:
 @dataclass(frozen=True)
 class Part:
     """The part of B at (pc, jc) as it lies: where, its sizes, its whole panels, bytes from panel to panel and from row
-    to row of a panel."""
+    to row of a panel when it is packed."""
 
     source: Value
     jc: Value
@@ -56,7 +61,10 @@ class Part:
 
 class Driver:
     """Writes the driver `core`: (A, rsA, csA, B, rsB, csB, C, rsC, N, K, adds, workspace, m0, m1, mode),
-    strides in bytes."""
+    strides in bytes. B and C begin at the first of N columns.
+
+    In mode AHEAD B is packed: in steps of k, in them panels; see `_block_ahead` for what its strides are then.
+    """
 
     NAMES: ClassVar[list[str]] = [
         "A",
@@ -107,9 +115,13 @@ class Driver:
         self.depth = equal_steps(f, arg["K"], plan.depth)
         self.strip_bytes = const(I64, plan.strip * self.size)
         self.by_rows, self.by_columns = self._kinds()
+        is_ahead = f.icmp("eq", arg["mode"], AHEAD)
+        # B packed ahead needs no room here, strips of A do; with a block of B there is one strip at a time.
+        self.is_wide = f.and_(is_ahead, f.icmp("sgt", arg["N"], plan.columns), "is_wide")
         self.b_space = f.gep(I8, arg["workspace"], f.mul(f.smin(arg["K"], self.depth), self.strip_bytes))
-        with f.loop(0, arg["N"], plan.columns, "jc") as outer:
-            columns = f.smin(f.sub(arg["N"], outer.index), plan.columns, "columns")
+        span = f.select(is_ahead, arg["N"], const(I64, plan.columns), "span")
+        with f.loop(0, arg["N"], span, "jc") as outer:
+            columns = f.smin(f.sub(arg["N"], outer.index), span, "columns")
             with f.loop(0, arg["K"], self.depth, "pc") as inner:
                 self._block(outer.index, columns, inner.index)
         f.ret()
@@ -136,30 +148,59 @@ class Driver:
         f, arg, plan = self.f, self.arg, self.plan
         depth = f.smin(f.sub(arg["K"], pc), self.depth, "depth")
         block = self._find_block(jc, columns, pc, depth)
-        adds = f.or_(arg["adds"], f.icmp("sgt", pc, 0), "adds")
-        a = f.gep(I8, arg["A"], f.mul(pc, arg["csA"]))
-        c = f.gep(plan.elem, arg["C"], jc)
+        self.adds = f.or_(arg["adds"], f.icmp("sgt", pc, 0), "adds")
+        self.a = f.gep(I8, arg["A"], f.mul(pc, arg["csA"]))
+        self.c = f.gep(plan.elem, arg["C"], jc)
+        with f.if_else(self.is_wide, "wide") as order:
+            with order.then:
+                self._panel_by_panel(block, depth, columns)
+            with order.otherwise:
+                self._strip_by_strip(block, depth, columns, jc)
+
+    def _strip_by_strip(self, block: Block, depth: Value, columns: Value, jc: Value) -> None:
+        f, arg = self.f, self.arg
         with f.while_loop([(arg["m0"], "row")], "strips") as loop:
             row = loop.carried[0]
             loop.test(f.icmp("slt", row, arg["m1"]))
             rows = self._height(f.sub(arg["m1"], row))
-            strip = f.gep(I8, a, f.mul(row, arg["rsA"]))
-            corner = f.gep(I8, c, f.mul(row, arg["rsC"]))
-            rest = [
-                block.start,
-                block.stride,
-                block.panel,
-                block.edge,
-                corner,
-                arg["rsC"],
-                depth,
-                columns,
-                row,
-                jc,
-                adds,
-            ]
-            self._strip(rows, strip, depth, rest)
+            strip = f.gep(I8, self.a, f.mul(row, arg["rsA"]))
+            corner = f.gep(I8, self.c, f.mul(row, arg["rsC"]))
+            panels = [block.start, block.stride, block.panel, block.edge]
+            place = [corner, arg["rsC"], depth, columns, row, jc, self.adds]
+            self._strip(rows, strip, depth, [*panels, *place])
             loop.next(f.add(row, rows))
+
+    def _panel_by_panel(self, block: Block, depth: Value, columns: Value) -> None:
+        """All columns of B, packed ahead: blocks of rows of A are packed, and each panel meets the whole block."""
+        f, arg, plan = self.f, self.arg, self.plan
+        most = plan.rows * plan.block_strips
+        strip_size = f.mul(depth, self.strip_bytes, "strip_size")
+        with f.while_loop([(arg["m0"], "first")], "rows") as blocks:
+            first = blocks.carried[0]
+            left = f.sub(arg["m1"], first)
+            blocks.test(f.icmp("sgt", left, 0))
+            last = f.add(first, f.select(f.icmp("sle", left, most + plan.rows), left, const(I64, most)), "last")
+            with f.while_loop([(first, "row"), (arg["workspace"], "space")], "pack") as strips:
+                row, space = strips.carried
+                strips.test(f.icmp("slt", row, last))
+                rows = self._height(f.sub(last, row))
+                source = f.gep(I8, self.a, f.mul(row, arg["rsA"]))
+                f.call(self.pack, [source, arg["rsA"], arg["csA"], rows, depth, space, self.strip_bytes])
+                strips.next(f.add(row, rows), f.gep(I8, space, strip_size))
+            with f.loop(0, columns, plan.panel, "column", [(block.start, "panel")]) as panels:
+                width = f.smin(f.sub(columns, panels.index), plan.panel)
+                at = panels.carried[0]
+                with f.while_loop([(first, "row"), (arg["workspace"], "space")], "strips") as strips:
+                    row, space = strips.carried
+                    strips.test(f.icmp("slt", row, last))
+                    rows = self._height(f.sub(last, row))
+                    corner = f.gep(plan.elem, f.gep(I8, self.c, f.mul(row, arg["rsC"])), panels.index)
+                    b = [at, block.stride, block.panel, at]
+                    place = [corner, arg["rsC"], depth, width, row, panels.index, self.adds]
+                    self._call_kernel(BY_COLUMNS, rows, [space, self.strip_bytes, *b, *place])
+                    strips.next(f.add(row, rows), f.gep(I8, space, strip_size))
+                panels.next(f.gep(I8, at, block.panel))
+            blocks.next(last)
 
     def _height(self, left: Value) -> Value:
         """Rows of the next strip: a full tile, or equal parts of what is left where a full tile would leave
@@ -243,8 +284,11 @@ class Driver:
         return [self.b_space, part.stride, part.panel, self.f.gep(I8, self.b_space, self.f.mul(part.whole, part.panel))]
 
     def _block_ahead(self, part: Part) -> list[Value]:
-        start = packed_block(self.f, self.plan, self.arg["B"], self.arg["K"], part.jc, part.columns, part.pc)
-        return [start, part.stride, part.panel, self.f.gep(I8, start, self.f.mul(part.whole, part.panel))]
+        """B packed ahead: `rsB` is the bytes of a row, `csB` the first column of this call."""
+        f, arg = self.f, self.arg
+        first = f.mul(f.mul(f.add(part.jc, arg["csB"]), part.depth), self.size)
+        start = f.gep(I8, arg["B"], f.add(f.mul(part.pc, arg["rsB"]), first))
+        return [start, part.stride, part.panel, f.gep(I8, start, f.mul(part.whole, part.panel))]
 
 
 def equal_steps(f: Function, total: Value, most: int) -> Value:
@@ -253,10 +297,3 @@ def equal_steps(f: Function, total: Value, most: int) -> Value:
     count = f.udiv(f.add(total, most - 1), most)
     step = f.udiv(f.add(total, f.sub(count, 1)), count)
     return f.and_(f.add(step, 7), -8, "step")
-
-
-def packed_block(f: Function, plan: GemmPlan, packed: Value, k: Value, jc: Value, columns: Value, pc: Value) -> Value:
-    """Where the block of B at (pc, jc) begins when all of B is packed: blocks of columns, in them steps of k,
-    in them panels."""
-    width = f.mul(f.udiv(f.add(columns, plan.panel - 1), plan.panel), plan.panel)
-    return f.gep(plan.elem, packed, f.add(f.mul(jc, k), f.mul(width, pc)), "block")

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.codegen.emit import I8, I64, Function, Module, Signature, Value, const
+from weft.codegen.emit import I8, I64, VOID, Function, Module, Signature, Value, const
 from weft.codegen.target import Target
 
-from .driver import AHEAD, IN_PLACE, IN_PLACE_ROWS, PACKED, Driver, equal_steps, packed_block
+from .driver import AHEAD, IN_PLACE, IN_PLACE_ROWS, PACKED, Driver, equal_steps
 from .kernel import Epilogue, store_tile
-from .prototypes import PARAMETERS, GemmLibrary, gemm_symbol, result_of
+from .prototypes import PARAMETERS, GemmLibrary, gemm_symbol
 from .small import FEW_ROWS, emit_dots, emit_wide
 from .tiles import GemmPlan, plan_gemm
 
@@ -28,16 +28,6 @@ def gemm_module(dtype: str, target: Target) -> Module:
     return module
 
 
-def workspace_bytes(m: int, n: int, k: int, dtype: str, target: Target) -> int:
-    """What the library's `workspace` returns."""
-    return plan_gemm(dtype, target).workspace_bytes(m, n, k)
-
-
-def packed_bytes(n: int, k: int, dtype: str, target: Target) -> int:
-    """What the library's `packed_bytes` returns."""
-    return plan_gemm(dtype, target).packed_bytes(n, k)
-
-
 class _Entries:
     """Writes the exported functions over a driver."""
 
@@ -46,20 +36,11 @@ class _Entries:
         self.driver = Driver(module, plan, epilogue)
         self.wide = [emit_wide(module, plan, rows) for rows in range(1, FEW_ROWS + 1)]
         self.dots = [emit_dots(module, plan, rows) for rows in range(1, FEW_ROWS + 1)]
-        gemm = self._gemm()
-        self.library = GemmLibrary(
-            gemm,
-            self._batched(gemm),
-            self._pack_b(),
-            self._packed(),
-            self._workspace(),
-            self._packed_bytes(),
-            self._panels(),
-        )
+        self.library = GemmLibrary(self._gemm(), self._pack_b(), self._packed())
 
     def _begin(self, entry: str) -> tuple[Function, dict[str, Value]]:
         params = PARAMETERS[entry]
-        f = self.module.function(gemm_symbol(entry, self.plan), result_of(entry), params)
+        f = self.module.function(gemm_symbol(entry, self.plan), VOID, params)
         return f, {name: value for (_, name), value in zip(params, f.params, strict=True)}
 
     def _in_bytes(self, f: Function, arg: dict[str, Value], *names: str) -> None:
@@ -70,9 +51,8 @@ class _Entries:
         f, arg = self._begin("gemm")
         self._in_bytes(f, arg, "rsA", "csA", "rsB", "csB", "rsC")
         arg["adds"] = f.icmp("ne", arg["accumulate"], 0, "adds")
-        arg["rows"] = f.sub(arg["m1"], arg["m0"], "rows")
-        with f.if_(f.icmp("sle", arg["rows"], 0), "nothing"):
-            f.ret()
+        self._take_range(f, arg)
+        arg["B"] = f.gep(I8, arg["B"], f.mul(arg["n0"], arg["csB"]))
         self._small_cases(f, arg)
         in_place = f.and_(f.icmp("eq", arg["csB"], self.size), f.icmp("sle", arg["rows"], IN_PLACE_ROWS))
         mode = f.select(in_place, const(I64, IN_PLACE), const(I64, PACKED), "mode")
@@ -80,8 +60,15 @@ class _Entries:
         f.ret()
         return f.signature
 
+    def _take_range(self, f: Function, arg: dict[str, Value]) -> None:
+        """Return if the range is empty; `rows`, `columns` and C are those of the range from here on."""
+        arg["rows"], arg["columns"] = f.sub(arg["m1"], arg["m0"], "rows"), f.sub(arg["n1"], arg["n0"], "columns")
+        with f.if_(f.icmp("sle", f.smin(arg["rows"], arg["columns"]), 0), "nothing"):
+            f.ret()
+        arg["C"] = f.gep(self.plan.elem, arg["C"], arg["n0"])
+
     def _call_driver(self, f: Function, arg: dict[str, Value], b: Value, mode: Value) -> None:
-        arguments = {**arg, "B": b, "mode": mode}
+        arguments = {**arg, "B": b, "mode": mode, "N": arg["columns"]}
         f.call(self.driver.signature, [arguments[name] for name in Driver.NAMES])
 
     def _small_cases(self, f: Function, arg: dict[str, Value]) -> None:
@@ -113,7 +100,8 @@ class _Entries:
             f.call(self.wide[0], turned)
             f.ret()
         with f.if_(f.and_(is_thin, f.icmp("eq", arg["csB"], size)), "thin"):
-            rest = [a, arg["rsA"], arg["csA"], arg["B"], arg["rsB"], c, arg["rsC"], arg["N"], arg["K"], arg["adds"]]
+            operands = [a, arg["rsA"], arg["csA"], arg["B"], arg["rsB"], c, arg["rsC"]]
+            rest = [*operands, arg["columns"], arg["K"], arg["adds"]]
             self._by_height(f, self.wide, arg["rows"], rest)
             f.ret()
         with f.if_(f.and_(is_thin, along_k), "thin_dots"):
@@ -122,7 +110,7 @@ class _Entries:
 
     @staticmethod
     def _dot_arguments(arg: dict[str, Value], a: Value, c: Value) -> list[Value]:
-        return [a, arg["rsA"], arg["B"], arg["csB"], c, arg["rsC"], arg["N"], arg["K"], arg["adds"]]
+        return [a, arg["rsA"], arg["B"], arg["csB"], c, arg["rsC"], arg["columns"], arg["K"], arg["adds"]]
 
     def _dot_rows(self, f: Function, arg: dict[str, Value], a: Value, c: Value) -> None:
         """Rows four at a time, then one at a time: an element's sum does not hang on its neighbours."""
@@ -146,16 +134,6 @@ class _Entries:
             f.br(done)
         f.place(done)
 
-    def _batched(self, gemm: Signature) -> Signature:
-        f, arg = self._begin("batched")
-        with f.loop(arg["b0"], arg["b1"], 1, "batch") as loop:
-            arguments = dict(arg, m0=const(I64, 0), m1=arg["M"])
-            for name in "ABC":
-                arguments[name] = f.gep(self.plan.elem, arg[name], f.mul(loop.index, arg["s" + name]))
-            f.call(gemm, [arguments[name] for _, name in PARAMETERS["gemm"]])
-        f.ret()
-        return f.signature
-
     def _pack_b(self) -> Signature:
         f, arg = self._begin("pack_b")
         plan = self.plan
@@ -163,50 +141,31 @@ class _Entries:
         with f.if_(f.icmp("eq", arg["K"], 0), "empty"):
             f.ret()
         step = equal_steps(f, arg["K"], plan.depth)
+        width = self._packed_width(f, arg)
         with f.loop(arg["p0"], arg["p1"], 1, "panel") as panel:
             column = f.mul(panel.index, plan.panel)
-            jc = f.sub(column, f.urem(column, plan.columns))
-            columns = f.smin(f.sub(arg["N"], jc), plan.columns)
             count = f.smin(f.sub(arg["N"], column), plan.panel)
             source = self._row(f, arg["B"], column, arg["csB"])
             with f.loop(0, arg["K"], step, "pc") as inner:
                 depth = f.smin(f.sub(arg["K"], inner.index), step)
-                block = packed_block(f, plan, arg["packed"], arg["K"], jc, columns, inner.index)
-                to = f.gep(plan.elem, block, f.mul(f.sub(column, jc), depth))
-                at = self._row(f, source, inner.index, arg["rsB"])
+                place = f.add(f.mul(inner.index, width), f.mul(column, depth))
+                to, at = f.gep(plan.elem, arg["packed"], place), self._row(f, source, inner.index, arg["rsB"])
                 f.call(
                     self.driver.pack, [at, arg["csB"], arg["rsB"], count, depth, to, const(I64, plan.panel * self.size)]
                 )
         f.ret()
         return f.signature
 
+    def _packed_width(self, f: Function, arg: dict[str, Value]) -> Value:
+        """Columns of B when it is packed: those of whole panels."""
+        return f.mul(f.udiv(f.add(arg["N"], self.plan.panel - 1), self.plan.panel), self.plan.panel)
+
     def _packed(self) -> Signature:
         f, arg = self._begin("packed")
         self._in_bytes(f, arg, "rsA", "csA", "rsC")
         arg["adds"] = f.icmp("ne", arg["accumulate"], 0, "adds")
-        arg["rsB"] = arg["csB"] = const(I64, 0)
+        arg["rsB"], arg["csB"] = f.mul(self._packed_width(f, arg), self.size), arg["n0"]
+        self._take_range(f, arg)
         self._call_driver(f, arg, arg["B"], const(I64, AHEAD))
         f.ret()
         return f.signature
-
-    def _workspace(self) -> Signature:
-        f, arg = self._begin("workspace")
-        plan = self.plan
-        columns = self._up(f, f.smin(arg["N"], plan.columns))
-        block = f.mul(f.add(columns, plan.strip), f.smin(arg["K"], plan.depth))
-        total = f.mul(f.add(block, plan.panel), self.size)
-        f.ret(f.select(f.icmp("sgt", arg["M"], 0), total, const(I64, 0)))
-        return f.signature
-
-    def _packed_bytes(self) -> Signature:
-        f, arg = self._begin("packed_bytes")
-        f.ret(f.mul(f.mul(self._up(f, arg["N"]), arg["K"]), self.size))
-        return f.signature
-
-    def _panels(self) -> Signature:
-        f, arg = self._begin("panels")
-        f.ret(f.udiv(f.add(arg["N"], self.plan.panel - 1), self.plan.panel))
-        return f.signature
-
-    def _up(self, f: Function, n: Value) -> Value:
-        return f.mul(f.udiv(f.add(n, self.plan.panel - 1), self.plan.panel), self.plan.panel)

@@ -2,7 +2,8 @@
 
 The register tile is `rows` x `vectors` accumulators: all registers but those that hold a row of B,
 one broadcast element of A and, where there is no fused multiply-add, a product. The cache block is `depth` x `columns`
-of B (it stays in the second-level cache while strips of A pass over it).
+of B, or `depth` x `block_strips` strips of A where B is packed ahead (driver.py says which): it stays in the
+second-level cache while the other operand passes over it.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from dataclasses import dataclass
 
 from weft.codegen.emit.types import F32, F64, EmitError, LType, vec
 from weft.codegen.target import Target
+from weft.types import dims as dm
+from weft.types.dims import Dim
 
 DTYPES = {"float32": F32, "float64": F64}
-BLOCK_BYTES = 512 * 1024
+BLOCK_BYTES = 256 * 1024  # half of the smallest second-level cache of the last ten years: the rest is for the others
+ROW_BLOCK_BYTES = 128 * 1024  # less than that, for a panel of B and tiles of C pass through it
 DEPTH_BYTES = 1024
 
 
@@ -29,6 +33,7 @@ class GemmPlan:
     vectors: int
     depth: int
     columns: int
+    block_strips: int
     has_fma: bool
     registers: int
 
@@ -62,15 +67,18 @@ class GemmPlan:
         """What the names of the emitted functions begin with."""
         return "weft_gemm"
 
-    def workspace_bytes(self, m: int, n: int, k: int) -> int:
-        """Bytes of scratch memory that one call of the driver needs for an [m, k] x [k, n] product
-        (64-byte aligned)."""
-        depth, columns = min(k, self.depth), _up(min(n, self.columns), self.panel)
-        return ((self.strip + columns) * depth + self.panel) * self.elem.bytes if m > 0 else 0
+    def panels(self, n: Dim) -> Dim:
+        """Panels of a B with n columns."""
+        return dm.floordiv(n + self.panel - 1, self.panel)
 
-    def packed_bytes(self, n: int, k: int) -> int:
-        """Bytes that the whole of B takes when it is packed ahead."""
-        return _up(n, self.panel) * k * self.elem.bytes
+    def workspace_bytes(self, n: Dim, k: Dim) -> Dim:
+        """Bytes of scratch memory that a call for n columns and k terms needs (64-byte aligned)."""
+        columns = self.panels(dm.minimum(n, self.columns)) * self.panel
+        return ((self.strip + columns) * dm.minimum(k, self.depth) + self.panel) * self.elem.bytes
+
+    def packed_elements(self, n: Dim, k: Dim) -> Dim:
+        """Elements that the whole of B takes when it is packed ahead."""
+        return self.panels(n) * self.panel * k
 
 
 @functools.cache
@@ -86,7 +94,8 @@ def plan_gemm(dtype: str, target: Target) -> GemmPlan:
     depth = DEPTH_BYTES // size
     panel = vectors * lanes
     columns = BLOCK_BYTES // size // depth // panel * panel
-    return GemmPlan(dtype, lanes, rows, vectors, depth, columns, target.has_fma, target.vector_registers)
+    strips = ROW_BLOCK_BYTES // size // depth // _up(rows, lanes)
+    return GemmPlan(dtype, lanes, rows, vectors, depth, columns, strips, target.has_fma, target.vector_registers)
 
 
 def _up(value: int, multiple: int) -> int:

@@ -12,7 +12,6 @@ from weft.codegen.emit import I64
 from weft.codegen.gemm.tiles import plan_gemm
 from weft.codegen.lower.loops import PARAMETERS
 from weft.codegen.lower.lowering import BlockLowering, lowers
-from weft.codegen.lower.product import workspace
 from weft.codegen.matrices import cholesky, elimination, exponential, reflections, triangular, unrolled
 from weft.codegen.matrices.blocks import SIZE
 from weft.codegen.matrices.kernel import Access, MatrixKernel
@@ -161,7 +160,7 @@ class Matrices:
         """Bytes that products of blocks need, and of room for one of their operands."""
         target = self.block.lowering.target
         most = _greatest(sizes)
-        space = workspace(plan_gemm(self.dtype.name, target), most, most)
+        space = plan_gemm(self.dtype.name, target).workspace_bytes(most, most)
         lanes = target.lanes(self.dtype.itemsize)
         return dm.floordiv(space + 63, 64) * 64, self.padded(_greatest(blocked) + 2 * lanes, SIZE)
 

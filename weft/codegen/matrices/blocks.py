@@ -40,7 +40,7 @@ class Products:
         with f.if_(f.icmp("sgt", n, 0), "product"):
             f.call(self._gemm, [
                 a.base, b.base, target.base, m, n, k, a.rows, a.columns, b.rows, b.columns, target.rows,
-                const(I32, not begins), self.space, const(I64, 0), m,
+                const(I32, not begins), self.space, const(I64, 0), m, const(I64, 0), n,
             ])
 
 
