@@ -184,6 +184,8 @@ class Op:
         failure: the error of a native kernel that fails for what its operands hold, `failure(*arguments)` with types in
             place of tensors. In its text {element} and {order} stand for what the kernel finds: the matrix of the
             batch, and its row, column or minor, from 1. The NumPy kernel raises the same.
+        is_whole: whether native code computes it in one kernel though it is given in terms of others, which all else
+            uses.
         node: the name of its backward node, where that is not its own name and its number among the overloads;
             NodeBy, where it hangs on an argument. Where several entries have nodes of one name, as PyTorch computes one
             operator by another, their own names follow behind a dot ("PowBackward0.square"), in captured graphs only.
@@ -231,6 +233,7 @@ class Op:
     reads_any_strides: bool = False
     lies: Rule | None = None
     failure: Rule | None = None
+    is_whole: bool = False
     dynamic_output_shape: bool = False
     is_splat: bool = False
     crosses_devices: bool = False

@@ -25,6 +25,11 @@ def decompose(graph: Graph, keep: Callable[[Op], bool] = lambda op: False) -> Gr
     return rewrite_operators(graph, Openings(_open, builder), is_opened, builder())
 
 
+def decompose_parts(graph: Graph) -> Graph:
+    """The same, but for what one native kernel computes whole."""
+    return decompose(graph, keep=lambda op: op.is_whole)
+
+
 def _open(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...]:
     assert node.op.decompose is not None
     return results_of(builder, node.op.decompose(*(builder.handle(a) for a in args)))

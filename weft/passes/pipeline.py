@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.ir.graph import Graph
 from weft.passes.count_steps import count_steps
 from weft.passes.dce import dce
-from weft.passes.decompose import decompose
+from weft.passes.decompose import decompose_parts
 from weft.passes.fold.fold_loops import fold_loops
 from weft.passes.gather_as_mask import gather_as_mask
 from weft.passes.im2col import im2col
@@ -44,9 +44,9 @@ def optimize_folded(graph: Graph, run: Run, folds: bool = True) -> Graph:
     graph = run.apply("dce", dce, graph)  # gradients that turned out unused
     if folds:  # what only formulas show to be alike
         graph = run.apply("fold_loops", lambda graph: fold_loops(graph, run.loops), graph)
-    graph = run.apply("decompose", decompose, graph)  # only scalar, reduce, view and kernel entries remain
+    graph = run.apply("decompose", decompose_parts, graph)  # only scalar, reduce, view and kernel entries remain
     graph = run.apply("im2col", im2col, graph)  # convolutions as matrix products
-    graph = run.apply("decompose", decompose, graph)  # what these are made with
+    graph = run.apply("decompose", decompose_parts, graph)  # what these are made with
     # half precisions and integers: the native product has two dtypes
     graph = run.apply("legalize_matmul", legalize_matmul, graph)
     # rules have asked what they ask: one name for each size (where that is a copy, it has no views that change nothing)

@@ -31,6 +31,7 @@ IN_PLACE_ROWS = 48  # below as many rows of A, packing a block of B costs more t
 REMAINDER_ROWS = 7  # the kernels: one for each number of rows up to this, and the full tile
 FEWEST_ROWS = 4  # a strip of fewer rows has too few independent sums to hide the latency of one
 NEAR_BYTES = 1024  # columns of A no farther apart are read in place
+FEW_COLUMNS = 64  # as many columns of A are, however far apart
 IN_PLACE, PACKED, AHEAD = 0, 1, 2
 
 
@@ -132,6 +133,7 @@ class Driver:
         # Columns far apart touch a page or two of their own for each k, for every panel again:
         # packing them once is cheaper.
         is_near = f.or_(f.icmp("sle", arg["csA"], NEAR_BYTES), f.icmp("sle", arg["N"], plan.panel))
+        is_near = f.or_(is_near, f.icmp("sle", arg["K"], FEW_COLUMNS))
         has_columns = f.icmp("eq", arg["rsA"], self.size)
         by_columns = f.and_(has_columns, is_near)
         # Rows a multiple of 4096 bytes apart share the sets of the first-level cache and push one another out.

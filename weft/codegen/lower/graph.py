@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from weft.codegen.emit import Module
-from weft.codegen.lower import accumulate, gather, matrices, product, scan  # noqa: F401  # enter their lowerings
+from weft.codegen.lower import accumulate, attention, gather, matrices, product, scan  # noqa: F401  # enter their lowerings
 from weft.codegen.lower.lowering import GENERAL, Lowering
 from weft.codegen.lower.move import lower_copy, lower_scatter
 from weft.codegen.target import Target

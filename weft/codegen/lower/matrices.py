@@ -80,8 +80,8 @@ class Matrices:
         g = contiguous(dims_of(value)) if is_splat else g
         outer = len(g.dims) - inner
         lead = (0,) * (len(self.batch) - outer)
-        strides = (*lead, *(0 if _repeats(d) else s for d, s in zip(g.dims[:outer], g.strides, strict=False)))
-        stride = _common_stride(self.batch, strides)
+        strides = (*lead, *(0 if repeats(d) else s for d, s in zip(g.dims[:outer], g.strides, strict=False)))
+        stride = common_stride(self.batch, strides)
         if inner == 1 and g.strides[-1] != 1:
             stride = None
         if stride is not None and not is_splat:
@@ -179,12 +179,12 @@ def _greatest(sizes: Sequence[Dim]) -> Dim:
     return functools.reduce(dm.maximum, sizes)
 
 
-def _repeats(size: Dim) -> bool:
+def repeats(size: Dim) -> bool:
     """Whether a batch dim is of size 1, be it a symbol that is 1 here."""
     return is_one(size) or shape_env.equal(size, 1)
 
 
-def _common_stride(dims: Sequence[Dim], strides: Sequence[Dim]) -> Dim | None:
+def common_stride(dims: Sequence[Dim], strides: Sequence[Dim]) -> Dim | None:
     """The stride of several dims as one; None where there is none."""
     within: tuple[Dim, Dim] | None = None
     first: Dim = 0

@@ -85,7 +85,8 @@ class _Product:
             c = cut_product(self.plan, lead, m, n, k)
             size = self.plan.elem.bytes
             sizes = (
-                c.rows, c.columns, c.shared, c.extent, parts(c.extent, c.cost), c.panels, parts(c.panels, c.pack_cost),
+                c.rows, c.columns, c.shared, c.extent, parts(c.extent, c.cost, c.scratch_bytes), c.panels,
+                parts(c.panels, c.pack_cost, 0),
                 aligned(c.scratch_bytes), aligned(c.elements * size),
             )
             cut = self._cuts[lead, m, n, k] = _Cut(*(evaluate(d, {}) for d in sizes))
