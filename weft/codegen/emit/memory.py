@@ -112,9 +112,9 @@ class MemoryOps(VectorOps):
         value = byte if isinstance(byte, Value) else const(I8, byte)
         self.intrinsic("memset", target, value, size, const(I1, 0), result=VOID, overloads=[PTR, I64])
 
-    def prefetch(self, pointer: Value, write: bool = False) -> None:
-        """Ask for the cache line at `pointer`, to be kept in every cache."""
-        args = (pointer, const(I32, write), const(I32, 3), const(I32, 1))
+    def prefetch(self, pointer: Value, write: bool = False, level: int = 1) -> None:
+        """Ask for the cache line at `pointer`, to be kept in the caches from a level on."""
+        args = (pointer, const(I32, write), const(I32, 4 - level), const(I32, 1))
         self.intrinsic("prefetch", *args, result=VOID, overloads=[PTR])
 
 

@@ -28,6 +28,8 @@ from .pack import emit_pack
 from .tiles import GemmPlan
 
 IN_PLACE_ROWS = 48  # below as many rows of A, packing a block of B costs more than it saves
+IN_PLACE_COLLIDING, COLLIDING_BYTES = 16, 1024  # the same where rows of B lie a multiple of so many bytes apart
+PACKED_ROWS = 16  # rows of B that are packed at a time, where they follow each other in memory
 REMAINDER_ROWS = 7  # the kernels: one for each number of rows up to this, and the full tile
 FEWEST_ROWS = 4  # a strip of fewer rows has too few independent sums to hide the latency of one
 NEAR_BYTES = 1024  # columns of A no farther apart are read in place
@@ -266,16 +268,9 @@ class Driver:
 
     def _pack_panels(self, source: Value, first: Value, columns: Value, depth: Value, to: Value, panel: Value) -> None:
         """Panels `first`, first + 1, ... of the block to consecutive places."""
-        f, arg, plan = self.f, self.arg, self.plan
-        begin = f.mul(first, plan.panel)
-        with f.loop(begin, columns, plan.panel, "j", [(to, "to")]) as loop:
-            count = f.smin(f.sub(columns, loop.index), plan.panel)
-            at = f.gep(I8, source, f.mul(loop.index, arg["csB"]))
-            f.call(
-                self.pack,
-                [at, arg["csB"], arg["rsB"], count, depth, loop.carried[0], const(I64, plan.panel * self.size)],
-            )
-            loop.next(f.gep(I8, loop.carried[0], panel))
+        f, arg = self.f, self.arg
+        begin = f.mul(first, self.plan.panel)
+        pack_panels(f, self.plan, self.pack, source, arg["csB"], arg["rsB"], begin, columns, depth, to, panel)
 
     def _block_in_place(self, part: Part) -> list[Value]:
         self._pack_panels(part.source, part.whole, part.columns, part.depth, self.b_space, part.panel)
@@ -291,6 +286,26 @@ class Driver:
         first = f.mul(f.mul(f.add(part.jc, arg["csB"]), part.depth), self.size)
         start = f.gep(I8, arg["B"], f.add(f.mul(part.pc, arg["rsB"]), first))
         return [start, part.stride, part.panel, f.gep(I8, start, f.mul(part.whole, part.panel))]
+
+
+def pack_panels(
+    f: Function, plan: GemmPlan, pack: Signature, source: Value, across: Value, along: Value, begin: Value,
+    end: Value, depth: Value, to: Value, panel: Value,
+) -> None:
+    """Columns [begin, end) of B, `across` bytes apart, as panels: `to` is the first one's place, `panel` the bytes from
+    one to the next. Rows that are wide lie on pages of their own: where columns follow each other, a few rows are read
+    from end to end before the next."""
+    size = plan.elem.bytes
+    apart = const(I64, plan.panel * size)
+    few = f.select(f.icmp("eq", across, size), const(I64, PACKED_ROWS), depth, "few")
+    with f.loop(0, depth, few, "k") as rows:
+        count = f.smin(f.sub(depth, rows.index), few)
+        first, place = f.gep(I8, source, f.mul(rows.index, along)), f.gep(I8, to, f.mul(rows.index, apart))
+        with f.loop(begin, end, plan.panel, "column", [(place, "place")]) as columns:
+            width = f.smin(f.sub(end, columns.index), plan.panel)
+            at = f.gep(I8, first, f.mul(columns.index, across))
+            f.call(pack, [at, across, along, width, count, columns.carried[0], apart])
+            columns.next(f.gep(I8, columns.carried[0], panel))
 
 
 def equal_steps(f: Function, total: Value, most: int) -> Value:

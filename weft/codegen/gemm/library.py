@@ -9,7 +9,17 @@ from collections.abc import Sequence
 from weft.codegen.emit import I8, I64, VOID, Function, Module, Signature, Value, const
 from weft.codegen.target import Target
 
-from .driver import AHEAD, IN_PLACE, IN_PLACE_ROWS, PACKED, Driver, equal_steps
+from .driver import (
+    AHEAD,
+    COLLIDING_BYTES,
+    IN_PLACE,
+    IN_PLACE_COLLIDING,
+    IN_PLACE_ROWS,
+    PACKED,
+    Driver,
+    equal_steps,
+    pack_panels,
+)
 from .kernel import Epilogue, store_tile
 from .prototypes import PARAMETERS, GemmLibrary, gemm_symbol
 from .small import FEW_ROWS, emit_dots, emit_wide
@@ -54,7 +64,10 @@ class _Entries:
         self._take_range(f, arg)
         arg["B"] = f.gep(I8, arg["B"], f.mul(arg["n0"], arg["csB"]))
         self._small_cases(f, arg)
-        in_place = f.and_(f.icmp("eq", arg["csB"], self.size), f.icmp("sle", arg["rows"], IN_PLACE_ROWS))
+        # rows of B that share few sets of the first-level cache push one another out before they are read again
+        collides = f.icmp("eq", f.and_(arg["rsB"], COLLIDING_BYTES - 1), 0)
+        most = f.select(collides, const(I64, IN_PLACE_COLLIDING), const(I64, IN_PLACE_ROWS))
+        in_place = f.and_(f.icmp("eq", arg["csB"], self.size), f.icmp("sle", arg["rows"], most))
         mode = f.select(in_place, const(I64, IN_PLACE), const(I64, PACKED), "mode")
         self._call_driver(f, arg, arg["B"], mode)
         f.ret()
@@ -142,17 +155,15 @@ class _Entries:
             f.ret()
         step = equal_steps(f, arg["K"], plan.depth)
         width = self._packed_width(f, arg)
-        with f.loop(arg["p0"], arg["p1"], 1, "panel") as panel:
-            column = f.mul(panel.index, plan.panel)
-            count = f.smin(f.sub(arg["N"], column), plan.panel)
-            source = self._row(f, arg["B"], column, arg["csB"])
-            with f.loop(0, arg["K"], step, "pc") as inner:
-                depth = f.smin(f.sub(arg["K"], inner.index), step)
-                place = f.add(f.mul(inner.index, width), f.mul(column, depth))
-                to, at = f.gep(plan.elem, arg["packed"], place), self._row(f, source, inner.index, arg["rsB"])
-                f.call(
-                    self.driver.pack, [at, arg["csB"], arg["rsB"], count, depth, to, const(I64, plan.panel * self.size)]
-                )
+        begin = f.mul(arg["p0"], plan.panel)
+        end = f.smin(f.mul(arg["p1"], plan.panel), arg["N"])
+        with f.loop(0, arg["K"], step, "pc") as steps:
+            depth = f.smin(f.sub(arg["K"], steps.index), step, "depth")
+            source = self._row(f, arg["B"], steps.index, arg["rsB"])
+            to = f.gep(plan.elem, arg["packed"], f.add(f.mul(steps.index, width), f.mul(begin, depth)))
+            panel = f.mul(depth, plan.panel * self.size)
+            pack_panels(
+                f, plan, self.driver.pack, source, arg["csB"], arg["rsB"], begin, end, depth, to, panel)
         f.ret()
         return f.signature
 

@@ -11,6 +11,9 @@ from weft.codegen.emit import I8, I64, PTR, VOID, Function, Module, Signature, V
 
 from .tiles import GemmPlan
 
+CACHE_LINE = 64
+AHEAD_ROWS = 5  # rows that are on their way while one is copied: all of them may lie in one set of the cache
+
 
 def emit_pack(module: Module, plan: GemmPlan) -> Signature:
     """A function (source, across, along, count, depth, target, apart):
@@ -46,6 +49,9 @@ def emit_pack(module: Module, plan: GemmPlan) -> Signature:
 
 def _pack_by_copying(f: Function, plan: GemmPlan) -> None:
     source, _, along, count, depth, target, apart = f.params
+    with f.if_(f.icmp("eq", count, plan.panel), "panel"):
+        _copy_panel(f, plan)
+        f.ret()
     with f.loop(0, count, plan.lanes, "group") as group:
         mask = f.first_lanes(f.sub(count, group.index), plan.lanes)
         start = f.gep(plan.elem, source, group.index), f.gep(plan.elem, target, group.index)
@@ -57,6 +63,21 @@ def _pack_by_copying(f: Function, plan: GemmPlan) -> None:
                     v = f.load(plan.vector, at) if is_whole else f.masked_load(plan.vector, at, mask)
                     f.store(v, to)
                     k.next(f.gep(I8, at, along), f.gep(I8, to, apart))
+
+
+def _copy_panel(f: Function, plan: GemmPlan) -> None:
+    """A whole panel, row by row: where rows lie far apart each is a line of its own on a page of its own, which is
+    asked for early and read once."""
+    source, _, along, _, depth, target, apart = f.params
+    ahead = f.mul(along, AHEAD_ROWS)
+    with f.loop(0, depth, 1, "k", [(source, "from"), (target, "to")]) as k:
+        at, to = k.carried
+        for byte in range(0, plan.panel * plan.elem.bytes, CACHE_LINE):
+            f.prefetch(f.gep(I8, f.gep(I8, at, ahead, inbounds=False), byte, inbounds=False))
+        for vector in range(plan.vectors):
+            row = f.load(plan.vector, f.gep(plan.elem, at, vector * plan.lanes))
+            f.store(row, f.gep(plan.elem, to, vector * plan.lanes))
+        k.next(f.gep(I8, at, along), f.gep(I8, to, apart))
 
 
 def _pack_one_by_one(f: Function, plan: GemmPlan) -> None:

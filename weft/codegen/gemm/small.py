@@ -1,7 +1,8 @@
 """Matrix products that are no thicker than a few vectors: A or B has one to four rows or columns,
 and memory is the limit.
 
-wide   few rows of A, B[k, j] contiguous in j: rows of B stream by once, many accumulators along j
+wide   few rows of A, B[k, j] contiguous in j: rows of B stream by once. Narrow rows meet accumulators in registers;
+       wide ones pass several at a time, from end to end, over sums in C
 dots   A and B both contiguous in k: vectors along k, one sum of lanes for each element
 """
 
@@ -13,6 +14,7 @@ from .kernel import multiply_add
 from .tiles import GemmPlan
 
 FEW_ROWS = 4
+STREAMS = 4  # rows of B that are read at the same time
 DOT_COLUMNS = 4
 
 
@@ -23,9 +25,13 @@ def emit_wide(module: Module, plan: GemmPlan, rows: int) -> Signature:
     types = (PTR, I64, I64, PTR, I64, PTR, I64, I64, I64, I1)
     name = f"{plan.prefix}_wide_{rows}_{plan.suffix}"
     f = module.function(name, VOID, list(zip(types, names, strict=True)), internal=True)
-    columns = f.params[7]
+    columns, adds = f.params[7], f.params[9]
     begin: Value = const(I64, 0)
-    for vectors in (min(8, (plan.registers - 4) // rows), 2):
+    widths = (min(8, (plan.registers - 4) // rows), 2)
+    with f.if_(f.and_(f.icmp("sgt", columns, widths[0] * plan.lanes), f.not_(adds)), "stream"):
+        _stream(f, plan, rows)
+        f.ret()
+    for vectors in widths:
         span = vectors * plan.lanes
         end = f.add(begin, f.mul(f.udiv(f.sub(columns, begin), span), span))
         with f.loop(begin, end, span, "j") as loop:
@@ -35,6 +41,57 @@ def emit_wide(module: Module, plan: GemmPlan, rows: int) -> Signature:
         _wide_tile(f, plan, rows, 1, loop.index, f.first_lanes(f.sub(columns, loop.index), plan.lanes))
     f.ret()
     return f.signature
+
+
+def _stream(f: Function, plan: GemmPlan, rows: int) -> None:
+    """C = A B for rows of B that are wide: STREAMS of them at a time are read from end to end, as memory likes it, and
+    C holds the sums so far. Their order is that of `_wide_tile`."""
+    depth = f.params[8]
+    whole = f.and_(depth, -STREAMS)
+    with f.if_(f.icmp("eq", depth, 0), "empty"):
+        _stream_rows(f, plan, rows, const(I64, 0), 0, const(I1, 1))
+    with f.loop(0, whole, STREAMS, "k") as loop:
+        _stream_rows(f, plan, rows, loop.index, STREAMS, f.icmp("eq", loop.index, 0))
+    with f.loop(whole, depth, 1, "k") as loop:
+        _stream_rows(f, plan, rows, loop.index, 1, f.icmp("eq", loop.index, 0))
+
+
+def _stream_rows(f: Function, plan: GemmPlan, rows: int, k: Value, count: int, begins: Value) -> None:
+    """Add what `count` rows of B, from row k on, give to all sums, which begin at zero."""
+    a, across, along, b, b_step, c, c_step, columns, _, _ = f.params
+    start = f.gep(I8, a, f.mul(along, k))
+    factors = [
+        [f.splat(f.load(plan.elem, f.gep(I8, f.gep(I8, start, f.mul(along, u)), f.mul(across, i))), plan.lanes)
+         for u in range(count)]
+        for i in range(rows)
+    ]
+    sources = [f.gep(I8, b, f.mul(b_step, f.add(k, u))) for u in range(count)]
+    targets = [f.gep(I8, c, f.mul(c_step, i)) for i in range(rows)]
+    whole, ahead = f.and_(columns, -plan.lanes), f.mul(b_step, count)
+
+    def step(column: Value, mask: Value | None, is_first: bool) -> None:
+        row = [_load(f, plan, f.gep(plan.elem, source, column), mask) for source in sources]
+        # The rows that come next begin on other pages, which no machine foresees. The first level has no room for them
+        # where rows lie a multiple of its sets apart.
+        for source in sources:
+            f.prefetch(f.gep(plan.elem, f.gep(I8, source, ahead, inbounds=False), column, inbounds=False), level=2)
+        for target, factor in zip(targets, factors, strict=True):
+            at = f.gep(plan.elem, target, column)
+            total = const(plan.vector, 0.0) if is_first else _load(f, plan, at, mask)
+            for x, y in zip(factor, row, strict=True):
+                total = multiply_add(f, plan, x, y, total)
+            if mask is None:
+                f.store(total, at)
+            else:
+                f.masked_store(total, at, mask)
+
+    with f.if_else(begins, "begins") as how:
+        for arm, is_first in ((how.then, True), (how.otherwise, False)):
+            with arm:
+                with f.loop(0, whole, plan.lanes, "j") as loop:
+                    step(loop.index, None, is_first)
+                with f.if_(f.icmp("slt", whole, columns), "rest"):
+                    step(whole, f.first_lanes(f.sub(columns, whole), plan.lanes), is_first)
 
 
 def _wide_tile(f: Function, plan: GemmPlan, rows: int, vectors: int, column: Value, mask: Value | None) -> None:

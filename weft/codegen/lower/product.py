@@ -156,25 +156,33 @@ def emit_product(module: Module, name: str, dtype: str, target: Target, may_shar
     """Write a product kernel. Its buffers are A, B, (packed B) and C (row-major); its integers are INTS.
 
     A part is so many ranges of the grid, counted along the rows first: ranges with the same columns that follow each
-    other are one call, which packs a block of B once for all of them.
+    other are one call, which packs a block of B once for all of them. Where there is one range of rows, those of
+    columns are one call.
     """
     f = module.function(name, I64, PARAMETERS)
     bufs, table, _, scratch, begin, end = f.params
     ints = {key: f.load(I64, f.gep(I64, table, i), name=key) for i, key in enumerate(INTS)}
     buffers = [f.load(PTR, f.gep(PTR, bufs, i)) for i in range(4 if may_share else 3)]
     kernel = _ProductKernel(f, module, plan_gemm(dtype, target), target, ints, buffers, scratch)
+    is_flat = f.icmp("eq", ints["row_ranges"], 1, "is_flat")
+    run = f.select(is_flat, ints["column_ranges"], ints["row_ranges"], "run")
     with f.while_loop([(begin, "range")], "ranges") as loop:
         at = loop.carried[0]
         loop.test(f.icmp("slt", at, end))
-        row = f.urem(at, ints["row_ranges"], "row")
-        count = f.smin(f.sub(ints["row_ranges"], row), f.sub(end, at), "count")
-        kernel.multiply(f.udiv(at, ints["row_ranges"]), row, f.add(row, count))
+        first = f.urem(at, run, "first")
+        count = f.smin(f.sub(run, first), f.sub(end, at), "count")
+        last, over = f.add(first, count), f.udiv(at, run)
+        column = f.urem(over, ints["column_ranges"])
+        rows = [f.select(is_flat, const(I64, flat), x) for flat, x in ((0, first), (1, last))]
+        columns = [f.select(is_flat, flat, x) for flat, x in ((first, column), (last, f.add(column, 1)))]
+        batch = f.select(is_flat, over, f.udiv(over, ints["column_ranges"]), "batch")
+        kernel.multiply(batch, rows, columns)
         loop.next(f.add(at, count))
     f.ret(const(I64, 0))
 
 
 class _ProductKernel:
-    """Writes the call for some ranges of rows of one range of columns."""
+    """Writes the call for some ranges of rows and of columns."""
 
     def __init__(
         self, f: Function, module: Module, plan: GemmPlan, target: Target, ints: dict[str, Scalar],
@@ -194,12 +202,11 @@ class _ProductKernel:
         equal = f.udiv(f.add(total, f.sub(ranges, 1)), ranges)
         return f.mul(f.udiv(f.add(equal, multiple - 1), multiple), multiple)
 
-    def multiply(self, column_range: Scalar, first: Scalar, last: Scalar) -> None:
+    def multiply(self, batch: Scalar, row_ranges: list[Scalar], column_ranges: list[Scalar]) -> None:
+        """From the first to before the last of each."""
         f, ints = self.f, self.ints
-        column = f.urem(column_range, ints["column_ranges"])
-        batch = f.udiv(column_range, ints["column_ranges"], "batch")
-        rows = [f.smin(f.mul(at, self.row_unit), ints["M"]) for at in (first, last)]
-        columns = [f.smin(f.mul(at, self.column_unit), ints["N"]) for at in (column, f.add(column, 1))]
+        rows = [f.smin(f.mul(at, self.row_unit), ints["M"]) for at in row_ranges]
+        columns = [f.smin(f.mul(at, self.column_unit), ints["N"]) for at in column_ranges]
         a = f.gep(self.plan.elem, self.a, f.mul(batch, ints["sA"]))
         b = f.gep(self.plan.elem, self.b, f.mul(batch, ints["sB"]))
         c = f.gep(self.plan.elem, self.c, f.mul(batch, f.mul(ints["M"], ints["N"])))
