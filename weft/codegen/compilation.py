@@ -13,13 +13,14 @@ import ctypes
 import os
 import queue
 import threading
-from collections.abc import Callable
-from types import TracebackType
+from collections.abc import Callable, Mapping
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from weft.codegen.compiler import CodegenError, new_machine, parsed
 from weft.codegen.emit import Module
 from weft.codegen.emit.module import Function, unwatched
+from weft.codegen.kernel_store import KernelObject, KernelStore, digest_of, renamed
 from weft.codegen.target import Target
 from weft.runtime.pool import get_num_threads
 from weft.support.counters import counters
@@ -36,18 +37,24 @@ class Compilation:
     """The object code of one module, compiled in parts. A context manager: no thread is at work behind its end.
 
     module: told here before anything is written to it. threads: how many may compile, the caller included; with one
-    there is one part.
+    no part is sent before the end. store: has kernels that need not be compiled, and gets the others.
     """
 
-    def __init__(self, module: Module, target: Target, threads: int | None = None) -> None:
-        self._module, self._target = module, target
+    def __init__(
+        self, module: Module, target: Target, threads: int | None = None, store: KernelStore | None = None
+    ) -> None:
+        self._module, self._target, self._store = module, target, store
         self._threads = min(get_num_threads(), MAX_THREADS) if threads is None else threads
-        self._batch: list[Function] = []
+        self._batch: list[Function] = []  # of functions that no other program can take over
+        self._kernels: dict[str, list[Function]] = {}  # of those that another one can: those of each digest
+        self._own: dict[str, str] = {}  # what all of them are called in the objects
+        self._symbols: dict[str, str] = {}  # what kernels are called in the objects, by their names in the module
+        self._taken: list[KernelObject] = []  # objects of earlier programs
         self._sent: set[str] = set()
         self._parts: list[Part] = []
         self._waiting: queue.SimpleQueue[Part | None] = queue.SimpleQueue()
         self._workers: list[threading.Thread] = []
-        if self._threads > 1:
+        if self._threads > 1 or store is not None:
             module.finished = self._finished
 
     def objects(self, meanwhile: Callable[[], object] = lambda: None) -> tuple[bytes, ...]:
@@ -55,6 +62,7 @@ class Compilation:
         any case, done where it would wait for the other threads. Raises CodegenError with the offending function's
         text. Counts one in `counters.llvm_compiles`."""
         counters.llvm_compiles += 1
+        self._send_kernels()
         rest = [name for name, f in self._module.functions.items() if name not in self._sent and not f.is_internal]
         self._send(self._module.text(rest if self._sent else None))
         progress().stage("generating code", len(self._parts), "modules")
@@ -64,7 +72,12 @@ class Compilation:
             progress().done = sum(p.is_done for p in self._parts)
         meanwhile()
         self._end()
-        return tuple(part.code() for part in self._parts)
+        codes = [part.code() for part in self._parts]
+        if self._store is not None:
+            for part, code in zip(self._parts, codes, strict=True):
+                if part.symbols:
+                    self._store.add(KernelObject(part.symbols, code))
+        return (*codes, *[taken.code for taken in self._taken])
 
     def __enter__(self) -> Compilation:
         return self
@@ -78,15 +91,54 @@ class Compilation:
             part.close()
 
     def _finished(self, function: Function) -> None:
-        self._batch.append(function)
-        if sum(f.size for f in self._batch) < BATCH:
+        digest = None if self._store is None else digest_of(function)
+        if digest is None:
+            self._batch.append(function)
+            batch = self._batch
+        elif self._is_there(function, digest):
             return
-        names = [f.name for f in self._batch]
-        self._batch = []
-        self._sent.update(names)
-        self._send(self._module.text(names))
+        else:
+            self._symbols[function.name] = self._own[digest] = f"{function.name}_{digest}"
+            self._kernels[digest] = [function]
+            batch = [first for first, *_ in self._kernels.values()]
+        if self._threads == 1 or sum(f.size for f in batch) < BATCH:
+            return
+        if digest is None:
+            names = [f.name for f in self._batch]
+            self._batch = []
+            self._sent.update(names)
+            self._send(self._module.text(names))
+        else:
+            self._send_kernels()
         if len(self._workers) < self._threads - 1:
             self._start_worker()
+
+    def _is_there(self, function: Function, digest: str) -> bool:
+        """Whether this program has the kernel already, or an earlier one had, whose object is taken over."""
+        assert self._store is not None
+        symbols = next((s for s in (self._own, *[o.symbols for o in self._taken]) if digest in s), None)
+        if symbols is None:
+            taken = self._store.find(digest)
+            if taken is None or not self._own.keys().isdisjoint(taken.symbols):  # (one of its neighbours is here)
+                return False
+            self._taken.append(taken)
+            symbols = taken.symbols
+        if digest in self._kernels:
+            self._kernels[digest].append(function)
+        self._symbols[function.name] = symbols[digest]
+        self._sent.add(function.name)
+        return True
+
+    def _send_kernels(self) -> None:
+        """Send the kernels that wait, one of each digest, but for those that the module has let go of."""
+        there = self._module.functions
+        kept = {d: next((f for f in same if f.name in there), None) for d, same in self._kernels.items()}
+        functions = {digest: f for digest, f in kept.items() if f is not None}
+        self._sent.update(f.name for same in self._kernels.values() for f in same)
+        self._kernels = {}
+        if functions:
+            symbols = {digest: self._symbols[f.name] for digest, f in functions.items()}
+            self._send(self._module.text([f.name for f in functions.values()]), symbols)
 
     def _start_worker(self) -> None:
         worker = threading.Thread(
@@ -99,8 +151,8 @@ class Compilation:
             return
         self._workers.append(worker)
 
-    def _send(self, text: str) -> None:
-        part = Part(text, self._target)
+    def _send(self, text: str, symbols: Mapping[str, str] = MappingProxyType({})) -> None:
+        part = Part(renamed(text, self._symbols), self._target, symbols)
         self._parts.append(part)
         self._waiting.put(part)
 
@@ -124,16 +176,16 @@ def _work(waiting: queue.SimpleQueue[Part | None], machine: llvm_binding.TargetM
 
 
 class Part:
-    """One LLVM module, parsed."""
+    """One LLVM module, parsed. symbols: of kernels in it, by digest."""
 
-    def __init__(self, text: str, target: Target) -> None:
+    def __init__(self, text: str, target: Target, symbols: Mapping[str, str] = MappingProxyType({})) -> None:
         import llvmlite.binding as llvm  # heavy: kept out of `import weft`
 
         self._ffi, self._context = llvm.ffi, llvm.create_context()
         self._module = parsed(text, target, self._context)
         self._error = llvm.ffi.OutputString()
         self._buffer: Any = None
-        self.is_done = False
+        self.symbols, self.is_done = symbols, False
 
     def compile(self, machine: llvm_binding.TargetMachine) -> None:
         """Generate its code: one call, so that Python's lock is waited for once."""

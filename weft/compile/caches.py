@@ -12,16 +12,21 @@ import gc
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from weft.guards.origin import INTERNAL, Origins
 from weft.record.tracer_leaks import held_symbol
 
 _CACHE = type(functools.lru_cache(lambda: None))
 _DEPTH = 16  # objects looked at in each cached result
+_origins = Origins()
 
 
 def empty_caches(seen: Iterable[object]) -> None:
-    """Empty those caches among the objects that the function's code has met that hold symbols."""
+    """Empty those caches among the objects that the function's code has met that hold symbols. (Those of the machinery
+    hold none, and may be large.)"""
     for value in list(seen):
-        if type(value) is _CACHE and any(held_symbol(item, _DEPTH) is not None for item in _content(value)):
+        if type(value) is not _CACHE or _origins.of_module(getattr(value.__wrapped__, "__module__", None)) == INTERNAL:
+            continue
+        if any(held_symbol(item, _DEPTH) is not None for item in _content(value)):
             value.cache_clear()
 
 

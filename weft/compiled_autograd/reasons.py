@@ -99,9 +99,7 @@ class _Ref(str):
 
 def _steps(graph: Graph) -> Iterator[Step]:
     """The nodes of a graph, values by number."""
-    names: dict[Value, _Ref] = {
-        p: _Ref(f"tensor {p.name}" if p.name[0] == "t" else _WORDS[p.name[0]]) for p in graph.params
-    }
+    names: dict[Value, _Ref] = {}  # of parameters when they are met: most graphs differ in their first steps
     for number, node in enumerate(graph.nodes):
         args = _shown((*node.args, *map(str, node.blocks)), names)
         yield node.op, args, tuple([v.type is not NONE for v in node.outputs])
@@ -112,7 +110,13 @@ def _steps(graph: Graph) -> Iterator[Step]:
 def _shown(operand: Operand, names: Mapping[Value, _Ref]) -> Any:
     if type(operand) is tuple:
         return tuple([_shown(part, names) for part in operand])
-    return names[operand] if type(operand) is Value else None if operand is None else Constant(type(operand), operand)
+    if type(operand) is Value:
+        return names[operand] if operand in names else _parameter(operand.name)
+    return None if operand is None else Constant(type(operand), operand)
+
+
+def _parameter(name: str) -> _Ref:
+    return _Ref(f"tensor {name}" if name[0] == "t" else _WORDS[name[0]])
 
 
 def _kind(kind: Kind) -> str:

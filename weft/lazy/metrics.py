@@ -19,6 +19,7 @@ from weft.ops.op import Op
 from weft.support import limits
 from weft.support.errors import StateError
 
+_CALLS = "lazy::"  # what names of traced calls begin with
 _counts: Counter[str] = Counter()
 calls: Counter[Op] = Counter()  # by operator: named when somebody asks
 rules: Counter[Any] = Counter()  # recorded rules, each of many calls
@@ -118,7 +119,7 @@ def no_recompile() -> Iterator[None]:
 def _named() -> dict[str, int]:
     named = Counter(_counts)
     for op, number in _all_calls().items():
-        named[f"lazy::{traced_name(op)}"] += number
+        named[_CALLS + traced_name(op)] += number
     return {name: number for name, number in sorted(named.items()) if number}
 
 
@@ -129,7 +130,7 @@ def counter_names() -> list[str]:
 
 def counter_value(name: str) -> int | None:
     """How often something happened since the last reset; None if it did not."""
-    return _named().get(name)
+    return (_named() if name.startswith(_CALLS) else _counts).get(name) or None
 
 
 def reset() -> None:

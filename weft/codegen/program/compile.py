@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from weft.codegen.compilation import Compilation
 from weft.codegen.emit import Module
+from weft.codegen.kernel_store import store
 from weft.codegen.native import native_caller, products_in, services, shared_pool
 from weft.codegen.program.host_calls import host_function
 from weft.codegen.program.launch import SERVICES
@@ -108,7 +109,7 @@ def _compiled(
     graph: Graph, target: Target, lower: Lower, accept: Callable[[Layout], None] | None
 ) -> tuple[Layout, tuple[bytes, ...]]:
     module = Module.for_target(target)
-    with Compilation(module, target) as compilation:
+    with Compilation(module, target, store=store) as compilation:
         lowered = lower(graph, module, target)
         progress().stage("planning memory", len(lowered.steps), "steps")
         layout = native_layout(lowered, module)
