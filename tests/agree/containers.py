@@ -63,6 +63,7 @@ class Base:
         self.alias, self.cell, self.stores = self.items, make_cell(one), [Store(), Store()]
         self.frozen, self.mine, self.tagged = Frozen(one), threading.local(), one * 4
         self.mine.last = self.tagged.tag = one
+        self.before, self.both = self.pair, (self.pair, self.items)
         Model.shared = []
         self.layer.register_forward_hook(self.hook)
     def settle(self):
@@ -83,6 +84,7 @@ class Base:
         self.frozen.put(free(self.frozen.value))
         self.mine.last, self.tagged.tag = free(self.mine.last), free(self.tagged.tag)
         self.alias = self.items
+        self.before, self.both = self.pair, (self.pair, self.items)
 '''
 WRITES = (
     "self.items.append({v})", "self.items = [{v}]", "self.items.insert(0, {v})", "self.items.extend([{v}, {v} * 2])",
@@ -111,6 +113,10 @@ WRITES = (
     "self.nested = {{'rows': [[{v}]] * 2}}",
     "self.stores[0].rows = self.stores[1].rows = [{v}]", "self.groups['g'] = self.groups['h'] = [{v}]",
     "self.record = self.other = Record({v}, self.n, [])",
+    # tuples that were there, and one new one in two places
+    "self.before = self.pair", "self.before, self.pair = self.pair, self.before", "self.both = (self.pair, self.items)",
+    "self.pair, self.before = self.both[0], self.pair", "self.before = self.pair = Pair({v}, {v} * 2)",
+    "self.both = (self.before, self.both)",
 )
 READS = (
     "(self.items[-1] if self.items else {v})", "sum(self.items, {v})", "self.table.get('a', {v})",
@@ -131,6 +137,7 @@ READS = (
     "({v} if self.record.parts is self.items else {v} * 5)",
     "({v} * sum(r is self.items for r in (self.alias, *self.nested['rows'])))",
     "({v} if id(self.items) == id(self.alias) else {v} * 6)",
+    "({v} if self.before is self.pair else {v} * 7)", "(self.before.first * (2 if self.both[0] is self.pair else 3))",
 )
 
 
@@ -209,9 +216,8 @@ def _seen(value: Any, first: dict[int, int]) -> Any:
     if isinstance(value, weft.nn.Module):
         return [_seen(p, first) for p in value.parameters()]
     if isinstance(value, (list, tuple, deque)):
-        kind = (type(value).__name__, None if isinstance(value, tuple) else first.setdefault(id(value), len(first)))
-        cells = [_seen(v, first) for v in value]
-        return (*kind, cells)
+        at = None if value == () else first.setdefault(id(value), len(first))  # (empty tuples are Python's own)
+        return (type(value).__name__, at, [_seen(v, first) for v in value])
     if isinstance(value, dict):
         at = first.setdefault(id(value), len(first))
         return (type(value).__name__, at, [(k, _seen(v, first)) for k, v in value.items()])

@@ -83,7 +83,7 @@ class CompiledFunction(FunctionWrapper):
         if special:
             if current_modes():
                 return self.function(*args, **kwargs)
-            taken, named = desugar((args, kwargs), memo)
+            taken, named = _desugared(args, kwargs, memo)
         if len(named) > 1 and self.is_order_free:
             named = dict(sorted(named.items()))
         leaves, spec = _flatten(taken, named)
@@ -320,7 +320,7 @@ class CompiledFunction(FunctionWrapper):
     def entry_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Entry, Any]:
         """The program that fits a call, captured if there is none, and what its `match` makes of the arguments."""
         memo: WrapperMemo = {}
-        leaves, spec = pytree.flatten(desugar((args, kwargs), memo))
+        leaves, spec = _flatten(*_desugared(args, kwargs, memo))
         leaves = CallLeaves(leaves, (args, kwargs), memo)
         match = self.entries.find(leaves, spec)
         if match is not None:
@@ -364,15 +364,28 @@ def _is_watched() -> bool:
 
 
 _FLAT: dict[int, pytree.TreeSpec] = {}
+_ENDLESS = (
+    "an argument of a compiled function holds itself, or is nested as deep as Python's recursion limit: give its "
+    "parts, or read it from where the function finds it by itself"
+)
+
+
+def _desugared(args: tuple[Any, ...], kwargs: dict[str, Any], memo: WrapperMemo) -> Any:
+    """The arguments, wrappers taken apart. Raises CaptureError for a container that holds itself."""
+    try:
+        return desugar((args, kwargs), memo)
+    except RecursionError as error:
+        raise CaptureError(_ENDLESS) from error
 
 
 def _flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], pytree.TreeSpec]:
-    """pytree.flatten((args, kwargs)), with one structure object for calls that pass tensors only."""
-    if kwargs:
-        return pytree.flatten((args, kwargs))
-    for a in args:
-        if type(a) is not Tensor:
+    """pytree.flatten((args, kwargs)), with one structure object for calls that pass tensors only. Raises CaptureError
+    for a container that holds itself."""
+    if kwargs or any([type(a) is not Tensor for a in args]):
+        try:
             return pytree.flatten((args, kwargs))
+        except RecursionError as error:
+            raise CaptureError(_ENDLESS) from error
     spec = _FLAT.get(len(args))
     if spec is None:
         spec = _FLAT[len(args)] = pytree.flatten((args, kwargs))[1]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.guards.slots import Slot
 from weft.ops.geometry import Geometry
 from weft.record.gradients import GradSlot
 from weft.record.numbers.lifted import NumberInput
@@ -149,10 +150,12 @@ class ReturnNumber:
 
 @dataclass(frozen=True, eq=False)
 class ReturnContainer:
-    """A container among the arguments, whose caller gets it back: child `path[0]` of the tree of arguments, of that
-    child `path[1]`, and so on."""
+    """A container among the arguments, or in a place of Python's state as it is before the program writes, that the
+    caller gets back: child `path[0]` of the tree of arguments (of what the place holds), of that child `path[1]`, and
+    so on."""
 
     path: tuple[int, ...]
+    slot: Slot | None
 
 
 Return = (

@@ -74,3 +74,19 @@ def test_new_containers_need_no_capture() -> None:
         state.p, state.q = [weft.ones(3) * i], [weft.ones(3)]
         assert compiled(weft.ones(3)).tolist() == [2.0 + 2 * i] * 3
     assert len(compiled.entries) == 2
+
+
+@pytest.mark.parametrize("mode", [{}, {"split": True}, {"backend": "interpret"}])
+def test_a_container_within_one_that_is_kept(mode: dict[str, Any]) -> None:
+    """The outer one had to be the very one (a list in it is assigned again), the inner one stayed an input."""
+    state = State(pair=(weft.ones(2), weft.ones(2)), items=[weft.ones(2)])
+    state.both = (state.pair, state.items)
+
+    def step(x: weft.Tensor) -> weft.Tensor:
+        out = x * state.pair[0] * (2 if state.both[0] is state.pair else 3)
+        state.pair = (out, out)
+        state.both = (state.pair, state.items)
+        return out
+
+    compiled = weft.compile(step, **mode)
+    assert [compiled(weft.ones(2)).tolist() for _ in range(3)] == [[2.0, 2.0], [4.0, 4.0], [8.0, 8.0]]

@@ -23,8 +23,8 @@ class Again:
 
 
 def is_numbered(kind: Any) -> bool:
-    """Whether it matters which container of this class is where: of tuples it does not."""
-    return not issubclass(kind, (tuple, Desugared))
+    """Whether it matters which container of this class is where."""
+    return not issubclass(kind, Desugared)
 
 
 def count(container: Any, numbers: dict[Any, int]) -> None:

@@ -23,9 +23,8 @@ def paths_of(tree: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[Any, tuple
             yield from paths_of(child, (*path, number))
 
 
-def container_at(leaves: list[Any], path: Sequence[int]) -> Any:
-    """The caller's container in this place of a call's arguments."""
-    tree = leaves.tree  # type: ignore[attr-defined]
+def container_at(tree: Any, path: Sequence[int]) -> Any:
+    """The container in this place of a tree."""
     for number in path:
         tree = tree[number] if type(tree) in (list, tuple) else pytree.one_level(tree)[0][number]
     return tree

@@ -224,7 +224,9 @@ class Outputs:
         if kind is ReturnConstant:
             return returned.value  # type: ignore[union-attr]
         if kind is ReturnContainer:
-            return container_at(leaves, returned.path)  # type: ignore[union-attr, arg-type]
+            place: Any = returned.slot  # type: ignore[union-attr]
+            tree = leaves.tree if place is None else place.get()  # type: ignore[attr-defined]
+            return container_at(tree, returned.path)  # type: ignore[union-attr, arg-type]
         if kind is ReturnFresh:
             base = bases.get(returned.position)  # type: ignore[union-attr, arg-type]
             if base is None:

@@ -7,58 +7,27 @@ view of one, another assigned value or the value that was there before. It is pu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from weft import guards
 from weft.compile.assumptions import Recording
-from weft.compile.program.again import Again, count, is_numbered
-from weft.compile.program.container_identity import is_empty_tuple, paths_of
+from weft.compile.tracing.returned_containers import (
+    Before,
+    Bound,
+    ContainerWalk,
+    Older,
+    containers_in,
+    identical_in,
+)
 from weft.guards.kinds import Kind, Kinds
 from weft.record.restart import Restart
 from weft.record.symbolic import SymbolicPayload
-from weft.support import pytree
 from weft.support.errors import CaptureError
 from weft.tensor.tensor import Tensor
 
-# places in Python state, and what stands in for their values while the function is captured
-Bound = Sequence[tuple[guards.Slot, Any]]
 MOST_LENGTHS = 32  # of one container
 _PLAIN = frozenset({Kind.SCALAR, Kind.SYMBOL, Kind.CLASS, Kind.NAMESPACE})
-
-
-class Older:
-    """An object that existed before the call, assigned as it is."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-class Callers:
-    """A container among the call's arguments, by the way that leads to it."""
-
-    __slots__ = ("path",)
-
-    def __init__(self, path: tuple[int, ...]) -> None:
-        self.path = path
-
-
-def callers_in(arguments: Any) -> dict[int, Callers]:
-    """The containers of a call's arguments, as the function got them, by identity."""
-    return {id(c): Callers(path) for c, path in paths_of(arguments) if path and not is_empty_tuple(c)}
-
-
-def containers_in(tree: Any) -> Iterator[Any]:
-    """The containers that a tree is made of."""
-    pending = [tree]
-    while pending:
-        value = pending.pop()
-        children, spec = pytree.one_level(value)
-        if spec.kind is not None:
-            yield value
-            pending += children
 
 
 def assignments(
@@ -111,85 +80,46 @@ def _note_growth(write: guards.ObjectWrite, lengths: dict[int, Any]) -> None:
 
 
 def assigned_values(
-    writes: Sequence[guards.ObjectWrite], numbers: dict[Any, int], arguments: Any, bound: Bound,
-    is_older: Callable[[object], bool], kinds: Kinds,
+    writes: Sequence[guards.ObjectWrite], numbers: dict[Any, int], before: Before, kinds: Kinds
 ) -> list[Any]:
     """The values of these writes as a tree of results, beside the result of the call. numbers: of the containers made
-    there (again.py); arguments: trees whose containers are the caller's.
+    there (again.py).
 
     Raises CaptureError for a value that a program cannot make anew at every call, and Restart where one is a container
     that stands for what a place holds: that must be the very one.
     """
-    callers = callers_in(arguments)
-    inputs = {id(c): slot.key for slot, value in bound for c in containers_in(value)}
-    looked = [_Value(write, numbers, callers, inputs, is_older, kinds) for write in writes]
-    values = [each.made(each.write.value) for each in looked]
-    identical = {key for each in looked for key in each.identical}
-    if identical:
-        raise Restart(identical=identical)
+    walks = [_AssignedValue(write, before, numbers, kinds) for write in writes]
+    values = [walk.visit(walk.write.value) for walk in walks]
+    identical_in(walks)
     return values
 
 
-class _Value:
-    """One assigned value, looked at part by part. numbers: of the containers made so far (again.py); identical: the
-    inputs that must be the very containers."""
+class _AssignedValue(ContainerWalk):
+    """The walk over one assigned value."""
 
-    def __init__(
-        self, write: guards.ObjectWrite, numbers: dict[Any, int], callers: dict[int, Callers],
-        inputs: dict[int, Any], is_older: Callable[[object], bool], kinds: Kinds,
-    ) -> None:
-        self.write, self.numbers, self.callers, self.inputs = write, numbers, callers, inputs
-        self.is_older, self.kinds = is_older, kinds
-        self.identical: set[Any] = set()
-        self._within: set[int] = set()  # containers around the one that is looked at
+    def __init__(self, write: guards.ObjectWrite, before: Before, numbers: dict[Any, int], kinds: Kinds) -> None:
+        super().__init__(before, numbers)
+        self.write, self.kinds = write, kinds
 
-    def made(self, value: Any) -> Any:
-        """The value as a result."""
-        if isinstance(value, Tensor):
-            return self._tensor(value)
-        children, spec = pytree.one_level(value)
-        if spec.kind is None:
-            return self._leaf(value)
-        if id(value) in self.callers:
-            return self.callers[id(value)]
-        if not is_numbered(spec.kind):
-            return pytree.unflatten([self.made(child) for child in children], spec)
-        if id(value) in self._within:
-            raise self._refuse(
-                f"a {type(value).__name__} that holds itself",
-                f"Assign a tuple, or a copy of the {type(value).__name__}.",
-            )
-        if id(value) in self.inputs:
-            self.identical.add(self.inputs[id(value)])
-        if self.is_older(value):
-            return Older(value)
-        if id(value) in self.numbers:
-            return Again(self.numbers[id(value)])
-        self._within.add(id(value))
-        whole = pytree.unflatten([self.made(child) for child in children], spec)
-        self._within.discard(id(value))
-        count(value, self.numbers)
-        return whole
-
-    def _tensor(self, value: Tensor) -> Tensor:
+    def tensor(self, value: Tensor) -> Tensor:
         if value._is_param and type(value._data) is SymbolicPayload:
-            raise self._refuse(
+            raise self.refuse(
                 "a parameter made in this call", "Make it outside, or write into one with copy_() under weft.no_grad()."
             )
         return value
 
-    def _leaf(self, value: Any) -> Any:
+    def leaf(self, value: Any) -> Any:
         if value is guards.MISSING or self.kinds.of(value) in _PLAIN:
             return value
-        if not self.is_older(value):
-            raise self._refuse(
+        if not self.before.is_older(value):
+            raise self.refuse(
                 f"an object of type {type(value).__name__} made in this call",
                 "Make it outside of the compiled function, or assign tensors, numbers, or a tuple, list, "
                 "dict or dataclass of them.",
             )
         return Older(value)
 
-    def _refuse(self, what: str, remedy: str) -> CaptureError:
+    def refuse(self, what: str, remedy: str) -> CaptureError:
         write = self.write
         return CaptureError(
             f"{write.where}: the compiled function assigns {what} to {write.target.text}, which later calls would not "

@@ -8,8 +8,8 @@ from typing import Any
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.dependencies import nodes_within
 from weft.autograd.node import Node, OpNode
-from weft.compile.tracing.assignments import Callers, Older
 from weft.compile.tracing.outcome import Outcome
+from weft.compile.tracing.returned_containers import Callers, Older
 from weft.functionalizer.writes import Path
 from weft.ir.graph import Operand, Value
 from weft.layers.transforms.level import come_out
@@ -199,7 +199,7 @@ def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[i
         if isinstance(leaf, Older):
             return ReturnConstant(leaf.value)
         if isinstance(leaf, Callers):
-            return ReturnContainer(leaf.path)
+            return ReturnContainer(leaf.path, leaf.slot)
         if isinstance(leaf, (Iterator, Coroutine, AsyncIterator)):
             raise outcome.capture.refuse(
                 f"{outcome.capture.recorder.root.name} returns a {type(leaf).__name__}, which later calls would find "

@@ -1,61 +1,141 @@
-"""Containers in what a function returns: those that were there before the call are the ones that the caller gets, and
-one that stands in several places is one."""
+"""Containers in what a program gives, be it returned or assigned: those that were there before the call are the ones
+that the caller gets, and one that stands in several places is one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft import guards
 from weft.compile.program.again import Again, count, is_numbered
-from weft.compile.tracing.assignments import Older, callers_in, containers_in
+from weft.compile.program.container_identity import is_empty_tuple, paths_of
 from weft.record.restart import Restart
 from weft.support import pytree
+from weft.support.errors import CaptureError
+from weft.support.reachable import reachable
+from weft.tensor.tensor import Tensor
+
+# places in Python state, and what stands in for their values while the function is captured
+Bound = Sequence[tuple[guards.Slot, Any]]
 
 
-def with_older(
-    result: Any, arguments: Any, bound: Sequence[tuple[guards.Slot, Any]], is_older: Callable[[object], bool],
-    numbers: dict[Any, int],
-) -> Any:
-    """The result with leaves in place of containers that are older than the call, and of those that it has already.
-    arguments: as the function got them; numbers: takes up the containers that are made (again.py).
+class Older:
+    """An object that existed before the call, given as it is."""
 
-    Raises Restart for a container that stands for what a place holds: that must be the very one.
-    """
-    inputs = {id(c): slot.key for slot, value in bound for c in containers_in(value)}
-    walk = _Walk(callers_in(arguments), inputs, is_older, numbers)
-    tree = walk.visit(result)
-    if walk.identical:
-        raise Restart(identical=walk.identical)
-    return tree
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
-class _Walk:
-    """The walk over a result. (No function within the other: a cycle would keep what was observed alive, and with it
-    what the program asks about, be it by a weak reference.)"""
+class Callers:
+    """A container among the call's arguments, or in a place of Python's state that the program takes anew at every
+    call, by the way that leads to it."""
 
-    def __init__(
-        self, callers: Mapping[int, Any], inputs: Mapping[int, Any], is_older: Callable[[object], bool],
-        numbers: dict[Any, int],
-    ) -> None:
-        self.callers, self.inputs, self.is_older, self.numbers = callers, inputs, is_older, numbers
+    __slots__ = ("path", "slot")
+
+    def __init__(self, path: tuple[int, ...], slot: guards.Slot | None = None) -> None:
+        self.path, self.slot = path, slot
+
+
+def callers_in(arguments: Any) -> dict[int, Callers]:
+    """The containers of a call's arguments, as the function got them, by identity."""
+    return {id(c): Callers(path) for c, path in paths_of(arguments) if path and not is_empty_tuple(c)}
+
+
+def containers_in(tree: Any) -> Iterator[Any]:
+    """The containers that a tree is made of, each once."""
+    for value in reachable([tree], _children):
+        if pytree.is_node(value):
+            yield value
+
+
+def _children(value: Any) -> list[Any]:
+    return pytree.one_level(value)[0] if pytree.is_node(value) else []
+
+
+class Before:
+    """The containers that were there before a call: those of its arguments (as the function got them), those in places
+    that are bound, and what else the function has come upon."""
+
+    def __init__(self, arguments: Any, bound: Bound, is_older: Callable[[object], bool]) -> None:
+        self.is_older = is_older
+        self.callers = callers_in(arguments)
+        self.inputs: dict[int, Any] = {}
+        for slot, value in bound:
+            for container, path in paths_of(value):
+                if isinstance(container, tuple) and not is_empty_tuple(container):
+                    self.callers.setdefault(id(container), Callers(path, slot))
+                self.inputs[id(container)] = slot.key
+
+
+class ContainerWalk:
+    """The walk over something that a program gives. numbers: of the containers made so far (again.py); identical: the
+    bound places whose containers must be the very ones. (No function within another: a cycle would keep what was
+    observed alive, and with it what the program asks about, be it by a weak reference.)"""
+
+    def __init__(self, before: Before, numbers: dict[Any, int]) -> None:
+        self.before, self.numbers = before, numbers
         self.identical: set[Any] = set()
+        self._within: set[int] = set()  # containers around the one that is looked at
 
     def visit(self, value: Any) -> Any:
-        """What stands for a part of the result."""
+        """What stands for a part of it: in place of containers that are older than the call, and of those that are
+        there already, a leaf. Raises CaptureError for a container that holds itself."""
+        if isinstance(value, Tensor):
+            return self.tensor(value)
         children, spec = pytree.one_level(value)
         if spec.kind is None:
-            return value
-        if id(value) in self.callers:
-            return self.callers[id(value)]
-        if not is_numbered(spec.kind):
-            return pytree.one_built([self.visit(child) for child in children], spec)
-        if id(value) in self.inputs:
-            self.identical.add(self.inputs[id(value)])
-        elif self.is_older(value):
+            return self.leaf(value)
+        if id(value) in self.before.callers:
+            return self.before.callers[id(value)]
+        is_container = is_numbered(spec.kind)
+        if id(value) in self.before.inputs and not isinstance(value, tuple):
+            self.identical.add(self.before.inputs[id(value)])
+        if is_container and self.before.is_older(value):
             return Older(value)
         if id(value) in self.numbers:
             return Again(self.numbers[id(value)])
+        if id(value) in self._within:
+            raise self.refuse(
+                f"a {type(value).__name__} that holds itself",
+                f"Give a tuple, or a copy of the {type(value).__name__}.",
+            )
+        self._within.add(id(value))
         whole = pytree.one_built([self.visit(child) for child in children], spec)
-        count(value, self.numbers)
+        self._within.discard(id(value))
+        if is_container:
+            count(value, self.numbers)
         return whole
+
+    def tensor(self, value: Tensor) -> Any:
+        """What stands for a tensor."""
+        return value
+
+    def leaf(self, value: Any) -> Any:
+        """What stands for an object that is no container."""
+        return value
+
+    def refuse(self, what: str, remedy: str) -> CaptureError:
+        """The error for what a program cannot make anew at every call."""
+        return CaptureError(f"the compiled function returns {what}, which later calls would not make anew. {remedy}")
+
+
+def identical_in(walks: Sequence[ContainerWalk]) -> None:
+    """Raises Restart where some containers stand for what a place holds: those must be the very ones."""
+    identical = {key for walk in walks for key in walk.identical}
+    if identical:
+        raise Restart(identical=identical)
+
+
+def with_older(result: Any, before: Before, numbers: dict[Any, int]) -> Any:
+    """The result with leaves in place of containers that are older than the call, and of those that it has already.
+    numbers: takes up the containers that are made (again.py).
+
+    Raises Restart for a container that stands for what a place holds: that must be the very one. Raises CaptureError
+    for one that holds itself.
+    """
+    walk = ContainerWalk(before, numbers)
+    tree = walk.visit(result)
+    identical_in([walk])
+    return tree

@@ -21,7 +21,7 @@ from weft.compile.program.container_identity import (
 from weft.compile.program.entry import Entry
 from weft.compile.program.owner import Owner
 from weft.compile.tracing.assemble import assemble
-from weft.compile.tracing.assignments import assigned_values, assignments, containers_in
+from weft.compile.tracing.assignments import assigned_values, assignments
 from weft.compile.tracing.earlier_errors import raise_earlier
 from weft.compile.tracing.effects import fill_sources, gradient_effects, number_writes_of, state_writes
 from weft.compile.tracing.outcome import Outcome
@@ -34,7 +34,7 @@ from weft.compile.tracing.python_state import (
     substitution_of,
 )
 from weft.compile.tracing.results import bind_late, bind_sizes, note_returns
-from weft.compile.tracing.returned_containers import with_older
+from weft.compile.tracing.returned_containers import Before, containers_in, with_older
 from weft.compile.tracing.sharing import restart_for_sharing, tensors_in
 from weft.compile.tracing.stand_ins import stand_ins_of
 from weft.guards import switches
@@ -142,7 +142,8 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
             outcome.capture.recorder.raise_swallowed()
             outcome.capture.python_state.settle_taken()
             numbers: dict[Any, int] = {}
-            returned = with_older(result, (args, kwargs), bound, seen.is_older, numbers)
+            before = Before((args, kwargs), bound, seen.is_older)
+            returned = with_older(result, before, numbers)
             _take_guards(recording, outcome, seen, bound)
             outcome.assigned = assignments(seen.writes, recording, (args, kwargs), bound, earlier)
             outcome.capture.writes.refuse_histories()
@@ -151,7 +152,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
                 outcome.capture.calls.refuse_calls("tensors of Python's state are inputs")
             refuse_changed_groups(outcome.capture, groups)
             outcome.number_writes = number_writes_of(outcome, seen)
-            _note_results(outcome, seen, returned, numbers, (args, kwargs), bound, memo)
+            _note_results(outcome, returned, numbers, before, memo)
             restart_for_sharing(recording, outcome, seen)  # with what only the results show
         finally:
             outcome.capture.calls.end()
@@ -186,7 +187,7 @@ def _take_guards(recording: Recording, outcome: Outcome, seen: guards.Observatio
 def _guard_identity(recording: Recording, outcome: Outcome) -> None:
     """Which containers of the call are one object counts. Raises Restart where some are, or a bound place holds one
     that the function reaches otherwise too; SameContainer where an argument is one."""
-    held = [value for value in outcome.checks.holds_on_to() if pytree.is_node(value) and not is_empty_tuple(value)]
+    held = [c for value in outcome.checks.holds_on_to() for c in containers_in(value) if not is_empty_tuple(c)]
     ids = set(map(id, held))
     arguments, *places = [not ids.isdisjoint(map(id, own)) for own in outcome.containers]
     if any(places):
@@ -202,15 +203,14 @@ def _guard_identity(recording: Recording, outcome: Outcome) -> None:
 
 
 def _note_results(
-    outcome: Outcome, seen: guards.Observation, result: Any, numbers: dict[Any, int], arguments: Any, bound: Bound,
-    memo: WrapperMemo,
+    outcome: Outcome, result: Any, numbers: dict[Any, int], before: Before, memo: WrapperMemo
 ) -> None:
     """What becomes of the result and of what was assigned, the memory that was written, gradients, and the backward
     that callers may run.
     """
     capture, tree = outcome.capture, result
     if outcome.assigned:
-        tree = (result, assigned_values(outcome.assigned, numbers, arguments, bound, seen.is_older, kinds()))
+        tree = (result, assigned_values(outcome.assigned, numbers, before, kinds()))
     if wrapper_classes or override_classes:
         tree = desugar(tree, memo)
     outcome.changes = changed_histories(outcome.stand_ins, outcome.leaves, capture.outside)
