@@ -20,6 +20,8 @@ SCRATCH, INDEX = -2, -1  # buffers that are no buffers: the scratch memory, the 
 JOINED_BYTES = 64  # of a vector whose lanes a reduction joins, on every machine
 # so many of them are added up side by side, whatever else the kernel computes: its order is that of the shape alone
 JOINED_VECTORS = 4
+# a sum is added up in blocks of so many steps of the main loop, or rows, so that rounding does not grow with its length
+BLOCK_STEPS, BLOCK_ROWS = 16, 32
 
 
 @dataclass
@@ -58,6 +60,20 @@ class Layout:
             return
         self.slots[key] = len(self.ints)
         self.ints.append(dim)
+
+    @property
+    def parts(self) -> int:
+        """How many times the machine takes its lanes in the one masked step of a short axis; 0 for other axes."""
+        if not self.is_short or self.nest.form == "columns":
+            return 0
+        size, step = self.nest.axes[self.vector_axis] if self.vector_axis >= 0 else 1, min(self.step, self.lanes)
+        assert isinstance(size, int)
+        return max(1, -(-min(size, self.lanes) // step))
+
+    def is_one_block(self, length: int) -> bool:
+        """Whether the last axis is known to be no longer than a last block, which has up to two lengths."""
+        size = self.nest.axes[-1] if self.nest.axes else 1
+        return isinstance(size, int) and size < 2 * length
 
     @property
     def vector_axis(self) -> int:
@@ -191,13 +207,17 @@ def _extent(layout: Layout) -> Dim:
     return dm.product(nest.outer)
 
 
+_ADDED_UP = ("reduce", "column", "total")
+
+
 def layout_key(layout: Layout) -> tuple[Any, ...]:
-    """What the machine code depends on; no sizes, names or buffers."""
+    """What the machine code depends on; no names or buffers, and of sizes what `Layout` says of them."""
     nest = layout.nest
+    blocks = (BLOCK_STEPS * layout.wide, BLOCK_ROWS) if any(i.kind in _ADDED_UP for i in nest.instrs) else ()
     numbers = {id(a): i for i, a in enumerate(nest.accesses)}
     return (
         nest.form, len(nest.outer), len(nest.inner), layout.lanes, layout.wide, layout.step, layout.is_whole,
-        layout.is_short, layout.is_brief, nest.chunks is None,
+        layout.is_short, layout.is_brief, layout.parts, tuple(map(layout.is_one_block, blocks)), nest.chunks is None,
         tuple((a.buffer, a.dtype.short) for a in nest.accesses),
         tuple((k, _stride_class(layout, k)) for k in layout.slots),
         tuple(_instr_key(i) for i in nest.instrs),

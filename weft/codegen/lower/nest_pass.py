@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from weft.codegen.emit import I64, Value, const
+from weft.codegen.lower.nest import BLOCK_ROWS, BLOCK_STEPS
 from weft.codegen.lower.reduce import Accumulators, Reduction, Running, carried_as, flat
 from weft.codegen.lower.values import Pointers, Spot
 from weft.codegen.scalar.handler import Element
@@ -14,9 +15,6 @@ from weft.loops.phases import is_inner_store, operands, phase_roots
 
 if TYPE_CHECKING:
     from weft.codegen.lower.loops import NestEmitter
-
-# steps of the main loop (and rows that columns add up) from one visit to what is held to the next
-BLOCK_STEPS, BLOCK_ROWS = 16, 32
 
 
 class Pass:
@@ -91,10 +89,7 @@ class Pass:
 
     def _parts(self, lanes: int) -> int:
         """How many times it takes."""
-        step, layout = self._step(lanes), self.layout
-        size = self.nest.axes[layout.vector_axis] if layout.is_short and not self.is_columns else lanes
-        assert isinstance(size, int)
-        return max(1, -(-min(size, lanes) // step))
+        return self.layout.parts or max(1, -(-lanes // self._step(lanes)))
 
     def _splat(self, i: int, lanes: int) -> None:
         if self.nest.instrs[i].level == 0:
@@ -173,14 +168,9 @@ class Pass:
             )
         if not layout.is_whole:
             sums = steps(stop, hi, self.sums.split(sums, self._step(lanes)), lanes, True)
-        is_alone = (
-            None if self._is_one_block(BLOCK_STEPS * wide) else f.icmp("slt", f.sub(stop, lo), 2 * BLOCK_STEPS * wide)
-        )
+        is_one = layout.is_one_block(BLOCK_STEPS * wide)
+        is_alone = None if is_one else f.icmp("slt", f.sub(stop, lo), 2 * BLOCK_STEPS * wide)
         return self.sums.finish(held, sums, is_alone)
-
-    def _is_one_block(self, length: int) -> bool:
-        size = self.nest.axes[-1]
-        return isinstance(size, int) and size < 2 * length
 
     def _in_blocks(
         self, held: Running, lanes: int, lo: Value, hi: Value, length: int,
@@ -189,7 +179,7 @@ class Pass:
         """run(low, high, accumulators) for each block from lo to hi, the last of up to two lengths:
         what is held before it, and its accumulators."""
         f, sums = self.f, self._fresh(held, lanes)
-        if not self.sums.is_blocked or self._is_one_block(length):
+        if not self.sums.is_blocked or self.layout.is_one_block(length):
             return held, run(lo, hi, sums)
         stop = f.smax(f.sub(hi, length - 1), f.add(lo, 1), "stop")
         carried = [(v, "held") for v in flat(held)] + [(v, "acc") for v in flat(sums)]
