@@ -1,7 +1,8 @@
 """scatter_sums: a sum with something scattered into zeros becomes an update of that part only.
 
 The gradient of `x[:, t]` is a tensor of x's size that is zero but for one slice. Summed over t these cost the whole
-tensor each time; as `scatter(sum, view(sum) + slice)`, which a kernel does in place, they cost their slices.
+tensor each time; as `scatter(sum, view(sum) + slice)`, which a kernel does in place, they cost their slices. The rest
+gets zeros too, which makes 0.0 of -0.0: they are added once, to what the first part is added to.
 """
 
 from __future__ import annotations
@@ -35,7 +36,12 @@ def scatter_sums(graph: Graph) -> Graph:
 
     def rewrite(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
         i = part_of(node, args)
-        return None if i is None else results_of(builder, _update(builder, args[1 - i], args[i].node))
+        if i is None:
+            return None
+        total, before = args[1 - i], node.args[1 - i].node
+        if before is None or before.op is not _ADD or part_of(before, before.args) is None:
+            total = _without_negative_zeros(builder, total, uses[node.args[1 - i]] == 1)
+        return results_of(builder, _update(builder, total, args[i].node))
 
     return rebuild(graph, rewrite, lambda node: node.op is _ADD and part_of(node, node.args) is not None)
 
@@ -46,6 +52,19 @@ def _is_scatter_into_zeros(value: Value) -> bool:
         return False
     base, source = node.args[:2]
     return is_zeros(base) and source.type.dtype is base.type.dtype
+
+
+def _without_negative_zeros(builder: Builder, total: Value, is_read_once: bool) -> Value:
+    """What a sum begins with, after zeros were added. Of a part among zeros, to the part."""
+    dtype = total.tensor_type.dtype
+    if dtype is None or not dtype.is_differentiable:
+        return total
+    if is_read_once and _is_scatter_into_zeros(total):
+        assert total.node is not None
+        base, source, *rest = total.node.args
+        part = call(total.node.op, (builder.handle(base), aten.add(builder.handle(source), 0), *rest))
+        return builder.operand(part)  # type: ignore[no-any-return]
+    return builder.operand(aten.add(builder.handle(total), 0))  # type: ignore[no-any-return]
 
 
 def _update(builder: Builder, total: Value, scatter: Node | None) -> object:

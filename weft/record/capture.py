@@ -84,6 +84,7 @@ class Capture:
         self.random_states: dict[Value, Place] = {}
         self.repeats = EachCall()
         self.recorder.end_repeats = lambda: self.repeats.end()
+        self.python_state.may_change = lambda size: self.repeats.may_change(size)
 
     # ---- the mode
     @contextmanager

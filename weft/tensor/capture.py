@@ -7,10 +7,10 @@ and nothing outside of it reads anything else (tests/test_capture_protocol.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from weft.support.errors import CaptureError
 from weft.tensor.modes import modes
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from weft.tensor.tensor import Tensor
 
 R = TypeVar("R")
+INDEX: Final = "index"  # what the items of a loop are: its numbers, the rows of a tensor, or tuples of both
+ROW: Final = "row"
 
 
 class CapturedGradients(Protocol):
@@ -107,6 +109,10 @@ class PythonState(Protocol):
     def keep(self, value: Any) -> None:
         """Keep an object alive as long as the program."""
 
+    def note_rows(self, size: Any, frame: FrameType) -> None:
+        """Python goes over the rows of a tensor, perhaps in a function that is called on this frame. Raises Restart if
+        that can be a loop of a size."""
+
     def note_length(self, frame: FrameType) -> None:
         """A size is made a plain integer by `len`, perhaps called on this frame. Raises Restart if that can be
         avoided."""
@@ -124,6 +130,10 @@ class RepeatedCalls(Protocol):
 
     def run(self, function: Callable[[Op, tuple[Any, ...]], Any], op: Op, args: tuple[Any, ...]) -> Any:
         """Run a call of an operator that was not predicted, and note it."""
+
+    def over(self, size: Any, frame: FrameType, item: Any, make: Callable[[int], Any]) -> Iterator[Any] | None:
+        """What a `for` statement that begins on this frame goes over, with as many items as a size says; None where it
+        is one of so many iterations. item: what its items are (INDEX, ROW); make: makes one by its number."""
 
 
 class ActiveCapture(Protocol):

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.ops.overrides import plain_kinds
 from weft.support.errors import ArgumentError, StateError, ValueProblem
+from weft.tensor.capture import ROW
 from weft.tensor.dense import payload_of
 from weft.tensor.facts import Facts
 from weft.tensor.modes import modes
@@ -33,6 +35,13 @@ class Conversions(Facts):
     def __iter__(self) -> Iterator[Tensor]:
         if self.ndim == 0:
             raise ArgumentError("iteration over a 0-d tensor")
+        size = self.shape[0]
+        if modes.capture is not None and type(size) is not int and type(self) in plain_kinds:
+            frame = sys._getframe(1)
+            rows = modes.capture.repeats.over(size, frame, ROW, self.__getitem__)
+            if rows is not None:
+                return rows
+            modes.capture.python_state.note_rows(size, frame)
         return iter(self.unbind(0))
 
     def __reversed__(self) -> Tensor:

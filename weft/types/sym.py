@@ -238,7 +238,10 @@ class SymInt(NumberMethods):
         self.env.equal(mine, value)
         return value
 
-    __index__ = __int__
+    def __index__(self) -> int:
+        if _notes[0] is not None and type(self.expr) is not int:
+            _notes[0].index(self, sys._getframe(1))
+        return int(self)
 
     def __float__(self) -> float:
         if _notes[0] is not None:
@@ -308,6 +311,9 @@ class Notes(Protocol):
 
     def number(self, number: SymInt, frame: FrameType) -> None:
         """A plain number is made of it."""
+
+    def index(self, number: SymInt, frame: FrameType) -> None:
+        """Code in C asks for it as a plain integer."""
 
     def question(self, number: SymInt, frame: FrameType) -> None:
         """It is compared, and nothing says with which answer."""

@@ -181,6 +181,47 @@ def test_rows_from_the_second_on_and_two_reads_of_one_row() -> None:
     same(step)
 
 
+def rows_back(w: Any, v: Any, x: Any) -> Any:
+    for t in range(STEPS):
+        v = weft.tanh(v * w + x[STEPS - 1 - t])
+    loss = v.sum()
+    loss.backward()
+    return loss
+
+
+def rows_both_ways(w: Any, v: Any, x: Any) -> Any:
+    for t in range(STEPS):
+        v = weft.sin(v * w + x[t]) * x[STEPS - t]
+    loss = v.sum()
+    loss.backward()
+    return loss
+
+
+def every_second_row(w: Any, v: Any, x: Any) -> Any:
+    for t in range(STEPS // 2):
+        v = weft.sin(v * w + x[2 * t]) * x[2 * t + 1]
+    loss = v.sum()
+    loss.backward()
+    return loss
+
+
+@pytest.mark.parametrize("function", [rows_back, rows_both_ways, every_second_row])
+def test_rows_that_move_evenly(function: Body) -> None:
+    same(function)
+    assert len(loops(captured(function))) == 2
+
+
+def test_rows_that_are_counted_on_from_the_last_one() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        for t in range(STEPS):
+            v = weft.tanh(v * w + x[STEPS - 9 - t])
+        loss = v.sum()
+        loss.backward()
+        return loss
+
+    same(step)
+
+
 def test_a_loop_of_integers() -> None:
     def step(w: Any, v: Any, x: Any) -> Any:
         count, total = weft.zeros((), dtype=weft.int64), v

@@ -138,7 +138,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
             at_end=empty_caches, tell=(outcome.capture.calls.begin, groups.begin), step_aside=aside,
         )
         try:
-            outcome.capture.repeats.end()
+            outcome.capture.repeats.finish()
             outcome.capture.recorder.raise_swallowed()
             outcome.capture.python_state.settle_taken()
             numbers: dict[Any, int] = {}

@@ -8,14 +8,15 @@ from typing import NamedTuple
 from weft.ir.graph import Graph, Node
 from weft.ir.structure import ENDLESS, LOOP
 from weft.passes.fold.repeats import Run
+from weft.types.dims import Dim, Expr
 
 
 class LoopNote(NamedTuple):
-    """Nodes that repeat. lines: the user's lines that they come from; why: what kept them from being a loop, None where
-    they are one."""
+    """Nodes that repeat. lines: the user's lines that they come from; iterations: how many, perhaps a size; why: what
+    kept them from being a loop, None where they are one."""
 
     lines: str
-    iterations: int
+    iterations: Dim
     operators: int
     why: str | None
 
@@ -30,10 +31,11 @@ def note_of(nodes: Sequence[Node], run: Run, why: str | None = None) -> LoopNote
 
 
 def notes_of_loops(graph: Graph) -> Iterator[LoopNote]:
-    """The loops that a graph was recorded with, of so many iterations as a number says."""
+    """The loops that a graph was recorded with, of so many iterations as a number or a size says."""
     for node in graph.nodes:
-        if node.op is LOOP and type(node.args[0]) is int and node.args[0] < ENDLESS:
-            yield LoopNote(_lines_of(node.blocks[0].nodes), node.args[0], len(node.blocks[0].nodes), None)
+        trip = node.args[0] if node.op is LOOP else None
+        if isinstance(trip, Expr) or (type(trip) is int and trip < ENDLESS):
+            yield LoopNote(_lines_of(node.blocks[0].nodes), trip, len(node.blocks[0].nodes), None)
 
 
 def _lines_of(nodes: Sequence[Node]) -> str:

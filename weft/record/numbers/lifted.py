@@ -16,7 +16,7 @@ from weft.ir.graph import Operand, Value
 from weft.ir.structure import STEPS
 from weft.ops.op import Op
 from weft.ops.route import call
-from weft.record.numbers.lifted_math import FUNCTIONS, LENGTHS, QUESTIONS, code_that_loads
+from weft.record.numbers.lifted_math import FUNCTIONS, LENGTHS, LOOPS, QUESTIONS, code_that_loads
 from weft.record.numbers.sym_float import SymFloat, Values, is_lifted
 from weft.record.recorder import GraphRecorder
 from weft.record.restart import Restart
@@ -121,6 +121,7 @@ class LiftedNumbers:
         self._lifted: dict[tuple[int, Any], Any] = {}
         self._examples: dict[str, float] = {}
         self._divisors: set[Value] = set()  # that are known not to be 0
+        self.may_change: Callable[[Any], bool] = lambda size: False  # whether loops may serve other values of a size
         self.lifted_codes: Sequence[CodeType] = ()  # captured with functions of math's that take symbols
         self._restart: Restart | None = None
 
@@ -244,6 +245,12 @@ class LiftedNumbers:
         """Numbers are compared on this frame, perhaps by `max` or `min`, of which no call knows which is less. Raises
         Restart, as `note_float`."""
         self._note_taken(frame, QUESTIONS)
+
+    def note_rows(self, size: Any, frame: FrameType) -> None:
+        """Python goes over as many things as a size says, perhaps by `range`, `zip` or `enumerate`. Raises Restart, as
+        `note_float`, where a loop may be one of that size."""
+        if self.may_change(size):
+            self._note_taken(frame, LOOPS)
 
     def note_length(self, frame: FrameType) -> None:
         """A size is made a plain integer by `len`, perhaps called on this frame. Raises Restart, as `note_float`."""

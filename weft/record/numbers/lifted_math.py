@@ -16,6 +16,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
 
 from weft.guards.rewrite import Substitutes, functions_with, note_functions, with_substitutes
+from weft.record.numbers.counted import PYTHONS, counted_enumerate, counted_range, counted_zip
 from weft.support.locations import is_internal
 from weft.tensor.tensor import Tensor
 from weft.types.numbers import EXTREMA, MATH, NumberMethods, NumberOperation
@@ -91,16 +92,23 @@ _EXTREMA: Final = {id(max): _extreme(EXTREMA["max"]), id(min): _extreme(EXTREMA[
 _CONVERSIONS: Final = {id(_PYTHONS_INT): _int, id(_PYTHONS_FLOAT): _float}
 LENGTHS: Final = Substitutes({id(_PYTHONS_LEN): _len})
 QUESTIONS: Final = Substitutes(_EXTREMA)
+LOOPS: Final = Substitutes(
+    called=dict(zip(map(id, PYTHONS), (counted_range, counted_zip, counted_enumerate), strict=True))
+)
 FUNCTIONS: Final = Substitutes(
     {id(MATH[name].python): ours for name, ours in _OURS.items()}, {id(math): (_Math(), frozenset(_OURS))},
     _CONVERSIONS,
 )
-LIFTED: Final = Substitutes({**LENGTHS.values, **_EXTREMA, **FUNCTIONS.values}, FUNCTIONS.modules, FUNCTIONS.called)
+LIFTED: Final = Substitutes(
+    {**LENGTHS.values, **_EXTREMA, **FUNCTIONS.values}, FUNCTIONS.modules, {**FUNCTIONS.called, **LOOPS.called}
+)
 # weft's own code means Python's numbers where it says `int`, `float`, `max` or `min`
 LIFTED_IN_WEFT: Final = Substitutes({**LENGTHS.values, **FUNCTIONS.values}, FUNCTIONS.modules)
 # their frames stand between the user's code and what Python's own call of it
 CODES: Final = frozenset(
-    [f.__code__ for f in (_len, _int, _float, *_EXTREMA.values(), *_OURS.values())]
+    [f.__code__ for f in (
+        _len, _int, _float, counted_range, counted_zip, counted_enumerate, *_EXTREMA.values(), *_OURS.values(),
+    )]
 )
 
 

@@ -74,6 +74,9 @@ class NumberRecorder(Protocol):
     def note_float(self, frame: FrameType) -> None:
         """A symbol is made a plain number on this frame."""
 
+    def note_rows(self, size: Any, frame: FrameType) -> None:
+        """Python goes over as many things as a size says, perhaps."""
+
     def note_question(self, frame: FrameType) -> None:
         """Numbers are compared on this frame, of which no call knows which is less."""
 
@@ -277,6 +280,11 @@ class _Notes:
         numbers = _recorder_of(number)
         if numbers is not None:
             numbers.note_float(frame)
+
+    def index(self, number: SymInt, frame: FrameType) -> None:
+        numbers = _recorder_of(number)
+        if numbers is not None:
+            numbers.note_rows(number, frame)
 
     def question(self, number: SymInt, frame: FrameType) -> None:
         numbers = _recorder_of(number)

@@ -23,6 +23,7 @@ from weft.record.restart import Restart
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
+from weft.types.sym import IntLike, to_dim, wrap
 
 if TYPE_CHECKING:
     from weft.record.capture import Capture
@@ -63,6 +64,7 @@ class RepeatedBackward(WhileLoopBackward):
         self._flows = flows
         self.ends: dict[int, Edge] = {}  # of rows that have a history, by their place among the results
         self.without: frozenset[Value] = frozenset()  # values of its block that have no history
+        self.is_summed: Sequence[bool] = ()  # by slices: whether a gradient of one has zeros for the others
         self._carried_rows: dict[int, int] = {}  # rows of a carried value, by their place among the results
 
     # ---- rows of what iterations computed
@@ -152,14 +154,14 @@ class _WayBack:
 
     def gradients(self) -> list[Any]:
         """The gradients of the edges that need one."""
-        left = int(self.loop.trip)
+        trip = left = wrap(self.loop.trip, self.capture.env)
         first = {i: _taken(e) for i, e in enumerate(self.loop.start[: self.count]) if e is not None and self.needs[i]}
         first = {i: g for i, g in first.items() if g is not None}
         least = 1 if first else 0
         while left > least and not self._is_steady():
             left -= 1
             self._step(left)
-            if int(self.loop.trip) - left > len(self.node.states) + 2:
+            if trip - left > len(self.node.states) + 2:
                 raise Restart(unrolled=True)
         if left > least:
             self._loop(least, left)
@@ -167,11 +169,15 @@ class _WayBack:
         if left:
             self._step(0, first)
         by_place: dict[int, Any] = {i: self.states.get(i) for i in range(self.count)}
-        by_place.update({i: aten.cat(tuple(reversed(rows)), 0) for i, rows in self.pieces.items()})
+        by_place.update({i: self._of_rows(i, aten.cat(tuple(reversed(rows)), 0)) for i, rows in self.pieces.items()})
         return [
             *(by_place.get(i) for i in range(self.arity) if self.needs[i]),
             *(self.totals[e] for e in self.outer),
         ]
+
+    def _of_rows(self, place: int, rows: Tensor) -> Tensor:
+        """The gradient of slices. One by one each is added to zeros where the others lie, which makes 0.0 of -0.0."""
+        return aten.add(rows, 0) if self.node.is_summed[place - self.count] else rows
 
     def _reached(self, states: Iterable[int], rows: Iterable[int]) -> dict[Edge, None]:
         """The edges of the border that gradients of these carried values and rows flow into."""
@@ -221,7 +227,7 @@ class _WayBack:
         return {key: g for (key, _), g in zip(wanted, parts, strict=True)}
 
     # ---- one iteration
-    def _step(self, number: int, first: dict[int, Any] | None = None) -> None:
+    def _step(self, number: IntLike, first: dict[int, Any] | None = None) -> None:
         """One iteration by itself. first: what has arrived at the values that the loop began with."""
         tensors = self.capture.tensors
 
@@ -243,7 +249,7 @@ class _WayBack:
         return zeros_at(self.capture, dict(self._wanted())[key]) if gradient is None else gradient
 
     # ---- the others
-    def _loop(self, first: int, end: int) -> None:
+    def _loop(self, first: int, end: IntLike) -> None:
         """The iterations from the first up to the end, as a loop."""
         capture = self.capture
         states = list(self.states)
@@ -282,13 +288,13 @@ class _WayBack:
         for i, rows in zip(self.slices, outputs[len(carried) :], strict=True):
             self.pieces[i].append(rows)
 
-    def _stack_of(self, value: Value, first: int, end: int) -> Operand:
+    def _stack_of(self, value: Value, first: int, end: IntLike) -> Operand:
         whole = self.capture.tensors.fresh(self.node.stack(value))
-        if (first, end) == (0, self.loop.trip):
+        if (first, to_dim(end)) == (0, self.loop.trip):
             return self.capture.tensors.operand(whole)
         return self.capture.tensors.operand(aten.slice(whole, 0, first, end, 1))
 
-    def _earlier(self, rows: Tensor, first: int, end: int) -> Tensor:
+    def _earlier(self, rows: Tensor, first: int, end: IntLike) -> Tensor:
         """Of rows for each iteration, those of the iterations before."""
         if first:
             return aten.slice(rows, 0, first - 1, end - 1, 1)  # type: ignore[no-any-return]

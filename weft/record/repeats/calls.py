@@ -6,16 +6,19 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from weft.autograd.anomaly import anomaly
 from weft.autograd.saved import default_hooks
 from weft.ir.builder import REPEATABLE
 from weft.ops.op import Op
 from weft.record.repeats.each_call import EachCall, Run
-from weft.record.repeats.iteration import Iteration, NoIteration
+from weft.record.repeats.iteration import Call, Iteration, NoIteration
+from weft.record.repeats.joins import JOINING, joined
+from weft.record.repeats.lengths import LoopOverSize, may_change, over
 from weft.record.repeats.python_loop import PythonLoop
 from weft.support.locations import is_internal
 from weft.tensor.modes import modes
@@ -28,18 +31,6 @@ LONGEST = 2048  # calls of an iteration
 KEPT = 4 * LONGEST  # calls
 TRIES = 3  # to predict what follows one place: the first iterations of a loop may differ from the others
 FRAMES = 8  # of the user's that tell where a call stands
-
-
-class Call(NamedTuple):
-    """One call of an operator. grad: the grad mode; place: where the user's code stands, innermost frame first; start:
-    how many nodes there were before."""
-
-    op: Op
-    args: tuple[Any, ...]
-    out: Any
-    grad: bool
-    place: tuple[Any, ...]
-    start: int
 
 
 class RepeatedCalls(EachCall):
@@ -55,6 +46,7 @@ class RepeatedCalls(EachCall):
         self._calls: list[Call] = []
         self._latest: dict[tuple[Any, ...], int] = {}  # by place, the number of the last call there
         self._period = self._matched = 0
+        self._over: list[LoopOverSize] = []
         self._refused: Counter[tuple[Any, ...]] = Counter()  # by place, the predictions that did not last
         self._depth = 0  # of calls within calls
 
@@ -64,6 +56,9 @@ class RepeatedCalls(EachCall):
             return function(op, args)
         if self.loop is not None:  # the call was not the predicted one
             self.end()
+        if op in JOINING and type(args[0]) is tuple:
+            with self.resting():
+                op, args = joined(op, args)
         start = len(self.capture.recorder.builder.nodes)
         self._depth = 1
         try:
@@ -81,6 +76,24 @@ class RepeatedCalls(EachCall):
         else:
             self._forget()
         return out
+
+    def over(self, size: Any, frame: FrameType, item: Any, make: Callable[[int], Any]) -> LoopOverSize | None:
+        """What a `for` statement goes over (lengths.py)."""
+        loop = None if self._depth or modes.capture is not self.capture else over(self.capture, size, frame, item, make)
+        if loop is not None:
+            self._over.append(loop)
+        return loop
+
+    def may_change(self, size: Any) -> bool:
+        """Whether calls bring other values of a size, or of a number."""
+        return may_change(self.capture, size)
+
+    def finish(self) -> None:
+        """The function has ended: what is not known to be a loop of a size is one of so many iterations."""
+        self.end()
+        for loop in self._over:
+            loop.fix()
+        self._over.clear()
 
     def end(self) -> None:
         """What follows is not a predicted call: the iterations so far are recorded."""
@@ -124,13 +137,13 @@ class RepeatedCalls(EachCall):
         calls = self._calls
         if len(calls) >= KEPT:
             self._forget()
-        number = len(calls)
-        key = call.op, call.grad, call.place
-        period = number - self._latest.get(key, number)
+        number, period = len(calls), self._period
+        key = call.key
+        if not 0 < period <= number or calls[number - period].key != key:  # (the same place may come twice in it)
+            self._period, self._matched = number - self._latest.get(key, number), 0
+            period = self._period
         self._latest[key] = number
         calls.append(call)
-        if period != self._period or not period:
-            self._period, self._matched = period, 0
         self._matched += 1
         more, rest = divmod(self._matched, period) if period else (0, 1)
         if not rest and more >= ITERATIONS - 1 and period <= LONGEST:

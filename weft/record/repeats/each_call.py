@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 from weft.ops.op import Op
@@ -24,6 +25,19 @@ class EachCall:
     def run(self, function: Run, op: Op, args: tuple[Any, ...]) -> Any:
         """Run a call of an operator that was not predicted."""
         return function(op, args)
+
+    def over(self, size: Any, frame: FrameType, item: Any, make: Callable[[int], Any]) -> Iterator[Any] | None:
+        """What a `for` statement goes over that may go on for other sizes; None where it is one of so many
+        iterations."""
+        return None
+
+    def may_change(self, size: Any) -> bool:
+        """Whether calls bring other values of a size, for which a loop over it may go on."""
+        return False
+
+    def finish(self) -> None:
+        """The function has ended."""
+        self.end()
 
     def end(self) -> None:
         """What follows is not a predicted call."""

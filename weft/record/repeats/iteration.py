@@ -21,7 +21,23 @@ from weft.types.dtype import get_default
 
 if TYPE_CHECKING:
     from weft.record.capture import Capture
-    from weft.record.repeats.calls import Call
+
+
+class Call(NamedTuple):
+    """One call of an operator. grad: the grad mode; place: where the user's code stands, innermost frame first; start:
+    how many nodes there were before."""
+
+    op: Op
+    args: tuple[Any, ...]
+    out: Any
+    grad: bool
+    place: tuple[Any, ...]
+    start: int
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What is equal where calls repeat."""
+        return self.op, self.grad, self.place
 
 
 class NoIteration(Exception):
@@ -53,9 +69,14 @@ class Literal(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """An integer that grows by one with each iteration."""
+    """An integer that changes by the same step with each iteration."""
 
     begin: int
+    step: int
+
+    def at(self, iteration: Any) -> Any:
+        """What it is in an iteration."""
+        return self.begin + self.step * iteration
 
 
 class Several(NamedTuple):
@@ -66,14 +87,20 @@ class Several(NamedTuple):
 
 class PlannedCall(NamedTuple):
     """A call of an iteration. row: whether it reads the row of its first operand that the iteration's number says;
-    out: what it gave in the latest iteration; has_history: whether that wants a gradient."""
+    out: what it gave in the latest iteration; has_history: whether that wants a gradient; mark: the user's instruction
+    that it comes from."""
 
     op: Op
     operands: tuple[Any, ...]
     row: Counted | None
     out: Tensor
     has_history: bool
-    where: Location | None
+    mark: tuple[Any, ...]
+
+    @property
+    def where(self) -> Location | None:
+        """The user's line."""
+        return located(self.mark or None)
 
 
 class Iteration:
@@ -93,7 +120,7 @@ class Iteration:
         self.nodes = range(calls[0].start, len(nodes))
         for call in calls:
             self._check(call)
-        self._results = [{id(call.out): i for i, call in enumerate(each)} for each in self.iterations]
+        self.results = [{id(call.out): i for i, call in enumerate(each)} for each in self.iterations]
         self.carried: dict[int, Tensor] = {}
         self.calls = [self._planned(i) for i in range(period)]
         for number, begin in self.carried.items():
@@ -129,7 +156,7 @@ class Iteration:
         ])
         counts = [o for o in operands if type(o) is Counted]
         row = self._row(number, operands, counts[0]) if counts else None
-        return PlannedCall(latest.op, operands, row, latest.out, histories.pop(), located(latest.place[:2] or None))
+        return PlannedCall(latest.op, operands, row, latest.out, histories.pop(), latest.place[:2])
 
     def _operand(self, values: Sequence[Any]) -> Any:
         first, *others = values
@@ -144,8 +171,10 @@ class Iteration:
         keys = [memo_key(v) for v in values]
         if all(key == keys[0] for key in keys):
             return Literal(first)
-        if type(first) is int and all(v == first + i for i, v in enumerate(values)):
-            return Counted(first)
+        if type(first) is int:
+            counted = Counted(first, others[0] - first)
+            if all(v == counted.at(i) for i, v in enumerate(values)):
+                return counted
         if all(v is first for v in others):
             return Fixed(first)
         raise NoIteration
@@ -171,10 +200,10 @@ class Iteration:
     def _source(self, iteration: int, value: Any) -> Any:
         if not isinstance(value, Tensor):
             raise NoIteration
-        number = self._results[iteration].get(id(value))
+        number = self.results[iteration].get(id(value))
         if number is not None:
             return Same(number)
-        number = self._results[iteration - 1].get(id(value)) if iteration else None
+        number = self.results[iteration - 1].get(id(value)) if iteration else None
         return Fixed(value) if number is None else Before(number)
 
     def _row(self, number: int, operands: tuple[Any, ...], counted: Counted) -> Counted:
@@ -191,7 +220,7 @@ class Iteration:
             if shown.dims != whole.dims[1:] or shown.strides != whole.strides[1:]:
                 raise NoIteration
             rows.append(offset)
-        if any(offset != (counted.begin + i) * whole.strides[0] for i, offset in enumerate(rows)) or counted.begin < 0:
+        if any(offset != counted.at(i) * whole.strides[0] for i, offset in enumerate(rows)) or counted.begin < 0:
             raise NoIteration
         return counted
 
@@ -241,8 +270,9 @@ class Iteration:
         return results  # type: ignore[no-any-return]
 
 
-def argument_of(operand: Any, same: Callable[[int], Any], before: Callable[[int], Any], iteration: int) -> Any:
-    """What an operand is in one iteration. same, before: what calls of it, and of the one before, have given."""
+def argument_of(operand: Any, same: Callable[[int], Any], before: Callable[[int], Any], iteration: Any) -> Any:
+    """What an operand is in one iteration, of this number. same, before: what calls of it, and of the one before, have
+    given."""
     kind = type(operand)
     if kind is Several:
         return tuple([argument_of(part, same, before, iteration) for part in operand.parts])
@@ -250,7 +280,7 @@ def argument_of(operand: Any, same: Callable[[int], Any], before: Callable[[int]
         return same(operand.call)
     if kind is Before:
         return before(operand.call)
-    return operand.begin + iteration if kind is Counted else operand.value
+    return operand.at(iteration) if kind is Counted else operand.value
 
 
 def _sources(operands: Sequence[Any]) -> Iterator[Any]:
@@ -270,7 +300,7 @@ def _tests(operand: Any, text: str, name: Callable[[Any], str]) -> Iterator[str]
     elif kind is Fixed:
         yield f"{text} is {name(operand.value)}"
     elif kind is Counted:
-        yield f"type({text}) is int and {text} == {operand.begin} + n"
+        yield f"type({text}) is int and {text} == {operand.begin} + {operand.step} * n"
     elif kind is Several:
         yield f"type({text}) is tuple and len({text}) == {len(operand.parts)}"
         for i, part in enumerate(operand.parts):

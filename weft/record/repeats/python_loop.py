@@ -18,14 +18,17 @@ from weft.ops.route import call as run_operator
 from weft.record.blocks.loops import Loop, Outcome, repeat
 from weft.record.blocks.memory import end_of
 from weft.record.repeats.backward import RepeatedBackward, RowsBackward
-from weft.record.repeats.iteration import Fixed, Iteration, PlannedCall, argument_of
-from weft.record.repeats.pending import make_pending, storage_class
+from weft.record.repeats.for_statement import is_item_of_loop
+from weft.record.repeats.iteration import Counted, Fixed, Iteration, PlannedCall, argument_of
+from weft.record.repeats.pending import PendingStorage, make_pending, storage_class
+from weft.record.restart import Restart
 from weft.record.symbolic import SymbolicPayload
 from weft.support.knobs import knobs
 from weft.tensor.backend import tensors_in
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
+from weft.types.sym import IntLike, SymInt, to_dim
 
 if TYPE_CHECKING:
     from weft.record.capture import Capture
@@ -33,11 +36,13 @@ if TYPE_CHECKING:
 FEWEST = 6  # iterations of a loop
 LEAST = 64  # calls that a loop leaves out
 ALL = 4, 4  # the same where the knob `fold` says all
+LATE = 3  # iterations at the end of a loop of a size, whose results may be read one by one
 
 
 class PythonLoop:
     """iterations, calls: how many whole iterations there were, and how many calls of the next one. place: where its
-    first call stands."""
+    first call stands. trip: how many iterations the program has, where that is a size. guards: how many questions of
+    sizes had been asked when it began."""
 
     def __init__(self, capture: Capture, iteration: Iteration) -> None:
         self.capture, self.iteration, self.place = capture, iteration, iteration.place
@@ -45,6 +50,8 @@ class PythonLoop:
         self._classes = [storage_class(self, i, call.out._data) for i, call in enumerate(iteration.calls)]
         quicken(_profile_filter)
         self.predicted: Iterable[Any] = iteration.comparing(self, self._classes)
+        self.trip: SymInt | None = None
+        self.guards = len(capture.env.guards)
         self._single: dict[tuple[int, int], Tensor] = {}  # results by iteration and call, that have a tensor
         self._rows: dict[int, Any] = {}  # by call, a tensor for each iteration
         self._last: dict[int, Tensor] = {}  # what the loop carries to its end, by call
@@ -60,6 +67,7 @@ class PythonLoop:
             if is_loop:
                 self._as_loop()
             else:
+                self.trip = None
                 latest, first = self.iteration.iterations[-1], self.iteration.recorded
                 self._single.update({(first - 1, i): call.out for i, call in enumerate(latest)})
                 for n in range(first, self.iterations):
@@ -71,7 +79,65 @@ class PythonLoop:
         """Whether a loop is better than its iterations one by one: few calls are soon compiled, and run faster as few
         kernels."""
         fewest, least = ALL if knobs.fold == "all" else (FEWEST, LEAST)
-        return self.iterations >= fewest and (self.iterations - 1) * self.iteration.period >= least
+        enough = self.trip is not None or (self.iterations - 1) * self.iteration.period >= least
+        return self.iterations >= fewest and enough and self._has_rows()
+
+    def _has_rows(self) -> bool:
+        """Whether rows are read from the first on where they are counted down (Python counts on from the last one), and
+        the order of the iterations is that in which gradients of a row are added up."""
+        reads: dict[int, list[Counted]] = {}
+        for call in self.iteration.calls:
+            if call.row is not None:
+                reads.setdefault(id(call.operands[0].value), []).append(call.row)
+        return all(row.at(self.iterations - 1) >= 0 for rows in reads.values() for row in rows) and all(
+            len(rows) <= 2 or all(row.step == 1 for row in rows) for rows in reads.values()
+        )
+
+    # ---- a loop of a size
+    @property
+    def count(self) -> IntLike:
+        """How many iterations the program has."""
+        return self.iterations if self.trip is None else self.trip
+
+    @property
+    def rows(self) -> list[tuple[PlannedCall, Any, int]]:
+        """The calls that read rows: each with how many rows there are, and the first one that iterations do not
+        read."""
+        rows = []
+        for i, call in enumerate(self.iteration.calls):
+            if call.row is not None:
+                size = self.capture.tensors.payload_of(call.operands[0].value).geometry().dims[0]
+                rows.append((call, size, call.row.at(self.iterations + (i < self.calls) - 1) + 1))
+        return rows
+
+    def call_of(self, value: Any) -> tuple[int, int] | None:
+        """The iteration and the call that gave a tensor; None for others."""
+        storage = value._storage if isinstance(value, Tensor) else None
+        if isinstance(storage, PendingStorage):
+            return (storage.iteration, storage.call) if storage.loop is self else None
+        results = enumerate(self.iteration.results)
+        return next(((n, each[id(value)]) for n, each in results if id(value) in each), None)
+
+    def serve(self, trip: SymInt) -> bool:
+        """Record it as a loop of as many iterations as a size says. False where it is no loop."""
+        env, more = self.capture.env, trip - self.iterations
+        if self.iterations < FEWEST or any(call.row is None or call.row.step != 1 for call, _, _ in self.rows):
+            return False
+        env.take_back(self.guards)
+        if env.less(to_dim(trip), FEWEST) or any(env.less(size, to_dim(end + more)) for _, size, end in self.rows):
+            return False
+        self.trip = trip
+        self.capture.repeats.end()
+        return self.trip is not None
+
+    def _number(self, iteration: int) -> Any:
+        """The number of an iteration in the program. Raises Restart for one far from the end of a loop of a size, which
+        nobody should be able to ask for."""
+        if self.trip is None:
+            return iteration
+        if self.iterations - iteration > LATE:
+            raise Restart(unrolled=True)
+        return self.trip - (self.iterations - iteration)
 
     def result(self, iteration: int, call: int) -> Tensor:
         """What a call gave."""
@@ -127,7 +193,10 @@ class PythonLoop:
         capture, iteration = self.capture, self.iteration
         carried = list(iteration.carried)
         rows = [i for i, call in enumerate(iteration.calls) if call.row is not None]
-        xs = [self._slices(iteration.calls[i]) for i in rows]
+        # (gradients of a row are added in the order of the iterations back: the earlier rows of later slices first)
+        last_first = sorted(rows, key=lambda i: -_begin(iteration.calls[i]))
+        slices = {i: self._slices(iteration.calls[i]) for i in last_first}
+        xs = [slices[i] for i in rows]
 
         def body(inner: Builder, index: Value, states: list[Tensor], slices: list[Tensor]) -> Outcome:
             before, shown = dict(zip(carried, states, strict=True)), dict(zip(rows, slices, strict=True))
@@ -144,11 +213,12 @@ class PythonLoop:
 
         def history(capture: Capture, loop: Loop, flows: list[bool]) -> RepeatedBackward:
             self._history = RepeatedBackward(capture, loop, flows)
+            self._history.is_summed = [not is_item_of_loop(iteration.calls[i].mark) for i in rows]
             self._history.without = frozenset([value for value, end in self._body if end is None])
             return self._history
 
         outputs = repeat(
-            capture, self.iterations, True, [iteration.carried[i] for i in carried], xs, False, body,
+            capture, self.count, True, [iteration.carried[i] for i in carried], xs, False, body,
             where=iteration.calls[0].where, history=history,
         )
         self._last = dict(zip(carried, outputs, strict=True))
@@ -159,8 +229,11 @@ class PythonLoop:
     def _slices(self, call: PlannedCall) -> Tensor:
         base = call.operands[0]
         assert call.row is not None and type(base) is Fixed
-        begin = call.row.begin
-        return aten.slice(base.value, 0, begin, begin + self.iterations, 1)  # type: ignore[no-any-return]
+        first, step = call.row
+        if step > 0:
+            return aten.slice(base.value, 0, first, first + (self.count - 1) * step + 1, step)  # type: ignore[no-any-return]
+        last = first + (self.count - 1) * step
+        return aten.flip(aten.slice(base.value, 0, last, first + 1, -step), (0,))  # type: ignore[no-any-return]
 
     def _is_view(self, call: int) -> bool:
         """Whether a call gives a view, or what does not lie row-major: outside of the loop it runs again."""
@@ -172,27 +245,48 @@ class PythonLoop:
         self.capture.repeats.has_recorded = True
         with self._as_predicted(), self.capture.repeats.resting(), self.capture.recorder.outermost():
             if not self._is_view(call):
-                return self._stacked(call)[iteration]  # type: ignore[no-any-return]
+                return self._stacked(call, iteration)
             planned = self.iteration.calls[call]
             shown: Tensor = self._run_in(iteration, planned)
             is_last = iteration == self.iterations - 1 and call in self._last
-            source = self._last[call] if is_last else self._stacked(call)[iteration]
+            source = self._last[call] if is_last else self._stacked(call, iteration)
             edge = gradient_edge(source) if planned.has_history else None
             if edge is not None:
                 shown._autograd = AutogradState(False, *edge)
             return shown
 
-    def _stacked(self, call: int) -> Any:
-        """A tensor of what a call gave for each iteration."""
+    def _stacked(self, call: int, iteration: int) -> Tensor:
+        """The row of what a call gave in an iteration, of what it gave in all of them."""
+        rows = self._all(call)
+        if self.trip is None:
+            return rows[iteration]  # type: ignore[no-any-return]
+        self._number(iteration)  # (the first rows are one tensor)
+        return aten.select(rows[LATE + 1 - (self.iterations - iteration)], 0, 0)  # type: ignore[no-any-return]
+
+    def _all(self, call: int) -> Any:
+        """What a call gave: a tensor for each iteration; of a loop of a size one for all but the last iterations, and
+        one for each of those."""
         rows = self._rows.get(call)
         if rows is None:
             assert self._history is not None
             carried = list(self.iteration.carried)
             stacked = self._history.rows(*self._body[call], carried.index(call) if call in carried else None)
-            rows = self._rows[call] = aten.unbind(stacked, 0)
+            rows = self._rows[call] = (
+                aten.unbind(stacked, 0) if self.trip is None
+                else aten.split_with_sizes(stacked, (self.trip - LATE, *[1] * LATE), 0)
+            )
             if stacked.requires_grad:
                 RowsBackward(rows)
         return rows
+
+    def joined(self, call: int) -> list[Tensor]:
+        """What a call gave in all iterations of a loop of a size, as pieces with a row for each."""
+        self.capture.repeats.has_recorded = True
+        with self._as_predicted(), self.capture.repeats.resting(), self.capture.recorder.outermost():
+            pieces = list(self._all(call))
+            if call in self._last:
+                pieces[-1] = aten.unsqueeze(self._last[call], 0)
+        return pieces
 
     def _run_in(self, iteration: int, call: PlannedCall) -> Any:
         """A call of one iteration, outside of the loop."""
@@ -200,11 +294,17 @@ class PythonLoop:
         def before(number: int) -> Tensor:
             return self.result(iteration - 1, number) if iteration else self.iteration.carried[number]
 
-        same = partial(self.result, iteration)
-        return self._run(call, tuple([argument_of(o, same, before, iteration) for o in call.operands]))
+        same, number = partial(self.result, iteration), self._number(iteration)
+        return self._run(call, tuple([argument_of(o, same, before, number) for o in call.operands]))
 
 
 def _profile_filter(hook: Any) -> Any:
     from weft.codegen.native import profile_filter  # deferred: brings in llvmlite
 
     return profile_filter(hook)
+
+
+def _begin(call: PlannedCall) -> int:
+    """The row that a call reads in the first iteration."""
+    assert call.row is not None
+    return call.row.begin

@@ -1,0 +1,138 @@
+"""Random functions with loops over a size: over rows, over `range` of a size or of a number that is an argument. Some
+do what makes iterations differ by their number or by Python's state, or look at how many there were: those are loops of
+one length each. Others are one program for every length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import weft
+
+Rng = np.random.Generator
+
+_HEADS = (
+    "for t in range(x.shape[0]):", "for t in range(len(x)):", "for t in range(x.size(0) - 1):",
+    "for t in range(1, x.shape[0]):", "for t in range(steps):", "for row in x:", "for t, row in enumerate(x):",
+    "for row, other in zip(x, x * 2):", "for t in range(0, x.shape[0]):",
+)  # fmt: skip
+_OPERATORS = (
+    "{a} + {b}", "{a} * {b}", "weft.tanh({a})", "weft.sin({a} * 2)", "weft.where({a} > 0, {a}, {a} * .1)",
+    "weft.maximum({a}, {b})", "-{a}", "({a}.reshape(1, {n}) @ w).reshape({n})", "twice({a})", "net({a})",
+    "mixed({a}, {b})", "weft.nn.functional.softmax({a}, -1)", "{a} / ({b}.abs() + 1)", "{a} * scale",
+    "{a}.detach() + {b}",
+)  # fmt: skip
+# lines by which iterations differ, or others see how many there were: in the body, and behind it
+_DIFFERS = (
+    "if s0.ndim and count[0] == 9: s0 = s0 * 2", "k = (k or 0) + 1", "u, v = v, u",
+    "box.n += 1; s0 = s0 * (.5 if box.n < 12 else .2)",
+    "s0 = s0 * next(numbers)", "count[0] = count[0] + 1", "seen.add(len(seen)); s0 = s0 + len(seen)", "k = not k",
+    "s0 = box.late(s0)", "if len(out) > 10: s0 = s0 * .5", "kept.append(s0)", "kept += [s0]", "k = (k or 0) + .5",
+)  # fmt: skip
+_DIFFERS_BY_INDEX = (
+    "if t == 11: s0 = s0 * 2", "if t == 13: break", "s0 = s0 * (.1 * t)", "s0 = s0 * many[t]", "s0 = late(s0, t)",
+    "s0 = s0 + x[t - 1]", "s0 = s0 if t % 2 else s0 * .5", "s0 = s0 * {0: 2.}.get(t, .5)", "if t > 17: continue",
+)  # fmt: skip
+_BEHIND = (
+    "s0 = s0 * len(out)", "s0 = s0 + out[1]", "s0 = s0 + out[-1]", "s0 = sum(out) + s0", "s0 = s0 * len(x)",
+    "out = out[::-1]", "s0 = s0 + x[x.shape[0] // 2]", "s0 = s0 * (2 if x.shape[0] > 14 else 1)",
+)  # fmt: skip
+_JOINED = ("weft.stack(out)", "weft.cat(out)", "weft.stack(out, 1)", "weft.stack(out, dim=-1)",
+           "weft.cumsum(weft.stack(out), 0)")  # fmt: skip
+_PREAMBLE = """
+class Box:
+    def __init__(self):
+        self.n = 0
+    def late(self, v):
+        self.n = self.n + 1
+        return v * (.9 if self.n < 15 else .3)
+def twice(v):
+    return v * 2 + v.sum()
+def mixed(a, b):
+    c = a * .5
+    return weft.atan(c) + b
+def late(v, t):
+    return v * 2 if t > 12 else v
+net = weft.nn.Sequential(weft.nn.Linear(WIDTH, WIDTH), weft.nn.Tanh()).to(DTYPE)
+""".strip()
+
+
+@dataclass
+class LengthProgram:
+    """A function step(p, x, w, y, steps) of vectors of `width` elements. is_one: whether it is one program for all
+    lengths but the shortest."""
+
+    source: str
+    width: int
+    seed: int
+    is_one: bool
+
+    def function(self) -> Any:
+        """The function, and what it has parameters in, new."""
+        weft.manual_seed(self.seed)
+        names: dict[str, Any] = {"weft": weft, "WIDTH": self.width, "DTYPE": weft.float64}
+        exec(compile(self.source, f"<lengths {self.seed}>", "exec"), names)
+        return names["step"], list(names["net"].parameters())
+
+    def arguments(self, call: int, length: int) -> tuple[Any, ...]:
+        """What a call is given."""
+        rng = np.random.default_rng([self.seed, call])
+        sizes = ((self.width,), (length, self.width), (self.width, self.width), (self.width,))
+        wanted = (True, self.seed % 2 == 0, True, False)
+        arrays = [rng.normal(size=s) * (.3 if i == 2 else 1.) for i, s in enumerate(sizes)]
+        steps = max(0, length - 2) if "range(steps)" in self.source else 3
+        return (*[weft.tensor(a, requires_grad=w) for a, w in zip(arrays, wanted, strict=True)], steps)
+
+
+def draw_lengths(seed: int) -> LengthProgram:
+    """The program of a seed."""
+    rng = np.random.default_rng([seed, 26])
+
+    def chance(share: float) -> bool:
+        return bool(rng.random() < share)
+
+    def one_of(choices: Any) -> str:
+        return str(choices[int(rng.integers(len(choices)))])
+
+    width, states = int(rng.choice([1, 3, 5])), int(rng.integers(1, 4))
+    has_list, differs, sees = chance(.6), chance(.35), chance(.25)
+    lines = ["out = []", "kept, seen, count, box = [], set(), [0], Box()", "k = u = None; u, v = p, y; scale = .5"]
+    lines += ["numbers = iter([.5] * 12 + [.9] * 99); many = [.9] * 14 + [.4] * 99", "loss = 0."]
+    lines += [f"s{i} = y * {one_of(('1.', '.5', 'p.sum()'))}" for i in range(states)]
+    last = one_of(("", "before = s0"))
+    lines += [last] if last else []
+    for _ in range(1 + chance(.2)):
+        head = one_of(_HEADS)
+        has_index = head.startswith("for t")
+        rows = ["x[t]"] if has_index else []
+        rows += ["x[t + 1]"] if "- 1" in head or "steps" in head else []
+        rows += ["row"] if "row" in head else []
+        rows += ["other"] if "other" in head else []
+        operands = [*[f"s{i}" for i in range(states)] * 2, *rows * 2, "p", *["before"] * bool(last)]
+        lines.append(head)
+        body, values = [], []
+        for j in range(int(rng.integers(2, 6))):
+            b = one_of(values) if values and chance(.6) else one_of(operands)
+            body.append(f"v{j} = {one_of(_OPERATORS).format(a=one_of(operands), b=b, n=width)}")
+            values.append(f"v{j}")
+        body += ["before = s0"] if last else []
+        body += [f"s{i} = s{i} * .9 + {one_of(values)} * .1" for i in range(states) if i == 0 or chance(.85)]
+        body += [f"out.append({one_of(('s0', 'v0'))})"] if has_list else []
+        body += [f"loss = loss + ({one_of(values)} ** 2).sum()"] if chance(.5) else []
+        if differs:
+            choices = (*_DIFFERS, *_DIFFERS_BY_INDEX * has_index)
+            body.insert(int(rng.integers(len(body) + 1)), one_of(choices))
+        lines += [f"    {line}" for line in body]
+    if sees:
+        lines.append(one_of([b for b in _BEHIND if has_list or "out" not in b]))
+    if has_list:
+        lines.append(f"loss = loss + ({one_of(_JOINED)}).square().mean()")
+    lines += [f"loss = loss + {one_of(('s0', 'before' if last else 's0', f's{states - 1}'))}.sum()"]
+    lines += ["loss.backward()"] * chance(.7)
+    returned = [one_of(("s0", "s0 * 2", "k", "count[0]", "box.n", "len(kept)", "v is p"))]
+    returned += [one_of(_JOINED)] if has_list and chance(.5) else []
+    source = "\n".join([_PREAMBLE, "def step(p, x, w, y, steps):", *(f"    {line}" for line in lines),
+                        f"    return [loss, {', '.join(returned)}]"])
+    return LengthProgram(source, width, seed, not differs and not sees)

@@ -1,0 +1,313 @@
+"""Loops over a size, or over a number that is an argument, called with many lengths: which are one program, which must
+be one for each length, and what they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+
+Function = Callable[..., Any]
+LONG = (20, 25, 31, 12)
+SHORT = (0, 1, 3, 7)
+
+
+class Cell(weft.nn.Module):
+    """A cell of the user's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_row, self.of_state, self.scale = weft.nn.Linear(3, 3), weft.nn.Linear(3, 3), 0.5
+
+    def forward(self, row: Any, state: Any) -> Any:
+        return weft.tanh(self.of_row(row) * self.scale + self.of_state(state))
+
+
+def given(call: int, length: int) -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng([call, length])
+    return tuple(weft.tensor(rng.normal(size=s), requires_grad=True) for s in ((length, 3), (3,), (3,)))  # type: ignore[return-value]
+
+
+def results(function: Function, arguments: tuple[Any, ...], parameters: Any = ()) -> list[Any]:
+    """What a call gives, and the gradients of a sum over it."""
+    for p in parameters:
+        p.grad = None
+    out = function(*arguments)
+    out = list(out) if isinstance(out, tuple) else [out]
+    loss = sum((o * o).sum() for o in out if isinstance(o, weft.Tensor))
+    if isinstance(loss, weft.Tensor):
+        loss.backward()
+    seen = [o.detach().numpy().copy() if isinstance(o, weft.Tensor) else o for o in out]
+    return seen + [None if a.grad is None else a.grad.numpy().copy() for a in (*arguments[:3], *parameters)]
+
+
+def programs(function: Function, lengths: tuple[int, ...], parameters: Any = (), more: bool = False) -> int:
+    """How many programs calls of these lengths make, each of which gives what eager mode does. more: the length is an
+    argument of its own."""
+    step = weft.compile(function)
+    for call, n in enumerate(lengths):
+        mine, eager = (
+            results(f, (*given(call, n + 3 * more), *([n] if more else [])), parameters) for f in (step, function)
+        )
+        assert len(mine) == len(eager)
+        for a, b in zip(mine, eager, strict=True):
+            if isinstance(a, np.ndarray):
+                np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
+            else:
+                assert a == b
+    return len(step.entries)
+
+
+def twice(v: Any) -> Any:
+    return v * 2 + v.sum() * 0.1
+
+
+def over_a_size(x: Any, h: Any, w: Any) -> Any:
+    scale = 1.0
+    for t in range(x.shape[0]):
+        h = weft.tanh(h * w + x[t])
+        scale = 0.3 * h.ndim
+        h = twice(h) * scale * 0.3
+    return h * scale
+
+
+def over_len_and_back(x: Any, h: Any, w: Any) -> Any:
+    before = h
+    for t in range(1, len(x)):
+        before = h
+        h = weft.tanh(h * w + x[t] * x[t - 1])
+    return h, before
+
+
+def over_rows(x: Any, h: Any, w: Any) -> Any:
+    for row in x:
+        h = weft.tanh(h * w + row)
+    return h
+
+
+def over_pairs(x: Any, h: Any, w: Any) -> Any:
+    loss = 0.0
+    for a, b in zip(x, x * 2, strict=False):
+        h = weft.tanh(h * w + a) * b.cos()
+        loss = loss + (h * h).sum()
+    return loss
+
+
+def over_numbered_rows(x: Any, h: Any, w: Any) -> Any:
+    path = [h]
+    for t, row in enumerate(x):
+        h = weft.tanh(h * w + row) * x[t]
+        path.append(h)
+    return weft.stack(path, 1), weft.cat(path), h
+
+
+def over_a_state_of_two(x: Any, h: Any, w: Any) -> Any:
+    state = (h, h * 2)
+    for t in range(x.shape[0]):
+        a, b = state
+        state = (weft.tanh(a * w + x[t]), b * 0.9 + a * 0.1)
+    return state[0] * state[1]
+
+
+@pytest.mark.parametrize("function", [
+    over_a_size, over_len_and_back, over_rows, over_pairs, over_numbered_rows, over_a_state_of_two,
+])  # fmt: skip
+def test_one_program_after_the_first(function: Function) -> None:
+    assert programs(function, LONG) == 2
+    programs(function, (SHORT[0], LONG[0], *SHORT[1:], LONG[1]))
+
+
+def test_a_module_of_the_users() -> None:
+    cell = Cell().to(weft.float64)
+
+    def run(x: Any, h: Any, w: Any) -> Any:
+        path = []
+        for t in range(x.shape[0]):
+            h = cell(x[t], h)
+            path.append(h * w)
+        return weft.stack(path), h
+
+    assert programs(run, LONG, list(cell.parameters())) == 2
+
+
+def test_a_number_that_is_an_argument() -> None:
+    def run(x: Any, h: Any, w: Any, steps: int) -> Any:
+        for t in range(steps):
+            h = weft.tanh(h * w + x[t])
+            h = h * 0.9 + h * h * 0.1
+        return h
+
+    def free(x: Any, h: Any, w: Any, steps: int) -> Any:
+        h = h + x.sum(0)
+        for _ in range(steps):
+            h = weft.tanh(h * w)
+            h = h * 0.9 + h * h * 0.1
+        return h
+
+    assert programs(run, LONG, more=True) <= 3
+    assert programs(free, LONG, more=True) <= 3
+
+
+def test_rows_that_are_not_there_raise_as_in_eager_mode() -> None:
+    other = weft.ones(22, 3, dtype=weft.float64)
+
+    @weft.compile
+    def run(x: Any, h: Any) -> Any:
+        for t in range(x.shape[0]):
+            h = weft.tanh(h + x[t]) * other[t]
+        return h
+
+    for n in (20, 21, 22, 18, 23, 20, 30):
+        x, h, _ = given(0, n)
+        if n <= 22:
+            run(x, h)
+        else:
+            with pytest.raises(weft.WeftError, match="out of bounds"):
+                run(x, h)
+    assert len(run.entries) == 2
+
+
+# ---- one program for each length
+class Counter:
+    n = 0
+
+    def __call__(self, v: Any) -> Any:
+        self.n += 1
+        return v * 0.5 if self.n < 19 else v
+
+
+def by_index(x: Any, h: Any, w: Any) -> Any:
+    for t in range(x.shape[0]):
+        h = weft.tanh(h * w + x[t])
+        h = h * 2 if t == 15 else h * 1.5
+    return h
+
+
+def by_a_call_with_the_index(x: Any, h: Any, w: Any) -> Any:
+    def late(v: Any, t: int) -> Any:
+        return v * 2 if t > 18 else v
+
+    for t in range(x.shape[0]):
+        h = late(weft.tanh(h * w + x[t]), t) * 0.9
+    return h
+
+
+def by_an_object(x: Any, h: Any, w: Any) -> Any:
+    count = Counter()
+    for t in range(x.shape[0]):
+        h = count(weft.tanh(h * w + x[t])) * 0.9
+    return h
+
+
+def by_an_iterator(x: Any, h: Any, w: Any) -> Any:
+    factors = iter([0.5] * 17 + [0.9] * 99)
+    for row in x:
+        h = weft.tanh(h * w + row) * 0.5
+        h = h * next(factors)
+    return h
+
+
+def by_an_item(x: Any, h: Any, w: Any) -> Any:
+    factors = [0.5] * 17 + [0.9] * 99
+    for t in range(x.shape[0]):
+        h = weft.tanh(h * w + x[t]) * 0.5
+        h = h * factors[t]
+    return h
+
+
+def by_a_break(x: Any, h: Any, w: Any) -> Any:
+    for t in range(x.shape[0]):
+        h = weft.tanh(h * w + x[t]) * 0.9
+        if t == 14:
+            break
+    return h
+
+
+def by_turns(x: Any, h: Any, w: Any) -> Any:
+    a, b = h, w
+    for t in range(x.shape[0]):
+        h = weft.tanh(h * w + x[t]) * 0.9
+        a, b = b, a
+    return h * a
+
+
+def with_a_count(x: Any, h: Any, w: Any) -> Any:
+    count = 0
+    for row in x:
+        h = weft.tanh(h * w + row) * 0.9
+        count = count + 1
+    return h * count, count
+
+
+def with_the_last_index(x: Any, h: Any, w: Any) -> Any:
+    t = 0
+    for t in range(x.shape[0]):
+        h = weft.tanh(h * w + x[t]) * 0.9
+    return h * t
+
+
+def with_the_length_of_a_list(x: Any, h: Any, w: Any) -> Any:
+    path = []
+    for t in range(x.shape[0]):
+        h = weft.tanh(h * w + x[t]) * 0.9
+        path.append(h)
+    return h * len(path)
+
+
+def with_an_item_of_a_list(x: Any, h: Any, w: Any) -> Any:
+    path = []
+    for t in range(x.shape[0]):
+        h = weft.tanh(h * w + x[t]) * 0.9
+        path.append(h)
+    return path[-1] + path[2]
+
+
+def with_what_a_container_has(x: Any, h: Any, w: Any) -> Any:
+    held: dict[Any, int] = {}
+    more: list[Any] = []
+    for t in range(x.shape[0]):
+        h = weft.tanh(h * w + x[t]) * 0.9
+        held.setdefault(h, 1)
+        more += [h]
+    return h * len(held), len(more)
+
+
+@pytest.mark.parametrize("function", [
+    by_index, by_a_call_with_the_index, by_an_object, by_an_iterator, by_an_item, by_a_break, by_turns, with_a_count,
+    with_the_last_index, with_the_length_of_a_list, with_an_item_of_a_list, with_what_a_container_has,
+])  # fmt: skip
+def test_a_program_for_each_length(function: Function) -> None:
+    lengths = (16, 25, 17)
+    assert programs(function, lengths) == len(lengths)
+
+
+# ---- gradients of rows
+def test_rows_have_the_bits_of_the_unrolled_program() -> None:
+    """Sums of gradients of a row in their order, and 0.0 where zeros are added to -0.0; rows that an iterator gives are
+    added to nothing."""
+
+    def several(x: Any, h: Any, w: Any) -> Any:
+        for t in range(len(x) - 2):
+            h = weft.sin(h) * 0.5 + weft.sin(x[t]) * w * x[t + 1] + weft.cos(x[t + 2] * x[t])
+        return h
+
+    def each(x: Any, h: Any, w: Any) -> Any:
+        for row in x:
+            h = h * 0.5 + row * w
+        return h
+
+    for function in (several, each):
+        bits = []
+        for fold in ("on", "off"):
+            with weft.knobs(fold=fold):
+                step = weft.compile(function)
+                for n in (30, 32, 35):
+                    x, h, _ = given(1, n)
+                    w = weft.tensor([-0.0, 1.0, 2.0], dtype=weft.float64)
+                    step(x, h, w).sum().backward()
+                    bits.append(x.grad.numpy().tobytes() + h.grad.numpy().tobytes())
+        assert bits[:3] == bits[3:]

@@ -1,0 +1,192 @@
+"""A `for` statement of the user's, as its bytecode says it: its body, what it binds, and what is done with what the
+body collects in lists. Only bodies without jumps are known."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType
+from typing import Any
+
+from weft.guards.rewrite import original
+from weft.support import limits
+
+IGNORED = frozenset({"RESUME", "NOP", "CACHE", "PRECALL", "EXTENDED_ARG", "NOT_TAKEN", "MAKE_CELL", "COPY_FREE_VARS"})
+_JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
+_NEVER_GO_ON = ("RETURN_", "RAISE_VARARGS", "RERAISE")
+_BACK = ("JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE")
+_LOCAL = ("FAST", "DEREF", "CLOSURE", "CLASSDEREF")
+_SEE_LOCALS = frozenset({"locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe"})
+
+
+class Unsteady(Exception):
+    """Iterations of a loop may differ by more than the tensors that they read and hand on."""
+
+
+@dataclass(frozen=True, eq=False)
+class ForStatement:
+    """code: of its function, as written. head: where its iterator is asked for the next item; body: the instructions
+    of an iteration, up to the jump back; after: where the code goes on."""
+
+    code: CodeType
+    head: int
+    body: tuple[dis.Instruction, ...]
+    after: int
+
+    @property
+    def stored(self) -> frozenset[str]:
+        """The local names that an iteration binds."""
+        return frozenset([name for ins in self.body if ins.opname.startswith("STORE_FAST") for name in _names(ins)])
+
+    @property
+    def lists(self) -> frozenset[str]:
+        """The local names of lists that an iteration appends to."""
+        steps = self.body
+        return frozenset([steps[i].argval for i in range(len(steps) - 1) if _appends(steps, i)])
+
+    def is_in(self, place: Sequence[Any], code: CodeType) -> int | None:
+        """Where in the body a call stands whose place (calls.py) this is; None where it is not made there."""
+        for each, at in zip(place[::2], place[1::2], strict=True):
+            if each is code and (at == self.head or self.body[0].offset <= at <= self.body[-1].offset):
+                return int(at)
+        return None
+
+
+def instructions(code: CodeType) -> list[dis.Instruction]:
+    """Those of a code object that do something."""
+    return [ins for ins in _instructions(original(code)) if ins.opname not in IGNORED]
+
+
+@lru_cache(maxsize=limits.RESULTS)
+def _instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
+    return tuple(dis.get_instructions(code))
+
+
+@lru_cache(maxsize=limits.RESULTS)
+def _statement_at(code: CodeType, at: int) -> ForStatement | None:
+    steps = instructions(code)
+    i = next((i for i, ins in enumerate(steps) if ins.offset == at), None)
+    if i is None or i + 1 >= len(steps) or (steps[i].opname, steps[i + 1].opname) != ("GET_ITER", "FOR_ITER"):
+        return None
+    head = steps[i + 1]
+    body: list[dis.Instruction] = []
+    for ins in steps[i + 2 :]:
+        if ins.opcode in _JUMPS:
+            is_end = ins.opname in _BACK and ins.argval == head.offset
+            return ForStatement(code, head.offset, tuple(body), head.argval) if is_end and body else None
+        if ins.opname.startswith(_NEVER_GO_ON):
+            return None
+        body.append(ins)
+    return None
+
+
+def statement_at(code: CodeType, at: int) -> ForStatement | None:
+    """The statement whose iterator is made by this instruction; None for others, and where its body has jumps."""
+    return _statement_at(original(code), at)
+
+
+def is_item_of_loop(mark: Sequence[Any]) -> bool:
+    """Whether an instruction (a code object, and where) asks an iterator of a `for` statement for its next item."""
+    return bool(mark) and mark[0].co_code[mark[1]] == dis.opmap["FOR_ITER"]
+
+
+def _names(ins: dis.Instruction) -> tuple[str, ...]:
+    """The local names that an instruction has to do with."""
+    if not any(kind in ins.opname for kind in _LOCAL):
+        return ()
+    return ins.argval if isinstance(ins.argval, tuple) else (ins.argval,)
+
+
+def _appends(steps: Sequence[dis.Instruction], i: int) -> bool:
+    """Whether an instruction loads a local list to append to it."""
+    if i + 1 >= len(steps) or not steps[i].opname.startswith("LOAD_FAST") or len(_names(steps[i])) != 1:
+        return False
+    return steps[i + 1].argval == "append" and is_method_load(steps[i + 1])
+
+
+def is_method_load(ins: dis.Instruction) -> bool:
+    """Whether it loads a method to call it."""
+    return ins.opname == "LOAD_METHOD" or (_HAS_FLAG and ins.opname == "LOAD_ATTR" and bool((ins.arg or 0) & 1))
+
+
+_HAS_FLAG = "LOAD_METHOD" not in dis.opmap  # (CPython 3.12 and later)
+
+
+def refuse_names_read_after(statement: ForStatement, names: frozenset[str]) -> None:
+    """Raises Unsteady where code after the statement may read these local names before it binds them again."""
+    code = statement.code
+    if not _SEE_LOCALS.isdisjoint(code.co_names) or not names.isdisjoint((*code.co_cellvars, *code.co_freevars)):
+        raise Unsteady
+    steps = instructions(code)
+    by_offset = {ins.offset: i for i, ins in enumerate(steps)}
+    handlers = [i for i, ins in enumerate(steps) if ins.opname in ("PUSH_EXC_INFO", "SETUP_FINALLY", "SETUP_WITH")]
+    for name in names:
+        pending, seen = [_from(by_offset, statement.after), *handlers], set[int]()
+        while pending:
+            i = pending.pop()
+            while i < len(steps) and i not in seen:
+                seen.add(i)
+                ins = steps[i]
+                if name in _names(ins):
+                    if not ins.opname.startswith("STORE_FAST") or len(_names(ins)) > 1:
+                        raise Unsteady
+                    break
+                if ins.opcode in _JUMPS:
+                    pending.append(_from(by_offset, ins.argval))
+                    if ins.opname.startswith(("JUMP_FORWARD", *_BACK)):
+                        break
+                if ins.opname.startswith(_NEVER_GO_ON):
+                    break
+                i += 1
+
+
+def _from(by_offset: dict[int, int], at: int) -> int:
+    """The number of the first instruction that does something at a place or behind it."""
+    return min((i for offset, i in by_offset.items() if offset >= at), default=len(by_offset))
+
+
+def uses_of_list(statement: ForStatement, name: str) -> Iterator[tuple[str, str | None]]:
+    """The functions (a global name, and an attribute of it or None) that are called with a local list, whose results
+    are all that the function knows of it. Raises Unsteady where it may know more: how long the list is, or one of its
+    items."""
+    code = statement.code
+    if name in code.co_cellvars or name in code.co_freevars or name in code.co_varnames[: _arguments(code)]:
+        raise Unsteady
+    steps = instructions(code)
+    for i, ins in enumerate(steps):
+        if name not in _names(ins):
+            continue
+        if ins.opname == "STORE_FAST":
+            if steps[i - 1].opname != "BUILD_LIST":
+                raise Unsteady
+        elif not _appends(steps, i):
+            yield _called_with(steps, i)
+
+
+def _arguments(code: CodeType) -> int:
+    return code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+
+
+def _called_with(steps: Sequence[dis.Instruction], i: int) -> tuple[str, str | None]:
+    if not steps[i].opname.startswith("LOAD_FAST") or len(_names(steps[i])) != 1:
+        raise Unsteady
+    end = i + 1
+    while steps[end].opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
+        end += 1
+    extra = end - i - 1
+    if steps[end].opname == "KW_NAMES":
+        end += 1
+    elif steps[end].opname in ("CALL_KW", "CALL_FUNCTION_KW"):
+        extra -= 1
+    if not steps[end].opname.startswith("CALL") or steps[end].arg != 1 + extra:
+        raise Unsteady
+    before = i - 1
+    if steps[before].opname == "PUSH_NULL":
+        before -= 1
+    if steps[before].opname == "LOAD_GLOBAL":
+        return steps[before].argval, None
+    if steps[before].opname in ("LOAD_ATTR", "LOAD_METHOD") and steps[before - 1].opname == "LOAD_GLOBAL":
+        return steps[before - 1].argval, steps[before].argval
+    raise Unsteady

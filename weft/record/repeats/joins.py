@@ -1,0 +1,66 @@
+"""Lists of what iterations gave that are stacked or concatenated: of a loop of a size, whose lists are as long as it
+is, its rows are taken together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from weft.ops.op import Op
+from weft.ops.packet import aten
+from weft.passes.fold.joins import JOINING
+from weft.record.repeats.pending import PendingStorage
+from weft.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from weft.record.repeats.python_loop import PythonLoop
+
+__all__ = ["JOINING", "joined"]
+_CAT = aten.cat.default.op
+
+
+def joined(op: Op, args: tuple[Any, ...]) -> tuple[Op, tuple[Any, ...]]:
+    """A stack or concatenation of tensors, where some are all results of a call in a loop of a size: the same of
+    pieces with many rows."""
+    tensors, dim = args
+    runs = list(_runs(tensors))
+    if all(type(run) is Tensor for run in runs):
+        return op, args
+    adds_dim = op is not _CAT
+    at = dim % (tensors[0].ndim + adds_dim)
+    pieces: list[Tensor] = []
+    for run in runs:
+        if type(run) is tuple:
+            loop, call = run
+            rows = [aten.movedim(piece, 0, at) if at else piece for piece in loop.joined(call)]
+            pieces += rows if adds_dim else [aten.flatten(row, at, at + 1) for row in rows]
+        else:
+            pieces.append(aten.unsqueeze(run, at) if adds_dim else run)
+    return _CAT, (tuple(pieces), at)
+
+
+def _runs(tensors: tuple[Tensor, ...]) -> Iterator[Any]:
+    """The tensors one by one, or a loop and a call for all that it gave."""
+    i = 0
+    while i < len(tensors):
+        begin = _source(tensors[i])
+        if begin is None:
+            yield tensors[i]
+            i += 1
+            continue
+        loop, call, first = begin
+        end = i + loop.iterations
+        expected = [(loop, call, n) for n in range(loop.iterations)]
+        if first or list(map(_source, tensors[i:end])) != expected:
+            yield tensors[i]
+            i += 1
+            continue
+        yield loop, call
+        i = end
+
+
+def _source(tensor: Any) -> tuple[PythonLoop, int, int] | None:
+    """The loop of a size that gave a tensor, in which call and iteration."""
+    storage = tensor._storage
+    loop: Any = storage.loop if isinstance(storage, PendingStorage) else None
+    return None if loop is None or loop.trip is None else (loop, storage.call, storage.iteration)

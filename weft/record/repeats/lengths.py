@@ -1,0 +1,184 @@
+"""Loops of Python's over a size: where no iteration differs by its number or by Python's state, the recorded loop runs
+as often as the size says, and its program serves other sizes.
+
+What must hold: the body of the `for` statement, and what it calls, changes nothing in Python and uses the index for
+rows alone (steady.py); between predicted iterations each local name holds the same object, or what the same call gave
+just now or equally long ago; the statement ended since its iterator was exhausted; nothing behind it can tell how many
+iterations there were: the index is not read, and lists of results are joined only. So iteration k + 1 does what
+iteration k did, for every k from the first predicted one on, and what comes behind sees the same. Sizes below those
+that were looked at have another program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from weft.ir.builder import memo_key
+from weft.record.repeats.for_statement import (
+    ForStatement,
+    Unsteady,
+    refuse_names_read_after,
+    statement_at,
+    uses_of_list,
+)
+from weft.record.repeats.joins import JOINING
+from weft.record.repeats.steady import Steady
+from weft.types.dims import symbols
+from weft.types.relation import Relation
+from weft.types.sym import SymInt, to_dim
+
+if TYPE_CHECKING:
+    from weft.record.capture import Capture
+    from weft.record.repeats.python_loop import PythonLoop
+
+LOOKED_AT = 2  # predicted iterations in front of which the names are looked at
+Names = dict[str, Any]
+_NUMBERS = (int, float, bool, complex, str)  # that are equal where the same is computed
+
+
+def may_change(capture: Capture, size: Any) -> bool:
+    """Whether calls bring other values of a size, or of a number."""
+    return type(size) is SymInt and size.is_live and any(
+        name[0] == "i" or name in capture.changing_sizes for name in symbols(size.expr)
+    )
+
+
+class LoopOverSize:
+    """The iterator of one `for` statement. Its items are those of each number."""
+
+    def __init__(
+        self, capture: Capture, size: SymInt, statement: ForStatement, frame: FrameType, item: Any,
+        make: Callable[[int], Any],
+    ) -> None:
+        """item: what its items are to the body (steady.py); make: makes one."""
+        self.capture, self.size, self.statement = capture, size, statement
+        self.frame: FrameType | None = frame  # as long as it is not decided
+        self.count = max(0, capture.env.hint(size.expr))
+        self.number = 0
+        self._item, self._make = item, make
+        self._loop: PythonLoop | None = None
+        self._seen: list[tuple[tuple[int, int], Names]] = []  # in front of predicted iterations
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self.frame is not None:
+            self._look()
+        if self.number >= self.count:
+            self._end()
+            raise StopIteration
+        self.number += 1
+        return self._make(self.number - 1)
+
+    def fix(self) -> None:
+        """The program is for so many iterations."""
+        if self.frame is not None:
+            self.frame = None
+            if self.count:
+                self.capture.env.equal(to_dim(self.size), self.count)
+            else:
+                self.capture.env.less(0, to_dim(self.size))
+
+    # ---- while it runs
+    def _look(self) -> None:
+        """An iteration begins, or the last one has ended."""
+        loop = getattr(self.capture.repeats, "loop", None)
+        if loop is not self._loop or loop is None:
+            self._loop, self._seen = loop, []
+            if loop is None:
+                return
+        if len(self._seen) < LOOKED_AT or self.number >= self.count:
+            phase = self.number - loop.iterations, loop.calls
+            self._seen.append((phase, self._names(loop)))
+
+    def _names(self, loop: PythonLoop) -> Names:
+        """What the names that the body binds stand for: the same object, or what a call gave so many iterations ago."""
+        assert self.frame is not None
+        values, stored = self.frame.f_locals, self.statement.stored
+        return {name: self._said(loop, values[name]) for name in stored if name in values}
+
+    def _said(self, loop: PythonLoop, value: Any) -> Any:
+        if isinstance(value, (tuple, list)):
+            return type(value), tuple([self._said(loop, part) for part in value])
+        call = loop.call_of(value)
+        return value if call is None else _Given(loop.iterations - call[0], call[1])
+
+    # ---- when it has ended
+    def _end(self) -> None:
+        """All iterations have been. Where others would be the same, the loop is one of as many as the size says."""
+        loop, capture = self._loop, self.capture
+        if loop is None or not self._is_steady(loop) or not loop.serve(self.size - (self.count - loop.iterations)):
+            self.fix()
+        else:
+            capture.has_loops_for_sizes = True
+            self.frame = None
+        self._loop, self._seen = None, []
+
+    def _is_steady(self, loop: PythonLoop) -> bool:
+        seen, frame, statement = self._seen, self.frame, self.statement
+        if frame is None or len(seen) <= LOOKED_AT:
+            return False
+        steady = Steady()
+        try:
+            steady.follow(statement, frame, frame.f_locals, self._item)
+            refuse_names_read_after(statement, frozenset(steady.indices))
+            for name in statement.lists:
+                self._refuse_other_uses(name, frame.f_globals)
+        except (Unsteady, LookupError, AttributeError, TypeError):
+            return False
+        phases, names = zip(*seen, strict=True)
+        kept = [{k: v for k, v in each.items() if k not in steady.indices} for each in names]
+        if any(phase != phases[0] for phase in phases) or any(not _are_same(kept[0], each) for each in kept[1:]):
+            return False
+        marks = [call.mark for call, _, _ in loop.rows]
+        return all((frame.f_code, at) in marks for at in steady.rows) and self._has_only_bounds(loop)
+
+    def _refuse_other_uses(self, name: str, scope: dict[str, Any]) -> None:
+        for function, attribute in uses_of_list(self.statement, name):
+            value = scope[function]
+            called = value if attribute is None else getattr(value, attribute)
+            packet = getattr(called, "packet", None)
+            if packet is None or not all(op in JOINING for op in packet.overloads):
+                raise Unsteady
+
+    def _has_only_bounds(self, loop: PythonLoop) -> bool:
+        """Whether all that the predicted iterations have asked of sizes is that their rows are there."""
+        bounds = {
+            Relation("<", size - row) for _, size, end in loop.rows if type(size) is not int
+            for row in range(end - loop.iterations, end + 1)
+        }
+        asked = list(self.capture.env.guards)[loop.guards :]
+        return bounds.issuperset(asked)
+
+
+class _Given:
+    """The result of a call, so many iterations ago."""
+
+    def __init__(self, ago: int, call: int) -> None:
+        self.ago, self.call = ago, call
+
+
+def _are_same(a: Any, b: Any) -> bool:
+    if type(a) is _Given and type(b) is _Given:
+        return (a.ago, a.call) == (b.ago, b.call)
+    if type(a) is dict and type(b) is dict:
+        return a.keys() == b.keys() and all(_are_same(a[key], b[key]) for key in a)
+    if type(a) is tuple and type(b) is tuple:
+        return len(a) == len(b) and all(map(_are_same, a, b))
+    if type(a) is SymInt and type(b) is SymInt:
+        return to_dim(a) == to_dim(b)
+    return a is b or (type(a) in _NUMBERS and type(a) is type(b) and memo_key(a) == memo_key(b))
+
+
+def over(
+    capture: Capture, size: Any, frame: FrameType, item: Any, make: Callable[[int], Any]
+) -> LoopOverSize | None:
+    """What a `for` statement that begins on this frame goes over; None where its iterations may differ, or where it is
+    none."""
+    if not may_change(capture, size):
+        return None
+    statement = statement_at(frame.f_code, frame.f_lasti)
+    return None if statement is None else LoopOverSize(capture, size, statement, frame, item, make)
