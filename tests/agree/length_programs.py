@@ -135,4 +135,5 @@ def draw_lengths(seed: int) -> LengthProgram:
     returned += [one_of(_JOINED)] if has_list and chance(.5) else []
     source = "\n".join([_PREAMBLE, "def step(p, x, w, y, steps):", *(f"    {line}" for line in lines),
                         f"    return [loss, {', '.join(returned)}]"])
-    return LengthProgram(source, width, seed, not differs and not sees)
+    reads_earlier = any("before" in line for line in lines if line.startswith("    ") and "before = s0" not in line)
+    return LengthProgram(source, width, seed, not (differs or sees or reads_earlier))
