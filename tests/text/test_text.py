@@ -21,7 +21,6 @@ from weft.passes.dce import dce
 from weft.passes.decompose import decompose
 from weft.passes.fold.fold_loops import fold_loops
 from weft.passes.gather_as_mask import gather_as_mask
-from weft.passes.im2col import im2col
 from weft.passes.join_scatters import join_scatters
 from weft.passes.legalize_matmul import legalize_matmul
 from weft.passes.open_opaque import open_opaque, open_views
@@ -32,6 +31,7 @@ from weft.passes.scatter_rows import scatter_rows
 from weft.passes.scatter_sums import scatter_sums
 from weft.passes.settle_sizes import settle_sizes
 from weft.passes.simplify_views import simplify_views
+from weft.passes.sum_windows import sum_windows
 from weft.record.differentiate import differentiate
 
 
@@ -42,7 +42,8 @@ def _fold_all(graph: Graph) -> Graph:
 
 PASSES = {
     "dce": dce, "decompose": decompose, "open_opaque": open_opaque, "simplify_views": simplify_views,
-    "optimize": optimize, "differentiate": differentiate, "im2col": im2col, "legalize_matmul": legalize_matmul,
+    "optimize": optimize, "differentiate": differentiate, "sum_windows": sum_windows,
+    "legalize_matmul": legalize_matmul,
     "gather_as_mask": gather_as_mask, "scatter_rows": scatter_rows, "scatter_sums": scatter_sums,
     "settle_sizes": settle_sizes, "own_memory": own_memory, "count_steps": count_steps,
     "join_scatters": join_scatters, "open_views": open_views, "fold_loops": _fold_all,

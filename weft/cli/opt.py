@@ -17,7 +17,6 @@ from weft.jit.torchscript.inlining import inlined_among
 from weft.passes.dce import dce
 from weft.passes.decompose import decompose
 from weft.passes.gather_as_mask import gather_as_mask
-from weft.passes.im2col import im2col
 from weft.passes.legalize_matmul import legalize_matmul
 from weft.passes.open_opaque import open_opaque
 from weft.passes.pipeline import optimize
@@ -34,6 +33,7 @@ from weft.passes.scripted.shapes import propagate_shapes
 from weft.passes.scripted.tuples import lower_tuples
 from weft.passes.scripted.unroll import unroll
 from weft.passes.simplify_views import simplify_views
+from weft.passes.sum_windows import sum_windows
 from weft.support.errors import ArgumentError, ParseError, VerifyError
 from weft.support.knobs import nearest
 
@@ -45,7 +45,8 @@ SCRIPTED: dict[str, Callable[[Graph], Graph]] = {
     "shapes": lambda graph: propagate_shapes(graph, [p.type for p in graph.params]), "unroll": unroll,
 }
 CAPTURED: dict[str, Callable[[Graph], Graph]] = {
-    "decompose": decompose, "gather_as_mask": gather_as_mask, "im2col": im2col, "legalize_matmul": legalize_matmul,
+    "decompose": decompose, "gather_as_mask": gather_as_mask, "sum_windows": sum_windows,
+    "legalize_matmul": legalize_matmul,
     "open_opaque": open_opaque, "optimize": optimize, "scatter_rows": scatter_rows, "scatter_sums": scatter_sums,
     "simplify_views": simplify_views,
 }

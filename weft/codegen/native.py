@@ -8,10 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from weft.codegen.compiler import compile_object, object_key
-from weft.codegen.gemm import PARAMETERS, gemm_symbol
-from weft.codegen.gemm.tiles import plan_gemm
 from weft.codegen.program_key import program_key
-from weft.codegen.shared_code import GATE, LAUNCHING, POOL, PRODUCTS, PROFILE, SharedCode
+from weft.codegen.shared_code import CONVOLUTIONS, GATE, LAUNCHING, POOL, PRODUCTS, PROFILE, SharedCode
 from weft.codegen.shipped import shipped_object
 from weft.codegen.target import Target, host_target
 from weft.runtime.cache import user_cache
@@ -51,12 +49,12 @@ def _cached_or_made(key: str, make: Callable[[], bytes], load_it: Callable[[byte
 
 
 def products_in(objects: Sequence[bytes], target: Target) -> dict[str, int]:
-    """Addresses of the matrix product functions that object code may call: its symbol tables name them."""
+    """Addresses of the matrix products and convolutions that object code may call: its symbol tables name them."""
     addresses: dict[str, int] = {}
-    for dtype in ("float32", "float64"):
-        names = [gemm_symbol(entry, plan_gemm(dtype, target)).encode() for entry in PARAMETERS]
-        if any(name in code for name in names for code in objects):
-            library = product_library(dtype, target)
+    for code in (*PRODUCTS.values(), *CONVOLUTIONS.values()):
+        names = [name.encode() + b"\0" for name in code.exports(target)]
+        if any(name in object for name in names for object in objects):
+            library = shared_library(code, target)
             addresses.update((name, library[name]) for name in library.exports)
     return addresses
 

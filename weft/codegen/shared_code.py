@@ -1,5 +1,5 @@
-"""Native code that is the same for every program: matrix products, launches, the worker pool, the call gate, the filter
-of profile events."""
+"""Native code that is the same for every program: matrix products, convolutions, launches, the worker pool, the call
+gate, the filter of profile events."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from weft.codegen.convolution import declare_convolution
 from weft.codegen.emit import Module
 from weft.codegen.gemm import declare_gemm
 from weft.codegen.gemm.tiles import DTYPES
@@ -20,6 +21,7 @@ from weft.runtime.profile_filter import PROFILE_EXPORTS, PROFILE_IR
 
 _HERE = Path(__file__).parent
 _PRODUCT_SOURCES = ("emit", "gemm", "target.py")
+_CONVOLUTION_SOURCES = (*_PRODUCT_SOURCES, "convolution")
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,21 @@ def _product_text(dtype: str, target: Target) -> str:
     return gemm_module(dtype, target).text()
 
 
+def _convolution(dtype: str) -> SharedCode:
+    return SharedCode(
+        f"convolution_{dtype}",
+        lambda target: _convolution_text(dtype, target),
+        lambda target: declare_convolution(Module.for_target(target), dtype).symbols,
+        lambda target: f"convolution of {dtype} by {_source_digest(_CONVOLUTION_SOURCES)}",
+    )
+
+
+def _convolution_text(dtype: str, target: Target) -> str:
+    from weft.codegen.convolution.library import convolution_module  # deferred: it mostly comes compiled
+
+    return convolution_module(dtype, target).text()
+
+
 @functools.cache
 def _source_digest(names: tuple[str, ...]) -> str:
     """Digest of the contents of modules and packages beside this one."""
@@ -76,8 +93,9 @@ def _services(target: Target) -> str:
 
 
 PRODUCTS = {dtype: _product(dtype) for dtype in DTYPES}
+CONVOLUTIONS = {dtype: _convolution(dtype) for dtype in DTYPES}
 LAUNCHING = _by_text("services", _services, tuple(SERVICES))
 POOL = _by_text("pool", lambda target: pool_module(target.arch, workers=True), POOL_EXPORTS)
 GATE = _by_text("gate", lambda target: GATE_IR, GATE_EXPORTS)
 PROFILE = _by_text("profile", lambda target: PROFILE_IR, PROFILE_EXPORTS)
-SHARED_CODE = (*PRODUCTS.values(), LAUNCHING, POOL, GATE, PROFILE)
+SHARED_CODE = (*PRODUCTS.values(), *CONVOLUTIONS.values(), LAUNCHING, POOL, GATE, PROFILE)

@@ -8,7 +8,6 @@ from weft.passes.dce import dce
 from weft.passes.decompose import decompose_parts
 from weft.passes.fold.fold_loops import fold_loops
 from weft.passes.gather_as_mask import gather_as_mask
-from weft.passes.im2col import im2col
 from weft.passes.join_scatters import join_scatters
 from weft.passes.legalize_matmul import legalize_matmul
 from weft.passes.open_opaque import open_opaque, open_views
@@ -18,6 +17,7 @@ from weft.passes.scatter_rows import scatter_rows
 from weft.passes.scatter_sums import scatter_sums
 from weft.passes.settle_sizes import settle_sizes
 from weft.passes.simplify_views import UnneededViews, simplify_views
+from weft.passes.sum_windows import sum_windows
 
 
 def fold(graph: Graph, run: Run, folds: bool = True) -> Graph:
@@ -45,7 +45,7 @@ def optimize_folded(graph: Graph, run: Run, folds: bool = True) -> Graph:
     if folds:  # what only formulas show to be alike
         graph = run.apply("fold_loops", lambda graph: fold_loops(graph, run.loops), graph)
     graph = run.apply("decompose", decompose_parts, graph)  # only scalar, reduce, view and kernel entries remain
-    graph = run.apply("im2col", im2col, graph)  # convolutions as matrix products
+    graph = run.apply("sum_windows", sum_windows, graph)  # gradients of windows that overlap
     graph = run.apply("decompose", decompose_parts, graph)  # what these are made with
     # half precisions and integers: the native product has two dtypes
     graph = run.apply("legalize_matmul", legalize_matmul, graph)

@@ -240,7 +240,37 @@ def adaptive(x: Array, size: Any, rank: int) -> Array:
     return out
 
 
+def back_to_maxima(
+    g: Array, picked: Array, size: Any, kernel: Any, stride: Any, before: Any, dilation: Any
+) -> Array:
+    """Each element added where its window's greatest was."""
+    lead = g.shape[: g.ndim - len(kernel)]
+    out = np.zeros((*lead, *size), g.dtype)
+    for at in np.ndindex(*g.shape):
+        inside = np.unravel_index(picked[at], kernel)
+        place = [i * s - b + k * d for i, s, b, k, d in zip(
+            at[len(lead):], stride, before, inside, dilation, strict=True)]
+        out[(*at[: len(lead)], *place)] += g[at]
+    return out
+
+
 given("_max_pool", window_maxima)
+given("_max_pool_input", back_to_maxima)
+
+
+def at_picked(x: Array, picked: Array, kernel: Any, stride: Any, before: Any, dilation: Any) -> Array:
+    """The element of each window that its number says."""
+    lead = picked.ndim - len(kernel)
+    out = np.zeros(picked.shape, x.dtype)
+    for at in np.ndindex(*picked.shape):
+        inside = np.unravel_index(picked[at], kernel)
+        place = [i * s - b + k * d for i, s, b, k, d in zip(
+            at[lead:], stride, before, inside, dilation, strict=True)]
+        out[at] = x[(*at[:lead], *place)]
+    return out
+
+
+given("_max_pool_picked", at_picked)
 _SHAPES = {1: (F(1, 2, 7), F(2, 6)), 2: (F(1, 2, 5, 4), F(2, 4, 5)), 3: (F(1, 1, 4, 3, 4), F(1, 3, 4, 3))}
 for _rank, (_full, _single) in _SHAPES.items():
     given(f"max_pool{_rank}d", lambda x, k, s, p, d, ceil, rank=_rank: max_pool(x, k, s, p, d, ceil, rank)[0],

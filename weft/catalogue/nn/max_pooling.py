@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from weft.catalogue.nn.pooling import (
     Ints,
@@ -15,36 +16,23 @@ from weft.catalogue.nn.pooling import (
     per_dim,
     pooled_order,
     pooled_size,
-    windows_of,
 )
-from weft.catalogue.reductions.extrema import picked_gradient
-from weft.catalogue.samples import F, case, draw
+from weft.catalogue.samples import F, I, case, draw
+from weft.catalogue.shapes.slicing import along
+from weft.ops.batching import same, unary
 from weft.ops.layout import ROW_MAJOR, Follows, Operand, Orders
 from weft.ops.op import NodeBy, define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
+from weft.ops.tangents import linear
 from weft.support.errors import DTypeError, ShapeError
 from weft.types import dtype as dt
 from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType, tensor_type
 
+Array = Any
 _PLACE = ("nn.functional",)
-
-
-def _windows_back(x: Any, framed: Sequence[Dim], kernel: Ints, stride: Ints, dilation: Ints) -> Any:
-    """The adjoint of _windows, for all that fit into spatial dims `framed`: each element goes back to its place."""
-    rank = len(kernel)
-    lead = x.ndim - rank - 1
-    x = aten.reshape(x, (*x.dims[:-1], *kernel))
-    for i in reversed(range(rank)):
-        span = (kernel[i] - 1) * dilation[i] + 1
-        if dilation[i] != 1:
-            whole = aten.zeros((*x.dims[:-1], span), dtype=x.dtype)
-            x = aten.slice_scatter(whole, x, x.ndim - 1, None, None, dilation[i])
-        sizes = (*x.dims[: lead + i], framed[i], *x.dims[lead + i + 1 : -1])
-        x = aten.unfold_backward(x, sizes, lead + i, span, stride[i])
-    return x
 
 
 def _lowest(dtype: dt.DType) -> float:
@@ -57,82 +45,95 @@ def _padded(spatial: Sequence[Dim], before: Ints, after: Sequence[Dim]) -> tuple
     return tuple(p + d + q for d, p, q in zip(spatial, before, after, strict=True))
 
 
-def _framed(x: Any, before: Ints, after: Sequence[Dim], value: Any) -> Any:
-    """x with its padding."""
-    pads = [p for pair in zip(reversed(before), reversed(after), strict=True) for p in pair]
-    return x if all(isinstance(p, int) and p == 0 for p in pads) else aten.constant_pad_nd(x, pads, value)
+# ---- kernels: they go over all windows at once, one element of a window after another
 
 
-def _shown(x: Any, kernel: Ints, stride: Ints, before: Ints, after: Sequence[Dim], dilation: Ints, value: Any) -> Any:
-    """The windows of x with its padding."""
-    framed = _framed(x, before, after, value)
-    sizes = counts_of_windows(framed.dims[framed.ndim - len(kernel) :], kernel, stride, dilation)
-    return windows_of(framed, kernel, stride, dilation, sizes)
-
-
-_FEW = 16  # elements of a window that are compared one after another, over all windows at once
-
-
-def _greatest(self: Any, kernel: Ints, stride: Ints, before: Ints, after: Sequence[Dim], dilation: Ints) -> Any:
-    if math.prod(kernel) > _FEW:
-        return aten.max(_shown(self, kernel, stride, before, after, dilation, _lowest(self.dtype)), -1)
-    framed = _framed(self, before, after, _lowest(self.dtype))
-    lead = framed.ndim - len(kernel)
-    sizes = counts_of_windows(framed.dims[lead:], kernel, stride, dilation)
-    best = picked = None
+def _pieces(x: Array, counts: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Iterator[tuple[int, Array]]:
+    """Element number k of every window, for each k: views of x, which holds the padding."""
+    lead = x.ndim - len(kernel)
     for number, place in enumerate(itertools.product(*[range(k) for k in kernel])):
-        x = framed
-        for i, at in enumerate(place):
-            start = at * dilation[i]
-            x = aten.slice(x, lead + i, start, start + (sizes[i] - 1) * stride[i] + 1, stride[i])
-        if best is None:
-            best = x
-            continue
-        is_better = aten.bitwise_and(aten.bitwise_not(aten.le(x, best)), aten.eq(best, best))  # the first NaN wins
-        picked = aten.where(is_better, number, 0 if picked is None else picked)
-        best = aten.where(is_better, x, best)
-    return (aten.clone(best), aten.zeros_like(best, dtype=dt.int64)) if picked is None else (best, picked)
+        steps = [
+            slice(at * d, at * d + (n - 1) * s + 1, s)
+            for at, d, n, s in zip(place, dilation, counts, stride, strict=True)
+        ]
+        yield number, x[along(lead, *steps)]
 
 
-def _greatest_back(
-    g: Any, result1: Any, self_dims: Sequence[Dim], kernel: Ints, stride: Ints, before: Ints, after: Sequence[Dim],
-    dilation: Ints,
-) -> Any:
-    lead = len(self_dims) - len(kernel)
-    spatial = self_dims[lead:]
-    framed = _padded(spatial, before, after)
-    if tuple(stride) == tuple(kernel) and all(d == 1 for d in dilation):
-        out = _side_by_side(g, result1, kernel, framed)
-    else:
-        placed = picked_gradient(g, result1, (*g.dims, math.prod(kernel)), -1, False)
-        out = _windows_back(placed, framed, kernel, stride, dilation)
-    for i, (p, d) in enumerate(zip(before, spatial, strict=True)):
-        out = aten.slice(out, lead + i, p, p + d)
+def _maxima(
+    x: Array, kernel: Ints, stride: Ints, before: Ints, after: Ints, dilation: Ints
+) -> tuple[Array, Array]:
+    lead = x.ndim - len(kernel)
+    kind = dt.from_numpy(x.dtype)
+    pads = [(0, 0)] * lead + list(zip(before, after, strict=True))
+    framed = np.pad(x, pads, constant_values=_lowest(kind)) if any(map(any, pads)) else x
+    counts = [
+        (n - (k - 1) * d - 1) // s + 1
+        for n, k, s, d in zip(framed.shape[lead:], kernel, stride, dilation, strict=True)
+    ]
+    best = np.full((*x.shape[:lead], *counts), _lowest(kind), x.dtype)
+    picked = np.zeros(best.shape, np.int64)
+    for number, piece in _pieces(framed, counts, kernel, stride, dilation):
+        is_better = ~(piece <= best) & (best == best)  # the first NaN wins
+        picked[is_better] = number
+        np.copyto(best, piece, where=is_better)
+    return best, picked
+
+
+def _maxima_back(
+    g: Array, picked: Array, size: Ints, kernel: Ints, stride: Ints, before: Ints, dilation: Ints
+) -> Array:
+    lead = g.ndim - len(kernel)
+    counts, kind = g.shape[lead:], dt.compute_dtype(dt.from_numpy(g.dtype)).numpy
+    frame = [
+        max(b + n, (m - 1) * s + (k - 1) * d + 1)
+        for b, n, m, s, k, d in zip(before, size, counts, stride, kernel, dilation, strict=True)
+    ]
+    out = np.zeros((*g.shape[:lead], *frame), kind)
+    for number, piece in _pieces(out, counts, kernel, stride, dilation):
+        piece += np.where(picked == number, g, 0).astype(kind, copy=False)
+    inner = [slice(b, b + n) for b, n in zip(before, size, strict=True)]
+    return np.ascontiguousarray(out[along(lead, *inner)]).astype(g.dtype, copy=False)
+
+
+def _at_picked(x: Array, picked: Array, kernel: Ints, stride: Ints, before: Ints, dilation: Ints) -> Array:
+    lead = x.ndim - len(kernel)
+    counts = picked.shape[lead:]
+    pads = [(0, 0)] * lead + [
+        (b, max(0, (m - 1) * s + (k - 1) * d + 1 - n - b))
+        for b, n, m, s, k, d in zip(before, x.shape[lead:], counts, stride, kernel, dilation, strict=True)
+    ]
+    framed = np.pad(x, pads) if any(map(any, pads)) else x
+    out = np.zeros(picked.shape, x.dtype)
+    for number, piece in _pieces(framed, counts, kernel, stride, dilation):
+        np.copyto(out, piece, where=picked == number)
     return out
 
 
-def _side_by_side(g: Any, picked: Any, kernel: Ints, framed: Sequence[Dim]) -> Any:
-    """The gradient of windows that neither overlap nor leave gaps: each has its own block of the result."""
-    rank = len(kernel)
-    lead = g.ndim - rank
-    inner: Any = 0  # the number of each place of a block
-    for i in range(g.ndim, lead, -1):
-        g, picked = aten.unsqueeze(g, i), aten.unsqueeze(picked, i)
-    for i, k in enumerate(kernel):
-        dims = tuple(k if j == 2 * i + 1 else 1 for j in range(2 * rank))
-        inner = inner * k + aten.reshape(aten.arange(k), dims)
-    blocks = aten.where(aten.eq(picked, inner), g, 0)
-    out = aten.reshape(blocks, (*g.dims[:lead], *[g.dims[lead + 2 * i] * k for i, k in enumerate(kernel)]))
-    pads = [p for i in reversed(range(rank)) for p in (0, framed[i] - out.dims[lead + i])]
-    return out if all(isinstance(p, int) and p == 0 for p in pads) else aten.constant_pad_nd(out, pads, 0)
+# ---- rules
 
 
-def _greatest_along(op: Any, values: Any, tangents: Any, results: Any) -> tuple[Any, None]:
-    kernel, stride, before, after, dilation = values[1:]
-    picked = aten.unsqueeze(results[1], -1)
-    return (
-        aten.squeeze(aten.gather(_shown(tangents[0], kernel, stride, before, after, dilation, 0), -1, picked), -1), None
-    )
+def _greatest_back(
+    g: Any, result1: Any, self_dims: Sequence[Dim], kernel: Ints, stride: Ints, before: Ints, dilation: Ints
+) -> Any:
+    size = self_dims[len(self_dims) - len(kernel) :]
+    return aten._max_pool_input(g, result1, size, kernel, stride, before, dilation)
+
+
+def _picked_along(op: Any, values: Any, tangents: Any, results: Any) -> tuple[Any, None]:
+    kernel, stride, before, _, dilation = values[1:]
+    return aten._max_pool_picked(tangents[0], results[1], kernel, stride, before, dilation), None
+
+
+def _picked_type(self: TensorType, picked: TensorType, *rest: Any) -> TensorType:
+    return tensor_type(self.dtype, picked.dims, self.device)
+
+
+def _back_type(
+    self: TensorType, picked: TensorType, size: Sequence[Dim], kernel: Ints, *rest: Any
+) -> TensorType:
+    if self.dims is None:
+        return tensor_type(self.dtype, None, self.device)
+    return tensor_type(self.dtype, (*self.dims[: len(self.dims) - len(kernel)], *size), self.device)
 
 
 def _greatest_type(
@@ -159,14 +160,48 @@ define(
         "kernel", "MaxPool2DWithIndicesBackward0", "MaxPool3DWithIndicesBackward0", lambda kernel: len(kernel) < 3
     ),
     type=_greatest_type,
-    decompose=_greatest,
+    kernel=_maxima,
     vjp={"self": _greatest_back},
+    batch=unary,
     lies=Follows(lambda self, kernel, *rest: (pooled_order(len(kernel), self),) * 2),
-    jvp=_greatest_along,
+    jvp=_picked_along,
     public=(),
     samples=draw(
         case(F(2, 7), (3,), (2,), (1,), (1,), (1,)), case(F(2, 6, 7), (2, 3), (2, 1), (0, 1), (0, 1), (1, 2)),
         case(F(1, 5, 6), (2, 2), (2, 2), (0, 0), (1, 0), (1, 1)),
+    ),
+)
+define(
+    "aten::_max_pool_input(Tensor self, Tensor picked, int[] size, int[] kernel, int[] stride, int[] before, "
+    "int[] dilation) -> Tensor",
+    "The adjoint of _max_pool: each element of self goes to the place of its window that was picked, where those of "
+    "several windows are added up; `size`: of the last dims of the result.",
+    type=_back_type,
+    kernel=_maxima_back,
+    vjp={"self": lambda g, picked, kernel, stride, before, dilation: aten._max_pool_picked(
+        g, picked, kernel, stride, before, dilation
+    )},
+    batch=same, jvp=linear,
+    public=(),
+    samples=draw(
+        case(F(2, 3), I(2, 3, high=3), (7,), (3,), (2,), (0,), (1,)),
+        case(F(2, 3, 4), I(2, 3, 4, high=4), (6, 6), (2, 2), (2, 1), (0, 0), (1, 2)),
+    ),
+)
+define(
+    "aten::_max_pool_picked(Tensor self, Tensor picked, int[] kernel, int[] stride, int[] before, int[] dilation) "
+    "-> Tensor",
+    "The element of each window that was picked, zero where it is none of self: the adjoint of _max_pool_input.",
+    type=_picked_type,
+    kernel=_at_picked,
+    vjp={"self": lambda g, picked, self_dims, kernel, stride, before, dilation: aten._max_pool_input(
+        g, picked, self_dims[len(self_dims) - len(kernel) :], kernel, stride, before, dilation
+    )},
+    batch=same, jvp=linear,
+    public=(),
+    samples=draw(
+        case(F(2, 7), I(2, 3, high=3), (3,), (2,), (0,), (1,)),
+        case(F(2, 6, 6), I(2, 3, 4, high=4), (2, 2), (2, 1), (0, 0), (1, 2)),
     ),
 )
 

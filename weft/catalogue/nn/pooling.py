@@ -125,7 +125,6 @@ def _avg_pool(
     name = f"avg_pool{rank}d"
     kernel = per_dim("kernel_size", kernel_size, rank)
     steps, pads = per_dim("stride", stride, rank, kernel), per_dim("padding", padding, rank)
-    ones = (1,) * rank
     check_windows(name, input, rank, kernel, steps, pads)
     if divisor is not None and shape_env.equal(divisor, 0):
         raise ShapeError("divisor must be not zero")
@@ -137,10 +136,7 @@ def _avg_pool(
             "Output size is too small"
         )
 
-    def totals(x: Any) -> Any:
-        return aten.sum(windows_of(in_frame(x, kernel, steps, pads, ones, sizes, 0), kernel, steps, ones, sizes), -1)
-
-    out = totals(widened(input))
+    out = _totals(widened(input), kernel, steps, pads, sizes)
     counts: Any = divisor
     if divisor is None and not ceil_mode and (count_include_pad or not any(pads)):
         counts = math.prod(kernel)
@@ -149,6 +145,21 @@ def _avg_pool(
     if not input.dtype.is_differentiable:
         return aten.to(aten.div(out, counts, rounding_mode="trunc"), input.dtype)
     return cast(out / counts, input.dtype)
+
+
+def _totals(x: Any, kernel: Ints, stride: Ints, padding: Ints, sizes: Sequence[Dim]) -> Any:
+    """Sums over windows. Of floats: a convolution of each channel by itself, with ones."""
+    rank, ones = len(kernel), (1,) * len(kernel)
+    if not x.dtype.is_floating_point:
+        framed = in_frame(x, kernel, stride, padding, ones, sizes, 0)
+        return aten.sum(windows_of(framed, kernel, stride, ones, sizes), -1)
+    after = paddings_after(x.dims[x.ndim - rank :], kernel, stride, padding, ones, sizes)
+    if any(a != b for a, b in zip(after, padding, strict=True)):  # the last windows reach further (ceil_mode)
+        x, padding = in_frame(x, kernel, stride, padding, ones, sizes, 0), (0,) * rank
+    planes = aten.reshape(x, (dm.product(x.dims[: x.ndim - rank]), 1, *x.dims[x.ndim - rank :]))
+    weight = aten.ones((1, 1, *kernel), dtype=x.dtype)
+    out = aten._convolve(planes, weight, sizes, stride, padding, ones, 1)
+    return aten.reshape(out, (*x.dims[: x.ndim - rank], *sizes))
 
 
 def _counts(

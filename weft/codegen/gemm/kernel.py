@@ -80,8 +80,11 @@ def multiply_add(f: Function, plan: GemmPlan, a: Value, b: Value, c: Value) -> V
 class _Operands:
     """Where a K loop reads A and B: loop-carried pointers, moved on once per unrolled iteration."""
 
-    def __init__(self, f: Function, plan: GemmPlan, kind: str, rows: int, vectors: int, lda: Value, ldb: Value) -> None:
+    def __init__(
+        self, f: Function, plan: GemmPlan, kind: str, rows: int, vectors: int, lda: Value, ldb: Value, prefetches: bool
+    ) -> None:
         self.f, self.plan, self.kind, self.rows, self.vectors = f, plan, kind, rows, vectors
+        self.prefetches = prefetches
         self.lda, self.ldb = lda, ldb
         # Left to itself, loop strength reduction computes each row's address from the one before it.
         self.rows_apart = [lda, f.opaque(lda), f.opaque(f.mul(lda, 2))] if kind == BY_ROWS else []
@@ -109,7 +112,8 @@ class _Operands:
                 for j in range(self.vectors):
                     at = i * self.vectors + j
                     sums[at] = multiply_add(self.f, self.plan, element, row[j], sums[at])
-            self._prefetch(b)
+            if self.prefetches:
+                self._prefetch(b)
             b = self.f.gep(I8, b, self.ldb)
             if self.kind == BY_COLUMNS:
                 a[0] = self.f.gep(I8, a[0], self.lda)
@@ -143,9 +147,11 @@ def multiply_tile(
     b: Value,
     ldb: Value,
     depth: Value,
+    prefetches: bool = True,
 ) -> list[list[Value]]:
-    """A[rows, depth] x B[depth, vectors] from zero, in order of k. lda and ldb are in bytes."""
-    operands = _Operands(f, plan, kind, rows, vectors, lda, ldb)
+    """A[rows, depth] x B[depth, vectors] from zero, in order of k. lda and ldb are in bytes.
+    prefetches: whether B is packed in panels, so that what comes next is known."""
+    operands = _Operands(f, plan, kind, rows, vectors, lda, ldb, prefetches)
     unroll = UNROLL[kind]
     carried = [(p, "at") for p in operands.starts(a, b)] + [(const(plan.vector, 0.0), "sum")] * (rows * vectors)
     whole = f.and_(depth, -unroll)

@@ -4,7 +4,15 @@
 from __future__ import annotations
 
 from weft.codegen.emit import Module
-from weft.codegen.lower import accumulate, attention, gather, matrices, product, scan  # noqa: F401  # enter their lowerings
+from weft.codegen.lower import (  # noqa: F401  # enter their lowerings
+    accumulate,
+    attention,
+    convolution,
+    gather,
+    matrices,
+    product,
+    scan,
+)
 from weft.codegen.lower.lowering import GENERAL, Lowering
 from weft.codegen.lower.move import lower_copy, lower_scatter
 from weft.codegen.target import Target
