@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.small_ops import small_ops
+from benchmarks.window_workloads import WINDOWS
 from benchmarks.workloads import WORKLOADS
 
 THREADS = 2
@@ -43,7 +44,7 @@ class Peer:
 
     def load(self, workload: str) -> Reply:
         """Build a workload and run its first call and a round of warm-up."""
-        self.step = WORKLOADS[workload](self.xp, self.compile)
+        self.step = {**WORKLOADS, **WINDOWS}[workload](self.xp, self.compile)
         self.at = 0
         started, work = time.perf_counter(), time.process_time()
         value = self._once()

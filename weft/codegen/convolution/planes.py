@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from weft.codegen.emit import I64, Function, Value, const
 from weft.codegen.gemm.tiles import GemmPlan
 
-from .lines import Image, RowReader, read_by, row_of
+from .lines import Image, RowReader, read_by
 from .prototypes import Fields, product_of
 from .window import Axis, count_of_phases, equal, following, most_places, most_taps, split, up
 
@@ -80,30 +80,41 @@ class Planes:
         """Write the planes of channels first, first + 1, ... (`count` of them). Whole vectors are written: up to one
         goes beyond the end. image: of one sample."""
         f, plan, axes = self.f, self.plan, self.axes
-        sizes = [
-            const(I64, 0), axes[0].taps, self.row_reach.phases, self.column_reach.phases, self.lines
-        ]
-        total = f.mul(count, f.udiv(self.channel, f.smax(self.width, 1)))
-        begin = [f.add(start[1], self.row_reach.least), f.add(start[2], self.column_reach.least)]
+        zero = const(I64, 0)
+        sizes = [zero, axes[0].taps, self.row_reach.phases, self.column_reach.phases]
+        total = product_of(f, [count, *sizes[1:]])
+        outer = f.add(f.mul(start[0], axes[0].step), axes[0].begin)
+        row_begin = f.add(f.mul(f.add(start[1], self.row_reach.least), axes[1].step), axes[1].begin)
+        column_begin = f.add(f.mul(f.add(start[2], self.column_reach.least), axes[2].step), axes[2].begin)
+        down = f.mul(axes[1].step, axes[1].stride)
 
         def write(reader: RowReader) -> None:
-            with f.loop(0, total, 1, "line", [(target, "to"), *[(const(I64, 0), "at")] * 5]) as line:
-                to, channel, tap, row_phase, column_phase, number = line.carried
-                plane = f.gep(plan.elem, image.start, f.mul(f.add(first, channel), image.channel))
-                shifts = [
-                    f.add(axes[0].begin, f.mul(tap, axes[0].dilation)), f.add(axes[1].begin, row_phase),
-                    f.add(axes[2].begin, column_phase),
-                ]
-                at = [start[0], f.add(begin[0], number)]
-                row, limit = row_of(f, plan, plane, axes, shifts, at)
-                until = reader.whole_until(limit)
-                position = f.add(f.mul(begin[1], axes[2].step), shifts[2])
-                with f.loop(0, self.width, plan.lanes, "column", [(position, "position")]) as column:
-                    f.store(reader.read(row, column.carried[0], limit, until), f.gep(plan.elem, to, column.index))
-                    column.next(f.add(column.carried[0], f.mul(axes[2].step, plan.lanes)))
-                line.next(f.gep(plan.elem, to, self.width), *following(f, list(line.carried[1:]), sizes))
+            with f.loop(0, total, 1, "plane", [(target, "to"), *[(zero, "at")] * 4]) as plane:
+                to, channel, tap, row_phase, column_phase = plane.carried
+                index = f.add(outer, f.mul(tap, axes[0].dilation))
+                limit = f.select(f.icmp("ult", index, axes[0].image), axes[2].image, 0)
+                number = f.add(row_begin, row_phase)
+                at = f.add(f.mul(f.add(first, channel), image.channel), f.mul(index, axes[0].stride))
+                row = f.gep(plan.elem, image.start, f.add(at, f.mul(number, axes[1].stride)), inbounds=False)
+                position = f.add(column_begin, column_phase)
+                with f.loop(0, self.lines, 1, "line", [(to, "to"), (number, "number"), (row, "row")]) as line:
+                    self._write_line(reader, line.carried[2], position, f.select(
+                        f.icmp("ult", line.carried[1], axes[1].image), limit, 0
+                    ), line.carried[0])
+                    line.next(
+                        f.gep(plan.elem, line.carried[0], self.width), f.add(line.carried[1], axes[1].step),
+                        f.gep(plan.elem, line.carried[2], down, inbounds=False),
+                    )
+                plane.next(line.results[0], *following(f, list(plane.carried[1:]), sizes))
 
         read_by(f, plan, axes[2], write)
+
+    def _write_line(self, reader: RowReader, row: Value, position: Value, limit: Value, to: Value) -> None:
+        f, plan = self.f, self.plan
+        until = reader.whole_until(limit)
+        with f.loop(0, self.width, plan.lanes, "column", [(position, "position")]) as column:
+            f.store(reader.read(row, column.carried[0], limit, until), f.gep(plan.elem, to, column.index))
+            column.next(f.add(column.carried[0], f.mul(self.axes[2].step, plan.lanes)))
 
 
 class BlockSizes:
