@@ -44,7 +44,8 @@ SCALARS = (
 OF_AXES = ("size", "kernel", "image", "step", "padding", "dilation", "image_stride", "weight_stride", "period")
 FIELDS = (*SCALARS, *(f"{name}{axis}" for name in OF_AXES for axis in range(AXES)))
 
-SHARES = 64  # parts of a kernel; how many items there are is known when it runs, and each part has its share
+SHARES = 16  # parts of a kernel, each with scratch memory of its own; each has its share of the items, whose number is
+# known when it runs
 UNIT = 112  # places of a block of lines: 7 cache lines (an odd number spreads them over the sets), most widths fit
 
 
