@@ -10,6 +10,7 @@ from weft.codegen.lower import (  # noqa: F401  # enter their lowerings
     convolution,
     gather,
     matrices,
+    orderings,
     product,
     scan,
 )
