@@ -16,6 +16,7 @@ from weft.ir.graph import Graph
 from weft.ir.parser import parse_graphs
 from weft.ir.printer import print_graph
 from weft.ir.verifier import verify
+from weft.passes.count_picks import count_picks
 from weft.passes.count_steps import count_steps
 from weft.passes.dce import dce
 from weft.passes.decompose import decompose
@@ -46,7 +47,7 @@ PASSES = {
     "legalize_matmul": legalize_matmul,
     "gather_as_mask": gather_as_mask, "scatter_rows": scatter_rows, "scatter_sums": scatter_sums,
     "settle_sizes": settle_sizes, "own_memory": own_memory, "count_steps": count_steps,
-    "join_scatters": join_scatters, "open_views": open_views, "fold_loops": _fold_all,
+    "count_picks": count_picks, "join_scatters": join_scatters, "open_views": open_views, "fold_loops": _fold_all,
     **SCRIPTED,
 }
 FILES = sorted(Path(__file__).parent.glob("*.ir"))

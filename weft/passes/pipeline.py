@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft.ir.graph import Graph
+from weft.passes.count_picks import count_picks
 from weft.passes.count_steps import count_steps
 from weft.passes.dce import dce
 from weft.passes.decompose import decompose_parts
@@ -60,5 +61,6 @@ def optimize_folded(graph: Graph, run: Run, folds: bool = True) -> Graph:
     graph = run.apply("settle_sizes", settle_sizes, graph)  # what these passes asked
     graph = run.apply("dce", dce, graph)
     graph = run.apply("count_steps", count_steps, graph)  # loops over rows: only now is it sure which rows are read
+    graph = run.apply("count_picks", count_picks, graph)  # sizes that masks decide, before what is picked
     run.refuse_unknown_names()
     return run.keep("optimized", graph)

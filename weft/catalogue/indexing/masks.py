@@ -107,12 +107,15 @@ def _masked_scatter_type(self: TensorType, mask: TensorType, source: TensorType)
     return self.with_dims(broadcast_dims("masked_scatter", [self.shape, mask.shape]))
 
 
+_TOO_FEW = "masked_scatter: expected source to have at least {element} elements"
+
+
 def _masked_scatter(x: Array, mask: Array, source: Array) -> Array:
     x, mask = np.broadcast_arrays(x, mask)
     out = np.array(x, order="C")
     count = int(np.count_nonzero(mask))
     if source.size < count:
-        raise OutOfBounds(f"masked_scatter: expected source to have at least {count} elements, got {source.size}")
+        raise OutOfBounds(f"{_TOO_FEW}, got {source.size}".format(element=count))
     out[mask] = source.reshape(-1)[:count]
     return out
 
@@ -149,6 +152,7 @@ define(
     vjp={"self": lambda g, mask: aten.masked_fill(g, mask, 0), "source": _masked_scatter_grad_source},
     batch=_masked_scatter_batch,
     effect="raises",
+    failure=lambda self, mask, source: OutOfBounds(_TOO_FEW),
     inplace=True,
     out=True,
     samples=draw(case(F(3, 4), B(3, 4), F(12))),

@@ -201,6 +201,17 @@ def _index(x: Array, indices: Sequence[Array | None]) -> Array:
     return indexed(x, indices)
 
 
+def how_often(mask: Any) -> Any:
+    """How often a mask holds, as a 0-dim tensor."""
+    return aten.sum(mask, tuple(range(mask.ndim)), dtype=dt.int64)
+
+
+def _count_of_index(self: Any, indices: Any) -> Any:
+    """How often a mask holds that is the only index."""
+    tensors = [index for index in indices if index is not None]
+    return how_often(tensors[0]) if len(tensors) == 1 and tensors[0].dtype is dt.bool_ else None
+
+
 class BatchedIndex:
     """Advanced indexing with the indexed dims brought together behind the batch."""
 
@@ -277,6 +288,7 @@ index = define(
     lies=Follows(index_orders),
     public=(),
     unbacked_from=lambda self, indices: tuple(i for i in indices if i is not None and is_mask(i.tensor_type.dtype)),
+    counted=_count_of_index,
     samples=draw(case(F(3, 4, 2), (I(5, high=3), None, I(5, high=2))), case(F(3, 4), (None, I(2, 2, high=4)))),
     reference=lambda x, indices: x[tuple(slice(None) if j is None else j for j in indices)],
 )
@@ -315,6 +327,7 @@ define(
     unbacked_from=lambda self, mask: (
         mask if _are_alike(self.tensor_type, mask.tensor_type) else (mask, self.tensor_type.dims),
     ),
+    counted=lambda self, mask: how_often(aten.expand(mask, broadcast_dims("masked_select", [self.dims, mask.dims]))),
     out=Out(is_exact=True, is_apart=True),
     samples=draw(case(F(3, 4), B(3, 4)), case(F(3, 4), B(4))),
     dynamic_output_shape=True,
@@ -339,6 +352,7 @@ define(
     kernel=lambda x: np.stack(np.nonzero(x), 1) if x.ndim else np.zeros((int(x != 0), 0), np.int64),
     vjp=NOT_DIFFERENTIABLE,
     unbacked_from=lambda self: (self,),
+    counted=lambda self: how_often(self if self.dtype is dt.bool_ else aten.ne(self, 0)),
     lies=lambda self: ((1, 0),),
     out=True,
     samples=draw(case(B(3, 4)), case(F(3))),

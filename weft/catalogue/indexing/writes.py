@@ -272,6 +272,11 @@ def _accumulate(out: Array, where: tuple[Any, ...], values: Array) -> None:
     out += sum_rows(rows, flat, int(np.prod(lead))).reshape(out.shape)
 
 
+def _unlike_picks(*types: Any) -> ShapeError:
+    """The error of values that are not as many as the places where a mask holds."""
+    return ShapeError("shape mismatch: the values are not as many as the {element} places where the mask holds")
+
+
 def _index_put_grad_self(g: Any, indices: Any, accumulate: bool) -> Any:
     return g if accumulate else aten.index_put(g, indices, aten.new_zeros(g, ()))
 
@@ -323,6 +328,7 @@ index_put = define(
     batch=_index_put_batch,
     lies=LIKE_SELF,
     effect="raises",
+    failure=_unlike_picks,
     inplace=True,
     out=True,
     samples=draw(

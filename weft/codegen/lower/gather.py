@@ -4,6 +4,7 @@ Bounds are checked as they run."""
 from __future__ import annotations
 
 from weft.codegen.lower.lowering import BlockLowering, lowers
+from weft.codegen.lower.masks import lower_picked
 from weft.ir.graph import Node, Value
 from weft.loops.copies import Lookup, gather_nest
 from weft.loops.kernel import KernelCall
@@ -52,11 +53,11 @@ def lower_gather(block: BlockLowering, node: Node) -> list[KernelCall] | None:
 
 @lowers(aten.index.Tensor)
 def lower_index(block: BlockLowering, node: Node) -> list[KernelCall] | None:
-    """Advanced indexing by integer tensors for dims next to each other."""
+    """Advanced indexing by integer tensors for dims next to each other, or by a mask."""
     source, indices = node.args
     adjacent = adjacent_indices(indices)
     if adjacent is None or not dims_of(source):
-        return None
+        return lower_picked(block, node)
     first, tensors = adjacent
     strides = block.aliases.of(source)[1].strides
     rank = max(len(dims_of(t)) for t in tensors)

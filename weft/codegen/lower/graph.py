@@ -9,6 +9,7 @@ from weft.codegen.lower import (  # noqa: F401  # enter their lowerings
     attention,
     convolution,
     gather,
+    masks,
     matrices,
     orderings,
     product,
