@@ -70,11 +70,27 @@ cumsum = define(
     "Sums of the elements up to and including each one along `dim`.",
     type=_scan_type("cumsum"),
     kernel=_cumulate(np.add.accumulate),
-    vjp={"self": lambda g, dim: aten.flip(aten.cumsum(aten.flip(g, (dim,)), dim), (dim,)) if g.ndim else g},
+    vjp={"self": lambda g, dim: aten._cumsum_from_end(g, dim)},
     batch=along("dim"), jvp=linear, padding=0,
     inplace=True,
     out=True,
     reference=lambda x, dim, dtype: np.cumsum(x, dim) if x.ndim else x,
+)
+
+
+def _from_end(x: Array, dim: int) -> Array:
+    return np.flip(_cumulate(np.add.accumulate)(np.flip(x, dim), dim), dim) if x.ndim else x.copy()
+
+
+cumsum_from_end = define(
+    "aten::_cumsum_from_end(Tensor self, int dim) -> Tensor",
+    "Sums of the elements from the last one down to each one along `dim`.",
+    type=_scan_type("_cumsum_from_end"),
+    kernel=_from_end,
+    vjp={"self": lambda g, dim: aten.cumsum(g, dim)},
+    batch=along("dim"), jvp=linear, padding=0,
+    public=(),
+    reference=lambda x, dim: np.flip(np.cumsum(np.flip(x, dim), dim), dim) if x.ndim else x,
 )
 
 
@@ -193,7 +209,8 @@ def _cumulative_extremum(choose: Callable[..., Array]) -> Callable[..., tuple[Ar
         values = choose.accumulate(x, axis=dim)  # type: ignore[attr-defined]
         places = np.arange(x.shape[dim], dtype=np.int64).reshape((-1,) + (1,) * (x.ndim - 1 - dim % x.ndim))
         reached = (x == values) | ((x != x) & (values != values))
-        return values, np.maximum.accumulate(np.where(reached, places, 0), axis=dim)
+        last = np.maximum.accumulate(np.where(reached, places, 0), axis=dim)
+        return np.take_along_axis(x, last, dim), last
 
     return kernel
 

@@ -48,6 +48,45 @@ def test_dtypes(dtype: weft.dtype, rng: np.random.Generator) -> None:
         np.testing.assert_array_equal(got.double().numpy(), expected.double().numpy())
 
 
+@pytest.mark.parametrize("dtype", [weft.float32, weft.float64, weft.int64, weft.int8, weft.uint8, weft.bool], ids=str)
+def test_extremes(dtype: weft.dtype, rng: np.random.Generator) -> None:
+    """The last of equal ones, with its sign if it is a zero; NaN from the first on."""
+    def step(x: weft.Tensor) -> Any:
+        return *x.cummax(1), *x.cummin(0), *x.cummin(-1)
+
+    compiled = weft.compile(step)
+    weft.counters.reset()
+    for dims in ((int(rng.integers(1, 20)), int(rng.integers(20, 90))), (70, 3)):
+        x = np.abs(rng.standard_normal(dims)).round() if dtype is weft.uint8 else rng.standard_normal(dims).round()
+        if dtype.is_floating_point:
+            for value in (-0.0, np.nan, -np.inf):
+                x[rng.random(dims) < 0.03] = value
+        got, wanted = compiled(weft.from_numpy(x).to(dtype)), step(weft.from_numpy(x).to(dtype))
+        for a, b in zip(got, wanted, strict=True):
+            assert a.dtype is b.dtype
+            np.testing.assert_array_equal(a.numpy(), b.numpy())
+            np.testing.assert_array_equal(np.signbit(a.double().numpy()), np.signbit(b.double().numpy()))
+    assert weft.counters.captures == 1 and weft.counters.foreign_segments == 0
+
+
+def test_logarithms_of_sums(rng: np.random.Generator) -> None:
+    def step(x: weft.Tensor) -> Any:
+        y = x.logcumsumexp(1)
+        (first,) = weft.autograd.grad((y * y).sum(), x, create_graph=True)
+        (second,) = weft.autograd.grad((first * first).sum(), x)
+        return y.detach(), x.logcumsumexp(0).detach(), first.detach(), second
+
+    compiled = weft.compile(step)
+    weft.counters.reset()
+    for dims in ((3, 50), (9, 2), (1, 1)):
+        x = weft.from_numpy(rng.standard_normal(dims) * 5).requires_grad_()
+        for got, wanted in zip(compiled(x), step(x), strict=True):
+            np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-9, atol=1e-12)
+    assert weft.counters.foreign_segments == 0
+    far = weft.tensor([-np.inf, -np.inf, 1e308, -1e308, np.inf, 1.0, np.nan, 2.0])
+    np.testing.assert_array_equal(weft.compile(lambda x: x.logcumsumexp(0))(far).numpy(), far.logcumsumexp(0).numpy())
+
+
 @pytest.mark.parametrize("dims", [(0, 3), (3, 0), (1, 1), (1, 65), (65, 1)])
 def test_empty_and_thin(dims: tuple[int, ...], rng: np.random.Generator) -> None:
     x = weft.from_numpy(rng.standard_normal(dims))
