@@ -152,8 +152,8 @@ class Op:
         unbacked_from: for sizes that are only known once it has run, `unbacked_from(*operands)` names for each of them,
             in order, what alone decides it: another call's size with an equal name is the same size.
         counted: of an operator with one such size, `counted(*arguments)` is this number as a 0-dim int64 tensor,
-            written with operators; None where only the operator can tell. A program computes it before, so that native
-            code has memory for what it picks.
+            written with operators that are not opened any more; None where only the operator can tell. A program
+            computes it before, so that native code has memory for what it picks.
         fill: the number that every element of the result is, `fill(*arguments)`; None where there is no such number.
         counts: whether the result is 0, 1, 2, ...: readers then know each element from its position.
         identity: the position of the argument that the result equals if it has the same type, `identity(*arguments)`

@@ -19,7 +19,7 @@ from weft.types.tensor_type import tensor_type
 
 def count_picks(graph: Graph) -> Graph:
     """The graph with such sizes bound by the counts."""
-    first = _first_with_a_size(graph.block, frozenset()) if graph.env.has_unbacked else set()
+    first = uncounted(graph)
     if not first:
         return graph
 
@@ -34,6 +34,11 @@ def count_picks(graph: Graph) -> Graph:
         return builder.emit_like(node, args).outputs
 
     return rebuild(graph, counted, first.__contains__)
+
+
+def uncounted(graph: Graph) -> set[Node]:
+    """The operators that would be counted and are not: they tell their sizes only once they have run."""
+    return _first_with_a_size(graph.block, frozenset()) if graph.env.has_unbacked else set()
 
 
 def _first_with_a_size(block: Block, bound: frozenset[Expr]) -> set[Node]:

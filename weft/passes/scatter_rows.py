@@ -73,23 +73,52 @@ def _scatter(base: Any, dim: int, index: Any, source: Any, adds: bool = False) -
         return base
     if index.ndim != base.ndim or index.dtype not in _INTEGERS:
         return None
-    axis = normalize_dim("scatter", dim, base.ndim)
     if _is_tensor(source):
         if source.ndim != index.ndim or source.dtype is not base.dtype:
             return None
-        for i, size in enumerate(index.dims):
-            source = aten.narrow(source, i, 0, size)
+        source = _narrowed(source, index)
+    return _written(base, base.ndim, _element_numbers(base, dim, index), source, adds)
+
+
+def _narrowed(source: Any, index: Any) -> Any:
+    """The part of a source that an index is for."""
+    for i, size in enumerate(index.dims):
+        source = aten.narrow(source, i, 0, size)
+    return source
+
+
+def _element_numbers(base: Any, dim: int, index: Any) -> Any:
+    """The numbers of the elements of `base` that an index names along a dim."""
+    axis = normalize_dim("scatter", dim, base.ndim)
     strides = contiguous_strides(base.dims)
     numbers = _checked(index, base.dims[axis]) * strides[axis]
     for i, size in enumerate(index.dims):
         if i != axis:
             numbers = numbers + numbers_along(size, index.ndim, i) * strides[i]
-    return _written(base, base.ndim, numbers, source, adds)
+    return numbers
 
 
 @_entered(aten.scatter_add)
 def _scatter_add(base: Any, dim: int, index: Any, source: Any) -> Any:
     return _scatter(base, dim, index, source, True)
+
+
+@_entered(aten.scatter_reduce.two)
+def _scatter_reduce(base: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool) -> Any:
+    """Of an index that may be smaller than self: one line of elements by their numbers."""
+    if any(isinstance(d, int) and d == 0 for d in index.dims):
+        return base
+    if index.ndim != base.ndim or index.dtype not in _INTEGERS or source.ndim != index.ndim:
+        return None
+    axis, proves = normalize_dim("scatter", dim, base.ndim), index.builder.env.proves_equal
+    if all(i == axis or proves(a, b) for i, (a, b) in enumerate(zip(base.dims, index.dims, strict=True))):
+        return None
+    count = product(index.dims)
+    numbers, values = _element_numbers(base, dim, index), _narrowed(source, index)
+    flat, places, values = (aten.reshape(x, (n,)) for x, n in (
+        (base, product(base.dims)), (numbers, count), (values, count)
+    ))
+    return aten.reshape(aten.scatter_reduce(flat, 0, places, values, reduce, include_self=include_self), base.dims)
 
 
 # ---- advanced indexing and slices by index

@@ -139,11 +139,14 @@ _KNOWN_LENGTH = (
 )
 
 
+_NOT_COUNTED = "bincount only supports 1-d non-negative integral inputs."
+
+
 def _bincount_type(self: TensorType, weights: TensorType | None, minlength: int) -> TensorType:
     if self.dtype is not None and (self.dtype.is_differentiable or self.dtype is dt.bool_):
         raise NotForDType(f'"bincount" not implemented for {self.dtype}; it takes integers')
     if self.dims is not None and self.ndim != 1:
-        raise ShapeError("bincount only supports 1-d non-negative integral inputs.")
+        raise ShapeError(_NOT_COUNTED)
     shape_env.refuse_less(minlength, 0, lambda: ShapeError("minlength should be >= 0"))
     length = run_size(_KNOWN_LENGTH)
     if weights is None:
@@ -158,9 +161,19 @@ def _bincount_type(self: TensorType, weights: TensorType | None, minlength: int)
     return tensor_type(dt.float32 if weights.dtype is dt.float32 else dt.float64, (length,), self.device)
 
 
+def _bins(self: Any, weights: Any, minlength: int) -> Any:
+    """One more than the greatest number, or as many as there are to be at least."""
+    if shape_env.is_zero(self.dims[0]):
+        return aten.full((), minlength, dtype=dt.int64)
+    greatest = aten.amax(self, (0,))
+    if greatest.dtype is not dt.int64:
+        greatest = aten._to_copy(greatest, dtype=dt.int64)
+    return aten.clamp_min(greatest + 1, minlength)
+
+
 def _bincount(x: Array, weights: Array | None, minlength: int) -> Array:
     if x.size and x.min() < 0:
-        raise ShapeError("bincount only supports 1-d non-negative integral inputs.")
+        raise ShapeError(_NOT_COUNTED)
     if weights is None:
         return np.bincount(x, minlength=minlength).astype(np.int64)
     return np.bincount(x, weights.astype(np.float64), minlength).astype(
@@ -175,6 +188,8 @@ define(
     kernel=_bincount,
     vjp=NOT_DIFFERENTIABLE,
     effect="raises",
+    counted=_bins,
+    failure=lambda self, weights, minlength: ShapeError(_NOT_COUNTED),
     samples=draw(case(I(9, high=5)), case(I(6, high=3), F(6), 7)),
     reference=lambda x, weights, minlength: np.bincount(x, weights, minlength),
 )

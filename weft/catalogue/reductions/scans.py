@@ -79,7 +79,8 @@ cumsum = define(
 
 
 def _from_end(x: Array, dim: int) -> Array:
-    return np.flip(_cumulate(np.add.accumulate)(np.flip(x, dim), dim), dim) if x.ndim else x.copy()
+    sums = _cumulate(np.add.accumulate)
+    return np.flip(sums(np.flip(x, dim), dim), dim) if x.ndim else sums(x, dim)
 
 
 cumsum_from_end = define(

@@ -10,16 +10,16 @@ from weft.codegen.lower.loops import PARAMETERS
 from weft.codegen.lower.lowering import BlockLowering, lowers
 from weft.codegen.lower.values import raw_type
 from weft.codegen.scalar.element import memory_type
-from weft.codegen.target import Target
 from weft.ir.graph import Node, Value
 from weft.loops.kernel import KernelCall
-from weft.ops.geometry import contiguous, contiguous_strides
+from weft.ops.geometry import Geometry, contiguous, contiguous_strides
 from weft.ops.packet import aten
 from weft.passes.alias import dims_of, dtype_of
 from weft.passes.scatter_rows import is_in_bounds
 from weft.types import dims as dm
 from weft.types import dtype as dt
-from weft.types.dims import Dim
+from weft.types import shape_env
+from weft.types.dims import Dim, is_one
 from weft.types.dtype import DType
 
 COLUMNS = 64  # columns of a part
@@ -77,8 +77,12 @@ def _accumulate(
     roots = [v for v, _ in sources]
     target = block.lowering.target
     name = block.lowering.function(
-        ("accumulate", dtype.short, kind.short, base is None, adds), f"{'add' if adds else 'put'}_rows_{dtype.short}",
-        lambda name: _Emit(block.lowering.module, name, dtype, kind, base is not None, adds, target).emit())
+        ("accumulate", dtype.short, kind.short, base is None, adds, is_one(columns)),
+        f"{'add' if adds else 'put'}_rows_{dtype.short}",
+        lambda name: _Emit(
+            block.lowering.module, name, dtype, kind, base is not None, adds,
+            1 if is_one(columns) else target.lanes(dtype.itemsize),
+        ).emit())
     size = columns if base is None else dm.product(dims_of(out))
     ints = (count, rows, columns, columns, skipped, size)
     extent = dm.floordiv(columns + COLUMNS - 1, COLUMNS)
@@ -107,17 +111,33 @@ def whole_buffer(
     )
 
 
+def spread(
+    block: BlockLowering, value: Value, dims: tuple[Dim, ...], node: Node, dtype: DType | None = None
+) -> tuple[Value, KernelCall | None]:
+    """The same of a value expanded to dims, or of the first of its elements where they are fewer."""
+    root, g = block.aliases.of(value)
+    if len(g.dims) == len(dims) and all(a == b or shape_env.equal(a, b) for a, b in zip(g.dims, dims, strict=True)):
+        return whole_buffer(block, value, node, dtype)
+    lead = (0,) * (len(dims) - len(g.dims))
+    repeats = [is_one(d) or shape_env.equal(d, 1) for d in g.dims]
+    strides = (*lead, *(0 if r else s for r, s in zip(repeats, g.strides, strict=True)))
+    shown = contiguous(dims) if root in block.aliases.splats else Geometry(dims, strides, g.offset)
+    kept = value.tensor_type.with_dims(dims)
+    copied = Value(kept if dtype is None else kept.with_dtype(dtype), value.name)
+    return copied, block.copy(copied, dims, root, shown, node)
+
+
 class _Emit:
     """Writes the function: clear or copy the part's columns, then add row after row."""
 
     def __init__(
-        self, module: Module, name: str, dtype: DType, kind: DType, has_base: bool, adds: bool, target: Target
+        self, module: Module, name: str, dtype: DType, kind: DType, has_base: bool, adds: bool, lanes: int
     ) -> None:
         self.f: Function = module.function(name, I64, PARAMETERS)
         self.adds, self.is_float = adds, raw_type(dtype, 1).kind == "float"
         self.elem = raw_type(dtype, 1)
         self.kind, self.has_base = memory_type(kind, 1), has_base
-        self.lanes = target.lanes(dtype.itemsize)
+        self.lanes = lanes
 
     def emit(self) -> None:
         """The whole function."""
@@ -152,22 +172,33 @@ class _Emit:
     def _vectors(self, low: Scalar, high: Scalar, body: object) -> None:
         f, lanes = self.f, self.lanes
         assert callable(body)
+        if lanes == 1:
+            body(self.elem, low, None)
+            return
         with f.loop(low, high, lanes, "column") as loop:
             body(vec(self.elem, lanes), loop.index, f.first_lanes(f.sub(high, loop.index), lanes))
 
-    def _put(self, type: LType, origin: Scalar | None, target: Scalar, i: Scalar, mask: Scalar) -> None:
-        f = self.f
+    def _put(self, type: LType, origin: Scalar | None, target: Scalar, i: Scalar, mask: Scalar | None) -> None:
         x = (
             const(type, 0.0 if self.is_float else 0) if origin is None
-            else f.masked_load(type, f.gep(self.elem, origin, i), mask)
+            else self._load(type, self.f.gep(self.elem, origin, i), mask)
         )
-        f.masked_store(x, f.gep(self.elem, target, i), mask)
+        self._store(x, self.f.gep(self.elem, target, i), mask)
 
-    def _add(self, type: LType, a: Scalar, b: Scalar, i: Scalar, mask: Scalar) -> None:
+    def _add(self, type: LType, a: Scalar, b: Scalar, i: Scalar, mask: Scalar | None) -> None:
         f = self.f
         cell = f.gep(self.elem, b, i)
-        x = f.masked_load(type, f.gep(self.elem, a, i), mask)
+        x = self._load(type, f.gep(self.elem, a, i), mask)
         if self.adds:
-            before = f.masked_load(type, cell, mask)
+            before = self._load(type, cell, mask)
             x = f.fadd(before, x) if self.is_float else f.add(before, x)
-        f.masked_store(x, cell, mask)
+        self._store(x, cell, mask)
+
+    def _load(self, type: LType, pointer: Scalar, mask: Scalar | None) -> Scalar:
+        return self.f.load(type, pointer) if mask is None else self.f.masked_load(type, pointer, mask)
+
+    def _store(self, x: Scalar, pointer: Scalar, mask: Scalar | None) -> None:
+        if mask is None:
+            self.f.store(x, pointer)
+        else:
+            self.f.masked_store(x, pointer, mask)

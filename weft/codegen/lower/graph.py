@@ -14,6 +14,7 @@ from weft.codegen.lower import (  # noqa: F401  # enter their lowerings
     orderings,
     product,
     scan,
+    scatter,
 )
 from weft.codegen.lower.lowering import GENERAL, Lowering
 from weft.codegen.lower.move import lower_copy, lower_scatter

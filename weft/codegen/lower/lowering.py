@@ -23,6 +23,7 @@ from weft.ops.geometry import Geometry, contiguous_strides
 from weft.ops.op import Op
 from weft.ops.packet import Packet
 from weft.passes.alias import Aliases, ProvingEnv, changes_dtype, dims_of, dtype_of
+from weft.passes.count_picks import uncounted
 from weft.passes.group import Group, StandaloneKernel, is_leaf
 from weft.passes.grouping import group_nodes
 from weft.support.errors import UnknownSize
@@ -38,6 +39,7 @@ class Lowering:
     def __init__(self, graph: Graph, module: Module, target: Target, with_text: bool = False) -> None:
         self.graph, self.module, self.target, self.with_text = graph, module, target, with_text
         self.env = ProvingEnv(graph.env)
+        self.uncounted = uncounted(graph)
         self.functions: dict[object, str] = {}
         self.templates: dict[object, Template] = {}
 
@@ -140,6 +142,8 @@ class BlockLowering:
 
     def _native(self, node: Node) -> list[KernelCall] | None:
         if not node.outputs or not all(_is_native(v) for v in (*node.outputs, *node.inputs())):
+            return None
+        if node in self.lowering.uncounted:
             return None
         if node.op.is_view:
             assert node.op.view is not None

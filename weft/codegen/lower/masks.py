@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.codegen.emit import I8, I16, I32, I64, Function, LType
-from weft.codegen.lower.accumulate import whole_buffer
+from weft.codegen.lower.accumulate import spread
 from weft.codegen.lower.loops import PARAMETERS
 from weft.codegen.lower.lowering import BlockLowering, lowers
 from weft.codegen.lower.mask_kernels import (
@@ -21,13 +21,11 @@ from weft.codegen.lower.mask_kernels import (
 from weft.codegen.scalar.element import memory_type
 from weft.ir.graph import Node, Value
 from weft.loops.kernel import KernelCall
-from weft.ops.geometry import Geometry, contiguous
 from weft.ops.packet import aten
 from weft.passes.alias import dims_of, dtype_of
 from weft.passes.group import is_zeros
 from weft.types import dims as dm
 from weft.types import dtype as dt
-from weft.types import shape_env
 from weft.types.dims import Dim, is_one
 from weft.types.dtype import DType
 from weft.types.tensor_type import tensor_type
@@ -58,26 +56,10 @@ class _Masked:
 
     def spread(self, value: Value, dims: tuple[Dim, ...], dtype: DType | None = None) -> Value:
         """A buffer that holds a value expanded to dims, contiguously."""
-        if len(dims_of(value)) == len(dims) and all(
-            a == b or shape_env.equal(a, b) for a, b in zip(dims_of(value), dims, strict=True)
-        ):
-            root, call = whole_buffer(self.block, value, self.node, dtype)
-        else:
-            root, call = self._expanded(value, dims, dtype)
+        root, call = spread(self.block, value, dims, self.node, dtype)
         if call is not None:
             self.calls.append(call)
         return root
-
-    def _expanded(self, value: Value, dims: tuple[Dim, ...], dtype: DType | None) -> tuple[Value, KernelCall]:
-        root, g = self.block.aliases.of(value)
-        lead = (0,) * (len(dims) - len(g.dims))
-        strides = (*lead, *(0 if is_one(d) or shape_env.equal(d, 1) else s for d, s in zip(
-            g.dims, g.strides, strict=True
-        )))
-        shown = contiguous(dims) if root in self.block.aliases.splats else Geometry(dims, strides, g.offset)
-        kept = value.tensor_type.with_dims(dims)
-        copied = Value(kept if dtype is None else kept.with_dtype(dtype), value.name)
-        return copied, self.block.copy(copied, dims, root, shown, self.node)
 
     def call(
         self, name: str, emit: Callable[[MaskKernel], None], key: tuple[object, ...], elem: LType,
