@@ -8,6 +8,7 @@ from weft.codegen.lower import (  # noqa: F401  # enter their lowerings
     accumulate,
     attention,
     convolution,
+    distances,
     gather,
     masks,
     matrices,

@@ -88,7 +88,7 @@ def _moved(dtype: DType | None) -> LType | None:
     return None if dtype is None or dtype.is_complex else _MOVED[dtype.itemsize]
 
 
-@lowers(aten.nonzero)
+@lowers(aten.nonzero.default)
 def lower_nonzero(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """Places of what is not zero."""
     (x,) = node.args

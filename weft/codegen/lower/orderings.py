@@ -1,4 +1,5 @@
-"""Orderings along a dim as kernels of their own: sort, topk, kthvalue, medians, mode. A part is a row."""
+"""Orderings along a dim as kernels of their own: sort, topk, kthvalue, medians, mode; places in sorted
+sequences. A part is a row."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from weft.codegen.lower.lowering import BlockLowering, lowers
 from weft.codegen.orderings.keys import Keys
 from weft.codegen.orderings.rows import RowKernel, copy_bytes
 from weft.codegen.orderings.runs import emit_mode
+from weft.codegen.orderings.search import BLOCK, emit_search
 from weft.codegen.orderings.select import Which, emit_select, kth, median, middle_number, select_bytes
 from weft.codegen.orderings.sort import emit_sort, sort_bytes
 from weft.codegen.orderings.top import emit_top, top_bytes
@@ -64,6 +66,32 @@ def lower_nanmedian(block: BlockLowering, node: Node) -> list[KernelCall] | None
 def lower_mode(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """The most frequent element of each row."""
     return _lower(block, node, node.args[1], "mode", emit_mode, sort_bytes, _SORTED)
+
+
+@lowers(aten.searchsorted.Tensor)
+def lower_searchsorted(block: BlockLowering, node: Node) -> list[KernelCall] | None:
+    """Values looked up in one sequence, or each row of them in its own."""
+    sequence, values, is_short, is_right, side, sorter = node.args
+    dtype = dtype_of(sequence)
+    if dtype is None or dtype.is_complex or dtype_of(values) is not dtype or sorter is not None:
+        return None
+    (keys, first), (wanted, second) = (whole_buffer(block, v, node) for v in (sequence, values))
+    length, size = dims_of(sequence)[-1], dm.product(dims_of(values))
+    count = size if len(dims_of(sequence)) == 1 else dims_of(values)[-1]
+    module, after = block.lowering.module, bool(is_right) or side == "right"
+
+    def write(function: str) -> None:
+        f = module.function(function, I64, PARAMETERS)
+        emit_search(f, Keys(f, dtype), after, bool(is_short))
+
+    function = block.lowering.function(
+        ("search", dtype.short, after, bool(is_short)), f"search_{dtype.short}", write
+    )
+    extent = dm.floordiv(size + BLOCK - 1, BLOCK)
+    call = KernelCall(
+        function, (keys, wanted, node.output), 1, (length, count, size), (), extent, size * _SORTED, 0, (), (node,)
+    )
+    return [*(c for c in (first, second) if c is not None), call]
 
 
 def _lower_select(

@@ -125,3 +125,21 @@ def test_gradients(name: str, rng: np.random.Generator) -> None:
         for got, wanted in zip(compiled(x), step(x), strict=True):
             np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-12)
     assert weft.counters.captures == 1 and weft.counters.foreign_segments == 0
+
+
+@pytest.mark.parametrize("dtype", [weft.float32, weft.float64, weft.int64, weft.uint8], ids=str)
+def test_places_in_sorted_sequences(dtype: weft.dtype, rng: np.random.Generator) -> None:
+    def step(sequence: weft.Tensor, values: weft.Tensor) -> list[weft.Tensor]:
+        return [
+            weft.searchsorted(sequence, values), weft.searchsorted(sequence, values, right=True, out_int32=True),
+            weft.bucketize(values, sequence[0]), weft.searchsorted(sequence[1], values[1], side="right"),
+        ]
+
+    compiled = weft.compile(step)
+    weft.counters.reset()
+    for length, count in ((int(rng.integers(2, 50)), int(rng.integers(1, 2000))), (1, 3), (0, 4), (5, 0)):
+        sequence = weft.sort(drawn(rng, (3, length), dtype), 1)[0]
+        values = drawn(rng, (3, count), dtype)
+        for got, wanted in zip(compiled(sequence, values), step(sequence, values), strict=True):
+            assert_same(got, wanted)
+    assert weft.counters.foreign_segments == 0
