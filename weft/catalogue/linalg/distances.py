@@ -70,10 +70,10 @@ def _euclidean_gradients(
     g: Any, needs: Any, x1: Any, x2: Any, x1_dims: tuple[Dim, ...], x2_dims: tuple[Dim, ...], result: Any
 ) -> tuple[Any, Any]:
     factor = aten.where(aten.eq(result, 0), 0, g / result)
-    back = aten.transpose(factor, -2, -1)
+    back, sums = (aten.transpose(x, -2, -1) for x in (factor, aten.sum(factor, (-2,), True)))
     return (
         _towards(factor, aten.sum(factor, (-1,), True), x1, x2, x2_dims[-2]) if needs[0] else None,
-        _towards(back, aten.transpose(aten.sum(factor, (-2,), True), -2, -1), x2, x1, x1_dims[-2]) if needs[1] else None,
+        _towards(back, sums, x2, x1, x1_dims[-2]) if needs[1] else None,
     )
 
 

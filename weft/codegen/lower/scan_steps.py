@@ -58,19 +58,22 @@ class ScanSteps:
         # as eager holds it, so that long scans keep their digits
         self.is_wide = kind.dtype is dt.float32 and kind.name != "_linear_scan" and not kind.is_extreme
         self.held_type = vec(F64, lanes) if self.is_wide else self.type
+        self.is_logarithm = kind.name == "logcumsumexp"
         self.math = FloatMath(f, target.has_fma, target.has_scale)
 
     def start(self) -> Held:
         """What is held before the first element."""
         first = const(self.held_type, self._identity())
-        return (first, const(vec(I64, self.lanes), 0)) if self.kind.is_extreme else (first,)
+        if self.kind.is_extreme:
+            return first, const(vec(I64, self.lanes), 0)
+        return (first, const(self.held_type, 0.0)) if self.is_logarithm else (first,)
 
     def _identity(self) -> float:
         """What a scan begins with. (-0.0 + x is x, for -0.0 too; 0.0 + -0.0 is not.)"""
         name = self.kind.name
         if "prod" in name:
             return 1.0 if self.is_float else 1
-        if name == "logcumsumexp":
+        if self.is_logarithm:
             return -math.inf
         if self.kind.is_extreme:
             is_max = name == "cummax"
@@ -88,10 +91,12 @@ class ScanSteps:
             following = self._extreme(held, operands[0], index)
             return following, following
         before, xs = held[0], [f.fpext(x, self.held_type) if self.is_wide else x for x in operands]
+        if self.is_logarithm:
+            held = self._sum_of_exponentials(before, held[1], xs[0])
+            total = f.fadd(held[0], logarithm.log(self.math, held[1]))
+            return held, (f.fptrunc(total, self.type) if self.is_wide else total,)
         if name == "_linear_scan":
             after = f.fadd(xs[1], f.fmul(xs[0], before))
-        elif name == "logcumsumexp":
-            after = self._log_of_sum(before, xs[0])
         elif "cumsum" in name:
             after = f.fadd(before, xs[0]) if self.is_float else f.add(before, xs[0])
         else:
@@ -109,10 +114,16 @@ class ScanSteps:
             reaches = f.icmp(("s" if self._is_signed else "u") + ("ge" if is_max else "le"), x, best)
         return f.select(reaches, x, best), f.select(reaches, f.splat(index, self.lanes), place)
 
-    def _log_of_sum(self, a: Scalar, b: Scalar) -> Scalar:
-        """log(exp(a) + exp(b)), from the greater one on."""
-        f, m = self.f, self.math
-        is_less = f.fcmp("olt", a, b)
-        great, small = f.select(is_less, b, a), f.select(is_less, a, b)
-        difference = f.select(f.fcmp("oeq", small, great), const(small.type, 0.0), f.fsub(small, great))
-        return f.fadd(great, logarithm.log1p(m, exponential.exp(m, difference)))
+    def _sum_of_exponentials(self, greatest: Scalar, total: Scalar, x: Scalar) -> Held:
+        """The greatest so far, and the sum of exponentials of what each is less than it: an element waits for one
+        multiplication and one addition of the element before, not for exponentials."""
+        f = self.f
+        following = f.select(f.fcmp("ogt", x, greatest), x, greatest)
+        scale, part = self._exp_below(greatest, following), self._exp_below(x, following)
+        return following, f.fadd(f.fmul(total, scale), part)
+
+    def _exp_below(self, x: Scalar, top: Scalar) -> Scalar:
+        """exp(x - top), 1 where both are the same infinity."""
+        f = self.f
+        difference = f.select(f.fcmp("oeq", x, top), const(x.type, 0.0), f.fsub(x, top))
+        return exponential.exp(self.math, difference)

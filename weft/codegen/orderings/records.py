@@ -102,15 +102,24 @@ class Records:
             f.store(const(I64, _GREATEST), f.gep(I64, source[0], pad.index))
         with f.loop(0, count, name="record") as record:
             word = f.load(I64, f.gep(I64, source[0], record.index))
-            mine, at = f.splat(word, LANES), f.splat(record.index, LANES)
-            with f.loop(0, padded, LANES, "other", [(const(type, 0), "before")]) as other:
-                words = f.load(type, f.gep(I64, source[0], other.index))
-                is_before = f.icmp("slt", words, mine)
-                if not self.is_one_word:
-                    earlier = f.icmp("slt", f.add(iota(I64, LANES), f.splat(other.index, LANES)), at)
-                    is_before = f.or_(is_before, f.and_(f.icmp("eq", words, mine), earlier))
-                other.next(f.sub(other.carried[0], f.sext(is_before, type)))
-            self._move(source, record.index, target, f.reduce("add", other.results[0]))
+            mine, own = f.splat(word, LANES), f.and_(record.index, -LANES, "own")
+
+            def compared(start: Scalar | int, end: Scalar, order: str, before: Scalar, mine: Scalar = mine) -> Scalar:
+                with f.loop(start, end, LANES, "other", [(before, "before")]) as other:
+                    is_before = f.icmp(order, f.load(type, f.gep(I64, source[0], other.index)), mine)
+                    other.next(f.sub(other.carried[0], f.sext(is_before, type)))
+                return other.results[0]
+
+            if self.is_one_word:
+                before = compared(0, padded, "slt", const(type, 0))
+            else:  # equal ones come before it where their place is lower
+                before = compared(0, own, "sle", const(type, 0))
+                words = f.load(type, f.gep(I64, source[0], own))
+                lower = f.icmp("slt", iota(I64, LANES), f.splat(f.sub(record.index, own), LANES))
+                is_before = f.or_(f.icmp("slt", words, mine), f.and_(f.icmp("eq", words, mine), lower))
+                before = f.sub(before, f.sext(is_before, type))
+                before = compared(f.add(own, LANES), padded, "slt", before)
+            self._move(source, record.index, target, f.reduce("add", before))
 
     def _move(self, source: Memory, i: Scalar, target: Memory, j: Scalar) -> None:
         f = self.f

@@ -11,13 +11,13 @@ from weft.types import dims as dm
 from weft.types.dims import Dim
 from weft.types.dtype import DType
 
-LEAST = 32  # records that there is memory for at least: more than a vector has lanes
+LANES = 32  # that a vector has at most
 _MASKS: dict[int, LType] = {8: I8, 16: I16, 32: I32}
 
 
 def top_bytes(dtype: DType, wanted: Dim) -> Dim:
     """Private memory of emit_top."""
-    return counters_bytes(dtype) + 2 * records_bytes(dtype, wanted + dm.maximum(wanted, LEAST))
+    return counters_bytes(dtype) + 2 * records_bytes(dtype, wanted + dm.maximum(2 * wanted, LANES))
 
 
 def emit_top(kernel: RowKernel) -> None:
@@ -33,7 +33,7 @@ class _Top:
         f = self.f
         (self.wanted,) = kernel.sizes
         self.records = Records(f, self.keys, kernel.memory)
-        self.capacity = f.smax(f.mul(self.wanted, 2), f.smax(f.add(self.wanted, kernel.lanes), LEAST), "capacity")
+        self.capacity = f.add(self.wanted, f.smax(f.mul(self.wanted, 2), kernel.lanes), "capacity")
         start = memory_after(f, kernel.memory, counters_bytes(self.keys.dtype))
         self.first, rest = self.records.memory(start, self.capacity)
         self.second, _ = self.records.memory(rest, self.capacity)
