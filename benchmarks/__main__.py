@@ -16,8 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
 BENCHMARKS = (
-    "steps", "eager", "backward", "lazy", "capture", "first_call", "first_call_stages", "loops", "matrices", "gemm",
-    "convolutions",
+    "steps", "eager", "backward", "lazy", "capture", "first_call", "first_call_stages", "loops", "matrices",
+    "orderings", "convolutions", "products",
 )  # fmt: skip
 END = "<!-- end of figures -->"
 

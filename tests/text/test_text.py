@@ -16,8 +16,7 @@ from weft.ir.graph import Graph
 from weft.ir.parser import parse_graphs
 from weft.ir.printer import print_graph
 from weft.ir.verifier import verify
-from weft.passes.count_picks import count_picks
-from weft.passes.count_steps import count_steps
+from weft.passes.count_steps import count_picks, count_steps
 from weft.passes.dce import dce
 from weft.passes.decompose import decompose
 from weft.passes.fold.fold_loops import fold_loops

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from weft.ir.graph import Graph
-from weft.passes.count_picks import count_picks
-from weft.passes.count_steps import count_steps
+from weft.passes.count_steps import count_picks, count_steps
 from weft.passes.dce import dce
 from weft.passes.decompose import decompose_parts
 from weft.passes.fold.fold_loops import fold_loops

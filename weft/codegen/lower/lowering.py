@@ -23,7 +23,7 @@ from weft.ops.geometry import Geometry, contiguous_strides
 from weft.ops.op import Op
 from weft.ops.packet import Packet
 from weft.passes.alias import Aliases, ProvingEnv, changes_dtype, dims_of, dtype_of
-from weft.passes.count_picks import uncounted
+from weft.passes.count_steps import uncounted
 from weft.passes.group import Group, StandaloneKernel, is_leaf
 from weft.passes.grouping import group_nodes
 from weft.support.errors import UnknownSize
