@@ -1,4 +1,5 @@
-"""Keys with the places that they came from: how they lie in memory, and how they are sorted. All of it is stable."""
+"""Keys with the places that they came from: how they lie in memory, and how they are sorted. All of it is stable.
+A row has at most 2**32 elements."""
 
 from __future__ import annotations
 
