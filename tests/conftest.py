@@ -13,7 +13,6 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -27,7 +26,6 @@ from hypothesis import HealthCheck, settings
 FIXED = "20261122"
 YOUNG = 10_000  # objects until the collector looks at them: at 700, as Python has it, it took 4 percent of the time
 SEED = int(os.environ.setdefault("WEFT_TEST_SEED", FIXED))  # the processes of one run draw from one seed
-WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")  # gw0, gw1, ...: a process of several
 
 # Set before weft is imported, so that a run neither reads nor fills the user's own cache.
 _cache = tempfile.TemporaryDirectory(prefix="weft-test-cache-", ignore_cleanup_errors=True)
@@ -45,22 +43,6 @@ settings.load_profile("weft")
 
 def pytest_report_header() -> str:
     return f"weft: sizes and seeds of this run from WEFT_TEST_SEED={SEED}"
-
-
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Every second process of a run begins with the last files. In a new checkout each of them rewrites the assertions
-    of 700 files (30 seconds): who comes to a file as the second one finds that done."""
-    config = session.config
-    if int(WORKER.removeprefix("gw") or 0) % 2 and all(Path(a).is_dir() for a in config.args):
-        children = [path for root in config.args for path in sorted(Path(root).iterdir(), reverse=True)]
-        config.args = [str(p) for p in children if (p.is_dir() and p.name != "__pycache__") or p.match("test_*.py")]
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The processes of a run have one order."""
-    if WORKER:
-        items.sort(key=lambda item: item.path)
 
 
 @pytest.fixture

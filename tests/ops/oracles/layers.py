@@ -114,6 +114,25 @@ given(
 )
 
 
+def whole_attention(
+    q: Array, k: Array, v: Array, mask: Any, causal: bool, scale: float
+) -> Array:
+    return attention(q, k, v, mask, 0.0, causal, scale, False)
+
+
+def attention_gradients(
+    g: Array, q: Array, k: Array, v: Array, mask: Any, causal: bool, scale: float
+) -> tuple[Array, Array, Array]:
+    weights = attention(q, k, np.eye(k.shape[-2], dtype=k.dtype), mask, 0.0, causal, scale, False)
+    of_weights = g @ np.swapaxes(v, -2, -1)
+    of_scores = weights * (of_weights - (weights * of_weights).sum(-1, keepdims=True)) * scale
+    return of_scores @ k, np.swapaxes(of_scores, -2, -1) @ q, np.swapaxes(weights, -2, -1) @ g
+
+
+given("_attention", whole_attention)
+given("_attention_backward", attention_gradients)
+
+
 def embedding_bag(
     index: Array, weight: Array, offsets: Any, max_norm: Any, norm_type: Any, by_frequency: bool, mode: str,
     sparse: bool, scales: Any, last: bool, padding: Any,

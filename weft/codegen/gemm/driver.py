@@ -296,15 +296,15 @@ def pack_panels(
     one to the next. Rows that are wide lie on pages of their own: where columns follow each other, a few rows are read
     from end to end before the next."""
     size = plan.elem.bytes
-    apart = const(I64, plan.panel * size)
+    row_bytes = const(I64, plan.panel * size)
     few = f.select(f.icmp("eq", across, size), const(I64, PACKED_ROWS), depth, "few")
     with f.loop(0, depth, few, "k") as rows:
         count = f.smin(f.sub(depth, rows.index), few)
-        first, place = f.gep(I8, source, f.mul(rows.index, along)), f.gep(I8, to, f.mul(rows.index, apart))
+        first, place = f.gep(I8, source, f.mul(rows.index, along)), f.gep(I8, to, f.mul(rows.index, row_bytes))
         with f.loop(begin, end, plan.panel, "column", [(place, "place")]) as columns:
             width = f.smin(f.sub(end, columns.index), plan.panel)
             at = f.gep(I8, first, f.mul(columns.index, across))
-            f.call(pack, [at, across, along, width, count, columns.carried[0], apart])
+            f.call(pack, [at, across, along, width, count, columns.carried[0], row_bytes])
             columns.next(f.gep(I8, columns.carried[0], panel))
 
 

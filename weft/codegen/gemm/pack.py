@@ -68,7 +68,7 @@ def _pack_by_copying(f: Function, plan: GemmPlan) -> None:
 def _copy_panel(f: Function, plan: GemmPlan) -> None:
     """A whole panel, row by row: where rows lie far apart each is a line of its own on a page of its own, which is
     asked for early and read once."""
-    source, _, along, _, depth, target, apart = f.params
+    source, _, along, _, depth, target, row_bytes = f.params
     ahead = f.mul(along, AHEAD_ROWS)
     with f.loop(0, depth, 1, "k", [(source, "from"), (target, "to")]) as k:
         at, to = k.carried
@@ -77,7 +77,7 @@ def _copy_panel(f: Function, plan: GemmPlan) -> None:
         for vector in range(plan.vectors):
             row = f.load(plan.vector, f.gep(plan.elem, at, vector * plan.lanes))
             f.store(row, f.gep(plan.elem, to, vector * plan.lanes))
-        k.next(f.gep(I8, at, along), f.gep(I8, to, apart))
+        k.next(f.gep(I8, at, along), f.gep(I8, to, row_bytes))
 
 
 def _pack_one_by_one(f: Function, plan: GemmPlan) -> None:

@@ -97,7 +97,7 @@ def test_one_program_serves_every_length_and_keeps_no_scores() -> None:
 
 
 def test_the_second_derivative(rng: np.random.Generator) -> None:
-    q, k, v = (weft.from_numpy(rng.standard_normal((2, 3, 4))).requires_grad_() for _ in range(3))
+    q, k, v = (weft.from_numpy(rng.standard_normal((1, 3, 2))).requires_grad_() for _ in range(3))
     mask = weft.from_numpy(rng.standard_normal((3, 3))).requires_grad_()
     flags = weft.from_numpy(np.array([[True, False, True], [True, True, True], [False, False, False]]))
     for arguments, causal in (((q, k, v, mask), False), ((q, k, v, flags), False), ((q, k, v, None), True)):
