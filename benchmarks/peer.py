@@ -3,7 +3,8 @@ can be timed in turn.
 
     python -m benchmarks.peer weft|weft_eager|torch
 
-Requests: {"do": "load", "workload": W}, {"do": "steps", "seconds": s}, {"do": "ops"}, {"do": "op", "name": n}.
+Requests: {"do": "load", "workload": W}, {"do": "load_product", "kind": "NT", "shape": [m, n, k, batch], "dtype": d},
+{"do": "steps", "seconds": s}, {"do": "ops"}, {"do": "op", "name": n}.
 Every reply has "error" where it failed.
 """
 
@@ -13,7 +14,7 @@ import importlib
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks.small_ops import small_ops
@@ -29,9 +30,10 @@ class Peer:
 
     def __init__(self, name: str) -> None:
         started = time.perf_counter()
-        self.xp = importlib.import_module("torch" if name == "torch" else "weft")
+        self.xp = importlib.import_module(name.partition("_")[0])
         self.import_seconds = time.perf_counter() - started
-        self.xp.set_num_threads(THREADS)
+        if name != "numpy":
+            self.xp.set_num_threads(THREADS)
         self.compile: Callable[[Any], Any] = self.xp.compile if name == "weft" else _as_it_is
         self.step: Callable[[int], Any] = _nothing
         self.at = 0
@@ -52,6 +54,27 @@ class Peer:
         for _ in range(5):
             value = self._once()
         return {"first_call": first, "work": work, "value": None if value is None else float(value)}
+
+    def load_product(self, kind: str, shape: Sequence[int], dtype: str) -> Reply:
+        """A step is one product [m, k] x [k, n], or `batch` of them (0: without a batch dim). kind: T for an operand
+        that is the transpose of a row-major array, else N."""
+        import numpy
+
+        m, n, k, batch = shape
+        draw, sizes = numpy.random.default_rng(0).standard_normal, ((m, k), (k, n))
+        arrays = [
+            draw(((batch,) if batch else ()) + (dims if letter == "N" else dims[::-1])).astype(dtype)
+            for letter, dims in zip(kind, sizes, strict=True)
+        ]
+        make = getattr(self.xp, "from_numpy", numpy.asarray)
+        a, b = (make(x) if letter == "N" else make(x).swapaxes(-1, -2) for letter, x in zip(kind, arrays, strict=True))
+
+        def step(i: int) -> None:
+            self.xp.matmul(a, b)
+
+        self.step = step
+        step(0)
+        return {}
 
     def steps(self, seconds: float, least: int = 2) -> Reply:
         """Milliseconds of the fastest step among those that fit in the given time."""

@@ -1,19 +1,20 @@
-"""GFLOP/s of matrix products: weft's eager operator, NumPy (OpenBLAS) and, where it is installed, PyTorch (MKL).
+"""GFLOP/s of matrix products: weft's eager operator, NumPy (OpenBLAS) and, where there is one, PyTorch (MKL), in turn,
+the best of several rounds each.
 
-    python -m benchmarks.products [--threads N] [--float64] [M,N,K[,batch] ...]
+    python -m benchmarks.products [M,N,K[,batch] ...] [--torch PYTHON] [--float64] [--threads N] [--rounds N]
 
-The calls are interleaved in one process, best of many; the last column is weft's time as a share of the best other's.
-NN, NT, TN: which operand is the transpose of a row-major array.
+The last column is weft's time as a share of the best other's. NN, NT, TN: which operand is the transpose of a row-major
+array.
 """
 
 from __future__ import annotations
 
-import argparse
-import importlib
 import os
+import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from contextlib import ExitStack
+
+from benchmarks.peers import THREAD_VARIABLES, PeerProcess, machine, parser, torch_python
 
 SQUARES = [(n, n, n, 0) for n in (64, 128, 256, 512, 1024, 2048)]
 OTHERS = [
@@ -21,79 +22,59 @@ OTHERS = [
     (2048, 1, 2048, 0), (128, 2048, 512, 0), (2048, 128, 512, 0), (64, 64, 64, 64), (256, 256, 64, 16),
     (16, 16, 16, 500), (256, 64, 256, 16),
 ]
-ROUNDS, SECONDS = 3, 0.1
+CASES = [*(("NN", s) for s in (*SQUARES, *OTHERS)), ("NT", SQUARES[4]), ("TN", SQUARES[4])]
+WIDTH = 28
+PAUSE = 0.3  # seconds: threads of a library wait awake for its next call, on the processors of the next library
 
 
-def best(run: Callable[[], object], so_far: float) -> float:
-    """Seconds of the fastest call."""
-    end, count = time.perf_counter() + SECONDS, 0
-    while time.perf_counter() < end or count < 3:
-        start = time.perf_counter()
-        run()
-        so_far, count = min(so_far, time.perf_counter() - start), count + 1
-    return so_far
+def main(arguments: list[str]) -> None:
+    options = parser(__doc__)
+    options.add_argument("shapes", nargs="*", metavar="M,N,K[,batch]", help="default: a list of many")
+    options.add_argument("--float64", action="store_true")
+    options.add_argument("--threads", default="2")
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--seconds", type=float, default=0.1, help="per library and round")
+    given = options.parse_args(arguments)
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, given.threads))  # before NumPy is imported
+    cases = [("NN", _shape(text)) for text in given.shapes] or CASES
+    dtype, python = "float64" if given.float64 else "float32", torch_python(given.torch)
+    with ExitStack() as stack:
+        peers = [PeerProcess("weft_eager", sys.executable), *([PeerProcess("torch", python)] if python else [])]
+        for peer in map(stack.enter_context, peers):
+            peer.ask("set_threads", count=int(given.threads))
+        print(f"{machine()}; {dtype}, {given.threads} threads, GFLOP/s")
+        print(f"{'':<{WIDTH}} {'weft':>8} {'NumPy':>8} {'PyTorch':>8} {'ratio':>6}")
+        for kind, shape in cases:
+            print(row(kind, shape, dtype, peers, given.rounds, given.seconds), flush=True)
 
 
-def libraries() -> dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]]:
-    """By name: what makes an operand of an array, and the product."""
-    import numpy
-
-    import weft
-
-    products: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]] = {
-        "weft": (weft.from_numpy, weft.matmul),
-        "numpy": (lambda array: array, numpy.matmul),
-    }
-    try:
-        torch = importlib.import_module("torch")
-    except ImportError:
-        return products
-    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    products["torch"] = (torch.from_numpy, torch.matmul)
-    return products
+def _shape(text: str) -> tuple[int, int, int, int]:
+    m, n, k, batch = (*map(int, text.split(",")), 0)[:4]
+    return m, n, k, batch
 
 
-def compare(shape: tuple[int, int, int, int], kind: str, dtype: str) -> None:
+def row(
+    kind: str, shape: tuple[int, int, int, int], dtype: str, peers: list[PeerProcess], rounds: int, seconds: float
+) -> str:
     """One line of the table."""
-    import numpy
+    from benchmarks.peer import Peer  # imports NumPy
 
     m, n, k, batch = shape
-    lead = (batch,) if batch else ()
-    draw = numpy.random.default_rng(0).standard_normal
-    left = draw(lead + ((m, k) if kind[0] == "N" else (k, m))).astype(dtype)
-    right = draw(lead + ((k, n) if kind[1] == "N" else (n, k))).astype(dtype)
-    calls, seconds = {}, {}
-    for name, (make, product) in libraries().items():
-        a, b = (make(x) if t == "N" else make(x).swapaxes(-1, -2) for x, t in zip((left, right), kind, strict=True))
-        calls[name], seconds[name] = (lambda product=product, a=a, b=b: product(a, b)), float("inf")
-    for _ in range(ROUNDS):
-        for name, call in calls.items():
-            seconds[name] = best(call, seconds[name])
-    work = 2e-9 * m * n * k * max(1, batch)
-    figures = "".join(f"{work / s:9.1f}" for s in seconds.values())
-    ratio = seconds["weft"] / min(s for name, s in seconds.items() if name != "weft")
+    own = Peer("numpy")
+    own.load_product(kind, shape, dtype)
+    for peer in peers:
+        peer.ask("load_product", kind=kind, shape=shape, dtype=dtype)
+    best = dict.fromkeys(("weft_eager", "numpy", "torch"), float("inf"))
+    for _ in range(rounds):
+        best["numpy"] = min(best["numpy"], own.steps(seconds)["milliseconds"])
+        for peer in peers:
+            time.sleep(PAUSE)
+            best[peer.name] = min(best[peer.name], peer.ask("steps", seconds=seconds)["milliseconds"])
+    work = 2e-6 * m * n * k * max(1, batch)
+    cells = " ".join(f"{work / b:>8.1f}" if b < float("inf") else f"{'-':>8}" for b in best.values())
     label = f"{kind} {m}x{n}x{k}" + (f" x {batch}" if batch else "")
-    print(f"{label:28}{figures}   {ratio:5.2f}", flush=True)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("shapes", nargs="*", help="M,N,K or M,N,K,batch; default is a list of many")
-    parser.add_argument("--threads", default="1")
-    parser.add_argument("--float64", action="store_true")
-    arguments = parser.parse_args()
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "WEFT_NUM_THREADS"):
-        os.environ[variable] = arguments.threads
-    dtype = "float64" if arguments.float64 else "float32"
-    names = "".join(f"{name:>9}" for name in libraries())
-    print(f"{dtype}, {arguments.threads} threads; GFLOP/s\n{' ' * 28}{names}   ratio")
-    given = [tuple(map(int, (shape + ",0").split(",")[:4])) for shape in arguments.shapes]
-    for shape in given or [*SQUARES, *OTHERS]:
-        compare(shape, "NN", dtype)  # type: ignore[arg-type]
-    if not given:
-        compare((1024, 1024, 1024, 0), "NT", dtype)
-        compare((1024, 1024, 1024, 0), "TN", dtype)
+    return f"{label:<{WIDTH}} {cells} {best['weft_eager'] / min(best['numpy'], best['torch']):>6.2f}"
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from weft.codegen.emit import F64, I8, I32, I64, PTR, Function, Module, const, iota, vec
+from weft.codegen.emit import F64, I8, I32, I64, PTR, Function, Module, const, vec
 from weft.codegen.emit import Value as Scalar
 from weft.codegen.gemm import declare_gemm
 from weft.codegen.gemm.tiles import GemmPlan, plan_gemm
@@ -152,15 +152,10 @@ class Attention:
             loop.next(*body(loop.index, None, *loop.carried))
         with f.if_else(f.icmp("slt", whole, count), "rest") as rest:
             with rest.then:
-                rest.give(*body(whole, self.lanes_before(f.sub(count, whole)), *loop.results))
+                rest.give(*body(whole, f.first_lanes(f.sub(count, whole), self.lanes), *loop.results))
             with rest.otherwise:
                 rest.give(*loop.results)
         return rest.results
-
-    def lanes_before(self, count: Scalar) -> Scalar:
-        """The first so many lanes."""
-        f = self.f
-        return f.icmp("slt", iota(I32, self.lanes), f.splat(f.trunc(count, I32), self.lanes))
 
     def load(self, row: Scalar, column: Scalar) -> Scalar:
         """A vector of a row of scores; its memory has whole vectors."""
@@ -194,14 +189,9 @@ class Attention:
         added = f.load(self.vector, place) if lanes is None else f.masked_load(self.vector, place, lanes)
         return f.fadd(x, added)
 
-    def fold(self, v: Scalar, combine: Callable[[Scalar, Scalar], Scalar]) -> Scalar:
-        """The lanes combined by halves, in every lane."""
-        f, lanes = self.f, self.lanes
-        while lanes > 2:
-            lanes //= 2
-            low, high = (f.shufflevector(v, None, range(at, at + lanes)) for at in (0, lanes))
-            v = combine(low, high)
-        return f.splat(combine(f.extractelement(v, 0), f.extractelement(v, 1)), self.lanes)
+    def joined(self, v: Scalar, combine: Callable[[Scalar, Scalar], Scalar]) -> Scalar:
+        """The lanes combined, in every lane."""
+        return self.f.splat(self.f.fold_lanes(v, combine), self.lanes)
 
     def greater(self, a: Scalar, b: Scalar) -> Scalar:
         """The greater one; b where a is NaN."""
@@ -218,7 +208,7 @@ class Attention:
             self.store(x, row, column)
             return [self.greater(self.where(lanes, x, self.of(float("-inf"))), greatest)]
 
-        greatest = self.fold(self.over(count, [self.of(float("-inf"))], scaled)[0], self.greater)
+        greatest = self.joined(self.over(count, [self.of(float("-inf"))], scaled)[0], self.greater)
         is_hidden = f.fcmp("oeq", f.extractelement(greatest, 0), const(self.elem, float("-inf")))
         if mask is not None:  # where all is hidden the exponents would be NaN, and are zeros
             greatest = f.select(f.splat(is_hidden, self.lanes), self.of(0.0), greatest)
@@ -228,7 +218,7 @@ class Attention:
             self.store(x, row, column)
             return [f.fadd(total, x)]
 
-        total = self.fold(self.over(count, [self.of(0.0)], raised)[0], f.fadd)
+        total = self.joined(self.over(count, [self.of(0.0)], raised)[0], f.fadd)
         if mask is not None:
             total = f.select(f.splat(is_hidden, self.lanes), self.of(1.0), total)
 
@@ -255,7 +245,7 @@ class Attention:
             x = f.fmul(self.load(row, column), self.load(back, column))
             return [f.fadd(total, self.where(lanes, x, self.of(0.0)))]
 
-        total = self.fold(self.over(count, [self.of(0.0)], weighted)[0], f.fadd)
+        total = self.joined(self.over(count, [self.of(0.0)], weighted)[0], f.fadd)
         scale = f.splat(self.scale, self.lanes)
 
         def through(column: Scalar, lanes: Scalar | None) -> list[Scalar]:

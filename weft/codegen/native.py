@@ -73,11 +73,6 @@ def shared_library(code: SharedCode, target: Target) -> Library:
     return _cached_or_made(key, lambda: compile_object(code.text(target), target), lambda data: load(data, exports))
 
 
-def product_library(dtype: str, target: Target) -> Library:
-    """The process's matrix product of a dtype."""
-    return shared_library(PRODUCTS[dtype], target)
-
-
 def services(target: Target) -> Library:
     """What every program calls."""
     return shared_library(LAUNCHING, target)

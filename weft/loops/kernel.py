@@ -33,6 +33,7 @@ class KernelCall:
     cost          rough scalar work of the whole call (elements times weight), for the choice between serial
                   and parallel
     scratch_bytes private memory that each concurrently running part needs (64-byte aligned)
+    most_parts    into how many parts it is cut at most, where their private memory is large
     in_place      (output index, buffer index of an input): the output may take the input's memory, for each element
                   is read before and only where it is written
     nodes         what the kernel computes; `raises` are indices into it: bounds check k belongs to nodes[raises[k]]
@@ -54,6 +55,7 @@ class KernelCall:
     raises: tuple[int, ...] = ()
     text: str = ""
     copies: tuple[tuple[int, int], ...] = ()
+    most_parts: Dim | None = None
 
     @property
     def reads(self) -> tuple[Value, ...]:

@@ -15,25 +15,19 @@ from weft.types.dims import Dim
 # the workers are asleep.
 GRAIN = 1 << 17
 MAX_CHUNKS = 32
-PRIVATE_BYTES = 1 << 26  # what the private memory of all parts may be, where that leaves FEWEST_CHUNKS
-FEWEST_CHUNKS = 4
 
 
 def chunk_count(call: KernelCall) -> Dim:
     """Into how many parts a kernel is cut: by its sizes alone, so that results are the same for every
     number of threads."""
-    return parts(call.extent, call.cost, call.scratch_bytes)
+    count = parts(call.extent, call.cost)
+    return count if call.most_parts is None else dm.minimum(count, call.most_parts)
 
 
 @lru_cache(limits.RESULTS)
-def parts(extent: Dim, cost: Dim, scratch: Dim) -> Dim:
-    """How many parts are worth their threads and their private memory, of an extent that costs so much."""
-    if extent == 1:
-        return 1
-    most: Dim = MAX_CHUNKS
-    if not (type(scratch) is int and scratch * MAX_CHUNKS <= PRIVATE_BYTES):
-        most = dm.minimum(most, dm.maximum(FEWEST_CHUNKS, dm.floordiv(PRIVATE_BYTES, dm.maximum(1, scratch))))
-    return dm.maximum(1, dm.minimum(dm.minimum(extent, most), cost // GRAIN))
+def parts(extent: Dim, cost: Dim) -> Dim:
+    """How many parts are worth their threads, of an extent that costs so much."""
+    return 1 if extent == 1 else dm.maximum(1, dm.minimum(dm.minimum(extent, MAX_CHUNKS), cost // GRAIN))
 
 
 def scratch_bytes(call: KernelCall) -> Dim:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from weft.catalogue.nn.softmax import softmax_back
 from weft.catalogue.samples import F, case, draw
 from weft.catalogue.widening import cast, widened
 from weft.ops.op import define, joint
@@ -111,8 +112,7 @@ def _back(
 
 def _scores_back(weights: Any, of_weights: Any, mask: Any, is_causal: bool) -> Any:
     """The gradient of scores, by that of their softmax; hidden scores have none."""
-    weighted = weights * of_weights
-    out = weighted - weights * aten.sum(weighted, -1, True)
+    out = softmax_back(of_weights, weights, -1)
     if is_causal:
         out = aten.masked_fill(out, _causal_mask(weights.dims[-2], weights.dims[-1]), 0)
     if mask is not None and mask.dtype is dt.bool_:

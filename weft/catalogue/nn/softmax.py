@@ -42,13 +42,13 @@ def _log_softmax(self: Any, dim: int, dtype: DType | None) -> Any:
     return cast(x - aten.log(aten.sum(aten.exp(x), dim, True)), dtype or self.dtype)
 
 
-def _softmax_back(g: Any, result: Any, dim: int) -> Any:
+def softmax_back(g: Any, result: Any, dim: int) -> Any:
     weighted = g * result
     return weighted - result * aten.sum(weighted, dim, True)
 
 
 def _softmax_tangent(op: Op, primals: Any, tangents: Any, out: Any) -> Any:
-    return _softmax_back(aten._to_copy(tangents[0], out.dtype), out, primals[1])  # the Jacobian is symmetric
+    return softmax_back(aten._to_copy(tangents[0], out.dtype), out, primals[1])  # the Jacobian is symmetric
 
 
 define(
@@ -56,7 +56,7 @@ define(
     "exp(x) / sum(exp(x)) along dim, computed in `dtype` if given.",
     type=_softmax_type,
     decompose=_softmax,
-    vjp={"self": _softmax_back},
+    vjp={"self": softmax_back},
     batch=along("dim"), jvp=_softmax_tangent, padding="lowest",
     lies=ROW_MAJOR,
     public=(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .arith import Arithmetic, Operand, same_type
 from .types import I32, I64, VOID, EmitError, LType, Signature, Value, const, iota, poison, vec
@@ -141,6 +141,14 @@ class VectorOps(Arithmetic):
         return self.intrinsic(
             "vector.reduce." + op, *args, result=elem, overloads=[v.type], hint=name or "sum", flags=flags
         )
+
+    def fold_lanes(self, v: Value, combine: Callable[[Value, Value], Value]) -> Value:
+        """The lanes of `v` combined by halves, lower with upper, until one is left: an order that is the same
+        everywhere."""
+        while v.type.lanes > 2:
+            half = v.type.lanes // 2
+            v = combine(*(self.shufflevector(v, None, range(at, at + half), "half") for at in (0, half)))
+        return combine(self.extractelement(v, 0), self.extractelement(v, 1)) if v.type.lanes else v
 
     def first_lanes(self, count: Value, lanes: int, name: str = "mask") -> Value:
         """The first `count` (i64, clamped to 0..lanes) lanes true: a compare of 32-bit lanes,

@@ -15,12 +15,11 @@ from dataclasses import dataclass
 
 from weft.codegen.emit import I1, I8, I64, PTR, VOID, Function, Loop, Module, Signature, Value, const
 
-from .tiles import GemmPlan
+from .tiles import CACHE_LINE, GemmPlan
 
 BY_ROWS, BY_COLUMNS = "rows", "columns"
 UNROLL = {BY_ROWS: 1, BY_COLUMNS: 2}
 ROWS_PER_POINTER = 3
-CACHE_LINE = 64
 # how far ahead of a packed panel's row the next ones are fetched: 7 to 15% where B is larger than the first-level cache
 PREFETCH_ROWS = 16
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from weft.codegen.emit import I8, I64, PTR, VOID, Function, Module, Signature, Value, vec
 
-from .tiles import GemmPlan
+from .tiles import CACHE_LINE, GemmPlan
 
-CACHE_LINE = 64
 AHEAD_ROWS = 5  # rows that are on their way while one is copied: all of them may lie in one set of the cache
 
 

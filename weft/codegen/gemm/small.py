@@ -169,7 +169,7 @@ def _dot_tile(f: Function, plan: GemmPlan, rows: int, columns: int, column: Valu
     for i in range(rows):
         place = f.gep(plan.elem, f.gep(I8, c, f.mul(c_step, i)), column)
         for j in range(columns):
-            total = sum_lanes(f, tail.results[i * columns + j])
+            total = f.fold_lanes(tail.results[i * columns + j], f.fadd)
             at = f.gep(plan.elem, place, j)
             with f.if_else(adds, "adds") as how:
                 with how.then:
@@ -192,14 +192,3 @@ def _dot_step(
     right = [_load(f, plan, f.gep(plan.elem, row, k), mask) for row in b_rows]
     pairs = [(x, y) for x in left for y in right]
     return [multiply_add(f, plan, x, y, total) for (x, y), total in zip(pairs, sums, strict=True)]
-
-
-def sum_lanes(f: Function, v: Value) -> Value:
-    """The lanes of `v` added by halves: upper to lower half until one is left. The order is the same everywhere."""
-    while v.type.lanes > 1:
-        half = v.type.lanes // 2
-        if half == 1:
-            return f.fadd(f.extractelement(v, 0), f.extractelement(v, 1))
-        low, high = (f.shufflevector(v, None, range(at, at + half), "half") for at in (0, half))
-        v = f.fadd(low, high)
-    return v

@@ -20,6 +20,7 @@ DTYPES = {"float32": F32, "float64": F64}
 BLOCK_BYTES = 256 * 1024  # half of the smallest second-level cache of the last ten years: the rest is for the others
 ROW_BLOCK_BYTES = 128 * 1024  # less than that, for a panel of B and tiles of C pass through it
 DEPTH_BYTES = 1024
+CACHE_LINE = 64
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from weft.codegen.emit import I64, PTR, Function, LType, Module, const, vec
 from weft.codegen.emit import Value as Scalar
 from weft.codegen.lower.loops import PARAMETERS
 from weft.codegen.lower.lowering import BlockLowering, lowers
+from weft.codegen.lower.matrices import repeated_strides
 from weft.codegen.lower.values import raw_type
 from weft.codegen.scalar.element import memory_type
 from weft.ir.graph import Node, Value
@@ -118,9 +119,7 @@ def spread(
     root, g = block.aliases.of(value)
     if len(g.dims) == len(dims) and all(a == b or shape_env.equal(a, b) for a, b in zip(g.dims, dims, strict=True)):
         return whole_buffer(block, value, node, dtype)
-    lead = (0,) * (len(dims) - len(g.dims))
-    repeats = [is_one(d) or shape_env.equal(d, 1) for d in g.dims]
-    strides = (*lead, *(0 if r else s for r, s in zip(repeats, g.strides, strict=True)))
+    strides = repeated_strides(g.dims, g.strides, dims)
     shown = contiguous(dims) if root in block.aliases.splats else Geometry(dims, strides, g.offset)
     kept = value.tensor_type.with_dims(dims)
     copied = Value(kept if dtype is None else kept.with_dtype(dtype), value.name)

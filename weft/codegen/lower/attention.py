@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.codegen.attention import ROWS, VECTOR_BYTES, Attention, Variant
@@ -10,16 +9,19 @@ from weft.codegen.emit import I64
 from weft.codegen.gemm.tiles import plan_gemm
 from weft.codegen.lower.loops import PARAMETERS
 from weft.codegen.lower.lowering import BlockLowering, lowers
-from weft.codegen.lower.matrices import common_stride, repeats
+from weft.codegen.lower.matrices import common_stride, repeated_strides
 from weft.ir.graph import Node, Value
 from weft.loops.kernel import KernelCall
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.packet import aten
 from weft.passes.alias import dims_of, dtype_of
+from weft.plan.arena import aligned
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types.dims import Dim, is_one
 
+PRIVATE_BYTES = 1 << 26  # what the private memory of all parts may be, where that leaves FEWEST_PARTS
+FEWEST_PARTS = 4
 FEW_PARTS = 8  # where the batch has fewer matrices, queries are cut too
 PRODUCT_WEIGHT = 8  # products and sums that one unit of cost stands for
 EXPONENT_WEIGHT = 16  # units of cost for a score
@@ -69,46 +71,31 @@ class _Lowering:
 
     def _place(self, value: Value) -> Place:
         root, g = self.block.aliases.of(value)
-        if root in self.block.aliases.splats:
-            return self._copied(value, root, g)
-        outer = common_stride(g.dims[:-3], g.strides[:-3])
-        if outer is None:
-            return self._copied(value, root, g)
-        inner = g.strides[-3] if len(g.dims) > 2 else 0
-        return Place(root, (g.offset, outer, inner, *g.strides[-2:]))
+        place = None if root in self.block.aliases.splats else _place_at(root, g)
+        return place or self._copied(value, root, g)
 
     def _copied(self, value: Value, root: Value, geometry: Geometry) -> Place:
         """Row-major, with the dims of the geometry."""
         dims = geometry.dims
         copied = Value(value.tensor_type.with_dims(dims), value.name)
         self.copies.append(self.block.copy(copied, dims, root, geometry, self.node))
-        strides = contiguous(dims).strides
-        outer = common_stride(dims[:-3], strides[:-3])
-        assert outer is not None
-        return Place(copied, (0, outer, strides[-3] if len(dims) > 2 else 0, *strides[-2:]))
+        place = _place_at(copied, contiguous(dims))
+        assert place is not None
+        return place
 
     def _mask_place(self, mask: Value) -> Place:
         """A mask repeated over the dims that it lacks; its columns follow each other."""
         root, g = self.block.aliases.of(mask)
-        is_splat = root in self.block.aliases.splats
-        g = contiguous(dims_of(mask)) if is_splat else g
         dims = (*self.lead, self.queries, self.keys)
-        lead = (0,) * (len(dims) - len(g.dims))
-        strides = (*lead, *(0 if repeats(d) else s for d, s in zip(g.dims, g.strides, strict=True)))
-        outer = common_stride(dims[:-3], strides[:-3])
-        if outer is not None and is_one(strides[-1]) and not is_splat:
-            return Place(root, (g.offset, outer, strides[-3] if len(dims) > 2 else 0, *strides[-2:]))
+        if root in self.block.aliases.splats:
+            return self._copied(mask, root, contiguous(dims))
+        strides = repeated_strides(g.dims, g.strides, dims)
+        place = _place_at(root, Geometry(dims, strides, g.offset))
+        if place is not None and is_one(strides[-1]):
+            return place
         # what it lacks in front stays repeated, if that is possible
-        kept = dims[len(lead):] if outer is not None else dims
-        shown = Geometry(kept, strides[len(dims) - len(kept):], g.offset)
-        if is_splat:
-            kept, shown = dims, contiguous(dims)
-        place = self._copied(mask, root, shown)
-        return place if len(kept) == len(dims) else self._repeated(place, kept, dims)
-
-    def _repeated(self, place: Place, kept: Sequence[Dim], dims: Sequence[Dim]) -> Place:
-        offset, outer, inner, *rest = place.strides
-        return Place(place.root, (offset, outer if len(kept) > 3 else 0, inner if len(kept) > 2 else 0, *rest))
+        lacking = 0 if place is None else len(dims) - len(g.dims)
+        return self._copied(mask, root, Geometry(dims[lacking:], strides[lacking:], g.offset))
 
     def calls(self, is_backward: bool) -> list[KernelCall]:
         """The copies and the kernel."""
@@ -138,6 +125,7 @@ class _Lowering:
         return [*self.copies, KernelCall(
             name, (*reads, *self.node.outputs), len(self.node.outputs), ints, (self.scale,), batch * ranges, cost,
             scratch, (), (self.node,),
+            most_parts=dm.maximum(FEWEST_PARTS, dm.floordiv(PRIVATE_BYTES, scratch)),
         )]
 
     def _sizes(self, dtype: str, itemsize: int, ranges: Dim, is_backward: bool) -> tuple[tuple[Dim, ...], Dim]:
@@ -146,9 +134,9 @@ class _Lowering:
         lanes = VECTOR_BYTES // itemsize
         # terms of a product: keys, a width, or ROWS queries
         most = dm.maximum(dm.maximum(self.keys, ROWS), dm.maximum(self.width, self.value_width))
-        workspace = _aligned(plan.workspace_bytes(most, most))
-        packed = _aligned(plan.packed_elements(self.keys, self.width) * itemsize)
-        packed_values = _aligned(plan.packed_elements(self.keys, self.value_width) * itemsize) if is_backward else 0
+        workspace = aligned(plan.workspace_bytes(most, most))
+        packed = aligned(plan.packed_elements(self.keys, self.width) * itemsize)
+        packed_values = aligned(plan.packed_elements(self.keys, self.value_width) * itemsize) if is_backward else 0
         # one vector more: rows that lie a multiple of a page apart would push each other out of the cache
         stride = dm.floordiv(self.keys + 2 * lanes - 1, lanes) * lanes
         sizes = (
@@ -158,5 +146,8 @@ class _Lowering:
         return sizes, workspace + packed + packed_values + (2 if is_backward else 1) * ROWS * stride * itemsize
 
 
-def _aligned(size: Dim) -> Dim:
-    return dm.floordiv(size + 63, 64) * 64
+def _place_at(root: Value, g: Geometry) -> Place | None:
+    """Where the matrices of a geometry lie; None where its outer dims have no common stride."""
+    outer = common_stride(g.dims[:-3], g.strides[:-3])
+    inner = g.strides[-3] if len(g.dims) > 2 else 0
+    return None if outer is None else Place(root, (g.offset, outer, inner, *g.strides[-2:]))

@@ -20,6 +20,7 @@ from weft.loops.kernel import KernelCall
 from weft.ops.geometry import Geometry, contiguous, contiguous_strides
 from weft.ops.packet import aten
 from weft.passes.alias import dims_of, dtype_of
+from weft.plan.arena import aligned
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -79,8 +80,7 @@ class Matrices:
         is_splat = root in self.block.aliases.splats
         g = contiguous(dims_of(value)) if is_splat else g
         outer = len(g.dims) - inner
-        lead = (0,) * (len(self.batch) - outer)
-        strides = (*lead, *(0 if repeats(d) else s for d, s in zip(g.dims[:outer], g.strides, strict=False)))
+        strides = repeated_strides(g.dims[:outer], g.strides[:outer], self.batch)
         stride = common_stride(self.batch, strides)
         if inner == 1 and g.strides[-1] != 1:
             stride = None
@@ -162,7 +162,7 @@ class Matrices:
         most = _greatest(sizes)
         space = plan_gemm(self.dtype.name, target).workspace_bytes(most, most)
         lanes = target.lanes(self.dtype.itemsize)
-        return dm.floordiv(space + 63, 64) * 64, self.padded(_greatest(blocked) + 2 * lanes, SIZE)
+        return aligned(space), self.padded(_greatest(blocked) + 2 * lanes, SIZE)
 
     def lanes(self, columns: Dim) -> int:
         """The width that vectors of a row have: 1 for a single column, else 0, a register's."""
@@ -179,9 +179,11 @@ def _greatest(sizes: Sequence[Dim]) -> Dim:
     return functools.reduce(dm.maximum, sizes)
 
 
-def repeats(size: Dim) -> bool:
-    """Whether a batch dim is of size 1, be it a symbol that is 1 here."""
-    return is_one(size) or shape_env.equal(size, 1)
+def repeated_strides(own: Sequence[Dim], strides: Sequence[Dim], dims: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The strides of what has dims of its own, repeated over others: 0 for those that it lacks, or has the size 1 in,
+    be it a symbol that is 1 here."""
+    lead = (0,) * (len(dims) - len(own))
+    return (*lead, *(0 if is_one(d) or shape_env.equal(d, 1) else s for d, s in zip(own, strides, strict=True)))
 
 
 def common_stride(dims: Sequence[Dim], strides: Sequence[Dim]) -> Dim | None:

@@ -11,14 +11,14 @@ from weft.codegen.emit import Value as Scalar
 from weft.codegen.orderings.keys import Keys
 from weft.codegen.orderings.records import Memory, Records
 from weft.codegen.target import Target
-from weft.types import dims as dm
+from weft.plan.arena import aligned
 from weft.types.dims import Dim
 from weft.types.dtype import DType
 
 
 def copy_bytes(dtype: DType, count: Dim) -> Dim:
     """Private memory for the copy of a row whose elements do not follow each other."""
-    return 64 * dm.floordiv(count * dtype.itemsize + 63, 64)
+    return aligned(count * dtype.itemsize)
 
 
 @dataclass(frozen=True)

@@ -85,8 +85,7 @@ class _Product:
             c = cut_product(self.plan, lead, m, n, k)
             size = self.plan.elem.bytes
             sizes = (
-                c.rows, c.columns, c.shared, c.extent, parts(c.extent, c.cost, c.scratch_bytes), c.panels,
-                parts(c.panels, c.pack_cost, 0),
+                c.rows, c.columns, c.shared, c.extent, parts(c.extent, c.cost), c.panels, parts(c.panels, c.pack_cost),
                 aligned(c.scratch_bytes), aligned(c.elements * size),
             )
             cut = self._cuts[lead, m, n, k] = _Cut(*(evaluate(d, {}) for d in sizes))
@@ -151,40 +150,13 @@ def multiply(a: Array, b: Array) -> Array | None:
     room = cut.packed + cut.scratch * cut.chunks
     if arena.size < room:
         arena.reserve(room)
-    b_row, b_column, packed = rb >> shift, cb >> shift, arena.address
+    strides_b = rb >> shift, cb >> shift
+    packed = arena.address
+    buffers = address_of(a), address_of(b), packed, address_of(out)
+    strides = 0, ra >> shift, ca >> shift, 0, *strides_b, sa >> shift, sb >> shift
     _CALL.pack_into(
-        frame.words,
-        8 * _BUFFERS,
-        address_of(a),
-        address_of(b),
-        packed,
-        address_of(out),
-        m,
-        n,
-        k,
-        0,
-        ra >> shift,
-        ca >> shift,
-        0,
-        b_row,
-        b_column,
-        sa >> shift,
-        sb >> shift,
-        cut.rows,
-        cut.columns,
-        cut.shared,
-        n,
-        k,
-        0,
-        b_row,
-        b_column,
-        packed + cut.packed,
-        cut.scratch,
-        cut.extent,
-        cut.chunks,
-        product.kernel,
-        cut.pack_extent,
-        cut.pack_chunks,
+        frame.words, 8 * _BUFFERS, *buffers, m, n, k, *strides, cut.rows, cut.columns, cut.shared, n, k, 0, *strides_b,
+        packed + cut.packed, cut.scratch, cut.extent, cut.chunks, product.kernel, cut.pack_extent, cut.pack_chunks,
         product.packing,
     )
     product.call(frame.address)

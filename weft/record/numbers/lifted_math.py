@@ -92,9 +92,8 @@ _EXTREMA: Final = {id(max): _extreme(EXTREMA["max"]), id(min): _extreme(EXTREMA[
 _CONVERSIONS: Final = {id(_PYTHONS_INT): _int, id(_PYTHONS_FLOAT): _float}
 LENGTHS: Final = Substitutes({id(_PYTHONS_LEN): _len})
 QUESTIONS: Final = Substitutes(_EXTREMA)
-LOOPS: Final = Substitutes(
-    called=dict(zip(map(id, PYTHONS), (counted_range, counted_zip, counted_enumerate), strict=True))
-)
+_COUNTED: Final[tuple[Function, ...]] = (counted_range, counted_zip, counted_enumerate)
+LOOPS: Final = Substitutes(called=dict(zip(map(id, PYTHONS), _COUNTED, strict=True)))
 FUNCTIONS: Final = Substitutes(
     {id(MATH[name].python): ours for name, ours in _OURS.items()}, {id(math): (_Math(), frozenset(_OURS))},
     _CONVERSIONS,
@@ -107,7 +106,7 @@ LIFTED_IN_WEFT: Final = Substitutes({**LENGTHS.values, **FUNCTIONS.values}, FUNC
 # their frames stand between the user's code and what Python's own call of it
 CODES: Final = frozenset(
     [f.__code__ for f in (
-        _len, _int, _float, counted_range, counted_zip, counted_enumerate, *_EXTREMA.values(), *_OURS.values(),
+        _len, _int, _float, *_COUNTED, *_EXTREMA.values(), *_OURS.values(),
     )]
 )
 
