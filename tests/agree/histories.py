@@ -50,10 +50,13 @@ class Program:
     results: int
     calls: tuple[tuple[Action, ...], ...]
     sizes: tuple[int, ...]
+    # whether h is a view in the first two calls, which wants no gradient until its base is written in between
+    takes_view: bool
 
     def __str__(self) -> str:
         rows = [f"call {i}, n = {n}: {row}" for i, (n, row) in enumerate(zip(self.sizes, self.calls, strict=True))]
-        return "\n".join([f"seed {self.seed}", self.text, *rows])
+        view = ["h is a view of what is written between call 0 and call 1"] * self.takes_view
+        return "\n".join([f"seed {self.seed}", self.text, *rows, *view])
 
 
 def draw(seed: int) -> Program:
@@ -82,7 +85,9 @@ def draw(seed: int) -> Program:
         tuple([_action(rng, len(returned), keeping) for _ in range(int(rng.integers(2, 7)))]) for _ in range(CALLS)
     ])
     sizes = tuple([4, 4, *rng.integers(2, 6, CALLS - 2).tolist()])
-    return Program(seed, text, len(returned), calls, sizes)
+    # (results have no gradient by a view among the arguments that the function writes)
+    takes_view = bool(rng.random() < 0.25) and not any("=" not in line and ".mul_(" in line for line in lines)
+    return Program(seed, text, len(returned), calls, sizes, takes_view)
 
 
 def _action(rng: np.random.Generator, results: int, keeping: float) -> Action:
@@ -137,10 +142,16 @@ class Run:
         rng = np.random.default_rng(self.program.seed)
         self.w = self._leaf(rng.standard_normal(1))
         fed: Any = None
-        for n, actions in zip(self.program.sizes, self.program.calls, strict=True):
+        base = self._leaf(rng.standard_normal(self.program.sizes[0] + 1)).detach()
+        view = base[1:]
+        for call, (n, actions) in enumerate(zip(self.program.sizes, self.program.calls, strict=True)):
             self.x = self._leaf(rng.standard_normal(n))
             h = self._leaf(rng.standard_normal(n))
             self.h = fed if fed is not None and fed.shape == h.shape else h
+            if self.program.takes_view and call < 2:
+                if call == 1:
+                    base.mul_(self.w)
+                self.h = view
             fed = None
             try:
                 self.results: list[Any] = list(self.function(self.x, self.h, self.w))

@@ -6,6 +6,7 @@ from typing import Any
 
 from weft.layers.factories import FACTORIES
 from weft.ops.overrides import disabled_weft_function
+from weft.support import pytree
 from weft.support.errors import ArgumentError
 from weft.tensor.dense import detached
 from weft.tensor.tensor import Tensor
@@ -95,6 +96,9 @@ class Shapeless:
 def is_lazy(param: Any) -> bool:
     """Whether a parameter or buffer is not initialized yet."""
     return isinstance(param, Shapeless)
+
+
+pytree.register_leaf(Parameter)
 
 
 def __getattr__(name: str) -> Any:

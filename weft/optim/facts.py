@@ -3,18 +3,21 @@ compared at every call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.support.generated import FunctionWriter
 from weft.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from weft.optim.optimizer import Optimizer
 
 Facts = list[Any]
+MOST_WRITTEN_OUT = 600  # entries of states that are compared in lines of their own: twice as fast, but to be compiled
 
 
 def group_facts(param_groups: list[dict[str, Any]]) -> Facts:
@@ -22,6 +25,64 @@ def group_facts(param_groups: list[dict[str, Any]]) -> Facts:
     return [(id(group), list(map(
         id, group["params"]
     )), {key: _fact(value) for key, value in group.items() if key != "params"}) for group in param_groups]
+
+
+def groups_check(param_groups: Callable[[], list[dict[str, Any]]]) -> Callable[[], bool]:
+    """A function that says whether `group_facts` of the groups are what they are now. It is asked at every call of a
+    captured step: what it compares stands in its lines."""
+    groups = list(param_groups())
+    code = FunctionWriter("optimizer guards", "holds()", param_groups=param_groups, same=_are_same, fact=_fact)
+    code.lines += ["groups = param_groups()", f"if len(groups) != {len(groups)}: return False"]
+    for i, (group, (_, _, facts)) in enumerate(zip(groups, group_facts(groups), strict=True)):
+        code.lines += [
+            f"g = groups[{i}]",
+            f"if g is not {code.name(group)} or len(g) != {len(group)} or "
+            f"not same(g['params'], {code.name(list(group['params']))}): return False",
+        ]
+        for key, captured in facts.items():
+            code.lines += [
+                f"if {key!r} not in g: return False",
+                f"v = g[{key!r}]",
+                f"if {_differs(code, group[key], captured)}fact(v) != {code.name(captured)}: return False",
+            ]
+    code.lines.append("return True")
+    return code.function()
+
+
+def _entries_check(states: Sequence[dict[str, Any]]) -> Callable[[], bool]:
+    """A function that says whether the dicts have the entries that they have now."""
+    if sum(map(len, states)) > MOST_WRITTEN_OUT:
+        entries = _entries(states)
+        return lambda: _are_same(_entries(states), entries)
+    code = FunctionWriter("optimizer guards", "holds()")
+    for state in states:
+        name = code.name(state)
+        same = [f"{name}[{key!r}] is {code.name(entry)}" for key, entry in state.items()]
+        code.lines.append(f"if not ({' and '.join([f'len({name}) == {len(state)}', *same])}): return False")
+    code.lines = ["try:", *[f"    {line}" for line in code.lines], "except KeyError: return False", "return True"]
+    return code.function()
+
+
+def _differs(code: FunctionWriter, value: Any, fact: Any) -> str:
+    """What of a group's option is asked first, since it is mostly answered with no."""
+    if fact is float:
+        return "type(v) is not float and "
+    is_constant = value is None or type(value) in (bool, str) or (type(value) is tuple and _is_plain(fact))
+    return f"v is not {code.name(value)} and " if is_constant else ""
+
+
+def _is_plain(facts: Any) -> bool:
+    """Whether what a tuple has cannot change while it is the same tuple."""
+    return all(fact is float or fact is None or type(fact) in (bool, str) for fact in facts)
+
+
+def _entries(states: Sequence[dict[str, Any]]) -> list[Any]:
+    return list(chain.from_iterable(map(dict.values, states)))
+
+
+def _are_same(objects: Collection[Any], captured: Sequence[Any]) -> bool:
+    """Whether these are the same objects in the same order."""
+    return len(objects) == len(captured) and all(map(is_, objects, captured))
 
 
 def state_facts(state: Mapping[Any, dict[str, Any]]) -> Facts:
@@ -80,10 +141,15 @@ class KnownState:
         """Know what is there now."""
         self.found = self._facts()
         self.known = {p: dict(state) for p, state in self.optimizer.state.items()}
+        self._states = list(self.optimizer.state.values())
+        self._has_entries = _entries_check(self._states)
 
     def holds(self) -> bool:
-        """Whether everything is the same object."""
-        return self._facts() == self.found
+        """Whether everything is the same object. It is asked at every call of a captured step."""
+        for table, hooks in zip(self.tables(), self.found, strict=False):
+            if (table or hooks) and list(table.items()) != hooks:
+                return False
+        return _are_same(self.optimizer.state.values(), self._states) and self._has_entries()
 
     def _facts(self) -> Facts:
         return [*[list(table.items()) for table in self.tables()], state_facts(self.optimizer.state)]

@@ -14,7 +14,7 @@ from weft.ops.overrides import override_classes
 from weft.ops.packet import aten
 from weft.optim.clock import Clock, advance
 from weft.optim.complex_parameters import update_as_real
-from weft.optim.facts import KnownState, Makers, group_change, group_facts
+from weft.optim.facts import KnownState, Makers, group_change, groups_check
 from weft.optim.step_hooks import add_hook, global_post_hooks, global_pre_hooks
 from weft.optim.updates import Group
 from weft.support import registry
@@ -279,12 +279,11 @@ class Optimizer:
         """Tell an active capture that it depends on the groups."""
         capture = modes.capture
         if capture is not None:
-            facts = group_facts(self.param_groups)
             groups = [{**group, "params": list(group["params"])} for group in self.param_groups]
             capture.python_state.keep(groups)
             capture.python_state.guard(
                 (id(self), "groups"), lambda: group_change(type(self).__name__, groups, self.param_groups),
-                lambda: group_facts(self.param_groups) == facts,
+                groups_check(lambda: self.param_groups),
             )
 
     def _guard_state(self) -> None:

@@ -15,9 +15,10 @@ class TreeSpec:
 
     __slots__ = ("children", "kind", "meta", "size")
 
-    def __init__(self, kind: Any, meta: Any, children: tuple[TreeSpec, ...]) -> None:
+    def __init__(self, kind: Any, meta: Any, children: tuple[TreeSpec, ...], size: int | None = None) -> None:
+        """size: the number of leaves, where it is known."""
         self.kind, self.meta, self.children = kind, meta, children
-        self.size: int = 1 if kind is None else sum(c.size for c in children)
+        self.size: int = sum([c.size for c in children]) if size is None else size
 
     @property
     def type(self) -> Any:
@@ -94,17 +95,25 @@ class LeafSpec(TreeSpec):
         return LEAF if "LEAF" in globals() else object.__new__(cls)
 
     def __init__(self) -> None:
-        super().__init__(None, None, ())
+        super().__init__(None, None, (), 1)
 
 
 LEAF = LeafSpec()
 Nodes = tuple[list[Any], Any]
 _REGISTRY: dict[type, tuple[Callable[[Any], Nodes], Callable[[list[Any], Any], Any]]] = {}
+# classes whose objects are leaves, so that containers of many of them need no look at each
+_LEAF_KINDS: set[type] = {type(None), bool, int, float, complex, str, bytes}
 
 
 def register(kind: type, flatten: Callable[[Any], Nodes], unflatten: Callable[[list[Any], Any], Any]) -> None:
     """Make `kind` a pytree node: flatten(x) -> (children, hashable meta), unflatten(children, meta) -> x."""
     _REGISTRY[kind] = (flatten, unflatten)
+    _LEAF_KINDS.discard(kind)
+
+
+def register_leaf(kind: type) -> None:
+    """Say that objects of `kind` are leaves, which is what they are: to take containers of them apart is cheaper."""
+    _LEAF_KINDS.add(kind)
 
 
 register(list, lambda x: (list(x), None), lambda c, _: c)
@@ -189,12 +198,21 @@ def flatten(tree: Any, leaves: list[Any] | None = None, stop: type | None = None
     """Leaves in order, and the structure. Anything that is not a registered container, named tuple or dataclass
     is a leaf, and objects of type `stop`."""
     collected: list[Any] = [] if leaves is None else leaves
-    parts = None if type(tree) is stop else _parts(tree)
+    return collected, _flatten(tree, collected, stop)
+
+
+def _flatten(tree: Any, collected: list[Any], stop: type | None) -> TreeSpec:
+    """The structure of a tree, whose leaves are added to those that are `collected`."""
+    kind = type(tree)
+    parts = None if kind is stop or kind in _LEAF_KINDS else _parts(tree)
     if parts is None:
         collected.append(tree)
-        return collected, LEAF
+        return LEAF
     children, meta = parts
-    return collected, TreeSpec(type(tree), meta, tuple(flatten(c, collected, stop)[1] for c in children))
+    if _LEAF_KINDS.issuperset(map(type, children)):
+        collected += children
+        return TreeSpec(kind, meta, (LEAF,) * len(children), len(children))
+    return TreeSpec(kind, meta, tuple([_flatten(child, collected, stop) for child in children]))
 
 
 def one_level(tree: Any) -> tuple[list[Any], TreeSpec]:

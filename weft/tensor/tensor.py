@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.ops.rules import same_dims
 from weft.runtime.storage import Storage
-from weft.support import seams
+from weft.support import pytree, seams
 from weft.support.errors import ArgumentError, DTypeError, StateError
 from weft.support.warn import warn
 from weft.tensor.conversions import Conversions
@@ -425,3 +425,6 @@ def check_tensor(value: Any, what: str) -> Tensor:
     if not isinstance(value, Tensor):
         raise ArgumentError(f"{what} must be a Tensor, got {type(value).__name__}")
     return value
+
+
+pytree.register_leaf(Tensor)

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 import weft
-from weft.compile.program.quick_match import quick_match
+from weft.compile.program.quick_match import MOST, quick_match
 from weft.programs.arguments import facts_of
 
 
 def _quick(*tensors: weft.Tensor, outside: frozenset[int] = frozenset()):
     facts = [facts_of(t, False) for t in tensors]
-    return quick_match(facts, [(i, ((0, f"s{i}"),)) for i, t in enumerate(tensors) if t.ndim], outside)
+    sizes = [(i, ((0, f"s{i}"),)) for i, t in enumerate(tensors) if t.ndim]
+    return quick_match(facts, [None] * len(facts), sizes, outside)
 
 
 def test_sizes_are_bound() -> None:
@@ -47,20 +48,54 @@ def test_shared_memory_that_nothing_shows_passes() -> None:
     state, written, y = weft.zeros(6), weft.zeros(6), weft.zeros(8)
     outside, closed = {id(state._data), id(written._data)}, {id(written._data)}
     facts, sizes = [facts_of(weft.zeros(4), False)] * 2, [(i, ((0, f"s{i}"),)) for i in range(2)]
-    quick = quick_match(facts, sizes, outside, {0, 1}, closed)
+    quick = quick_match(facts, [None] * 2, sizes, outside, {0, 1}, closed)
     assert quick is not None and quick([y[:4], y[3:]]) == {"s0": 4, "s1": 5} and quick([y[:4], state[1:]]) is not None
     assert quick([y, y]) is None and quick([y[:4], written[1:]]) is None
-    first = quick_match(facts, sizes, outside, {0}, closed)
+    first = quick_match(facts, [None] * 2, sizes, outside, {0}, closed)
     assert first is not None and first([y[:4], y[4:]]) is None and first([y[:4], state[1:]]) is None
     assert first([state[1:], y]) is not None
 
 
 def test_programs_that_hang_on_more_have_no_quick_check() -> None:
-    assert (
-        _quick(weft.zeros(3, requires_grad=True)) is None and _quick(weft.zeros(3, 2).t()) is None
-        and _quick(weft.zeros(6)[::2]) is None
-    )
-    assert _quick(*[weft.zeros(1) for _ in range(17)]) is None
+    hooked = weft.zeros(3, requires_grad=True)
+    hooked.register_hook(lambda gradient: gradient)
+    assert _quick(hooked) is None and _quick(weft.zeros(3, 2).t()) is None and _quick(weft.zeros(6)[::2]) is None
+    assert _quick(hooked * 2) is None and _quick(*[weft.zeros(1) for _ in range(MOST + 1)]) is None
+
+
+def test_leaves_that_want_gradients() -> None:
+    quick = _quick(weft.nn.Parameter(weft.zeros(3)), weft.zeros(2, requires_grad=True))
+    hooked, p, x = weft.ones(2, requires_grad=True), weft.nn.Parameter(weft.ones(5)), weft.ones(4, requires_grad=True)
+    hooked.register_post_accumulate_grad_hook(lambda tensor: None)
+    assert quick is not None and quick([p, x]) == {"s0": 5, "s1": 4}
+    (p.sum() + x.sum()).backward()  # now there are gradients, and AccumulateGrad nodes
+    assert quick([p, x]) == {"s0": 5, "s1": 4}
+    for other in (hooked, x * 2, x.detach(), x[:2], x.detach()[:2].requires_grad_(), weft.nn.Parameter(weft.ones(2))):
+        assert quick([p, other]) is None
+    assert quick([x, x]) is None and quick([p.detach(), x]) is None
+    node = weft.autograd.graph.get_gradient_edge(p).node
+    handle = node.register_prehook(lambda gradients: None)
+    assert quick([p, x]) is None
+    handle.remove()
+    assert quick([p, x]) is not None
+
+
+def test_views_of_what_wants_a_gradient_are_looked_at_closely() -> None:
+    quick, base = _quick(weft.zeros(3)), weft.ones(4)
+    view = base[:2]
+    assert quick is not None and quick([view]) == {"s0": 2}
+    base.mul_(weft.ones(4, requires_grad=True))
+    assert view.requires_grad and quick([view]) is None
+
+
+def test_numbers_and_constants_beside_tensors() -> None:
+    x = weft.zeros(3)
+    facts = [facts_of(x, False), float, None, None]
+    quick = quick_match(facts, [None, None, "mean", 2], [(0, ((0, "s0"),))], set(), numbers=[("n", 1)])
+    assert quick is not None and quick([x, 1.5, "mean", 2]) == {"s0": 3, "n": 1.5}
+    for others in ((1, "mean", 2), (1.5, "sum", 2), (1.5, "mean", 2.0), (1.5, "mean", True), (1.5, None, 2)):
+        assert quick([x, *others]) is None
+    assert quick_match([None], [object()], [], set()) is None
 
 
 def test_misses_after_quick_calls_are_named_and_right(rng: np.random.Generator) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from operator import is_
 from typing import Any
 
 from weft.autograd.anomaly import anomaly
@@ -12,7 +13,7 @@ from weft.autograd.saved import captured_hooks, default_hooks
 from weft.compile.program.bound_state import BoundState
 from weft.compile.program.call_plan import Symbols
 from weft.compile.program.container_identity import IdentityGuard
-from weft.compile.program.quick_match import quick_match
+from weft.compile.program.quick_match import Quick, quick_match
 from weft.compile.program.state_guards import StateGuards
 from weft.guards.values import MISSING, is_list_of_numbers, same
 from weft.programs.arguments import (
@@ -60,19 +61,30 @@ class CallGuards:
         self.random, self.number_guards, self.env = random, capture.python_state.number_guards, capture.env
         self.numbers = capture.python_state.numbers
         self.shape_check, self.shape_names = shape_check(capture.env)
-        self.outer_numbers = [(n.key, n.getter) for n in capture.python_state.numbers if n.leaf is None]
+        outer = [n for n in capture.python_state.numbers if n.leaf is None]
+        self.outer_keys, self.outer_getters = [n.key for n in outer], [n.getter for n in outer]
         self.leaf_numbers: list[tuple[str, int, int | None]] = [
             (n.key, n.leaf, n.element) for n in capture.python_state.numbers if n.leaf is not None
         ]
         arguments = [source for source in sources if type(source) is ArgumentSource]
         self.sizes = [(a.leaf, tuple((i, str(d)) for i, d in enumerate(a.dims) if type(d) is Expr)) for a in arguments]
         self.strides = [(a.leaf, tuple(map(str, a.strides))) for a in arguments if a.strides is not None]
-        is_plain = (
-            not (state.by_argument or self.strides or self.leaf_numbers)
-            and state.sharing == tuple((i, i) for i in range(len(leaves)))
+        self.answered: tuple[Symbols, list[Any]] | None = None  # sizes and numbers for which the program holds
+        self.quick = self._quick_match()
+
+    def _quick_match(self) -> Quick | None:
+        """The written-out check of the leaves, if they are simple enough for one."""
+        state, memory = self.state, self.state.memory
+        tensors = [i for i, fact in enumerate(self.facts) if type(fact) is TensorFacts]
+        if (
+            state.by_argument or self.strides or state.sharing != tuple([(i, i) for i in tensors])
+            or any([element is not None for _, _, element in self.leaf_numbers])
+        ):
+            return None
+        numbers = [(key, leaf) for key, leaf, _ in self.leaf_numbers]
+        return quick_match(
+            self.facts, self.constants, self.sizes, memory.outside, state.beside, memory.written, numbers
         )
-        memory = state.memory
-        self.quick = quick_match(facts, self.sizes, memory.outside, state.beside, memory.written) if is_plain else None
 
     def match(self, leaves: list[Any], spec: pytree.TreeSpec) -> Symbols | Miss:
         """The values of the program's symbols for this call, or why it does not fit."""
@@ -181,16 +193,36 @@ class CallGuards:
 
     def _bound(self, symbols: Symbols) -> Symbols | Miss:
         """The sizes of a call with its other symbols; or a Miss, if the program does not hold for them."""
-        for key, getter in self.outer_numbers:
-            symbols[key] = getter()
+        numbers = [getter() for getter in self.outer_getters]
+        symbols.update(zip(self.outer_keys, numbers, strict=True))
+        numbers += [symbols[key] for key, _, _ in self.leaf_numbers]
+        answered = self.answered
+        # (the very numbers: zeros have signs)
+        is_answered = answered is not None and all(map(is_, numbers, answered[1])) and symbols == answered[0]
+        asked = None if is_answered else symbols.copy()
         for state in self.random:
             state.bind(symbols)
+        return symbols if asked is None else self._asked(symbols, asked, numbers)
+
+    def _asked(self, symbols: Symbols, sizes: Symbols, numbers: list[Any]) -> Symbols | Miss:
+        """The symbols, if the program holds for their values; else a Miss. It is not asked again as long as the same
+        sizes and numbers come, unless the answer hangs on the state of a generator, too."""
+        noted = _NotedReads(symbols)
+        missed = self._missed(noted)
+        if missed is not None:
+            return missed
+        if noted.read <= sizes.keys():
+            self.answered = sizes, numbers
+        return symbols
+
+    def _missed(self, symbols: Symbols) -> Miss | None:
+        """Why the program does not hold for the values of a call's symbols."""
         if self.shape_names and not self.shape_check(*[symbols[n] for n in self.shape_names]):
             return self._shape_miss(symbols)
         for number_guard in self.number_guards:
             if not number_guard.holds(symbols):
                 return Miss(number_guard.miss(symbols), 6)
-        return symbols
+        return None
 
     def _shape_miss(self, symbols: Symbols) -> Miss:
         for guard in self.env.guards.values():
@@ -209,6 +241,22 @@ class CallGuards:
             f"{where}{', '.join(names.get(s, f'size {s}') for s in used)} {be[0]} {old}, {be[1]} now {new}; "
             f"the program needs {guard}"
         )
+
+
+class _NotedReads(Symbols):
+    """The values of a call's symbols, which notes the ones that were asked for."""
+
+    def __init__(self, values: Symbols) -> None:
+        super().__init__(values)
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.read.add(name)
+        return super().get(name, default)
 
 
 def fits(leaf: Tensor, fact: TensorFacts) -> bool:

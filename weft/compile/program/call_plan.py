@@ -40,7 +40,7 @@ class Inputs:
         self.arguments: list[tuple[int, int, Any, tuple[int, ...]]] = []
         self.numbers: list[tuple[int, Any]] = []
         self.flags: list[tuple[int, GradFlag]] = []
-        self.buffers: list[tuple[int, GradBuffer]] = []
+        self.buffers: list[tuple[int, GradBuffer, bool]] = []  # and whether one that nobody can see is used again
         self.state: list[tuple[int, StateSlot]] = []
         self.moving: list[tuple[int, StateSlot]] = []
         for at, source in enumerate(sources):
@@ -63,7 +63,8 @@ class Inputs:
         elif kind is GradFlag:
             self.flags.append((at, source))
         elif kind is GradBuffer:
-            self.buffers.append((at, source))
+            is_optional = source.slot.has is not None
+            self.buffers.append((at, source, not (is_optional or source.is_later or source.slot.present)))
         else:
             assert kind is StateSource
             (self.state if source.slot.leaf is None else self.moving).append((at, source.slot))
@@ -83,8 +84,16 @@ class Inputs:
         self._gather_flags(leaves, inputs)
         for at, slot in self.moving:
             inputs[at] = base_like(leaves[slot.leaf], slot)  # type: ignore[index]
-        for at, source in self.buffers:
-            inputs[at] = _grad_buffer(at, source, target_of(source, leaves), grads)
+        for at, source, is_used_again in self.buffers:
+            tensor = source.tensor if source.leaf is None else leaves[source.leaf]
+            state = tensor._autograd
+            if (
+                is_used_again and state is not None and state.owns_grad and (present := state.grad) is not None
+                and is_like(present._data, tensor._data)
+            ):
+                inputs[at], grads[at] = present._data, present
+            else:
+                inputs[at] = _grad_buffer(at, source, tensor, grads)
         return inputs, grads
 
     def copy_again(self, leaves: list[Any], inputs: list[Any], read: Container[tuple[bool, int]]) -> None:
@@ -103,7 +112,7 @@ class Inputs:
     ) -> None:
         """Look again for gradients that are there already, but for those with memory that is `resolved`."""
         self._gather_flags(leaves, inputs)
-        for at, source in self.buffers:
+        for at, source, _ in self.buffers:
             tensor, before = target_of(source, leaves), grads[at]
             present = present_grad(tensor)
             is_other = present is not before
