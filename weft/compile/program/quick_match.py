@@ -104,7 +104,8 @@ def _sharing(alone: Sequence[int], shareable: Sequence[int]) -> list[str]:
     if shareable:
         lines += [
             f"own, shown = {_set('id(t{})', shareable)}, {_set('r{}', shareable)}",
-            f"if len(own) != {len(shareable)} or not written.isdisjoint(own) or not written.isdisjoint(shown): return None",
+            f"if len(own) != {len(shareable)} or not written.isdisjoint(own) or "
+            "not written.isdisjoint(shown): return None",
         ]
     if alone and shareable:
         lines.append("if not roots.isdisjoint(shown): return None")
