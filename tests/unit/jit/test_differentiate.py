@@ -225,6 +225,37 @@ def test_what_has_no_backward_is_named_with_its_line() -> None:
         weft.jit.differentiate(weft.jit.script(held).graph)
 
 
+def test_a_loop_runs_again_once_and_a_branch_stays_one() -> None:
+    """A step of a loop runs once more in df, however many there are; the backward of a branch is a branch."""
+    df = weft.jit.differentiate(weft.jit.script(stopped).graph).df
+    assert [n.kind() for n in df.nodes()].count("prim::gradients_of") == 1
+    assert not [n for n in df.nodes() if n.kind() in ("prim::Loop", "prim::append")]
+    df = weft.jit.differentiate(weft.jit.script(chosen).graph).df
+    assert [n.kind() for n in df.nodes()].count("prim::If") == 1
+    assert not df.findAllNodes("prim::gradients_of")
+
+
+def handed_on(a: Tensor, b: Tensor, n: int):
+    c = a * b
+    with weft.no_grad():
+        d = b
+        for i in range(n):
+            d = c if i > 2 else d
+            c = c * 1 if i > 5 else c
+    return d * a + c * b
+
+
+@pytest.mark.parametrize("n", (0, 2, 5))
+def test_a_loop_without_history_hands_on_what_has_one(n) -> None:
+    test_first_and_second_gradients(handed_on, (n,))
+
+
+def test_a_function_of_a_transform_is_refused_with_its_line() -> None:
+    traced = weft.jit.trace(lambda x: x * weft.func.grad(lambda z: (z**3).sum())(x), (weft.ones(2),))
+    with pytest.raises(StateError, match=r"prim::Transform has no derivative as a part of a graph \(line \d+\)"):
+        weft.jit.differentiate(traced.graph)
+
+
 def test_random_programs() -> None:
     start, refused = int(np.random.default_rng(23).integers(1 << 30)), 0
     for seed in range(start, start + COUNT):

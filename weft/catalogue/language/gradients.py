@@ -6,19 +6,10 @@ from typing import Any
 
 from weft.catalogue.language.entries import ORDERED, language, type_of
 from weft.runtime.generator import default_generator
-from weft.support.errors import StateError
 from weft.types.tensor_type import DTYPE, INT, TENSOR, Type, list_of, optional, tuple_of
 
 RANDOM_STATE: Type = tuple_of(INT, INT)
 METADATA: Type = optional(tuple_of(list_of(INT), DTYPE))
-
-
-def _needs_tensors(*args: Any) -> Any:
-    raise StateError("gradients of a program are computed by the program that has its tensors; run it with weft.jit")
-
-
-def _gradients(*seen: Any) -> tuple[Type, ...]:
-    return tuple(optional(TENSOR) for wanted in seen[2] if wanted)
 
 
 def _sum(a: Any, b: Any) -> Any:
@@ -29,11 +20,6 @@ def _sum(a: Any, b: Any) -> Any:
     return type(a)(map(_sum, a, b)) if isinstance(a, (list, tuple)) else a + b
 
 
-language(
-    "prim::backward_of", "operator, grads, needs, args",
-    "Gradients of the arguments that are wanted, for those of an operator's results; undefined where all of those are.",
-    _needs_tensors, rule=_gradients, several=True,
-)
 language(
     "prim::AutogradAdd", "a, b", "The sum of two gradients, of which either may be undefined.",
     lambda a, b: _sum(a, b), rule=lambda a, b: type_of(b) if a is None else type_of(a),

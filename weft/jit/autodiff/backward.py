@@ -1,23 +1,29 @@
-"""The backward of a program's nodes, as nodes: one opaque call of each operator's formulas, a branch for a branch, a
-loop the other way for a loop. Which gradients are undefined is decided when the program runs.
+"""The backward of a program: autograd's engine walks over values of its graph in place of tensors.
 
-Blocks are run again in the backward, from the values outside that they read; a loop keeps what it carries in lists.
+Each node of the graph that gradients flow through has a node of autograd as its history, and what the engine asks its
+evaluator for is emitted: an opaque call of an operator's formulas, a branch for a branch, or prim::gradients_of of what
+has no formulas (a loop, a region, an operator that others make up), which runs again as a whole. Which gradients are
+undefined is decided when the program runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
+from weft.autograd.engine import install, run_between
+from weft.autograd.evaluator import Evaluator
+from weft.autograd.node import Edge
+from weft.autograd.node import Node as HistoryNode
 from weft.ir.copies import Copy
 from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand, values_in
 from weft.ir.opaque import opaque_op
-from weft.ir.structure import GRADIENTS_OF, IF, LOOP
-from weft.jit.autodiff.regions import REGION, holds_tensors, silent
-from weft.ops.backward import ARG, DIMS, RESULT, Source, needed_slots, plan_of
+from weft.ir.structure import GRADIENTS_OF, IF
+from weft.jit.autodiff.regions import RANDOM_STATE, REGION, holds_tensors, refuse_effects, silent
+from weft.ops.backward import ARG, DIMS, RESULT, Plan, Source, needed_slots, plan_of
 from weft.ops.op import OPS, Op
-from weft.passes.scripted.entries import CAST, LIST, PRINT, SET_GRAD
+from weft.passes.scripted.entries import CAST, SET_GRAD
+from weft.passes.scripted.grad_modes import unrecorded
 from weft.passes.scripted.rewrite import Emitter
-from weft.support.errors import StateError
 from weft.types import tensor_type as tt
 from weft.types.tensor_type import (
     TENSOR,
@@ -34,15 +40,13 @@ from weft.types.tensor_type import (
 )
 
 GRAD: Type = optional(TENSOR)
-_ADD, _FIT, _METADATA, _FILL, _GENERIC = (
-    OPS[f"prim::{n}"]
-    for n in ("AutogradAdd", "fit_gradient", "metadata_if_not_equal", "fill_gradients", "backward_of")
+_ADD, _FIT, _METADATA, _FILL = (
+    OPS[f"prim::{n}"] for n in ("AutogradAdd", "fit_gradient", "metadata_if_not_equal", "fill_gradients")
 )
-RANDOM_STATE, _SET_STATE = OPS["prim::random_state"], OPS["prim::set_random_state"]
+_METADATA_TYPE = _METADATA.type(TENSOR, TENSOR)  # type: ignore[misc]
+_SET_STATE = OPS["prim::set_random_state"]
 STATE: Type = RANDOM_STATE.type()  # type: ignore[misc]
-_APPEND, _ITEM, _SUB, _COUNT = (OPS[f"prim::{n}"] for n in ("append", "getitem", "sub", "add"))
 _SIZE, _DTYPE = OPS["aten::size"], OPS["prim::dtype"]
-Grads = dict[Value, Operand]
 Saved = Callable[[Operand], Operand]
 
 
@@ -66,46 +70,108 @@ def gradient_type(kind: Type) -> Type:
     return GRAD
 
 
-def find_active(nodes: Sequence[Node], active: set[Value], unrecorded: Set[Node]) -> None:
-    """Add to `active` what hangs on what is in it, and carries gradients: nothing that is computed while no history is
-    recorded.
+def formulas_of(node: Node) -> Plan | None:
+    """The formulas of a node's derivative; None of one that runs again as a whole."""
+    return plan_of(node.op) if node.op.is_differentiable and not node.blocks else None
+
+
+# ---- histories
+class FormulasOf(HistoryNode):
+    """The history of an operator with formulas. targets: the values of those arguments that gradients flow to."""
+
+    def __init__(self, of: Node, plan: Plan, edges: Mapping[Value, Edge]) -> None:
+        self.of, self.plan = of, plan
+        self.needs = tuple([any(v in edges for v in values_in(of.args[i])) for i in plan.differentiable])
+        self.targets = [
+            v for i, need in zip(plan.differentiable, self.needs, strict=True) if need for v in values_in(of.args[i])
+        ]
+        super().__init__(tuple(map(edges.get, self.targets)))
+        self.metadata_of_inputs = (None,) * len(of.outputs)
+
+
+class Branch(HistoryNode):
+    """The history of a prim::If. targets: the values around its blocks that gradients flow to; edges: the histories
+    within each block, which begin at these.
     """
+
+    def __init__(self, of: Node, edges: Mapping[Value, Edge], unrecorded_nodes: Set[Node]) -> None:
+        self.of = of
+        self.targets = [v for v in dict.fromkeys(f for b in of.blocks for f in b.free_values()) if v in edges]
+        super().__init__(tuple(map(edges.get, self.targets)))
+        self.metadata_of_inputs = (None,) * len(of.outputs)
+        self.inner = [_histories(block.nodes, _beginning(self.targets), unrecorded_nodes) for block in of.blocks]
+
+    def flows_to(self, index: int) -> bool:
+        """Whether a result has a history in one of the blocks."""
+        results = (block.results[index] for block in self.of.blocks)
+        return any(v in edges for result, edges in zip(results, self.inner, strict=True) for v in values_in(result))
+
+
+class RunAgain(HistoryNode):
+    """The history of what runs again as a whole: `block`, of the values `inputs` around it."""
+
+    def __init__(self, of: Node, edges: Mapping[Value, Edge], records: bool) -> None:
+        """records: whether history is recorded where the node stands."""
+        self.of = of
+        block = silent(of.blocks[0] if of.op is REGION else _alone(of, records))
+        self.inputs = block.free_values()
+        self.block = Block(self.inputs, block.nodes, block.results)
+        self.targets = [v for v in self.inputs if v in edges]
+        super().__init__(tuple(map(edges.get, self.targets)))
+        self.metadata_of_inputs = (None,) * len(of.outputs)
+
+
+def _alone(node: Node, records: bool) -> Block:
+    """A block of one node, in the mode in which it runs."""
+    nodes: tuple[Node, ...] = (node,)
+    if not records:
+        off = Node(SET_GRAD, (False,), (tt.BOOL,), (), node.where)
+        nodes = (off, node, Node(SET_GRAD, (off.output,), (tt.BOOL,), (), node.where))
+    return Block((), nodes, node.outputs)
+
+
+def histories(graph: Graph) -> dict[Value, Edge]:
+    """Where the gradient of each value that has one flows. Nothing has a history that is computed while none is
+    recorded, but what is handed on has its own.
+    """
+    params = [p for p in graph.params if carries_gradient(p.type)]
+    return _histories(graph.nodes, _beginning(params), unrecorded(graph))
+
+
+def _beginning(values: Sequence[Value]) -> dict[Value, Edge]:
+    """Edges of values that the walk is to end at, into one node that has no formula."""
+    end = HistoryNode(())
+    end.metadata_of_inputs = (None,) * len(values)
+    return {v: (end, i) for i, v in enumerate(values)}
+
+
+def _histories(nodes: Iterable[Node], edges: dict[Value, Edge], unrecorded_nodes: Set[Node]) -> dict[Value, Edge]:
+    """`edges`, with those of the results of nodes. unrecorded_nodes: those that run while no history is recorded."""
     for node in nodes:
-        if node.op is LOOP:
-            _active_in_loop(node, active, unrecorded)
-        elif node.op is IF:
-            for block in node.blocks:
-                find_active(block.nodes, active, unrecorded)
-            for i, value in enumerate(node.outputs):
-                if any(v in active for b in node.blocks for v in values_in(b.results[i])):
-                    active.add(value)
-        elif node.op is REGION:
-            if any(v in active for v in node.needs()):
-                active.update(v for v in node.outputs if carries_gradient(v.type))
-        elif node in unrecorded and node.op is not CAST:
+        records = node not in unrecorded_nodes
+        if edges.keys().isdisjoint(node.needs()) or not (records or node.blocks or node.op is CAST):
             continue
-        elif any(v in active for v in node.inputs()) and _flows(node):
-            active.update(v for v in node.outputs if carries_gradient(v.type))
+        plan = formulas_of(node)
+        history: FormulasOf | Branch | RunAgain
+        if plan is not None:
+            history = FormulasOf(node, plan, edges)
+        elif node.op is IF:
+            history = Branch(node, edges, unrecorded_nodes)
+        elif _flows(node):
+            history = RunAgain(node, edges, records)
+        else:
+            continue
+        if any(history.edges):
+            edges.update({
+                v: (history, i) for i, v in enumerate(node.outputs)
+                if carries_gradient(v.type) and (not isinstance(history, Branch) or history.flows_to(i))
+            })
+    return edges
 
 
 def _flows(node: Node) -> bool:
-    """Whether an operator's results hang on its arguments in a way that has a derivative."""
-    op = node.op
-    return op.is_differentiable or op.opens_above_autograd or (op.host and any(
-        carries_gradient(v.type) for v in node.outputs))
-
-
-def _active_in_loop(node: Node, active: set[Value], unrecorded: Set[Node]) -> None:
-    _, _, carried, _, _ = node.args
-    (block,) = node.blocks
-    before = -1
-    while before != len(active):
-        before = len(active)
-        for i, operand in enumerate(carried):
-            reaches = any(v in active for v in (*values_in(operand), *values_in(block.results[1 + i])))
-            if reaches and carries_gradient(node.outputs[i].type):
-                active.update((block.params[1 + i], node.outputs[i]))
-        find_active(block.nodes, active, unrecorded)
+    """Whether the results of what has no formulas hang on its arguments in a way that has a derivative."""
+    return bool(node.blocks) or node.op.host or node.op.opens_above_autograd
 
 
 def draws(node: Node) -> bool:
@@ -113,76 +179,60 @@ def draws(node: Node) -> bool:
     return any(n.op.effect == "random" for n in (node, *(n for b in node.blocks for n in b.walk())))
 
 
-class Reverse:
-    """Emits the backward of nodes. `saved` gives what stands for a value of the forward program, `states` where the
-    stream of random numbers was before nodes that draw.
-    """
+# ---- the walk
+class GraphEvaluator(Evaluator):
+    """Emits what the engine would compute. A gradient is a value of the graph of the backward."""
+
+    computes = False
 
     def __init__(
-        self, emitter: Emitter, active: set[Value], saved: Saved, remember: Callable[[Node], Operand],
-        states: dict[Node, Value],
+        self, emitter: Emitter, saved: Saved, remember: Callable[[Node], Operand], states: Mapping[Node, Value]
     ) -> None:
-        self.emitter, self.active, self.saved, self.remember = emitter, active, saved, remember
-        self.states = states
+        """saved: what stands for a value of the program. remember: what stands for a fact that the program is to find.
+        states: where the stream of random numbers was before nodes that draw and run again."""
+        self.emitter, self.saved, self.remember, self.states = emitter, saved, remember, states
 
-    def run(self, nodes: Sequence[Node], grads: Grads) -> None:
-        """Go back through nodes, the last first. `grads` has the gradients of their results, and gains others."""
-        for node in reversed(nodes):
-            if not any(grads.get(v) is not None for v in node.outputs):
-                continue
-            self.emitter.where = node.where
-            state = self.states.get(node)
-            now = None if state is None else self._go_to(state)
-            if node.op is IF:
-                self._if(node, grads)
-            elif node.op is LOOP:
-                self._loop(node, grads)
-            elif node.op is REGION:
-                self._region(node, grads)
-            else:
-                self._node(node, grads)
-            if now is not None:
-                self.emitter.emit(_SET_STATE, (now,))
+    def gradients(
+        self, seeds: Sequence[tuple[Edge, Operand]], wanted: Sequence[Edge]
+    ) -> tuple[Operand, ...]:
+        """The gradients that arrive at the `wanted` edges of parameters for those that flow into some edges."""
+        with install(self):
+            return run_between([edge for edge, _ in seeds], [seed for _, seed in seeds], wanted, frozenset(wanted))
 
-    def _go_to(self, state: Value) -> Value:
-        """What is run again draws what it drew; where the stream is now."""
+    def seed(self, node: HistoryNode, index: int, seed: Operand, metadata: object) -> Operand:
+        """A gradient that the walk begins with."""
+        return seed
+
+    def add(self, a: Value, b: Value) -> Operand:
+        """The sum of two parts of a value's gradient."""
+        return self.emitter.emit(_ADD, (a, b), a.type).output
+
+    def run(self, node: HistoryNode, grads: tuple[Operand, ...], needs: tuple[bool, ...]) -> tuple[Operand, ...]:
+        """The gradients of a node's targets."""
+        assert isinstance(node, (FormulasOf, Branch, RunAgain))
+        self.emitter.where = node.of.where
+        if isinstance(node, FormulasOf):
+            return self._formulas(node, grads)
+        state = self.states.get(node.of)
+        if state is None:
+            return self._branch(node, grads) if isinstance(node, Branch) else self._again(node, grads)
         now = self.emitter.emit(RANDOM_STATE, (), STATE).output
-        self.emitter.emit(_SET_STATE, (self.saved(state),))
-        return now
-
-    def add(self, grads: Grads, value: Value, gradient: Operand) -> None:
-        """One more part of a value's gradient."""
-        partial = grads.get(value)
-        if gradient is not None:
-            kind = gradient_type(value.type)
-            grads[value] = gradient if partial is None else self.emitter.emit(_ADD, (partial, gradient), kind).output
+        self.emitter.emit(_SET_STATE, (self.saved(state),))  # what runs again draws what it drew
+        gradients = self._branch(node, grads) if isinstance(node, Branch) else self._again(node, grads)
+        self.emitter.emit(_SET_STATE, (now,))
+        return gradients
 
     # ---- operators
-    def _node(self, node: Node, grads: Grads) -> None:
-        output_grads: tuple[Operand, ...] = tuple(grads.get(v) for v in node.outputs)
-        if len(output_grads) > 1:
-            results = tuple(self.saved(v) for v in node.outputs)
-            output_grads = self.emitter.emit(_FILL, (output_grads, results), *(GRAD,) * len(output_grads)).outputs
-        targets, input_grads = (
-            self._formulas(node, output_grads) if node.op.is_differentiable and not _is_listed(node)
-            else self._generic(node, output_grads)
-        )
-        for target, gradient in zip(targets, input_grads, strict=True):
-            self.add(grads, target, self._fitted(node, target, gradient))
-
-    def _formulas(self, node: Node, output_grads: tuple[Operand, ...]) -> tuple[list[Value], tuple[Value, ...]]:
+    def _formulas(self, node: FormulasOf, grads: tuple[Operand, ...]) -> tuple[Operand, ...]:
         """A call of the operator's formulas, with what they read."""
-        plan = plan_of(node.op)
-        needs = tuple(any(v in self.active for v in values_in(node.args[i])) for i in plan.differentiable)
-        wanted = needed_slots(plan, needs)
-        packed = tuple(self._slot(node, s) if i in wanted else None for i, s in enumerate(plan.slots))
-        targets = [
-            v for i, need in zip(plan.differentiable, needs, strict=True) if need for v in values_in(node.args[i])
-        ]
-        if not targets:
-            return [], ()
-        call = self.emitter.emit(opaque_op(plan), (output_grads, needs, packed), *(GRAD,) * len(targets))
-        return targets, call.outputs
+        of, plan = node.of, node.plan
+        if len(grads) > 1:
+            results = tuple(map(self.saved, of.outputs))
+            grads = self.emitter.emit(_FILL, (grads, results), *(GRAD,) * len(grads)).outputs
+        wanted = needed_slots(plan, node.needs)
+        packed = tuple([self._slot(of, s) if i in wanted else None for i, s in enumerate(plan.slots)])
+        call = self.emitter.emit(opaque_op(plan), (grads, node.needs, packed), *(GRAD,) * len(node.targets))
+        return tuple([self._fitted(of, v, g) for v, g in zip(node.targets, call.outputs, strict=True)])
 
     def _slot(self, node: Node, source: Source) -> Operand:
         if source.kind == ARG:
@@ -202,22 +252,6 @@ class Reverse:
     def _saved(self, operand: Operand) -> Operand:
         return map_operand(operand, {v: self.saved(v) for v in values_in(operand)})
 
-    def _generic(self, node: Node, output_grads: tuple[Operand, ...]) -> tuple[list[Value], tuple[Value, ...]]:
-        """For an operator without formulas of its own: its gradients by the engine, when the program runs."""
-        if node.op.effect in ("io", "python") and not node.op.observes:
-            raise StateError(f"differentiate: {node.op.name} has no derivative as a part of a graph{_line(node)}")
-        leaves = list(_leaves(node.args))
-        targets = [v for v in leaves if isinstance(v, Value) and v in self.active]
-        if any(isinstance(v.type, ListType) for v in node.outputs):
-            raise StateError(
-                f"differentiate: gradients do not flow through the list that {node.op.name} gives{_line(node)}; "
-                "unpack it"
-            )
-        needs = tuple(isinstance(v, Value) and v in self.active for v in leaves)
-        args = (str(node.op.name), output_grads, needs, tuple(self._saved(a) for a in node.args))
-        call = self.emitter.emit(_GENERIC, args, *(GRAD,) * len(targets))
-        return targets, call.outputs
-
     def _fitted(self, node: Node, target: Value, gradient: Operand) -> Operand:
         """A gradient with the sizes and dtype of what it belongs to: broadcasting and promotion are taken back."""
         if node.op.how != "scalar" or len(node.op.tensor_positions) < 2 or _have_one_type(target, node.outputs[0]):
@@ -225,175 +259,54 @@ class Reverse:
         fact = self.remember(Node(_METADATA, (target, node.outputs[0]), (_METADATA_TYPE,)))
         return self.emitter.emit(_FIT, (gradient, fact), GRAD).output
 
-    def _region(self, node: Node, grads: Grads) -> None:
-        """What has lists runs again as a whole, and the engine goes back through it."""
-        block = silent(Graph("", node.blocks[0])).block
-        inputs = block.free_values()
-        again = Copy().block(Block(inputs, block.nodes, block.results))
-        targets = [v for v in inputs if v in self.active]
-        args = (
-            tuple(grads.get(v) for v in node.outputs), tuple(self.saved(v) for v in inputs),
-            tuple(v in self.active for v in inputs),
-        )
-        region = self.emitter.emit(GRADIENTS_OF, args, *(gradient_type(v.type) for v in targets), blocks=(again,))
-        for target, gradient in zip(targets, region.outputs, strict=True):
-            self.add(grads, target, gradient)
+    # ---- what runs again
+    def _branch(self, node: Branch, grads: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        """A branch whose blocks run again, and go back."""
+        blocks = [
+            self._block(node, silent(block), edges, grads)
+            for block, edges in zip(node.of.blocks, node.inner, strict=True)
+        ]
+        types = [gradient_type(v.type) for v in node.targets]
+        condition = self._saved(node.of.args[0])
+        return self.emitter.emit(IF, (condition,), *types, blocks=tuple(blocks)).outputs
 
-    # ---- control flow
-    def _again(self, nodes: Sequence[Node], values: dict[Value, Operand], into: Emitter) -> None:
-        """Run a block's nodes once more."""
-        for node in nodes:
-            if node.op is PRINT:
-                continue
-            _refuse_effects(node)
-            for value in node.needs():
-                if value not in values:
-                    values[value] = self.saved(value)
-            into.nodes.append(Copy(values).node(node))
-
-    def _inside(self, values: dict[Value, Operand], into: Emitter) -> Reverse:
-        """What goes back within a block whose nodes have been run again."""
+    def _block(
+        self, node: Branch, block: Block, edges: Mapping[Value, Edge], grads: tuple[Operand, ...]
+    ) -> Block:
+        """The nodes of a block, and behind them its backward: gradients of the branch's targets."""
+        into = Emitter()
+        values: dict[Value, Operand] = {}
+        for one in block.nodes:
+            refuse_effects(one, within=True)
+            values.update((v, self.saved(v)) for v in one.needs() if v not in values)
+            into.nodes.append(Copy(values).node(one))
 
         def saved(operand: Operand) -> Operand:
-            return values[operand] if operand in values else self.saved(operand)
+            return values[operand] if isinstance(operand, Value) and operand in values else self.saved(operand)
 
-        def remember(node: Node) -> Operand:
-            args = tuple(map_operand(a, {v: saved(v) for v in values_in(a)}) for a in node.args)
-            return into.emit(node.op, args, *(v.type for v in node.outputs)).output
+        def remember(fact: Node) -> Operand:
+            args = tuple([map_operand(a, {v: saved(v) for v in values_in(a)}) for a in fact.args])
+            return into.emit(fact.op, args, *(v.type for v in fact.outputs)).output
 
-        return Reverse(into, self.active, saved, remember, self.states)
-
-    def _outer(self, node: Node) -> list[Value]:
-        """The values outside of a node's blocks that gradients flow to from within."""
-        return [v for v in dict.fromkeys(f for b in node.blocks for f in b.free_values()) if v in self.active]
-
-    def _if(self, node: Node, grads: Grads) -> None:
-        targets, blocks = self._outer(node), []
-        for block in node.blocks:
-            into, values, inner = Emitter(), {}, {}  # type: tuple[Emitter, dict[Value, Operand], Grads]
-            into.where = node.where
-            self._again(block.nodes, values, into)
-            inside = self._inside(values, into)
-            for value, result in zip(node.outputs, block.results, strict=True):
-                if isinstance(result, Value) and result in self.active:
-                    inside.add(inner, result, grads.get(value))
-            inside.run(block.nodes, inner)
-            blocks.append(Block((), tuple(into.nodes), tuple(inner.get(t) for t in targets)))
-        if targets:
-            conditional = self.emitter.emit(
-                IF, (self.saved(node.args[0]) if isinstance(node.args[0], Value) else node.args[0],),
-                *(GRAD,) * len(targets), blocks=tuple(blocks),
-            )
-            for target, gradient in zip(targets, conditional.outputs, strict=True):
-                self.add(grads, target, gradient)
-
-    def _loop(self, node: Node, grads: Grads) -> None:
-        _, _, carried, xs, _ = node.args
-        (block,) = node.blocks
-        if xs:
-            raise StateError(f"differentiate: a loop over slices has no derivative in a graph{_line(node)}")
-        kept, steps = self._kept(node)
-        flows = [i for i in range(len(carried)) if block.params[1 + i] in self.active]
-        mine = {block.params[0], *block.params[1:]}
-        targets = [v for v in self._outer(node) if v not in mine]
-        index = Value(tt.INT, "k")
-        params = [Value(GRAD) for _ in (*flows, *targets)]
-        into = Emitter()
-        into.where = node.where
-        last = into.emit(_SUB, (steps, 1), tt.INT).output
-        at = into.emit(_SUB, (last, index), tt.INT).output
-        values: dict[Value, Operand] = {block.params[0]: at}
-        for param, states in zip(block.params[1:], kept, strict=False):
-            values[param] = into.emit(_ITEM, (states, at), param.type).output
-        if len(kept) == len(block.params):  # where the stream was when each step began
-            into.emit(_SET_STATE, (into.emit(_ITEM, (kept[-1], at), STATE).output,))
-        self._again(block.nodes, values, into)
-        inside, inner = self._inside(values, into), Grads()
-        for place, i in enumerate(flows):
-            result = block.results[1 + i]
-            if isinstance(result, Value) and result in self.active:
-                inside.add(inner, result, params[place])
-        for place, target in enumerate(targets):
-            inside.add(inner, target, params[len(flows) + place])
-        inside.run(block.nodes, inner)
-        left = tuple(inner.get(block.params[1 + i]) for i in flows) + tuple(inner.get(t) for t in targets)
-        start = tuple(grads.get(node.outputs[i]) for i in flows) + (None,) * len(targets)
-        loop = self.emitter.emit(
-            LOOP, (steps, True, start, (), False), *(GRAD,) * len(params),
-            blocks=(Block((index, *params), tuple(into.nodes), (True, *left)),),
-        )
-        for i, gradient in zip(flows, loop.outputs, strict=False):
-            if isinstance(carried[i], Value) and carried[i] in self.active:
-                self.add(grads, carried[i], gradient)
-        for target, gradient in zip(targets, loop.outputs[len(flows) :], strict=True):
-            self.add(grads, target, gradient)
-
-    def _kept(self, node: Node) -> tuple[list[Value], Value]:
-        """The loop once more, keeping what each step begins with: a list for each carried value, and how many steps."""
-        trip, condition, carried, _, _ = node.args
-        (block,) = node.blocks
-        lists = [
-            self.emitter.emit(LIST, ((), str(list_of(p.type))), list_of(p.type)).output for p in block.params[1:]
+        seeds = [
+            (edges[result], g) for result, g in zip(block.results, grads, strict=True)
+            if isinstance(result, Value) and result in edges and g is not None
         ]
-        into, values = Emitter(), {}  # type: tuple[Emitter, dict[Value, Operand]]
-        into.where = node.where
-        index, count = Value(tt.INT, "i"), Value(tt.INT, "steps")
-        params = [Value(p.type, p.name) for p in block.params[1:]]
-        values.update(zip(block.params, (index, *params), strict=True))
-        if draws(node):
-            kind = list_of(STATE)
-            lists.append(self.emitter.emit(LIST, ((), str(kind)), kind).output)
-            into.emit(_APPEND, (lists[-1], into.emit(RANDOM_STATE, (), STATE).output))
-        for states, param in zip(lists, params, strict=False):
-            into.emit(_APPEND, (states, param))
-        self._again(block.nodes, values, into)
-        following = into.emit(_COUNT, (count, 1), tt.INT).output
-        again, *left = (map_operand(r, values) for r in block.results)
-        again, left = self._resolved(again, values), [self._resolved(r, values) for r in left]
-        loop = self.emitter.emit(
-            LOOP, (self._saved(trip), self._saved(condition), (*(self._saved(c) for c in carried), 0), (), False),
-            *(p.type for p in params), tt.INT,
-            blocks=(Block((index, *params, count), tuple(into.nodes), (again, *left, following)),),
-        )
-        return lists, loop.outputs[-1]
+        inside = GraphEvaluator(into, saved, remember, self.states)
+        gradients = inside.gradients(seeds, [edges[v] for v in node.targets])
+        return Block((), tuple(into.nodes), gradients)
 
-    def _resolved(self, operand: Operand, values: dict[Value, Operand]) -> Operand:
-        """An operand that may be a value of the forward program, outside of the loop."""
-        emitted = {v for v in values.values() if isinstance(v, Value)}
-        return map_operand(operand, {v: self.saved(v) for v in values_in(operand) if v not in emitted})
-
-
-_METADATA_TYPE = OPS["prim::metadata_if_not_equal"].type(TENSOR, TENSOR)  # type: ignore[misc]
-
-
-def _leaves(operand: Operand) -> Iterator[Operand]:
-    """The operands in a nested tuple."""
-    if isinstance(operand, tuple):
-        for part in operand:
-            yield from _leaves(part)
-    else:
-        yield operand
-
-
-def _is_listed(node: Node) -> bool:
-    return any(isinstance(v.type, ListType) for v in node.outputs)
+    def _again(self, node: RunAgain, grads: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        """What has no formulas runs again as a whole, and the engine goes back through it."""
+        if node.of.op is not REGION:
+            refuse_effects(node.of)
+        needs = tuple([v in node.targets for v in node.inputs])
+        return self.emitter.emit(
+            GRADIENTS_OF, (grads, tuple(map(self.saved, node.inputs)), needs),
+            *(gradient_type(v.type) for v in node.targets), blocks=(Copy().block(node.block),),
+        ).outputs
 
 
 def _have_one_type(a: Value, b: Value) -> bool:
     kind = a.type
     return kind is b.type and isinstance(kind, TensorType) and kind.is_complete
-
-
-def _refuse_effects(node: Node) -> None:
-    for one in (node, *(n for b in node.blocks for n in b.walk())):
-        op = one.op
-        if op.effect in ("io", "python") and not op.observes and op not in (PRINT, RANDOM_STATE, SET_GRAD):
-            raise StateError(
-                f"differentiate: {op.name} within a branch or loop is not run again for the backward{_line(one)}; "
-                "move it out"
-            )
-
-
-def _line(node: Node) -> str:
-    return "" if node.where is None else f" (line {node.where.line})"
-

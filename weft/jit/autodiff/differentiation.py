@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from weft.autograd.node import Edge
 from weft.ir import graph as core
 from weft.ir.graph import Node, Operand, Value, map_operand
 from weft.ir.structure import IF, LOOP
-from weft.jit.autodiff.backward import (
-    RANDOM_STATE,
-    STATE,
-    Grads,
-    Reverse,
-    carries_gradient,
-    draws,
-    find_active,
-    gradient_type,
-)
-from weft.jit.autodiff.regions import REGION, with_region, without_regions
+from weft.jit.autodiff.backward import STATE, GraphEvaluator, draws, formulas_of, gradient_type, histories
+from weft.jit.autodiff.regions import RANDOM_STATE, REGION, with_region, without_regions
 from weft.jit.program import Program
 from weft.jit.torchscript.graph import Graph
 from weft.passes.dce import dce
@@ -25,7 +17,6 @@ from weft.passes.scripted.constants import propagate_constants
 from weft.passes.scripted.cse import eliminate_common_subexpressions
 from weft.passes.scripted.entries import BLANK, CAST, LIST_UNPACK, TUPLE
 from weft.passes.scripted.functionalize import functionalize
-from weft.passes.scripted.grad_modes import unrecorded
 from weft.passes.scripted.lists import lower_lists
 from weft.passes.scripted.rewrite import Emitter, readers, rewrite
 from weft.passes.scripted.tuples import lower_tuples
@@ -79,7 +70,7 @@ def _with_states(graph: core.Graph) -> core.Graph:
     """Before each node that draws and may have to be run again: where the stream of random numbers is."""
 
     def noted(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
-        if not draws(node) or not any(isinstance(v.type, TensorType) for v in node.needs()):
+        if not draws(node) or formulas_of(node) or not any(isinstance(v.type, TensorType) for v in node.needs()):
             return None
         emitter.emit(RANDOM_STATE, (), STATE)
         emitter.nodes.append(node)
@@ -123,39 +114,36 @@ class _Making:
     """What a gradient is made of, while it is made."""
 
     def __init__(self, graph: core.Graph) -> None:
-        self.graph = graph
-        self.active = {p for p in graph.params if carries_gradient(p.type)}
-        find_active(graph.nodes, self.active, unrecorded(graph))
-        self.states = _states_of(graph.block)
+        self.graph, self.states = graph, _states_of(graph.block)
+        self.edges = histories(graph)
         self.more: dict[tuple[object, ...], Node] = {}  # facts that the forward program keeps for the backward
-        self.outputs: list[Operand] = []
 
     def gradient(self, program: Program | None) -> Gradient:
         """The whole."""
-        real = list(self.graph.results)
-        seeded = [i for i, r in enumerate(real) if isinstance(r, Value) and r in self.active]
+        params, real = self.graph.params, list(self.graph.results)
+        seeds = {i: r for i, r in enumerate(real) if isinstance(r, Value) and r in self.edges}
         temporaries: list[Value] = []
         while True:  # what the backward reads of the program has a gradient too, which may lead to further reads
-            backward = _Backward(self, [real[i] for i in seeded], [t for t in temporaries if t in self.active])
-            needed = [v for v in self._in_order(backward.captured) if v not in self.graph.params and v not in real]
+            backward = _Backward(self, [*seeds.values(), *(t for t in temporaries if t in self.edges)])
+            needed = [v for v in self._in_order(backward.captured) if v not in params and v not in real]
             if needed == temporaries:
                 break
             temporaries = needed
         outputs = [*real, *temporaries]
-        inputs = [i for i, p in enumerate(self.graph.params) if p in backward.captured]
+        inputs = [i for i, p in enumerate(params) if p in backward.captured]
         captured = [i for i, v in enumerate(outputs) if isinstance(v, Value) and v in backward.captured and not (
-            v in self.graph.params or v in outputs[:i])]
-        targets = [i for i, p in enumerate(self.graph.params) if backward.grads.get(p) is not None]
+            v in params or v in outputs[:i])]
+        targets = [i for i, p in enumerate(params) if backward.gradients.get(p) is not None]
         nodes = (*self.graph.nodes, *self.more.values())
-        f = core.Graph(self.graph.name, core.Block(self.graph.params, nodes, tuple(outputs)), self.graph.env)
-        params = [*backward.vjps, *(backward.captured[self.graph.params[i]] for i in inputs),
-                  *(backward.captured[outputs[i]] for i in captured)]
-        results = tuple(backward.grads[self.graph.params[i]] for i in targets)
-        body = core.Block(tuple(params), (*backward.casts, *backward.emitter.nodes), results)
+        f = core.Graph(self.graph.name, core.Block(params, nodes, tuple(outputs)), self.graph.env)
+        taken = [*backward.vjps, *(backward.captured[params[i]] for i in inputs),
+                 *(backward.captured[outputs[i]] for i in captured)]
+        results = tuple(backward.gradients[params[i]] for i in targets)
+        body = core.Block(tuple(taken), (*backward.casts, *backward.emitter.nodes), results)
         df = dce(eliminate_common_subexpressions(core.Graph(f"{self.graph.name}_backward", body)))
         return Gradient(
             Graph(without_regions(f), program), Graph(df, program), len(real),
-            [*seeded, *(outputs.index(t) for t in temporaries if t in self.active)], inputs, captured, targets,
+            [*seeds, *(outputs.index(t) for t in temporaries if t in self.edges)], inputs, captured, targets,
         )
 
     def remember(self, node: Node) -> Value:
@@ -171,21 +159,22 @@ class _Making:
 
 
 class _Backward:
-    """One walk back: its nodes, its parameters for gradients, what it captures."""
+    """One walk back: its nodes, its parameters for gradients, what it captures, the gradients of parameters."""
 
-    def __init__(self, making: _Making, outputs: list[Operand], temporaries: list[Value]) -> None:
-        self.emitter, self.captured, self.grads = Emitter(), {}, Grads()  # type: tuple[Emitter, dict[Value, Value], Grads]
+    def __init__(self, making: _Making, outputs: list[Value]) -> None:
+        self.emitter = Emitter()
+        self.captured: dict[Value, Value] = {}
         self.seen: dict[Value, Value] = {}  # what its nodes read of what it captures
         self.casts: list[Node] = []
-        reverse = Reverse(
-            self.emitter, making.active, lambda o: self._saved(o), lambda node: self._saved(making.remember(node)),
-            making.states,
+        self.vjps = [Value(gradient_type(v.type), f"g{i}") for i, v in enumerate(outputs)]
+        evaluator = GraphEvaluator(
+            self.emitter, self._saved, lambda node: self._saved(making.remember(node)), making.states
         )
-        self.vjps: list[Value] = []
-        for value in (*outputs, *temporaries):
-            self.vjps.append(Value(gradient_type(value.type), f"g{len(self.vjps)}"))
-            reverse.add(self.grads, value, self.vjps[-1])
-        reverse.run(making.graph.nodes, self.grads)
+        targets: dict[Value, Edge] = {p: making.edges[p] for p in making.graph.params if p in making.edges}
+        gradients = evaluator.gradients(
+            [(making.edges[v], vjp) for v, vjp in zip(outputs, self.vjps, strict=True)], tuple(targets.values())
+        )
+        self.gradients = dict(zip(targets, gradients, strict=True))
 
     def _saved(self, operand: Operand) -> Operand:
         """What stands for a value of the program: a parameter of the backward."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from weft.ir.copies import Copy, stand_for
 from weft.ir.graph import Block, Graph, Node, Value, values_in
 from weft.ir.structure import GRADIENTS_OF, GROUPS
+from weft.ops.op import OPS
 from weft.passes.scripted.entries import PRINT, SET_GRAD
 from weft.passes.scripted.grad_modes import unrecorded
 from weft.passes.scripted.memory import Memory
@@ -16,6 +17,8 @@ from weft.support.errors import StateError
 from weft.types.tensor_type import DictType, ListType, OptionalType, TensorType, TupleType, Type
 
 REGION = GROUPS[0]
+RANDOM_STATE = OPS["prim::random_state"]
+_REPEATABLE = (PRINT, RANDOM_STATE, SET_GRAD)  # prints are left out
 
 
 def holds_tensors(kind: Type) -> bool:
@@ -117,14 +120,35 @@ def _before(nodes: list[Node], first: int, last: int, inside: set[int]) -> set[i
 def _refuse_writes_outside(graph: Graph, memory: Memory) -> None:
     written_params = [p for p in graph.params if isinstance(p.type, (ListType, DictType)) and memory.is_written(p)]
     for node in graph.walk():
-        line = "" if node.where is None else f" (line {node.where.line})"
         if written_params and _writes_container(node):
             raise StateError(
                 f"differentiate: {node.op.name} may write %{written_params[0].name}, which was given to the "
-                f"program{line}; copy it first"
+                f"program{_line(node)}; copy it first"
             )
         if node.op.effect == "python":
-            raise StateError(f"differentiate: {node.op.name} has no derivative as a part of a graph{line}")
+            raise _without_derivative(node)
+
+
+def refuse_effects(node: Node, within: bool = False) -> None:
+    """Raise StateError where a node, or one in its blocks, does what may not be done twice. within: the node itself
+    stands in a branch."""
+    for one in (node, *(n for b in node.blocks for n in b.walk())):
+        if one.op.effect not in ("io", "python") or one.op.observes or one.op in _REPEATABLE:
+            continue
+        if one is node and not within:
+            raise _without_derivative(node)
+        raise StateError(
+            f"differentiate: {one.op.name} within a branch or loop is not run again for the backward{_line(one)}; "
+            "move it out"
+        )
+
+
+def _without_derivative(node: Node) -> StateError:
+    return StateError(f"differentiate: {node.op.name} has no derivative as a part of a graph{_line(node)}")
+
+
+def _line(node: Node) -> str:
+    return "" if node.where is None else f" (line {node.where.line})"
 
 
 def without_regions(graph: Graph) -> Graph:
@@ -132,6 +156,8 @@ def without_regions(graph: Graph) -> Graph:
     return rewrite(graph, lambda emitter, node: spliced(emitter, node.blocks[0], ()) if node.op is REGION else None)
 
 
-def silent(graph: Graph) -> Graph:
-    """The graph of a block without what it prints, for it is run again."""
-    return rewrite(graph, lambda emitter, node: () if node.op is PRINT else None)
+def silent(block: Block) -> Block:
+    """A block without what it prints, for it is run again."""
+    if not any(node.op is PRINT for node in block.walk()):
+        return block
+    return rewrite(Graph("", block), lambda emitter, node: () if node.op is PRINT else None).block

@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.ir.graph import Node
 from weft.ir.opaque import plan_of_opaque
-from weft.jit.autodiff.gradients import backward_of, formulas_of
+from weft.jit.autodiff.gradients import formulas_of
 from weft.layers.factories import on_device
 from weft.layers.walk import inplace
 from weft.ops.call_signatures import shortest_route
@@ -20,7 +20,6 @@ from weft.types.tensor_type import ListType
 
 _WARN = OPS["prim::warn"]
 _SHOWN: dict[str, dict[Any, Any]] = {}  # by files, what Python notes of warnings that it has shown
-_BACKWARD = OPS["prim::backward_of"]
 
 
 def function_of(op: Op, node: Node) -> Callable[..., Any]:
@@ -28,8 +27,6 @@ def function_of(op: Op, node: Node) -> Callable[..., Any]:
     plan = plan_of_opaque(op)
     if plan is not None:
         return formulas_of(plan, node)
-    if op is _BACKWARD:
-        return backward_of
     if op is _WARN and node.where is not None:
         return functools.partial(_warn, node.where)
     if op.host:
