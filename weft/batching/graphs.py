@@ -14,11 +14,11 @@ from typing import NoReturn
 
 from weft.batching import entries
 from weft.batching.analysis import Analysis, fills_container, writes_tensor
+from weft.ir.builder import Builder
 from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand
 from weft.ir.structure import IF, LOOP
 from weft.jit.errors import CompileError
 from weft.ops.op import OPS
-from weft.passes.scripted.rewrite import Emitter
 from weft.support.locations import Location
 from weft.types.tensor_type import ANY, BOOL, INT, Type, list_of
 
@@ -53,28 +53,28 @@ class _Batching:
         """A block that the same examples run as the block around it."""
         inner, params = dict(values), _copies(block.params)
         inner.update(zip(block.params, params, strict=True))
-        out = Emitter()
+        out = Builder()
         self._nodes(block, inner, rows, out, apart)
         return Block(params, tuple(out.nodes), tuple(map_operand(r, inner) for r in block.results))
 
     def _block_of_rows(self, block: Block, values: Values, rows: Value, where: Location | None) -> Block:
         """A branch that only some rows run: it takes what they have."""
-        out = Emitter()
+        out = Builder()
         out.where = where
-        inside = out.emit(entries.INSIDE, (rows,), ANY).output
+        inside = out.emit_raw(entries.INSIDE, (rows,), (ANY,)).output
         inner = self._taking(block, values, rows, out)
         self._nodes(block, inner, inside, out, True)
         return Block((), tuple(out.nodes), tuple(map_operand(r, inner) for r in block.results))
 
-    def _taking(self, block: Block, values: Values, rows: Value, out: Emitter) -> Values:
+    def _taking(self, block: Block, values: Values, rows: Value, out: Builder) -> Values:
         inner = dict(values)
         for value in block.free_values():
             if value in self.analysis.differ:
-                taken = out.emit(entries.TAKE, (inner.get(value, value), rows), value.type).output
+                taken = out.emit_raw(entries.TAKE, (inner.get(value, value), rows), (value.type,)).output
                 taken.name, inner[value] = value.name, taken
         return inner
 
-    def _nodes(self, block: Block, values: Values, rows: Value, out: Emitter, apart: bool) -> None:
+    def _nodes(self, block: Block, values: Values, rows: Value, out: Builder, apart: bool) -> None:
         for node in block.nodes:
             out.where = node.where
             if node.op is IF and self.analysis.branches(node):
@@ -86,22 +86,23 @@ class _Batching:
                 self._node(node, values, rows, out, apart)
 
     # ---- nodes that every example runs
-    def _node(self, node: Node, values: Values, rows: Value, out: Emitter, apart: bool) -> None:
+    def _node(self, node: Node, values: Values, rows: Value, out: Builder, apart: bool) -> None:
         args = tuple(map_operand(a, values) for a in node.args)
         if node.op.effect == "random" and not self.analysis.may_differ(node.args) and node.op.writes is None:
-            new_node = out.emit(entries.DRAW, (node.op.name, args, str(node.output.type), rows), node.output.type)
+            kind = node.output.type
+            new_node = out.emit_raw(entries.DRAW, (node.op.name, args, str(kind), rows), (kind,))
         else:
             if apart and fills_container(node):
-                args = (out.emit(entries.OWNED, args[:1], node.inputs()[0].type).output, *args[1:])
+                args = (out.emit_raw(entries.OWNED, args[:1], (node.inputs()[0].type,)).output, *args[1:])
             blocks = tuple(self._block(b, values, rows, apart) for b in node.blocks)
             types = tuple(v.type for v in node.outputs)
-            new_node = out.emit(node.op, self._resized(node, args, out), *types, blocks=blocks)
+            new_node = out.emit_raw(node.op, self._resized(node, args, out), tuple(types), blocks)
         separate = self.analysis.separates(node)
         for old, new in zip(node.outputs, new_node.outputs, strict=True):
             new.name = old.name
-            values[old] = out.emit(entries.SEPARATE, (new, rows), old.type).output if separate else new
+            values[old] = out.emit_raw(entries.SEPARATE, (new, rows), (old.type,)).output if separate else new
 
-    def _resized(self, node: Node, args: tuple[Operand, ...], out: Emitter) -> tuple[Operand, ...]:
+    def _resized(self, node: Node, args: tuple[Operand, ...], out: Builder) -> tuple[Operand, ...]:
         """Sizes of a view that name the batch mean one example."""
         view = node.op.view
         if view is None or not view.keeps_order or not self.batch_size or not self.analysis.may_differ(node.args[:1]):
@@ -110,67 +111,66 @@ class _Batching:
         if len(sizes) != 1 or not _may_name(args[sizes[0]], self.batch_size):
             return args
         (at,) = sizes
-        example_sizes = out.emit(entries.SIZES, (args[0], args[at], self.batch_size), list_of(INT)).output
+        example_sizes = out.emit_raw(entries.SIZES, (args[0], args[at], self.batch_size), (list_of(INT),)).output
         return (*args[:at], example_sizes, *args[at + 1:])
 
     # ---- what examples take different ways through
-    def _branch(self, node: Node, values: Values, rows: Value, out: Emitter) -> None:
+    def _branch(self, node: Node, values: Values, rows: Value, out: Builder) -> None:
         condition = map_operand(node.args[0], values)
         types = tuple(v.type for v in node.outputs)
-        chosen = [out.emit(op, (condition, rows), ANY).output for op in (entries.WHERE, entries.WHERE_NOT)]
+        chosen = [out.emit_raw(op, (condition, rows), (ANY,)).output for op in (entries.WHERE, entries.WHERE_NOT)]
         arms: list[tuple[Value, ...]] = []
         for some, block in zip(chosen, node.blocks, strict=True):
             if not block.nodes and not block.results:
                 arms.append(())
                 continue
-            is_run = out.emit(entries.ANY_ROWS, (some,), BOOL).output
+            is_run = out.emit_raw(entries.ANY_ROWS, (some,), (BOOL,)).output
             run = self._block_of_rows(block, values, some, node.where)
-            arms.append(out.emit(IF, (is_run,), *types, blocks=(run, _nothing(types))).outputs)
+            arms.append(out.emit_raw(IF, (is_run,), tuple(types), (run, _nothing(types))).outputs)
         for at, value in enumerate(node.outputs):
-            merged = out.emit(entries.MERGE, (chosen[0], arms[0][at], chosen[1], arms[1][at]), value.type).output
+            merged = out.emit_raw(entries.MERGE, (chosen[0], arms[0][at], chosen[1], arms[1][at]), (value.type,)).output
             merged.name, values[value] = value.name, merged
 
-    def _loop(self, node: Node, values: Values, rows: Value, out: Emitter) -> None:
+    def _loop(self, node: Node, values: Values, rows: Value, out: Builder) -> None:
         trip, condition, carried, *rest = (map_operand(a, values) for a in node.args)
         (body,) = node.blocks
-        first = out.emit(entries.GOING, (condition, trip, -1, rows), ANY).output
-        goes = out.emit(entries.ANY_ROWS, (first,), BOOL).output
+        first = out.emit_raw(entries.GOING, (condition, trip, -1, rows), (ANY,)).output
+        goes = out.emit_raw(entries.ANY_ROWS, (first,), (BOOL,)).output
         types = tuple(v.type for v in node.outputs)
-        loop = out.emit(
-            LOOP, (_MOST, goes, (first, *carried), *rest), ANY, *types, blocks=(self._body(body, values, trip, node),)
-        )
+        steps = self._body(body, values, trip, node)
+        loop = out.emit_raw(LOOP, (_MOST, goes, (first, *carried), *rest), (ANY, *types), (steps,))
         for old, new, begin in zip(node.outputs, loop.outputs[1:], node.args[2], strict=True):
             new.name, values[old] = old.name, self._alone(begin, new, out)
 
-    def _alone(self, begin: Operand, value: Value, out: Emitter) -> Value:
+    def _alone(self, begin: Operand, value: Value, out: Builder) -> Value:
         """A carried value; that a loop began with a tensor that nobody else has is noted, for it may be written."""
         if begin not in self.analysis.alone:
             return value
-        return out.emit(entries.ALONE, (value,), value.type).output
+        return out.emit_raw(entries.ALONE, (value,), (value.type,)).output
 
     def _body(self, body: Block, values: Values, trip: Operand, node: Node) -> Block:
-        out = Emitter()
+        out = Builder()
         out.where = node.where
         index, *carried = _copies(body.params)
         going = Value(ANY, "going")
-        inside = out.emit(entries.INSIDE, (going,), ANY).output
+        inside = out.emit_raw(entries.INSIDE, (going,), (ANY,)).output
         inner = self._taking(body, values, going, out)
         inner[body.params[0]] = index
         owned: list[Value] = []
         for old, new, begin in zip(body.params[1:], carried, node.args[2], strict=True):
             own = self._alone(begin, new, out)
             owned.append(own)
-            inner[old] = out.emit(entries.TAKE, (own, going), old.type).output
+            inner[old] = out.emit_raw(entries.TAKE, (own, going), (old.type,)).output
             inner[old].name = old.name
         self._nodes(body, inner, inside, out, True)
         condition, *after = (map_operand(r, inner) for r in body.results)
         out.where = node.where
-        following = out.emit(entries.GOING, (condition, trip, index, going), ANY).output
+        following = out.emit_raw(entries.GOING, (condition, trip, index, going), (ANY,)).output
         results = [
-            out.emit(entries.PUT, (old, going, new), old.type).output
+            out.emit_raw(entries.PUT, (old, going, new), (old.type,)).output
             for old, new in zip(owned, after, strict=True)
         ]
-        goes = out.emit(entries.ANY_ROWS, (following,), BOOL).output
+        goes = out.emit_raw(entries.ANY_ROWS, (following,), (BOOL,)).output
         return Block((index, going, *carried), tuple(out.nodes), (goes, following, *results))
 
     # ---- refusals

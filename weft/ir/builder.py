@@ -177,13 +177,21 @@ class Builder:
     def adopt(self, node: Node) -> Node:
         """Take a node of another graph over as it is (its arguments are values of this one too), or find its equal."""
         if node.op.effect in REPEATABLE:
-            key = (node.op, memo_key(node.args))
-            earlier = self._find(key)
-            if earlier is not None and len(earlier.outputs) == len(node.outputs):
+            earlier = self.remember(node)
+            if earlier is not None:
                 return earlier
-            self._memo[key] = node
         self._append(node)
         return node
+
+    def remember(self, node: Node, variant: object = None) -> Node | None:
+        """The equal node of this block, or of one around it, that was remembered first; None if there is none, and
+        then this one is. variant: as for emit."""
+        key = (node.op, memo_key(node.args)) if variant is None else (node.op, memo_key(node.args), variant)
+        earlier = self._find(key)
+        if earlier is not None and len(earlier.outputs) == len(node.outputs):
+            return earlier
+        self._memo[key] = node
+        return None
 
     def emit_like(self, node: Node, args: tuple[Operand, ...], variant: object = None) -> Node:
         """Re-emit a node without blocks, with new arguments; its type rule runs again only when an argument's type

@@ -179,6 +179,23 @@ def use_counts(graph: Graph) -> Counter[Value]:
     return uses
 
 
+def readers(graph: Graph) -> dict[Value, list[Node | None]]:
+    """Who reads each value; None stands for a result of a block."""
+    by_value: dict[Value, list[Node | None]] = {}
+
+    def visit(block: Block) -> None:
+        for node in block.nodes:
+            for value in node.inputs():
+                by_value.setdefault(value, []).append(node)
+            for inner in node.blocks:
+                visit(inner)
+        for value in values_in(block.results):
+            by_value.setdefault(value, []).append(None)
+
+    visit(graph.block)
+    return by_value
+
+
 def values_in(operand: Operand) -> list[Value]:
     """The Values inside an operand, in order."""
     values: list[Value] = []

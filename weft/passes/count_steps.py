@@ -21,7 +21,6 @@ from weft.ir.graph import Block, Graph, Node, Operand, Value
 from weft.ir.structure import LOOP, STEPS
 from weft.passes.alias import dims_of
 from weft.passes.rebuild import rebuild
-from weft.passes.scripted.rewrite import Emitter, rewrite
 from weft.types import dtype as dt
 from weft.types.dims import Expr
 from weft.types.tensor_type import TensorType, tensor_type
@@ -34,18 +33,18 @@ def count_steps(graph: Graph) -> Graph:
         return graph
     open_nodes: list[Node] = []
 
-    def sized(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
+    def sized(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
         entry = counted.get(open_nodes.pop())
         if entry is None:
             return None
         length, is_first = entry
         if is_first:
-            emitter.emit(STEPS, (node.args[0],), tensor_type(dt.bool_, (length, 0)))
-        loop = remade(node, (length, *node.args[1:]), node.blocks)
-        emitter.nodes.append(loop)
+            builder.emit_raw(STEPS, (args[0],), (tensor_type(dt.bool_, (length, 0)),))
+        loop = remade(node, (length, *args[1:]), node.blocks)
+        builder.nodes.append(loop)
         return loop.outputs
 
-    return rewrite(graph, sized, open_nodes.append)
+    return rebuild(graph, sized, keep_order=True, enter=open_nodes.append)
 
 
 def _counted(block: Block, emitted: frozenset[tuple[Operand, Expr]]) -> dict[Node, tuple[Expr, bool]]:

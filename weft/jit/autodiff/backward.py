@@ -14,6 +14,7 @@ from weft.autograd.engine import install, run_between
 from weft.autograd.evaluator import Evaluator
 from weft.autograd.node import Edge
 from weft.autograd.node import Node as HistoryNode
+from weft.ir.builder import Builder
 from weft.ir.copies import Copy
 from weft.ir.graph import Block, Graph, Node, Operand, Value, map_operand, values_in
 from weft.ir.opaque import opaque_op
@@ -23,7 +24,6 @@ from weft.ops.backward import ARG, DIMS, RESULT, Plan, Source, needed_slots, pla
 from weft.ops.op import OPS, Op
 from weft.passes.scripted.entries import CAST, SET_GRAD
 from weft.passes.scripted.grad_modes import unrecorded
-from weft.passes.scripted.rewrite import Emitter
 from weft.types import tensor_type as tt
 from weft.types.tensor_type import (
     TENSOR,
@@ -186,11 +186,11 @@ class GraphEvaluator(Evaluator):
     computes = False
 
     def __init__(
-        self, emitter: Emitter, saved: Saved, remember: Callable[[Node], Operand], states: Mapping[Node, Value]
+        self, builder: Builder, saved: Saved, remember: Callable[[Node], Operand], states: Mapping[Node, Value]
     ) -> None:
         """saved: what stands for a value of the program. remember: what stands for a fact that the program is to find.
         states: where the stream of random numbers was before nodes that draw and run again."""
-        self.emitter, self.saved, self.remember, self.states = emitter, saved, remember, states
+        self.builder, self.saved, self.remember, self.states = builder, saved, remember, states
 
     def gradients(
         self, seeds: Sequence[tuple[Edge, Operand]], wanted: Sequence[Edge]
@@ -205,21 +205,21 @@ class GraphEvaluator(Evaluator):
 
     def add(self, a: Value, b: Value) -> Operand:
         """The sum of two parts of a value's gradient."""
-        return self.emitter.emit(_ADD, (a, b), a.type).output
+        return self.builder.emit_raw(_ADD, (a, b), (a.type,)).output
 
     def run(self, node: HistoryNode, grads: tuple[Operand, ...], needs: tuple[bool, ...]) -> tuple[Operand, ...]:
         """The gradients of a node's targets."""
         assert isinstance(node, (FormulasOf, Branch, RunAgain))
-        self.emitter.where = node.of.where
+        self.builder.where = node.of.where
         if isinstance(node, FormulasOf):
             return self._formulas(node, grads)
         state = self.states.get(node.of)
         if state is None:
             return self._branch(node, grads) if isinstance(node, Branch) else self._again(node, grads)
-        now = self.emitter.emit(RANDOM_STATE, (), STATE).output
-        self.emitter.emit(_SET_STATE, (self.saved(state),))  # what runs again draws what it drew
+        now = self.builder.emit_raw(RANDOM_STATE, (), (STATE,)).output
+        self.builder.emit_raw(_SET_STATE, (self.saved(state),), ())  # what runs again draws what it drew
         gradients = self._branch(node, grads) if isinstance(node, Branch) else self._again(node, grads)
-        self.emitter.emit(_SET_STATE, (now,))
+        self.builder.emit_raw(_SET_STATE, (now,), ())
         return gradients
 
     # ---- operators
@@ -228,10 +228,10 @@ class GraphEvaluator(Evaluator):
         of, plan = node.of, node.plan
         if len(grads) > 1:
             results = tuple(map(self.saved, of.outputs))
-            grads = self.emitter.emit(_FILL, (grads, results), *(GRAD,) * len(grads)).outputs
+            grads = self.builder.emit_raw(_FILL, (grads, results), (GRAD,) * len(grads)).outputs
         wanted = needed_slots(plan, node.needs)
         packed = tuple([self._slot(of, s) if i in wanted else None for i, s in enumerate(plan.slots)])
-        call = self.emitter.emit(opaque_op(plan), (grads, node.needs, packed), *(GRAD,) * len(node.targets))
+        call = self.builder.emit_raw(opaque_op(plan), (grads, node.needs, packed), (GRAD,) * len(node.targets))
         return tuple([self._fitted(of, v, g) for v, g in zip(node.targets, call.outputs, strict=True)])
 
     def _slot(self, node: Node, source: Source) -> Operand:
@@ -257,7 +257,7 @@ class GraphEvaluator(Evaluator):
         if node.op.how != "scalar" or len(node.op.tensor_positions) < 2 or _have_one_type(target, node.outputs[0]):
             return gradient
         fact = self.remember(Node(_METADATA, (target, node.outputs[0]), (_METADATA_TYPE,)))
-        return self.emitter.emit(_FIT, (gradient, fact), GRAD).output
+        return self.builder.emit_raw(_FIT, (gradient, fact), (GRAD,)).output
 
     # ---- what runs again
     def _branch(self, node: Branch, grads: tuple[Operand, ...]) -> tuple[Operand, ...]:
@@ -266,15 +266,15 @@ class GraphEvaluator(Evaluator):
             self._block(node, silent(block), edges, grads)
             for block, edges in zip(node.of.blocks, node.inner, strict=True)
         ]
-        types = [gradient_type(v.type) for v in node.targets]
+        types = tuple([gradient_type(v.type) for v in node.targets])
         condition = self._saved(node.of.args[0])
-        return self.emitter.emit(IF, (condition,), *types, blocks=tuple(blocks)).outputs
+        return self.builder.emit_raw(IF, (condition,), types, tuple(blocks)).outputs
 
     def _block(
         self, node: Branch, block: Block, edges: Mapping[Value, Edge], grads: tuple[Operand, ...]
     ) -> Block:
         """The nodes of a block, and behind them its backward: gradients of the branch's targets."""
-        into = Emitter()
+        into = Builder()
         values: dict[Value, Operand] = {}
         for one in block.nodes:
             refuse_effects(one, within=True)
@@ -286,7 +286,7 @@ class GraphEvaluator(Evaluator):
 
         def remember(fact: Node) -> Operand:
             args = tuple([map_operand(a, {v: saved(v) for v in values_in(a)}) for a in fact.args])
-            return into.emit(fact.op, args, *(v.type for v in fact.outputs)).output
+            return into.emit_raw(fact.op, args, tuple([v.type for v in fact.outputs])).output
 
         seeds = [
             (edges[result], g) for result, g in zip(block.results, grads, strict=True)
@@ -301,10 +301,9 @@ class GraphEvaluator(Evaluator):
         if node.of.op is not REGION:
             refuse_effects(node.of)
         needs = tuple([v in node.targets for v in node.inputs])
-        return self.emitter.emit(
-            GRADIENTS_OF, (grads, tuple(map(self.saved, node.inputs)), needs),
-            *(gradient_type(v.type) for v in node.targets), blocks=(Copy().block(node.block),),
-        ).outputs
+        types = tuple([gradient_type(v.type) for v in node.targets])
+        inputs = tuple(map(self.saved, node.inputs))
+        return self.builder.emit_raw(GRADIENTS_OF, (grads, inputs, needs), types, (Copy().block(node.block),)).outputs
 
 
 def _have_one_type(a: Value, b: Value) -> bool:

@@ -6,19 +6,20 @@ from dataclasses import dataclass, field
 
 from weft.autograd.node import Edge
 from weft.ir import graph as core
-from weft.ir.graph import Node, Operand, Value, map_operand
+from weft.ir.builder import Builder
+from weft.ir.graph import Node, Operand, Value, map_operand, readers
 from weft.ir.structure import IF, LOOP
 from weft.jit.autodiff.backward import STATE, GraphEvaluator, draws, formulas_of, gradient_type, histories
 from weft.jit.autodiff.regions import RANDOM_STATE, REGION, with_region, without_regions
 from weft.jit.program import Program
 from weft.jit.torchscript.graph import Graph
 from weft.passes.dce import dce
+from weft.passes.rebuild import rebuild
 from weft.passes.scripted.constants import propagate_constants
 from weft.passes.scripted.cse import eliminate_common_subexpressions
 from weft.passes.scripted.entries import BLANK, CAST, LIST_UNPACK, TUPLE
 from weft.passes.scripted.functionalize import functionalize
 from weft.passes.scripted.lists import lower_lists
-from weft.passes.scripted.rewrite import Emitter, readers, rewrite
 from weft.passes.scripted.tuples import lower_tuples
 from weft.types.tensor_type import TensorType, optional
 
@@ -69,14 +70,14 @@ def _prepared(graph: core.Graph) -> core.Graph:
 def _with_states(graph: core.Graph) -> core.Graph:
     """Before each node that draws and may have to be run again: where the stream of random numbers is."""
 
-    def noted(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
+    def noted(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
         if not draws(node) or formulas_of(node) or not any(isinstance(v.type, TensorType) for v in node.needs()):
             return None
-        emitter.emit(RANDOM_STATE, (), STATE)
-        emitter.nodes.append(node)
+        builder.emit_raw(RANDOM_STATE, (), (STATE,))
+        builder.nodes.append(node)
         return node.outputs
 
-    return rewrite(graph, noted)
+    return rebuild(graph, noted, keep_order=True)
 
 
 def _states_of(block: core.Block) -> dict[Node, Value]:
@@ -97,17 +98,17 @@ def _unpacked(graph: core.Graph) -> core.Graph:
     """Operators that give lists which are unpacked at once give several results."""
     read_by = readers(graph)
 
-    def spread(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
-        source = node.args[0] if node.op is LIST_UNPACK else None
+    def spread(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+        source = args[0] if node.op is LIST_UNPACK else None
         producer = source.node if isinstance(source, Value) else None
         if (
             producer is None or producer.op.host or not producer.op.schema.returns_list
             or len(read_by[producer.output]) != 1
         ):
             return None
-        return emitter.emit(producer.op, producer.args, *(v.type for v in node.outputs)).outputs
+        return builder.emit_raw(producer.op, producer.args, tuple([v.type for v in node.outputs])).outputs
 
-    return rewrite(graph, spread)
+    return rebuild(graph, spread, keep_order=True)
 
 
 class _Making:
@@ -139,7 +140,7 @@ class _Making:
         taken = [*backward.vjps, *(backward.captured[params[i]] for i in inputs),
                  *(backward.captured[outputs[i]] for i in captured)]
         results = tuple(backward.gradients[params[i]] for i in targets)
-        body = core.Block(tuple(taken), (*backward.casts, *backward.emitter.nodes), results)
+        body = core.Block(tuple(taken), (*backward.casts, *backward.builder.nodes), results)
         df = dce(eliminate_common_subexpressions(core.Graph(f"{self.graph.name}_backward", body)))
         return Gradient(
             Graph(without_regions(f), program), Graph(df, program), len(real),
@@ -162,13 +163,13 @@ class _Backward:
     """One walk back: its nodes, its parameters for gradients, what it captures, the gradients of parameters."""
 
     def __init__(self, making: _Making, outputs: list[Value]) -> None:
-        self.emitter = Emitter()
+        self.builder = Builder()
         self.captured: dict[Value, Value] = {}
         self.seen: dict[Value, Value] = {}  # what its nodes read of what it captures
         self.casts: list[Node] = []
         self.vjps = [Value(gradient_type(v.type), f"g{i}") for i, v in enumerate(outputs)]
         evaluator = GraphEvaluator(
-            self.emitter, self._saved, lambda node: self._saved(making.remember(node)), making.states
+            self.builder, self._saved, lambda node: self._saved(making.remember(node)), making.states
         )
         targets: dict[Value, Edge] = {p: making.edges[p] for p in making.graph.params if p in making.edges}
         gradients = evaluator.gradients(

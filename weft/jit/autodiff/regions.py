@@ -9,10 +9,10 @@ from weft.ir.copies import Copy, stand_for
 from weft.ir.graph import Block, Graph, Node, Value, values_in
 from weft.ir.structure import GRADIENTS_OF, GROUPS
 from weft.ops.op import OPS
+from weft.passes.rebuild import rebuild, spliced
 from weft.passes.scripted.entries import PRINT, SET_GRAD
 from weft.passes.scripted.grad_modes import unrecorded
 from weft.passes.scripted.memory import Memory
-from weft.passes.scripted.rewrite import rewrite, spliced
 from weft.support.errors import StateError
 from weft.types.tensor_type import DictType, ListType, OptionalType, TensorType, TupleType, Type
 
@@ -153,11 +153,15 @@ def _line(node: Node) -> str:
 
 def without_regions(graph: Graph) -> Graph:
     """The graph with what stands in regions in their places."""
-    return rewrite(graph, lambda emitter, node: spliced(emitter, node.blocks[0], ()) if node.op is REGION else None)
+    return rebuild(
+        graph, lambda builder, node, args: spliced(builder, node.blocks[0], ()) if node.op is REGION else None,
+        keep_order=True,
+    )
 
 
 def silent(block: Block) -> Block:
     """A block without what it prints, for it is run again."""
     if not any(node.op is PRINT for node in block.walk()):
         return block
-    return rewrite(Graph("", block), lambda emitter, node: () if node.op is PRINT else None).block
+    graph = Graph("", block)
+    return rebuild(graph, lambda builder, node, args: () if node.op is PRINT else None, keep_order=True).block

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.ir import graph as core
+from weft.ir.builder import Builder
 from weft.ir.graph import Node, Operand, Value
 from weft.jit.module import ScriptMethod, ScriptModule, unique_name
 from weft.jit.program import Program
@@ -15,12 +16,12 @@ from weft.jit.script.marks import prepared
 from weft.jit.torchscript.files.modules import LoadedModule, loaded_module
 from weft.jit.torchscript.inlining import inlined
 from weft.passes.dce import dce
+from weft.passes.rebuild import rebuild
 from weft.passes.scripted.constants import propagate_constants
 from weft.passes.scripted.entries import DICT, GET_ATTR, LIST, SET_ATTR, TUPLE
 from weft.passes.scripted.lists import lower_lists
 from weft.passes.scripted.memory import Memory
 from weft.passes.scripted.peephole import peephole
-from weft.passes.scripted.rewrite import Emitter, rewrite
 from weft.passes.scripted.tuples import lower_tuples
 from weft.support.errors import ArgumentError, StateError
 from weft.tensor.tensor import Tensor
@@ -94,9 +95,10 @@ class _Freezing:
     def program(self, kind: Type, name: str) -> Program:
         """The method of the frozen Module."""
         self._look(self.graph)
-        self._look(dce(propagate_constants(rewrite(self.graph, self._flag))))  # `if self.training:` is decided now
+        flagged = rebuild(self.graph, self._flag, keep_order=True)
+        self._look(dce(propagate_constants(flagged)))  # `if self.training:` is decided now
         self._refuse_mutation()
-        graph = rewrite(self.graph, self._constant, self._enter)
+        graph = rebuild(self.graph, self._constant, keep_order=True, same=self._same)
         before = None
         while before is not graph:
             before = graph
@@ -119,7 +121,7 @@ class _Freezing:
         self.objects, self.paths = {graph.params[0]: self.module}, {graph.params[0]: "self"}
         self._find_objects(graph.block)
 
-    def _flag(self, emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
+    def _flag(self, builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
         """What stands for a read of a number, text or None that the program does not write."""
         held = self.objects.get(node.outputs[0], self) if node.op is GET_ATTR else self
         return (held,) if isinstance(held, _PLAIN) else None
@@ -148,35 +150,36 @@ class _Freezing:
         line = "" if node.where is None else f" ({node.where.file}:{node.where.line})"
         raise StateError(f"freeze: the program writes {path}{line}, which would be a constant; take the write out")
 
-    def _constant(self, emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
+    def _constant(self, builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
         """What stands for a read of an attribute."""
-        if node.op is not GET_ATTR or self.original.output not in self.objects:
+        if node.op is not GET_ATTR or node.output not in self.objects:
             return None
-        held = self.objects[self.original.output]
-        return (self._operand(emitter, held, node.output.type, self.paths[self.original.output]),)
+        held = self.objects[node.output]
+        return (self._operand(builder, held, node.output.type, self.paths[node.output]),)
 
-    def _enter(self, node: Node) -> None:
-        self.original = node
+    def _same(self, old: Value, new: Value) -> None:
+        if old in self.objects:
+            self.objects[new], self.paths[new] = self.objects[old], self.paths[old]
 
-    def _operand(self, emitter: Emitter, held: Any, kind: Type, path: str) -> Operand:
+    def _operand(self, builder: Builder, held: Any, kind: Type, path: str) -> Operand:
         if isinstance(held, _PLAIN):
             return held
         if type(held) is tuple and isinstance(kind, TupleType) and not kind.name:
             items = tuple(
-                self._operand(emitter, v, k, f"{path}.{i}")
+                self._operand(builder, v, k, f"{path}.{i}")
                 for i, (v, k) in enumerate(zip(held, kind.elements, strict=True))
             )
-            return emitter.emit(TUPLE, (items, ""), kind).output
+            return builder.emit_raw(TUPLE, (items, ""), (kind,)).output
         if isinstance(held, list) and isinstance(kind, ListType):
-            items = tuple(self._operand(emitter, v, kind.element, f"{path}.{i}") for i, v in enumerate(held))
-            return emitter.emit(LIST, (items, str(kind)), kind).output
+            items = tuple(self._operand(builder, v, kind.element, f"{path}.{i}") for i, v in enumerate(held))
+            return builder.emit_raw(LIST, (items, str(kind)), (kind,)).output
         if isinstance(held, dict) and isinstance(kind, DictType):
-            items = tuple(self._operand(emitter, v, kind.value, f"{path}.{i}") for i, v in enumerate(held.values()))
-            return emitter.emit(DICT, (tuple(held), items, str(kind)), kind).output
+            items = tuple(self._operand(builder, v, kind.value, f"{path}.{i}") for i, v in enumerate(held.values()))
+            return builder.emit_raw(DICT, (tuple(held), items, str(kind)), (kind,)).output
         name = path.removeprefix("self.").replace(".", "_")
         if name not in self.constants:
             self.constants[name] = held.detach().clone() if isinstance(held, Tensor) else held
-        return emitter.emit(GET_ATTR, (None, name, str(kind)), kind).output
+        return builder.emit_raw(GET_ATTR, (None, name, str(kind)), (kind,)).output
 
 
 def _is_call(node: Node) -> bool:

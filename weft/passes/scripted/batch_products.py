@@ -7,12 +7,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import weft.catalogue  # noqa: F401  # defines the operators
+from weft.ir.builder import Builder
 from weft.ir.copies import Values, fitted, fitted_block
 from weft.ir.graph import Block, Graph, Node, Value, map_operand, values_in
 from weft.ops.packet import aten
 from weft.passes.scripted.memory import Memory, writes_anything
 from weft.passes.scripted.product_trees import fold_product_trees
-from weft.passes.scripted.rewrite import Emitter
 from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType, tensor_type
 
@@ -61,36 +61,36 @@ def batch_products(graph: Graph) -> Graph:
 def _block(block: Block, values: Values, memory: Memory) -> Block:
     groups = _groups(block, memory)
     members = {n for g in groups for n in g.members}
-    emitter = Emitter()
+    builder = Builder()
     for i, node in enumerate(block.nodes):
         for group in groups:
             if group.ready + 1 == i:
-                _emit(emitter, group, values)
+                _emit(builder, group, values)
         if node not in members:
-            _keep(emitter, node, values, memory)
-    return fitted_block(block, emitter.nodes, tuple(map_operand(r, values) for r in block.results))
+            _keep(builder, node, values, memory)
+    return fitted_block(block, builder.nodes, tuple(map_operand(r, values) for r in block.results))
 
 
-def _keep(emitter: Emitter, node: Node, values: Values, memory: Memory) -> None:
+def _keep(builder: Builder, node: Node, values: Values, memory: Memory) -> None:
     args = tuple(map_operand(a, values) for a in node.args)
     kept = fitted(node, args, tuple(_block(b, dict(values), memory) for b in node.blocks))
-    emitter.nodes.append(kept)
+    builder.nodes.append(kept)
     if kept is not node:
         values.update(zip(node.outputs, kept.outputs, strict=True))
 
 
-def _emit(emitter: Emitter, group: _Group, values: Values) -> None:
+def _emit(builder: Builder, group: _Group, values: Values) -> None:
     """One batched product, and its parts for the results."""
     dtype, n, k, m = group.kind
     count = len(group.members)
-    emitter.where = group.members[0].where
+    builder.where = group.members[0].where
     sides = [tuple(map_operand(node.args[side], values) for node in group.members) for side in (0, 1)]
     kinds = (tensor_type(dtype, (count, n, k)), tensor_type(dtype, (count, k, m)))
     first, second = (
-        emitter.emit(_STACK, (parts, 0), kind).output for parts, kind in zip(sides, kinds, strict=True)
+        builder.emit_raw(_STACK, (parts, 0), (kind,)).output for parts, kind in zip(sides, kinds, strict=True)
     )
-    product = emitter.emit(_BMM, (first, second), tensor_type(dtype, (count, n, m))).output
-    parts = emitter.emit(_UNBIND, (product, 0), *(tensor_type(dtype, (n, m)),) * count).outputs
+    product = builder.emit_raw(_BMM, (first, second), (tensor_type(dtype, (count, n, m)),)).output
+    parts = builder.emit_raw(_UNBIND, (product, 0), (tensor_type(dtype, (n, m)),) * count).outputs
     for node, part in zip(group.members, parts, strict=True):
         part.name = node.output.name
         values[node.output] = part

@@ -4,11 +4,12 @@ replaced by what they come to.
 
 from __future__ import annotations
 
+from weft.ir.builder import Builder
 from weft.ir.graph import Graph, Node, Operand, values_in
 from weft.ir.kinds import type_of_immediate
 from weft.ir.structure import IF, LOOP
+from weft.passes.rebuild import rebuild, spliced
 from weft.passes.scripted.entries import TUPLE
-from weft.passes.scripted.rewrite import Emitter, rewrite, spliced
 from weft.types.tensor_type import BOOL, COMPLEX, FLOAT, INT, NUMBER, STR
 
 _IMMEDIATE = (INT, FLOAT, BOOL, STR, COMPLEX, NUMBER)
@@ -18,28 +19,28 @@ def propagate_constants(graph: Graph) -> Graph:
     """The graph with numbers and texts that are known in place of what computes them, and without branches that are
     never taken. What raises stays, to raise when the program comes there.
     """
-    return rewrite(graph, _known)
+    return rebuild(graph, _known, keep_order=True)
 
 
-def _known(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
+def _known(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
     if node.op is IF:
-        return _decided(emitter, node)
+        return _decided(builder, node)
     if node.op is LOOP:
-        return _never_run(emitter, node)
+        return _never_run(builder, node)
     return _computed(node)
 
 
-def _decided(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
+def _decided(builder: Builder, node: Node) -> tuple[Operand, ...] | None:
     condition = node.args[0]
     if isinstance(condition, bool):
-        return spliced(emitter, node.blocks[0 if condition else 1], ())
+        return spliced(builder, node.blocks[0 if condition else 1], ())
     same = [
         a if a is b or _are_equal(a, b) else None
         for a, b in zip(node.blocks[0].results, node.blocks[1].results, strict=True)
     ]
     if not node.outputs or not any(s is not None and type(s) is not tuple for s in same):
         return None
-    conditional = emitter.emit(IF, node.args, *(v.type for v in node.outputs), blocks=node.blocks)
+    conditional = builder.emit_raw(IF, node.args, tuple([v.type for v in node.outputs]), node.blocks)
     return tuple(v if s is None else s for v, s in zip(conditional.outputs, same, strict=True))
 
 
@@ -48,7 +49,7 @@ def _are_equal(a: Operand, b: Operand) -> bool:
     return type(a) is type(b) and not isinstance(a, tuple) and not values_in(a) and repr(a) == repr(b)
 
 
-def _never_run(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
+def _never_run(builder: Builder, node: Node) -> tuple[Operand, ...] | None:
     trip, condition, carried, xs, _ = node.args
     if xs or len(node.outputs) != len(carried):
         return None
@@ -56,7 +57,7 @@ def _never_run(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
         return tuple(carried)
     block = node.blocks[0]
     if type(trip) is int and trip == 1 and condition is True:
-        return spliced(emitter, block, (0, *carried))[1:]
+        return spliced(builder, block, (0, *carried))[1:]
     return None
 
 

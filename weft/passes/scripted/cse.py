@@ -6,23 +6,17 @@ tell that two results are one. Random draws, prints and writes are never merged.
 
 from __future__ import annotations
 
-from collections import ChainMap
-from typing import Any
-
-from weft.ir.builder import memo_key
-from weft.ir.copies import Values, fitted, fitted_block
-from weft.ir.graph import Block, Graph, Node, map_operand
+from weft.ir.builder import REPEATABLE, Builder
+from weft.ir.graph import Graph, Node, Operand
 from weft.ir.structure import LOOP
+from weft.passes.rebuild import rebuild
 from weft.passes.scripted.memory import Memory, Written
-
-_REPEATABLE = frozenset(("pure", "raises"))
-Seen = ChainMap[Any, Node]
 
 
 def eliminate_common_subexpressions(graph: Graph) -> Graph:
     """The graph without computations that were made before; the same object where there are none."""
-    block = _Merging(graph).block(graph.block, {}, ChainMap())
-    return graph if block is graph.block else Graph(graph.name, block, graph.env, graph.writes)
+    merging = _Merging(graph)
+    return rebuild(graph, merging.earlier, keep_order=True, enter=merging.enter, same=merging.memory.same)
 
 
 class _Merging:
@@ -31,32 +25,18 @@ class _Merging:
         self.versions: dict[Written, int] = {}
         self.moment = 0  # of what is written, nobody knows where
 
-    def block(self, block: Block, values: Values, seen: Seen) -> Block:
-        """The block without what was computed before in it or around it."""
-        nodes: list[Node] = []
-        for node in block.nodes:
-            self._node(node, nodes, values, seen)
-        return fitted_block(block, nodes, tuple(map_operand(r, values) for r in block.results))
-
-    def _node(self, node: Node, nodes: list[Node], values: Values, seen: Seen) -> None:
-        args = tuple(map_operand(a, values) for a in node.args)
+    def enter(self, node: Node) -> None:
+        """What a loop writes is written before its second step reads it."""
         if node.op is LOOP:
-            self._written(node)  # what a loop writes is written before its second step reads it
-        blocks = tuple(self.block(b, dict(values), seen.new_child()) for b in node.blocks)
+            self._written(node)
+
+    def earlier(self, builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+        """The results of an equal computation before."""
         self._written(node)
-        current = fitted(node, args, blocks)
-        if not node.blocks and (node.op.observes or node.op.effect) in _REPEATABLE:
-            key = (node.op, memo_key(args), tuple(v.type for v in node.outputs), self._state(node))
-            earlier = seen.get(key)
-            if earlier is not None and self._may_merge(earlier, node):
-                values.update(zip(node.outputs, earlier.outputs, strict=True))
-                return
-            seen.setdefault(key, current)
-        for old, new in zip(node.outputs, current.outputs, strict=True):
-            self.memory.same(old, new)
-        nodes.append(current)
-        if current is not node:
-            values.update(zip(node.outputs, current.outputs, strict=True))
+        if node.blocks or (node.op.observes or node.op.effect) not in REPEATABLE:
+            return None
+        equal = builder.remember(node, (tuple([v.type for v in node.outputs]), self._state(node)))
+        return equal.outputs if equal is not None and self._may_merge(equal, node) else None
 
     def _may_merge(self, earlier: Node, node: Node) -> bool:
         is_view = node.op.view is not None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import weft.catalogue  # noqa: F401  # defines the operators
+from weft.ir.builder import Builder
 from weft.ir.graph import Graph, Node, Operand, Value
 from weft.ops.packet import aten
+from weft.passes.rebuild import rebuild
 from weft.passes.scripted.memory import Memory
-from weft.passes.scripted.rewrite import Emitter, rewrite
 
 _CATS = frozenset(aten.cat.overloads)
 
@@ -17,22 +20,22 @@ def fold_cat(graph: Graph) -> Graph:
     """
     memory = Memory(graph)
     while True:
-        after = rewrite(graph, lambda emitter, node: _folded(memory, emitter, node), same=memory.same)
+        after = rebuild(graph, partial(_folded, memory), keep_order=True, same=memory.same)
         if after is graph:
             return graph
         graph = after
 
 
-def _folded(memory: Memory, emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
-    if node.op not in _CATS or not isinstance(node.args[0], tuple):
+def _folded(memory: Memory, builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+    if node.op not in _CATS or not isinstance(args[0], tuple):
         return None
     parts: list[Operand] = []
-    for part in node.args[0]:
+    for part in args[0]:
         inner = _parts(memory, part, node)
         parts += [part] if inner is None else inner
-    if len(parts) == len(node.args[0]):
+    if len(parts) == len(args[0]):
         return None
-    return emitter.emit(node.op, (tuple(parts), *node.args[1:]), *(v.type for v in node.outputs)).outputs
+    return builder.emit_raw(node.op, (tuple(parts), *args[1:]), tuple([v.type for v in node.outputs])).outputs
 
 
 def _parts(memory: Memory, operand: Operand, outer: Node) -> list[Operand] | None:

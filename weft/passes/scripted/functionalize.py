@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from weft.ir.builder import Builder
 from weft.ir.graph import Block, Graph, Node, Operand, Value
 from weft.ir.structure import IF, LOOP
 from weft.ops.op import OPS, Op
@@ -17,7 +18,6 @@ from weft.passes.scripted.aliases import Aliases
 from weft.passes.scripted.entries import SET_GRAD, TENSOR_GETITEM, TENSOR_PUT, TENSOR_SETITEM
 from weft.passes.scripted.grad_modes import unrecorded
 from weft.passes.scripted.memory import writes_tensor
-from weft.passes.scripted.rewrite import Emitter
 from weft.types.tensor_type import BOOL, TENSOR, TensorType
 
 _SCATTERS: dict[Op, Op] = {}
@@ -54,21 +54,21 @@ class _Walk:
 
     def block(self, block: Block, state: _State, extra: list[Value]) -> tuple[Block, _State]:
         """A block's copy, with the values of these written tensors behind its results."""
-        emitter = Emitter()
+        builder = Builder()
         for node in block.nodes:
-            emitter.where = node.where
-            self._node(emitter, node, state)
-        results = tuple(self._operand(emitter, r, state) for r in block.results)
-        left = tuple(self._read(emitter, v, state) for v in extra)
-        return Block(block.params, tuple(emitter.nodes), (*results, *left)), state
+            builder.where = node.where
+            self._node(builder, node, state)
+        results = tuple(self._operand(builder, r, state) for r in block.results)
+        left = tuple(self._read(builder, v, state) for v in extra)
+        return Block(block.params, tuple(builder.nodes), (*results, *left)), state
 
     # ---- what a value is now
-    def _operand(self, emitter: Emitter, operand: Operand, state: _State) -> Operand:
+    def _operand(self, builder: Builder, operand: Operand, state: _State) -> Operand:
         if isinstance(operand, Value):
-            return self._read(emitter, operand, state)
-        return tuple(self._operand(emitter, o, state) for o in operand) if type(operand) is tuple else operand
+            return self._read(builder, operand, state)
+        return tuple(self._operand(builder, o, state) for o in operand) if type(operand) is tuple else operand
 
-    def _read(self, emitter: Emitter, value: Value, state: _State) -> Operand:
+    def _read(self, builder: Builder, value: Value, state: _State) -> Operand:
         root = self.aliases.root(value)
         now = state.current.get(root)
         if now is None:
@@ -78,44 +78,44 @@ class _Walk:
         cached = state.shown.get(value)
         if cached is not None and cached[1] is now:
             return cached[0]
-        view = self._shown(emitter, value, state)
+        view = self._shown(builder, value, state)
         state.shown[value] = (view, now)
         return view
 
-    def _shown(self, emitter: Emitter, value: Value, state: _State) -> Value:
+    def _shown(self, builder: Builder, value: Value, state: _State) -> Value:
         """A view of what its source is now."""
-        source = self._read(emitter, self.aliases.parent[value], state)
+        source = self._read(builder, self.aliases.parent[value], state)
         node = value.node
         if value in self.aliases.same or node is None:
             return source  # type: ignore[no-any-return]
-        rest = tuple(self._operand(emitter, a, state) for a in node.args[1:])
-        return emitter.emit(node.op, (source, *rest), value.type).output
+        rest = tuple(self._operand(builder, a, state) for a in node.args[1:])
+        return builder.emit_raw(node.op, (source, *rest), (value.type,)).output
 
-    def _assign(self, emitter: Emitter, value: Value, new: Value, state: _State) -> None:
+    def _assign(self, builder: Builder, value: Value, new: Value, state: _State) -> None:
         """A tensor that is written, and what it is a view of."""
         parent, node = self.aliases.parent.get(value), value.node
         if parent is None:
             state.current[value] = new
             return
         if value not in self.aliases.same and node is not None:
-            source = self._read(emitter, parent, state)
-            rest = tuple(self._operand(emitter, a, state) for a in node.args[1:])
+            source = self._read(builder, parent, state)
+            rest = tuple(self._operand(builder, a, state) for a in node.args[1:])
             if node.op is TENSOR_GETITEM:
-                new = emitter.emit(TENSOR_PUT, (source, *rest, new), TENSOR).output
+                new = builder.emit_raw(TENSOR_PUT, (source, *rest, new), (TENSOR,)).output
             else:
-                new = emitter.emit(_scatter_of(node.op), (source, new, *rest), TENSOR).output
-        self._assign(emitter, parent, new, state)
+                new = builder.emit_raw(_scatter_of(node.op), (source, new, *rest), (TENSOR,)).output
+        self._assign(builder, parent, new, state)
 
     # ---- nodes
-    def _node(self, emitter: Emitter, node: Node, state: _State) -> None:
+    def _node(self, builder: Builder, node: Node, state: _State) -> None:
         if writes_tensor(node):
-            return self._write(emitter, node, state)
+            return self._write(builder, node, state)
         if node.op is IF:
-            return self._if(emitter, node, state)
+            return self._if(builder, node, state)
         if node.op is LOOP:
-            return self._loop(emitter, node, state)
-        args = tuple(self._operand(emitter, a, state) for a in node.args)
-        emitted = emitter.emit(node.op, args, *(v.type for v in node.outputs))
+            return self._loop(builder, node, state)
+        args = tuple(self._operand(builder, a, state) for a in node.args)
+        emitted = builder.emit_raw(node.op, args, tuple([v.type for v in node.outputs]))
         _stand_for(node, emitted, state)
         for old, new in zip(node.outputs, emitted.outputs, strict=True):
             now = state.current.get(self.aliases.root(old))
@@ -123,45 +123,45 @@ class _Walk:
                 state.shown[old] = (new, now)
         return None
 
-    def _write(self, emitter: Emitter, node: Node, state: _State) -> None:
+    def _write(self, builder: Builder, node: Node, state: _State) -> None:
         target, *rest = node.args
-        before = self._read(emitter, target, state)
-        args = tuple(self._operand(emitter, a, state) for a in rest)
+        before = self._read(builder, target, state)
+        args = tuple(self._operand(builder, a, state) for a in rest)
         if node.op is TENSOR_SETITEM:
-            new = emitter.emit(TENSOR_PUT, (before, *args), TENSOR).output
+            new = builder.emit_raw(TENSOR_PUT, (before, *args), (TENSOR,)).output
         else:
             assert node.op.writes is not None
-            new = emitter.emit(node.op.writes, (before, *args), TENSOR).output
+            new = builder.emit_raw(node.op.writes, (before, *args), (TENSOR,)).output
             if any(isinstance(a, Value) and isinstance(a.type, TensorType) for a in args):
-                new = emitter.emit(aten.type_as.overloads[0], (new, before), TENSOR).output  # it keeps its dtype
+                new = builder.emit_raw(aten.type_as.overloads[0], (new, before), (TENSOR,)).output  # it keeps its dtype
         root = self.aliases.root(target)
-        whole = self._read(emitter, root, state)
-        self._assign(emitter, target, new, state)
+        whole = self._read(builder, root, state)
+        self._assign(builder, target, new, state)
         if node in self.unrecorded:
-            state.current[root] = _with_history_of(emitter, state.current[root], whole)
+            state.current[root] = _with_history_of(builder, state.current[root], whole)
 
-    def _if(self, emitter: Emitter, node: Node, state: _State) -> None:
+    def _if(self, builder: Builder, node: Node, state: _State) -> None:
         written = self.aliases.written_roots(node)
-        condition = self._operand(emitter, node.args[0], state)
+        condition = self._operand(builder, node.args[0], state)
         blocks = tuple(self.block(b, state.inner(), written)[0] for b in node.blocks)
         types = (*(v.type for v in node.outputs), *(TENSOR for _ in written))
-        branch = emitter.emit(IF, (condition,), *types, blocks=blocks)
+        branch = builder.emit_raw(IF, (condition,), types, blocks)
         _stand_for(node, branch, state)
         state.current.update(zip(written, branch.outputs[len(node.outputs) :], strict=True))
 
-    def _loop(self, emitter: Emitter, node: Node, state: _State) -> None:
+    def _loop(self, builder: Builder, node: Node, state: _State) -> None:
         trip, condition, carried, xs, reverse = node.args
         (block,) = node.blocks
         written = self.aliases.written_roots(node)
-        begin = tuple([self._operand(emitter, c, state) for c in (*carried, *written)])
-        args = (self._operand(emitter, trip, state), self._operand(emitter, condition, state), begin, xs, reverse)
+        begin = tuple([self._operand(builder, c, state) for c in (*carried, *written)])
+        args = (self._operand(builder, trip, state), self._operand(builder, condition, state), begin, xs, reverse)
         inner = state.inner()
         params = [Value(TENSOR, v.name) for v in written]
         inner.current.update(zip(written, params, strict=True))
         body, _ = self.block(block, inner, written)
         types = (*(v.type for v in node.outputs), *(TENSOR for _ in written))
         whole = Block((*block.params, *params), body.nodes, body.results)
-        loop = emitter.emit(LOOP, args, *types, blocks=(whole,))
+        loop = builder.emit_raw(LOOP, args, types, (whole,))
         _stand_for(node, loop, state)
         state.current.update(zip(written, loop.outputs[len(node.outputs) :], strict=True))
 
@@ -172,11 +172,11 @@ def _stand_for(node: Node, emitted: Node, state: _State) -> None:
         state.values[old] = new
 
 
-def _with_history_of(emitter: Emitter, value: Value, before: Operand) -> Value:
+def _with_history_of(builder: Builder, value: Value, before: Operand) -> Value:
     """What a tensor is behind a write under `no_grad`: its history is what it was."""
-    mode = emitter.emit(SET_GRAD, (True,), BOOL).output
-    output = emitter.emit(aten._with_history_of.overloads[0], (value, before), TENSOR).output
-    emitter.emit(SET_GRAD, (mode,), BOOL)
+    mode = builder.emit_raw(SET_GRAD, (True,), (BOOL,)).output
+    output = builder.emit_raw(aten._with_history_of.overloads[0], (value, before), (TENSOR,)).output
+    builder.emit_raw(SET_GRAD, (mode,), (BOOL,))
     return output
 
 

@@ -6,12 +6,14 @@ is a list of its elements.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
+from weft.ir.builder import Builder
 from weft.ir.graph import Graph, Node, Operand, Value
 from weft.ops.op import OPS, Op
+from weft.passes.rebuild import rebuild
 from weft.passes.scripted.entries import LIST, LIST_UNPACK
 from weft.passes.scripted.memory import Memory
-from weft.passes.scripted.rewrite import Emitter, rewrite
 from weft.types.tensor_type import ListType
 
 _LENGTH, _ITEM, _SLICE, _JOIN, _HAS, _DICT = (
@@ -22,10 +24,10 @@ _LENGTH, _ITEM, _SLICE, _JOIN, _HAS, _DICT = (
 def lower_lists(graph: Graph) -> Graph:
     """The graph with the elements of its own lists in place of their uses, where the list is never written."""
     memory = Memory(graph)
-    return rewrite(graph, lambda emitter, node: _lower(memory, emitter, node), same=memory.same)
+    return rebuild(graph, partial(_lower, memory), keep_order=True, same=memory.same)
 
 
-def _lower(memory: Memory, emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
+def _lower(memory: Memory, builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
     shorten = _SHORTER.get(node.op)
     if shorten is not None:
         items = _elements(memory, node.args[0])
@@ -33,13 +35,13 @@ def _lower(memory: Memory, emitter: Emitter, node: Node) -> tuple[Operand, ...] 
     join = _JOINED.get(node.op)
     if join is not None:
         parts = join(memory, node)
-        return None if parts is None else _made(emitter, node, parts)
+        return None if parts is None else _made(builder, node, parts)
     if node.op.host:
         return None
-    args = tuple(_written_out(memory, a) for a in node.args)
-    if all(a is b for a, b in zip(args, node.args, strict=True)):
+    elements = tuple(_written_out(memory, a) for a in args)
+    if all(a is b for a, b in zip(elements, args, strict=True)):
         return None
-    return emitter.emit(node.op, args, *(v.type for v in node.outputs)).outputs
+    return builder.emit_raw(node.op, elements, tuple([v.type for v in node.outputs])).outputs
 
 
 def _elements(memory: Memory, operand: Operand) -> tuple[Operand, ...] | None:
@@ -51,9 +53,9 @@ def _elements(memory: Memory, operand: Operand) -> tuple[Operand, ...] | None:
     return elements
 
 
-def _made(emitter: Emitter, node: Node, items: tuple[Operand, ...]) -> tuple[Operand, ...]:
+def _made(builder: Builder, node: Node, items: tuple[Operand, ...]) -> tuple[Operand, ...]:
     """A list of these elements, in place of the one that the node makes."""
-    return emitter.emit(LIST, (items, str(node.output.type)), node.output.type).outputs
+    return builder.emit_raw(LIST, (items, str(node.output.type)), (node.output.type,)).outputs
 
 
 def _part(memory: Memory, node: Node) -> tuple[Operand, ...] | None:

@@ -7,14 +7,15 @@ both are seen outside. Types tell what shape_analysis has found out.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import weft.catalogue  # noqa: F401  # defines the operators
-from weft.ir.builder import type_of_operand
+from weft.ir.builder import Builder, type_of_operand
 from weft.ir.graph import Graph, Node, Operand, Value
 from weft.ops.op import OPS, Op
 from weft.ops.packet import Packet, aten
+from weft.passes.rebuild import rebuild
 from weft.passes.scripted.memory import Memory, makes_new
-from weft.passes.scripted.rewrite import rewrite
 from weft.types.tensor_type import FLOAT, INT, NONE, OptionalType, TensorType, Type
 
 Rule = Callable[[Node], "Operand"]
@@ -26,13 +27,13 @@ def peephole(graph: Graph) -> Graph:
     """The graph with what is shorter in place of what comes to the same; the same object where there is nothing."""
     while True:
         memory = Memory(graph)
-        after = rewrite(graph, lambda emitter, node, memory=memory: _shorter(memory, node), same=memory.same)  # type: ignore[misc]
+        after = rebuild(graph, partial(_shorter, memory), keep_order=True, same=memory.same)
         if after is graph:
             return graph
         graph = after
 
 
-def _shorter(memory: Memory, node: Node) -> tuple[Operand, ...] | None:
+def _shorter(memory: Memory, builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
     if len(node.outputs) != 1:
         return None
     rule = _RULES.get(node.op)

@@ -7,11 +7,12 @@ from __future__ import annotations
 from collections import Counter
 
 import weft.catalogue  # noqa: F401  # defines the operators
+from weft.ir.builder import Builder
 from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
 from weft.ops.packet import aten
 from weft.passes.dce import dce
+from weft.passes.rebuild import rebuild
 from weft.passes.scripted.memory import Memory, writes_anything
-from weft.passes.scripted.rewrite import Emitter, rewrite
 from weft.types.tensor_type import TensorType, tensor_type
 
 _ADD, _MM, _CAT = (p.overloads[0] for p in (aten.add, aten.mm, aten.cat))
@@ -22,7 +23,7 @@ def fold_product_trees(graph: Graph, call: float, move: float) -> Graph:
     does not. call, move: what a call of an operator costs, and an element that is joined.
     """
     trees = _Trees(graph, call, move)
-    after = rewrite(graph, trees.folded, same=trees.memory.same)
+    after = rebuild(graph, trees.folded, keep_order=True, same=trees.memory.same)
     return graph if after is graph else dce(after)
 
 
@@ -48,7 +49,7 @@ class _Trees:
             if _is_sum(node):
                 self.inner.update(v for v in node.args[:2] if isinstance(v, Value))
 
-    def folded(self, emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
+    def folded(self, builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
         """One product for the tree that ends here."""
         if not _is_sum(node) or node.output in self.inner or node.output not in self.place:
             return None
@@ -63,9 +64,9 @@ class _Trees:
             return None
         rows = tensor_type(first.dtype, (kind.shape[0], sum(inner)))
         columns = tensor_type(first.dtype, (sum(inner), kind.shape[1]))
-        left = emitter.emit(_CAT, (tuple(p.args[0] for p in products), 1), rows).output
-        right = emitter.emit(_CAT, (tuple(p.args[1] for p in products), 0), columns).output
-        return emitter.emit(_MM, (left, right), kind).outputs
+        left = builder.emit_raw(_CAT, (tuple(p.args[0] for p in products), 1), (rows,)).output
+        right = builder.emit_raw(_CAT, (tuple(p.args[1] for p in products), 0), (columns,)).output
+        return builder.emit_raw(_MM, (left, right), (kind,)).outputs
 
     def _collect(self, value: Operand, root: Value, products: list[Node]) -> bool:
         """Whether a value is a product, or a sum of such, that only the tree reads and nobody writes."""

@@ -12,12 +12,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from weft.ir.copies import Copy
-from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
+from weft.ir.graph import Block, Graph, Node, Operand, Value, readers, values_in
 from weft.ir.kinds import type_of_immediate
 from weft.ir.structure import IF, LOOP
 from weft.passes.scripted.entries import SET_ATTR
 from weft.passes.scripted.result_types import Known, forgotten, result_types
-from weft.passes.scripted.rewrite import readers
 from weft.types.tensor_type import (
     INT,
     DictType,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from weft.ir.builder import Builder
 from weft.ir.copies import Copy
 from weft.ir.graph import Block, Graph, Node, Operand, Value
 from weft.ir.structure import IF, LOOP
 from weft.passes.dce import dce
+from weft.passes.rebuild import rebuild
 from weft.passes.scripted.entries import BLANK, TUPLE, TUPLE_INDEX, TUPLE_UNPACK
-from weft.passes.scripted.rewrite import Emitter, rewrite
 from weft.types.tensor_type import TupleType, Type
 
 
@@ -19,22 +20,22 @@ def lower_tuples(graph: Graph) -> Graph:
     """
     before = graph
     while True:
-        after = rewrite(graph, _lower)
+        after = rebuild(graph, _lower, keep_order=True)
         if after is graph:
             return graph if graph is before else dce(graph)
         graph = after
 
 
-def _lower(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
+def _lower(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
     if node.op is TUPLE_UNPACK:
-        return _elements(node.args[0])
+        return _elements(args[0])
     if node.op is TUPLE_INDEX:
-        items = _elements(node.args[0])
-        return None if items is None else (items[node.args[1]],)
+        items = _elements(args[0])
+        return None if items is None else (items[args[1]],)
     if node.op is IF:
-        return _branches(emitter, node)
+        return _branches(builder, node)
     if node.op is LOOP:
-        return _carried(emitter, node)
+        return _carried(builder, node)
     return None
 
 
@@ -93,7 +94,7 @@ def _gathered(values: Sequence[Value], kinds: Sequence[Type], which: Sequence[in
     return gathered
 
 
-def _branches(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
+def _branches(builder: Builder, node: Node) -> tuple[Operand, ...] | None:
     """Where either branch makes the tuple that it yields, both yield elements."""
     which = [
         i for i, v in enumerate(node.outputs)
@@ -108,11 +109,11 @@ def _branches(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
         results = _spread(block.results, which, nodes)
         blocks.append(Block(block.params, tuple(nodes), results))
     kinds = [v.type for v in node.outputs]
-    branch = emitter.emit(IF, node.args, *_flat(kinds, which), blocks=tuple(blocks))
-    return tuple(_gathered(branch.outputs, kinds, which, emitter.nodes))
+    branch = builder.emit_raw(IF, node.args, tuple(_flat(kinds, which)), tuple(blocks))
+    return tuple(_gathered(branch.outputs, kinds, which, builder.nodes))
 
 
-def _carried(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
+def _carried(builder: Builder, node: Node) -> tuple[Operand, ...] | None:
     """A loop that carries tuples carries their elements."""
     trip, condition, carried, xs, reverse = node.args
     (block,) = node.blocks
@@ -128,10 +129,8 @@ def _carried(emitter: Emitter, node: Node) -> tuple[Operand, ...] | None:
     nodes += map(copy.node, block.nodes)
     again, *left = map(copy.operand, block.results)
     results = (again, *_spread(left, which, nodes))
-    first = _spread(carried, which, emitter.nodes)
-    loop = emitter.emit(
-        LOOP, (trip, condition, first, xs, reverse), *_flat(kinds, which),
-        blocks=(Block((index, *inner), tuple(nodes), results),),
-    )
-    return tuple(_gathered(loop.outputs, kinds, which, emitter.nodes))
+    first = _spread(carried, which, builder.nodes)
+    body = Block((index, *inner), tuple(nodes), results)
+    loop = builder.emit_raw(LOOP, (trip, condition, first, xs, reverse), tuple(_flat(kinds, which)), (body,))
+    return tuple(_gathered(loop.outputs, kinds, which, builder.nodes))
 
