@@ -96,6 +96,12 @@ class Node:
             values += values_in(block.results)
         return values
 
+    def walk(self) -> Iterator[Node]:
+        """The node, and those of its blocks."""
+        yield self
+        for block in self.blocks:
+            yield from block.walk()
+
     def __repr__(self) -> str:
         return f"<node {self.op.name} -> {', '.join(map(repr, self.outputs))}>"
 
@@ -123,9 +129,7 @@ class Block:
     def walk(self) -> Iterator[Node]:
         """All nodes, those of inner blocks included, in order."""
         for node in self.nodes:
-            yield node
-            for block in node.blocks:
-                yield from block.walk()
+            yield from node.walk()
 
     def operators(self) -> set[Op]:
         """The operators of all nodes, those of inner blocks included: most passes need no more to know that there is

@@ -176,7 +176,7 @@ def _flows(node: Node) -> bool:
 
 def draws(node: Node) -> bool:
     """Whether a node, or one in its blocks, draws random numbers."""
-    return any(n.op.effect == "random" for n in (node, *(n for b in node.blocks for n in b.walk())))
+    return any(n.op.effect == "random" for n in node.walk())
 
 
 # ---- the walk

@@ -12,13 +12,13 @@ from weft.ops.op import OPS
 from weft.passes.rebuild import rebuild, spliced
 from weft.passes.scripted.entries import PRINT, SET_GRAD
 from weft.passes.scripted.grad_modes import unrecorded
-from weft.passes.scripted.memory import Memory
+from weft.passes.scripted.memory import Memory, is_writer
 from weft.support.errors import StateError
 from weft.types.tensor_type import DictType, ListType, OptionalType, TensorType, TupleType, Type
 
 REGION = GROUPS[0]
 RANDOM_STATE = OPS["prim::random_state"]
-_REPEATABLE = (PRINT, RANDOM_STATE, SET_GRAD)  # prints are left out
+_REPEATABLE = (RANDOM_STATE, SET_GRAD)  # (prints are left out)
 
 
 def holds_tensors(kind: Type) -> bool:
@@ -68,33 +68,30 @@ def with_region(graph: Graph) -> Graph:
 
 
 def _is_marked(node: Node) -> bool:
-    within = [n for b in node.blocks for n in b.walk()]
-    return any(map(_writes_container, within)) or any(
+    return any(_writes_container(one) for one in node.walk() if one is not node) or any(
         one.op is GRADIENTS_OF or any(holds_tensors(v.type) for v in (*one.needs(), *one.outputs))
         or (not one.blocks and any(_is_optional_tensor(v.type) for v in one.outputs))
-        for one in (node, *within)
+        for one in node.walk()
     )
 
 
 def _touches_what_is_written(node: Node, memory: Memory) -> bool:
     """Whether a node makes, reads or writes a container that is written somewhere: it is made anew in each run."""
-    every = (node, *(n for b in node.blocks for n in b.walk()))
-    values = (v for n in every for v in (*n.needs(), *n.outputs))
+    values = (v for n in node.walk() for v in (*n.needs(), *n.outputs))
     return any(isinstance(v.type, (ListType, DictType)) and memory.is_written(v) for v in values)
 
 
 def _writes_container(node: Node) -> bool:
     target = node.args[0] if node.args else None
     return (
-        node.op.host and node.op.effect == "io" and not node.op.observes and isinstance(target, Value)
+        node.op.host and is_writer(node) and node.op.effect == "io" and isinstance(target, Value)
         and isinstance(target.type, (ListType, DictType))
     )
 
 
 def _is_free(node: Node) -> bool:
     """Whether a node may be moved out of the region."""
-    every = (node, *(n for b in node.blocks for n in b.walk()))
-    return all(n.op.effect in ("pure", "raises") for n in every)
+    return all(n.op.effect in ("pure", "raises") for n in node.walk())
 
 
 def _behind(nodes: list[Node], first: int, last: int, inside: set[int]) -> set[int]:
@@ -132,8 +129,8 @@ def _refuse_writes_outside(graph: Graph, memory: Memory) -> None:
 def refuse_effects(node: Node, within: bool = False) -> None:
     """Raise StateError where a node, or one in its blocks, does what may not be done twice. within: the node itself
     stands in a branch."""
-    for one in (node, *(n for b in node.blocks for n in b.walk())):
-        if one.op.effect not in ("io", "python") or one.op.observes or one.op in _REPEATABLE:
+    for one in node.walk():
+        if not is_writer(one) or one.op in _REPEATABLE:
             continue
         if one is node and not within:
             raise _without_derivative(node)

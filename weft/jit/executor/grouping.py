@@ -17,7 +17,7 @@ from weft.ir.graph import Block, Graph, Node, Value
 from weft.ir.structure import GROUPS, IF, LATER, LOOP
 from weft.jit.native.kinds import is_native
 from weft.ops.op import OPS, Op
-from weft.passes.scripted.memory import Memory
+from weft.passes.scripted.memory import Memory, is_writer
 from weft.types.tensor_type import ListType, TensorType, TupleType, Type
 
 DIFFERENTIABLE, COMPILED, FUSED = GROUPS
@@ -50,15 +50,8 @@ class _Group:
 
 # ---- what a node does
 def writes(node: Node) -> bool:
-    """Whether it changes memory or objects, or does what nobody knows."""
-    if node.op in LATER:
-        return True
-    if node.blocks:
-        return any(writes(n) for b in node.blocks for n in b.nodes)
-    op = node.op
-    if op in _SHOWS:
-        return False
-    return op.writes is not None or op.effect == "python" or (op.effect == "io" and not op.observes)
+    """Whether it, or what is in its blocks, changes memory or objects, or does what nobody knows."""
+    return any(map(is_writer, node.walk()))
 
 
 def is_seen(node: Node) -> bool:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
 from weft.ir.structure import IF, LOOP
-from weft.passes.scripted.entries import SLICE, TENSOR_GETITEM, TENSOR_SETITEM
-from weft.passes.scripted.memory import Memory, can_be_written
+from weft.passes.scripted.entries import SLICE, TENSOR_GETITEM
+from weft.passes.scripted.memory import Memory, can_be_written, writes_tensor
 from weft.support.errors import StateError
 from weft.types.tensor_type import INT, TensorType
 
@@ -92,7 +92,7 @@ class Aliases:
         place = _Place(self._next(), loops)
         self.begins[node] = place.position
         target = node.args[0] if node.args else None
-        if (node.op.writes is not None or node.op is TENSOR_SETITEM) and isinstance(target, Value):
+        if writes_tensor(node) and isinstance(target, Value):
             self.writes.append((node, target, place))
         self._read(place, node.inputs())
         if node.op is LOOP:

@@ -104,7 +104,7 @@ def _groups(block: Block, memory: Memory) -> list[_Group]:
     groups: list[_Group] = []
     since = -1
     for i, node in enumerate(block.nodes):
-        if any(writes_anything(n) for n in (node, *(n for b in node.blocks for n in b.walk()))):
+        if any(map(writes_anything, node.walk())):
             open_groups, since = [], i  # a mode is switched: nothing moves across
         kind = _kind(node, memory)
         if kind is None:

@@ -7,8 +7,6 @@ may treat two equal computations as one only where nothing writes their class.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from weft.ir.graph import Block, Graph, Node, Operand, Value, values_in
 from weft.ir.structure import GRADIENTS_OF, GROUPS, IF, LATER, LOOP
 from weft.passes.scripted.entries import CALLS, GET_ATTR, NEW_LISTS, PRINT, SET_ATTR, TENSOR_GETITEM, TENSOR_SETITEM
@@ -111,7 +109,7 @@ class Memory:
     def writes(self, node: Node) -> set[Written] | None:
         """The classes that a node and what is in its blocks writes; None where that may be any."""
         written: set[Written] = set()
-        for one in _within(node):
+        for one in node.walk():
             if writes_anything(one):
                 return None
             written.update(self._written_by(one))
@@ -120,7 +118,7 @@ class Memory:
     def tensors_written(self, node: Node) -> set[Value]:
         """What stands for the memory of tensors that a node, and what is in its blocks, writes itself."""
         classes = self._classes[TENSORS]
-        targets = (n.args[0] for n in _within(node) if writes_tensor(n))
+        targets = (n.args[0] for n in node.walk() if writes_tensor(n))
         return {classes.of(t) for t in targets if isinstance(t, Value)}
 
     def is_one_of(self, value: Value, written: set[Value]) -> bool:
@@ -201,7 +199,7 @@ class Memory:
 
     def _written_by(self, node: Node) -> tuple[Written, ...]:
         """The classes that a node writes to, without what is in its blocks."""
-        if not _is_writer(node):
+        if not is_writer(node):
             return ()
         target = node.args[0] if node.args else None
         if isinstance(target, Value) and (writes_tensor(node) or isinstance(target.type, (ListType, DictType))):
@@ -224,7 +222,7 @@ def _makes_new_list(node: Node) -> bool:
 
 def writes_anything(node: Node) -> bool:
     """Whether what a node does cannot be told from its arguments: a mode that is switched, gradients that are kept."""
-    if not _is_writer(node) or writes_tensor(node):
+    if not is_writer(node) or writes_tensor(node):
         return False
     first = node.args[0] if node.args else None
     return not _writable(node.args) or (node.op.host and isinstance(first, Value) and _is_tensor(first.type))
@@ -235,15 +233,10 @@ def writes_tensor(node: Node) -> bool:
     return node.op.writes is not None or node.op is TENSOR_SETITEM
 
 
-def _is_writer(node: Node) -> bool:
+def is_writer(node: Node) -> bool:
+    """Whether a node changes memory or objects, or does what nobody knows; what is in its blocks left out."""
     return node.op.effect in ("io", "python") and not node.op.observes and node.op is not PRINT
 
 
 def _writable(operands: tuple[Operand, ...]) -> list[Value]:
     return [v for v in values_in(operands) if can_be_written(v.type)]
-
-
-def _within(node: Node) -> Iterator[Node]:
-    yield node
-    for block in node.blocks:
-        yield from block.walk()

@@ -44,7 +44,7 @@ class _Trees:
             for inner in node.blocks:
                 self._visit(inner)
                 self.reads.update(values_in(inner.results))
-            writes += writes_anything(node) or any(writes_anything(n) for b in node.blocks for n in b.walk())
+            writes += any(map(writes_anything, node.walk()))
             self.place.update((v, (id(block), writes)) for v in node.outputs)
             if _is_sum(node):
                 self.inner.update(v for v in node.args[:2] if isinstance(v, Value))
