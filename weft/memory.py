@@ -26,7 +26,7 @@ from weft.runtime.frame import Frame
 from weft.runtime.storage import Storage, root_of
 from weft.tensor.tensor import Tensor
 
-__all__ = ["current", "peak", "reset_peak", "stop"]
+__all__ = ["current", "is_counting", "peak", "reset_peak", "stop"]
 
 
 class _Held:
@@ -150,6 +150,11 @@ def reset_peak() -> None:
     """Let `peak()` begin anew, with what is held now."""
     held = _counting.on()
     held.peak = held.current
+
+
+def is_counting() -> bool:
+    """Whether somebody has asked since the last `stop()`."""
+    return _counting.held is not None
 
 
 def stop() -> None:

@@ -120,10 +120,6 @@ def element_size(dtype: DType) -> int:
     return dtype.itemsize
 
 
-class EventList(list[Any]):
-    """What PyTorch's profiler gives: a type that programs name. weft makes none."""
-
-
 class FlopCounterMode:
     """PyTorch's counter of operations: a type that programs name. Raises Unsupported where it is made."""
 
@@ -278,7 +274,7 @@ def _modules() -> Iterator[NamedModule]:
     })
     yield NamedModule("weft.storage", "Storages.", names={"UntypedStorage": "weft.runtime.storage:UntypedStorage"})
     yield NamedModule("weft.autograd.profiler", "Names of blocks.", names={
-        "EventList": f"{_HERE}EventList", "emit_nvtx": f"{_HERE}emit_nvtx",
+        "EventList": "weft.profiler:EventList", "emit_nvtx": f"{_HERE}emit_nvtx",
         "record_function": "weft.profiler:record_function",
         "profile": "weft.profiler:profile",
     })

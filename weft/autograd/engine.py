@@ -31,6 +31,7 @@ from weft.ops import overrides
 from weft.support import seams
 from weft.support.asides import put_aside_by
 from weft.support.errors import StateError
+from weft.support.observers import observers
 from weft.support.warn import warn
 from weft.tensor.modes import AT_WORK, modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
@@ -290,7 +291,8 @@ class Walk:
         for node in dict.fromkeys(edge[0] for edge in self.roots if edge not in self.border):
             if self.dependencies.get(node) == 0:
                 self._push(node)
-        self.evaluator.walk(self._take_steps, self._step, self.roots, self.wanted)
+        step = self._step if observers.steps is None else observers.steps(self._step)
+        self.evaluator.walk(self._take_steps, step, self.roots, self.wanted)
         for edge, gradient in self.captured.items():
             self.captured[edge] = self.evaluator.handed_out(gradient)
         if self.wanted is None or self.accumulate:

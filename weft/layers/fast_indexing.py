@@ -3,7 +3,9 @@ to the operators that tensor/indexing.py would call. What they do not know, it d
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import weft.layers.walk as walk_module
 from weft.layers.fast import entry_of, known_as
 from weft.ops.overrides import plain_integers, plain_kinds
 from weft.ops.packet import aten
+from weft.ops.route import Route
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
@@ -22,14 +25,28 @@ _NUMBERS = frozenset((bool, int, float))
 _SHOWING, _PARTS = frozenset((int, slice)), frozenset((int, type(None)))  # items that are views, and parts of slices
 
 
-class _Views:
-    """The views that integers and slices give."""
+class ShortWays:
+    """Where calls of operators go that indexing makes by itself, and the views that integers and slices give."""
 
     def __init__(self) -> None:
-        self.select, self.slice = aten.select.int.op, aten.slice.Tensor.op
+        self.select, self.slice, self.pick = aten.select.int.op, aten.slice.Tensor.op, aten.index.Tensor.op
         some = Tensor(np.zeros(1))
         self.enter_select = entry_of(self.select, (some, 0, 0)) or walk_module.walk
         self.enter_slice = entry_of(self.slice, (some, 0, 0, 1, 1)) or walk_module.walk
+        self.enter_pick = entry_of(self.pick, (some, (some,))) or walk_module.walk
+        self.enter_put: Route = walk_module.inplace
+
+    def through(self, around: Callable[[Route, bool], Route]) -> ShortWays:
+        """The same ways, each through `around(way, whether it writes)`."""
+        ways = copy(self)
+        for name in ("enter_select", "enter_slice", "enter_pick"):
+            setattr(ways, name, around(getattr(self, name), False))
+        ways.enter_put = around(self.enter_put, True)
+        return ways
+
+    def take(self, ways: ShortWays) -> None:
+        """Go as others do from now on."""
+        vars(self).update(vars(ways))
 
     def show(self, x: Any, index: Any) -> Any:
         """x[index]; None where it is not known to be a view, or is all of x."""
@@ -61,10 +78,8 @@ class _Views:
         return None if view is x else view
 
 
-def _getitem(slow: Callable[..., Any], views: _Views) -> Callable[..., Any]:
-    pick = aten.index.Tensor.op
-    some = Tensor(np.zeros(1))
-    enter, show = entry_of(pick, (some, (some,))) or walk_module.walk, views.show
+def _getitem(slow: Callable[..., Any], ways: ShortWays) -> Callable[..., Any]:
+    show = ways.show
 
     def method(self: Any, index: Any) -> Any:
         if type(self._data) is ndarray and type(self) in plain_kinds:
@@ -73,14 +88,14 @@ def _getitem(slow: Callable[..., Any], views: _Views) -> Callable[..., Any]:
                 return view
             indices = _indices(self._data, index if type(index) is tuple else (index,))
             if indices is not None:
-                return enter(pick, (self, indices))
+                return ways.enter_pick(ways.pick, (self, indices))
         return slow(self, index)
 
     return known_as(slow, method)
 
 
-def _setitem(slow: Callable[..., Any], views: _Views) -> Callable[..., Any]:
-    put, show = aten.index_put.default.op, views.show
+def _setitem(slow: Callable[..., Any], ways: ShortWays) -> Callable[..., Any]:
+    put, show = aten.index_put.default.op, ways.show
 
     def method(self: Any, index: Any, value: Any) -> None:
         data, kind = self._data, type(value)
@@ -98,7 +113,7 @@ def _setitem(slow: Callable[..., Any], views: _Views) -> Callable[..., Any]:
         indices = _indices(data, index if type(index) is tuple else (index,))
         if indices is not None:
             if source.ndim <= _room(data, indices):
-                walk_module.inplace(put, (self, indices, value, False))
+                ways.enter_put(put, (self, indices, value, False))
                 return None
         else:
             view = show(self, index)
@@ -136,8 +151,13 @@ def _room(data: Any, indices: tuple[Any, ...]) -> int:
     return data.ndim - len(ranks) + max(ranks)
 
 
+@functools.cache
+def short_ways() -> ShortWays:
+    """Those of this process."""
+    return ShortWays()
+
+
 def install() -> None:
     """Put the short ways on Tensor."""
-    views = _Views()
     for name, short in (("__getitem__", _getitem), ("__setitem__", _setitem)):
-        setattr(Tensor, name, short(getattr(Tensor, name), views))
+        setattr(Tensor, name, short(getattr(Tensor, name), short_ways()))

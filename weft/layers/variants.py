@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from weft.layers.outputs import into, no_history
-from weft.layers.walk import inplace
 from weft.ops.bind import Mismatch
 from weft.ops.call_signatures import Calls
 from weft.ops.op import PACKETS, Op, Out, on_define
@@ -35,7 +34,7 @@ def _inplace_method(base: str, candidates: list[Op]) -> Callable[..., Any]:
             op, bound, route = calls.resolve(args, kwargs)
         except FirstOverride:
             return method(*args, **kwargs)
-        return inplace(op, bound) if route is None else route(op, bound)
+        return Tensor.__weft_inplace__(op, bound) if route is None else route(op, bound)  # type: ignore[attr-defined]
 
     method.__name__ = method.__qualname__ = f"{base}_"
     method.asks = True  # type: ignore[attr-defined]

@@ -36,6 +36,14 @@ def offer_entries(functional: Entries, inplace: Entries) -> None:
 _routes: dict[tuple[Any, ...], Route] = {}
 
 
+def renew_routes(entries: Callable[[Entries, bool], Entries]) -> None:
+    """Let the entries be others from now on, for all signatures: `entries(those that are offered, whether in place)`.
+    """
+    _entries.update({inplace: entries(offered, inplace) for inplace, offered in _entries.items()})
+    _routes.clear()
+    overrides.forget_signatures()
+
+
 def shortest_route(op: Op, args: tuple[Any, ...]) -> Route:
     """How a functional call that nobody is asked about goes: by an entry where one is offered for arguments of these
     classes, else as `call` does.

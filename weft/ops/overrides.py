@@ -197,6 +197,15 @@ def register_table(table: Any) -> None:
         _tables.add(table)
 
 
+def forget_signatures() -> None:
+    """Find out anew what each call signature decides: the routes have changed."""
+    with _lock:
+        _put_away.clear()
+        for table in list(_tables):
+            table.plain.clear()
+            table.signatures.clear()
+
+
 def cache_signature(table: dict[Any, Any], kinds: tuple[type, ...], signature: Any) -> None:
     """Cache what a call signature found out, unless somebody must be asked before each such call."""
     key = kinds[0] if len(kinds) == 1 else kinds

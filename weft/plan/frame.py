@@ -37,7 +37,7 @@ from weft.types.tensor_type import TensorType
 
 class Launch(NamedTuple):
     """One call of a kernel, by words: function, tables (buffers, ints, numbers), scratch address, bytes of scratch for
-    each part, extent, parts; and the number of its first check."""
+    each part, extent, parts; the number of its first check; and that of the kernel among all of the program's."""
 
     function: int
     buffers: int
@@ -48,6 +48,7 @@ class Launch(NamedTuple):
     extent: int
     chunks: int
     check: int
+    number: int
 
 
 class Frame:
@@ -72,6 +73,7 @@ class Frame:
         self._position = {id(e): i for i, e in enumerate(self.events)}
         self.checks: list[Check] = []
         self.kernels = [e for e in self.events if isinstance(e, KernelCall)]
+        self._numbers = {id(k): i for i, k in enumerate(self.kernels)}
         self.parallel = any(chunk_count(k) != 1 for k in self.kernels)
         called = dict.fromkeys(k.function for k in self.kernels)
         first = self.words.take(len(called))
@@ -104,7 +106,7 @@ class Frame:
         )
         return Launch(
             self.functions[call.function], buffers, words.dims(call.ints), words.numbers(call.numbers, scope)[0],
-            HEADER + max(scratch, 0), stride, extent, chunks, checks)
+            HEADER + max(scratch, 0), stride, extent, chunks, checks, self._numbers[id(call)])
 
     def _check(self, node: Node) -> Check:
         place = (node.op.name, self._walk_index.get(id(node), -1))

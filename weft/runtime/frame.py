@@ -39,6 +39,7 @@ class Frame:
         self.address = self.words.buffer_info()[0]
         self.arena = Arena()
         self.held: list[Any] = [None] * layout.roots
+        self.watch: Any = None  # who is told of this call (support/observers.py)
         self.symbols: tuple[int, ...] | None = None
         self.values: dict[str, int] = {}
         # root, dims and dtype of arrays to make for a call with these symbols

@@ -1,9 +1,10 @@
 """The worker pool: native threads that share the chunks of a parallel region with its caller.
 
 Generated code calls `void weft_parallel(ptr pool, ptr body, ptr argument, i64 chunks)`, where body is `void(ptr
-argument, i64 chunk, i64 chunks)`. Pool and function address travel in the program's frame. Chunk counts depend on
-shapes only, so results are the same for every number of threads. A region costs under a microsecond while the
-workers are awake; bodies below 10 to 20 microseconds are better left serial, and that is the caller's decision.
+argument, i64 chunk, i64 chunks, i64 thread)`; thread 0 is the caller. Pool and function address travel in the
+program's frame. Chunk counts depend on shapes only, so results are the same for every number of threads. A region costs
+under a microsecond while the workers are awake; bodies below 10 to 20 microseconds are better left serial, and that is
+the caller's decision.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ entry:
   br i1 %some, label %loop, label %exit
 loop:
   %chunk = phi i64 [0, %entry], [%next, %loop]
-  call void %body(ptr %argument, i64 %chunk, i64 %chunks)
+  call void %body(ptr %argument, i64 %chunk, i64 %chunks, i64 0)
   %next = add nsw i64 %chunk, 1
   %more = icmp slt i64 %next, %chunks
   br i1 %more, label %loop, label %exit
@@ -116,7 +116,7 @@ run:
   %body = load atomic ptr, ptr %body.at monotonic, align 8
   %argument = load atomic ptr, ptr %argument.at monotonic, align 8
   %chunks = load atomic i64, ptr %chunks.at monotonic, align 8
-  call void %body(ptr %argument, i64 %chunk, i64 %chunks)
+  call void %body(ptr %argument, i64 %chunk, i64 %chunks, i64 %number)
   %before = atomicrmw add ptr %done, i64 1 seq_cst
   %now = add i64 %before, 1
   %last = icmp eq i64 %now, %chunks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -30,6 +31,7 @@ from weft.runtime.segments import (
 from weft.support import errors, limits
 from weft.support.counters import counters
 from weft.support.errors import OutOfBounds, WeftError, too_large
+from weft.support.observers import observers
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types.dims import Expr
@@ -68,6 +70,7 @@ class Program:
     host_function   index of a node -> the Python function that computes it
     pool      (address of the worker pool, address of weft_parallel); `owner` keeps them alive
     where     index of a node -> the user's line, or None
+    parts     what it is made of, for who looks at it (codegen/program_parts.py)
     """
 
     def __init__(
@@ -78,10 +81,12 @@ class Program:
         pool: tuple[int, int] = (0, 0),
         owner: object = None,
         where: Callable[[int], Any] = lambda node: None,
+        parts: Callable[[], Any] = lambda: None,
     ) -> None:
         self.layout, self._pool, self._owner, self._where = layout, pool, owner, where
         self._plan, self._end = calls.get(layout.plan), calls.get(layout.end)
         self._segments = tuple(_runnable(s, calls, host_function) for s in layout.segments)
+        self._find_parts = parts
         self.is_for_eager = False  # whether its runs are counted apart
         self._ends_native = isinstance(self._segments[-1], _Native) if self._segments else False
         self._native_calls = sum(isinstance(s, NativeSegment) and bool(s.entry) for s in layout.segments)
@@ -111,6 +116,8 @@ class Program:
         Raises OutOfBounds where a bounds check fails.
         """
         frame, results = self._take(), None
+        if observers.programs is not None:
+            observers.programs.begin(self, frame)
         try:
             frame.fill(inputs)
             values = self._symbol_values(symbols)
@@ -120,7 +127,7 @@ class Program:
                 frame.borrow_arena()
             for root, dims, dtype in frame.fresh:
                 frame.hold(root, np.empty(dims, dtype))
-            for segment in self._segments:
+            for segment in self._segments if frame.watch is None else frame.watch.around(self._segments):
                 segment.run(self, frame)
             results = self._results(frame)
             self._count()
@@ -150,6 +157,8 @@ class Program:
 
     def _close(self, frame: Frame) -> None:
         self._let_rooms_go(frame)
+        if frame.watch is not None:
+            frame.watch.end()
         frame.words[DONE] = 0
         frame.release(self._transient)
         if self._borrows_arena:
@@ -205,6 +214,11 @@ class Program:
         text = check.text.format(order=order, element=element)
         error: type[WeftError] = getattr(errors, check.error)
         return error(text if where is None else f"{where}: {text}")
+
+    @functools.cached_property
+    def parts(self) -> Any:
+        """What the program is made of: kernels by their numbers, and what Python runs."""
+        return self._find_parts()
 
     def line_of(self, node: int) -> Any:
         """The user's line behind a node, or None."""

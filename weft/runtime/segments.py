@@ -11,7 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-POOL, PARALLEL, ARENA, TOTAL, DONE, HEADER = 0, 1, 2, 3, 4, 8  # DONE: whether the latest native segment came to its end
+# DONE: whether the latest native segment came to its end.
+# TRACE: where kernels note their times (runtime/trace.py), or 0.
+POOL, PARALLEL, ARENA, TOTAL, DONE, TRACE, HEADER = 0, 1, 2, 3, 4, 5, 8
 NO_MEMORY = -1  # the status of a native segment that could not make memory
 # Any other status is 0, or from its lowest bits upwards: 1 + the number of a failed check, the order and the element
 # that the check found. So the least of many is that of the first element.

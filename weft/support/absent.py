@@ -29,7 +29,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
     (r"lazy", "operators are not put off; weft.compile captures whole functions"),
     (
         r"autograd_profiler|profile|record_function",
-        "there is no profiler; weft.explain shows what a compiled function does",
+        "weft.profiler has it, under PyTorch's names",
     ),
     (r"mps|xpu|mtia|ipu|maia|accelerator|is_vulkan\w*|vulkan|record_stream|Stream|Event|get_device_module"
      r"|cudnn_\w+|miopen_\w+|mkldnn_\w+|to_mkldnn|is_mtia|is_xla|is_ipu|is_maia",

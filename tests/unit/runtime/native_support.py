@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 # Body of a region: argument = {i64 *out}; out[chunk] += chunk*chunks + 1, after some work so that threads overlap.
 # Entry: frame = {pool, parallel, body, argument, chunks, repeats}.
 REGION_IR = """
-define void @square(ptr %out, i64 %chunk, i64 %chunks) nounwind {
+define void @square(ptr %out, i64 %chunk, i64 %chunks, i64 %thread) nounwind {
 entry:
   br label %spin
 spin:
@@ -59,7 +59,7 @@ exit:
   ret i64 0
 }
 ; a chunk that opens a region of its own over the frame it is given
-define void @nested(ptr %frames, i64 %chunk, i64 %chunks) nounwind {
+define void @nested(ptr %frames, i64 %chunk, i64 %chunks, i64 %thread) nounwind {
   %at = getelementptr ptr, ptr %frames, i64 %chunk
   %frame = load ptr, ptr %at
   %ignored = call i64 @regions(ptr %frame)

@@ -51,7 +51,7 @@ def test_workers_take_part(threads: None, library: Library) -> None:
     """Two chunks wait for each other, so the region ends only if two threads run it at the same time."""
     set_num_threads(2)
     meet = """
-define void @meet(ptr %cell, i64 %chunk, i64 %chunks) nounwind {
+define void @meet(ptr %cell, i64 %chunk, i64 %chunks, i64 %thread) nounwind {
 entry:
   %old = atomicrmw add ptr %cell, i64 1 seq_cst
   br label %wait

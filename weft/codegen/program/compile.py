@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from weft.codegen.compilation import Compilation
 from weft.codegen.emit import Module
@@ -29,6 +30,9 @@ from weft.support.errors import ParseError, StateError, ValueProblem
 from weft.support.locations import Location
 from weft.support.progress import progress
 
+if TYPE_CHECKING:
+    from weft.codegen.program_parts import ProgramParts
+
 
 @dataclass(frozen=True, eq=False)
 class Code:
@@ -47,7 +51,9 @@ class Code:
         """A program that runs this code, with memory of its own;
         its host segments and source lines are those of `graph`."""
         source = _Source(graph)
-        return Program(self.layout, self.calls, source.host_function, self.pool, self.owner, source.where)
+        return Program(
+            self.layout, self.calls, source.host_function, self.pool, self.owner, source.where, source.parts
+        )
 
 
 GraphSource = Graph | Callable[[], Graph]
@@ -188,5 +194,11 @@ class _Source:
     def where(self, index: int) -> Location | None:
         """The user's line of a node, counted among all nodes."""
         return list(self.graph.walk())[index].where if index >= 0 else None
+
+    def parts(self) -> ProgramParts:
+        """What a program of the graph is made of."""
+        from weft.codegen.program_parts import program_parts  # deferred: lowers the graph once more
+
+        return program_parts(self.graph)
 
 

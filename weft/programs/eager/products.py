@@ -38,8 +38,8 @@ _PACK_EXTENT, _PACK_CHUNKS, _PACK_KERNEL, _LAUNCHES = range(_SCRATCH + 5, _SCRAT
 _KERNEL_NAME, _PACK_NAME, _ENTRY_NAME = "weft_eager_kernel", "weft_eager_packing", "weft_eager_product"
 _CALL = struct.Struct(f"{4 + len(INTS) + len(PACK_INTS) + 8}q")
 _RECORDS = (
-    Launch(_PACK_KERNEL, _BUFFERS + 1, _PACK_NUMBERS, _NUMBERS, _SCRATCH, _STRIDE, _PACK_EXTENT, _PACK_CHUNKS, 0),
-    Launch(_KERNEL, _BUFFERS, _NUMBERS, _NUMBERS, _SCRATCH, _STRIDE, _EXTENT, _CHUNKS, 0),
+    Launch(_PACK_KERNEL, _BUFFERS + 1, _PACK_NUMBERS, _NUMBERS, _SCRATCH, _STRIDE, _PACK_EXTENT, _PACK_CHUNKS, 0, 0),
+    Launch(_KERNEL, _BUFFERS, _NUMBERS, _NUMBERS, _SCRATCH, _STRIDE, _EXTENT, _CHUNKS, 0, 1),
 )
 _SIGN = -1 << 62  # strides that run backwards are NumPy's business
 _WORDS = _LAUNCHES + len(Launch._fields)

@@ -1,0 +1,229 @@
+"""What is noted while a program runs: operators, nodes of backward calls, calls of compiled functions, runs of
+programs with the times of their kernels, and blocks that the user names.
+
+A note is as short as it can be; events.py makes events of them when somebody asks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft import memory
+from weft.compile.driver import CompiledFunction
+from weft.layers.watching import watch_operators
+from weft.lazy.split.function import SplitFunction
+from weft.ops.op import Op
+from weft.ops.route import Route
+from weft.runtime.segments import TRACE
+from weft.runtime.trace import Clock, Trace, read_clock
+from weft.support.errors import StateError
+from weft.support.locations import Mark, user_mark
+from weft.support.observers import observers
+from weft.tensor.modes import modes
+from weft.tensor.tensor import Tensor
+
+now = time.perf_counter_ns
+thread_of = threading.get_ident
+OPERATOR, INPLACE, NODE, CALL, USER, STEP, PROGRAM = "operator", "inplace", "node", "call", "user", "step", "program"
+_CALLED = ((CompiledFunction, "compiled"), (SplitFunction, "split"))
+
+
+class Note(NamedTuple):
+    """One thing that ran: `what` is the operator, a name, or the run of a program. begin, end: nanoseconds of
+    time.perf_counter_ns. shapes: of tensors among the arguments; memory: bytes that were taken, less those let go."""
+
+    kind: str
+    what: Any
+    thread: int
+    begin: int
+    end: int
+    shapes: tuple[Any, ...] | None = None
+    memory: int = 0
+    mark: Mark | None = None
+
+
+class ProgramRun:
+    """One run of a program: the times of its segments, and what its kernels noted.
+
+    segments: (begin, end) of each. records: as runtime/trace.py has them; dropped: how many had no room.
+    """
+
+    __slots__ = ("_begin", "_frame", "_recorder", "dropped", "program", "records", "segments", "sizes")
+
+    def __init__(self, recorder: Recorder, program: Any, frame: Any, trace: Trace) -> None:
+        self._recorder, self._frame, self.program = recorder, (frame, trace), program
+        self.segments: list[tuple[int, int]] = []
+        self.records: Any = None
+        self.dropped = 0
+        self.sizes: tuple[int, ...] = ()
+        self._begin = now()
+
+    def around(self, segments: tuple[Any, ...]) -> Iterator[Any]:
+        """The segments, one after another, timed."""
+        for segment in segments:
+            begin = now()
+            yield segment
+            self.segments.append((begin, now()))
+
+    def end(self) -> None:
+        """The run is over."""
+        frame, trace = self._frame
+        frame.watch, frame.words[TRACE] = None, 0
+        self.records, self.dropped = trace.take()
+        layout = frame.layout
+        self.sizes = tuple(frame.words[layout.symbol_word : layout.symbol_word + len(layout.symbols)])
+        self._frame = None  # type: ignore[assignment]
+        self._recorder.ran(self, self._begin, trace)
+
+
+class Recorder:
+    """What is noted between `start` and `stop`. One at a time looks at a process."""
+
+    def __init__(self, shapes: bool = False, counts_memory: bool = False, lines: bool = False) -> None:
+        self.shapes, self.counts_memory, self.lines = shapes, counts_memory, lines
+        self.notes: list[Note] = []
+        self.clock: Clock | None = None
+        self.end_clock: Clock | None = None
+        self.threads: dict[int, str] = {}
+        self._begins_counting = False
+        self._traces: list[Trace] = []
+        self._calls: list[tuple[Any, Any]] = []
+
+    def start(self) -> None:
+        """Begin to look. Raises StateError while another one does."""
+        if _active:
+            raise StateError("profile: another profiler is at work; leave it first")
+        _active.append(self)
+        self.clock = read_clock(clock_reader())
+        self._begins_counting = self.counts_memory and not memory.is_counting()
+        if self.counts_memory:
+            memory.current()  # counting begins with the first question
+        observers.programs, observers.steps = self, self._watched_step
+        for kind, word in _CALLED:
+            self._calls.append((kind, kind.__call__))
+            kind.__call__ = self._watched_call(kind.__call__, word)  # type: ignore[method-assign]
+        watch_operators(self._watched_route)
+
+    def stop(self) -> None:
+        """Look no more."""
+        if _active != [self]:
+            return
+        watch_operators(None)
+        for kind, call in self._calls:
+            kind.__call__ = call  # type: ignore[method-assign]
+        self._calls.clear()
+        observers.programs = observers.steps = None
+        _active.clear()
+        if self._begins_counting:
+            memory.stop()
+        self.end_clock = read_clock(clock_reader())
+        self.threads = {t.ident: t.name for t in threading.enumerate() if t.ident is not None}
+
+    def forget(self) -> None:
+        """Begin anew: what was noted so far was to warm up."""
+        self.notes = []
+
+    def note(self, kind: str, what: Any, begin: int) -> None:
+        """Something has run since `begin`."""
+        self.notes.append(Note(kind, what, thread_of(), begin, now()))
+
+    # ---- operators
+    def _watched_route(self, route: Route, inplace: bool) -> Route:
+        kind, recorder, local = INPLACE if inplace else OPERATOR, self, modes
+        detailed = self.shapes or self.counts_memory or self.lines
+
+        def watched(op: Op, args: tuple[Any, ...]) -> Any:
+            if local.capture is not None:  # it is written down, and runs later
+                return route(op, args)
+            if detailed:
+                return recorder._in_detail(kind, route, op, args)
+            begin = now()
+            try:
+                return route(op, args)
+            finally:
+                recorder.notes.append(Note(kind, op, thread_of(), begin, now()))
+
+        return watched
+
+    def _in_detail(self, kind: str, route: Route, op: Op, args: tuple[Any, ...]) -> Any:
+        """The call, with what takes time to find out."""
+        shapes = tuple(map(_shape, args)) if self.shapes else None
+        mark = user_mark(3) if self.lines else None
+        before = memory.current() if self.counts_memory else 0
+        begin = now()
+        try:
+            return route(op, args)
+        finally:
+            end = now()
+            taken = memory.current() - before if self.counts_memory else 0
+            self.notes.append(Note(kind, op, thread_of(), begin, end, shapes, taken, mark))
+
+    # ---- backward calls
+    def _watched_step(self, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def watched(node: Any) -> Any:
+            if modes.capture is not None:
+                return step(node)
+            before = memory.current() if self.counts_memory else 0
+            begin = now()
+            try:
+                return step(node)
+            finally:
+                end = now()
+                taken = memory.current() - before if self.counts_memory else 0
+                mark = node.mark if self.lines else None  # of what it is the backward of
+                self.notes.append(Note(NODE, node.name(), thread_of(), begin, end, None, taken, mark))
+
+        return watched
+
+    # ---- compiled functions and programs
+    def _watched_call(self, call: Callable[..., Any], word: str) -> Callable[..., Any]:
+        def watched(function: Any, /, *args: Any, **kwargs: Any) -> Any:
+            if modes.capture is not None:
+                return call(function, *args, **kwargs)
+            begin = now()
+            try:
+                return call(function, *args, **kwargs)
+            finally:
+                self.notes.append(Note(CALL, f"{word} {function.name}", thread_of(), begin, now()))
+
+        return watched
+
+    def begin(self, program: Any, frame: Any) -> None:
+        """A program's run begins (runtime/program.py)."""
+        trace = self._traces.pop() if self._traces else Trace()
+        frame.watch, frame.words[TRACE] = ProgramRun(self, program, frame, trace), trace.address
+
+    def ran(self, run: ProgramRun, begin: int, trace: Trace) -> None:
+        """A program's run is over."""
+        self._traces.append(trace)
+        self.notes.append(Note(PROGRAM, run, thread_of(), begin, now()))
+
+
+_active: list[Recorder] = []
+
+
+def active() -> Recorder | None:
+    """Who looks at this process."""
+    return _active[0] if _active else None
+
+
+def clock_reader() -> Callable[[], int]:
+    """A function that reads the processor's clock, as native code does."""
+    from weft.codegen.native import services  # deferred: brings in llvmlite
+    from weft.codegen.target import host_target  # deferred with it
+
+    return ctypes.CFUNCTYPE(ctypes.c_int64)(services(host_target())["weft_ticks"])
+
+
+def _shape(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return list(value.shape)
+    if isinstance(value, (tuple, list)) and any(isinstance(v, Tensor) for v in value):
+        return [_shape(v) for v in value]
+    return np.shape(value) if isinstance(value, np.ndarray) else []
