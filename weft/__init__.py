@@ -126,7 +126,7 @@ _LAZY = {
 _providers["lazy"] = "weft.lazy"
 _LAZY_NAMES = {
     "vmap": ("weft.func.mapping", "vmap"), "compile": ("weft.compile.api", "compile"),
-    "explain": ("weft.compile.api", "explain"), "cond": ("weft.record.blocks.control", "cond"),
+    "explain": ("weft.explanations.explain", "explain"), "cond": ("weft.record.blocks.control", "cond"),
     "while_loop": ("weft.record.blocks.control", "while_loop"), "scan": ("weft.record.blocks.scan", "scan"),
     "manual_seed": ("weft.random", "manual_seed"),
     "Generator": ("weft.runtime.generator", "Generator"), "default_generator": ("weft.random", "default_generator"),

@@ -1,4 +1,4 @@
-"""`python -m weft explain`: what the compiler makes of the demo's training step."""
+"""`python -m weft explain`: what ran as programs in a script, or what becomes of the demo's training step."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from weft.cli import recipe
 from weft.cli.checkpoint import Settings
 from weft.cli.failure import CommandError
 from weft.cli.memory import check_memory
+from weft.cli.script import add_script, check_script, run_script
 
 SUMMARY = "summary"
 
@@ -17,9 +18,12 @@ def add_command(commands: Any) -> None:
     """Add `explain` to the commands."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "explain",
-        help="show what the compiler makes of a training step",
-        description="Compile the training step of `weft train` and print what became of it: a summary, or one stage "
-        "in full (captured, opened and optimized graphs, loop nests, LLVM code). --stage list names the stages. "
+        help="run a script, and explain what ran as programs in it",
+        description="Run a Python script and explain each compiled function, split function, lazy step, captured "
+        "backward call and scripted function that ran in it: its times, its slowest kernels with your lines, breaks, "
+        "and why the last call missed. "
+        "Without a script: compile the training step of `weft train` and print what became of it, a summary or one "
+        "stage in full (captured, opened and optimized graphs, loop nests, LLVM code). --stage list names the stages. "
         "The sizes in a stage are symbols, so a small model reads like a large one.",
     )
     size = recipe.GPTSize(blocks=1, width=32, heads=2, context=16)
@@ -31,11 +35,15 @@ def add_command(commands: Any) -> None:
             help=f"{recipe.SIZES[name]} (default: {getattr(size, name)})",
         )
     parser.add_argument("--batch", **number, default=4, help="pieces of text per step (default: 4)")
+    parser.add_argument("--details", action="store_true", help="all kernels, state and guards as well")
+    add_script(parser, is_optional=True)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the summary or the stage."""
+    """Print what ran in the script; or the summary or stage of the demo."""
+    if options.script is not None:
+        return _explain_script(options)
     import weft
     from weft.cli.run import Run  # weft.nn is not needed to print help
     from weft.cli.text import check_length, load_text
@@ -53,7 +61,8 @@ def run(options: argparse.Namespace) -> int:
     training = Run(settings, recipe.split(text.content)[0], "compiled")
     batch = training.next_batch()
     if options.stage == SUMMARY:
-        print(weft.explain(training.compiled, *batch))
+        explanation = weft.explain(training.compiled, *batch)
+        print(explanation.details() if options.details else explanation)
         return 0
     stages = training.compiled.stages(*batch)
     if options.stage == "list":
@@ -65,3 +74,19 @@ def run(options: argparse.Namespace) -> int:
             f"--stage {options.stage}: there is no such stage; there are {', '.join([SUMMARY, *stages])}"
         )
     return 0
+
+
+def _explain_script(options: argparse.Namespace) -> int:
+    """Run it, and explain what ran as programs, what took longest first."""
+    from weft.explanations.watched import watched_explanations  # brings in the compiler, which help does not need
+
+    check_script(options.script)
+    code, explanations = watched_explanations(lambda: run_script(options.script, options.arguments))
+    if not explanations:
+        print(
+            f"{options.script}: nothing in it ran as a program; "
+            f"`python -m weft profile {options.script}` shows where its time goes"
+        )
+    for number, explanation in enumerate(explanations):
+        print(("\n" if number else "") + (explanation.details() if options.details else str(explanation)))
+    return code

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from weft import __version__
-from weft.cli import explain, generate, knobs, opt, run_stored, train
+from weft.cli import explain, generate, knobs, opt, profile, run_stored, train
 from weft.cli.failure import CommandError
 from weft.support.errors import ValueProblem
 
@@ -62,10 +62,11 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     """The parser, and those of the commands by name."""
     parser = argparse.ArgumentParser(
         prog="python -m weft",
-        description="Train and run a small GPT, look inside the compiler, and list its switches.",
+        description="Train and run a small GPT, see where a script's time goes, look inside the compiler, and list its "
+        "switches.",
     )
     parser.add_argument("--version", action="version", version=f"weft {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for module in (train, generate, explain, run_stored, opt, knobs):
+    for module in (train, generate, explain, profile, run_stored, opt, knobs):
         module.add_command(commands)
     return parser, commands.choices

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -76,6 +77,11 @@ def shared_library(code: SharedCode, target: Target) -> Library:
 def services(target: Target) -> Library:
     """What every program calls."""
     return shared_library(LAUNCHING, target)
+
+
+def clock_reader() -> Callable[[], int]:
+    """A function that reads the processor's clock, as native code does."""
+    return ctypes.CFUNCTYPE(ctypes.c_int64)(services(host_target())["weft_ticks"])
 
 
 @once

@@ -61,6 +61,10 @@ def program_parts(graph: Graph, target: Target | None = None) -> ProgramParts:
     target = target or host_target()
     lowered = lower_graph(graph, Module.for_target(target), target, with_text=True)
     numbers = {value: i for i, value in enumerate(graph.params)}
+    for position, param in graph.writes:  # what is computed is put there
+        result = lowered.results[position]
+        if isinstance(result, Value):
+            numbers.setdefault(result, param)
     kernels = tuple([_kernel(call, lowered, numbers) for call in Frame(lowered).kernels])
     host = tuple([(node.op.name, _lines((node,))) for node in graph.nodes])
     return ProgramParts(graph.name, graph_symbols(graph)[0], kernels, host)

@@ -1,4 +1,4 @@
-"""weft.compile and weft.explain."""
+"""weft.compile."""
 
 from __future__ import annotations
 
@@ -78,16 +78,3 @@ def compile(
         return compile_module(function, backend, split)
     return CompiledFunction(function, backend=backend)
 
-
-def explain(function: Any, *args: Any, **kwargs: Any) -> Any:
-    """What becomes of a function on these arguments: programs, kernels, guards, state.
-    Print it, or read its fields (compile/explanation.py).
-
-    Captures the function if no program fits; nothing is run. Without the arguments that it needs:
-    the program that was captured last.
-    """
-    if hasattr(type(function), "__weft_explain__"):
-        return function.__weft_explain__()
-    from weft.compile.explanation import explain_function  # reporting, rarely needed
-
-    return explain_function(function, *args, **kwargs)

@@ -11,7 +11,7 @@ from typing import Any
 from weft.guards.kinds import Kind, Kinds, is_changeable
 from weft.guards.rewrite import original
 from weft.guards.slots import AttributeSlot, ClassSlot, ItemSlot, Slot, class_lookup, instance_dict
-from weft.guards.values import MISSING, number_kind, same
+from weft.guards.values import MISSING, SCALARS, number_kind, same
 from weft.support.locations import Location
 
 
@@ -164,7 +164,14 @@ class AbsentGuard(Guard):
 
     def miss(self) -> Miss | None:
         new = self.slot.get()
-        return None if new is MISSING else Miss(self.where, self.text, MISSING, new)
+        return None if new is MISSING else Miss(self.where, self.text, self._read_instead(), new)
+
+    def _read_instead(self) -> Any:
+        """What the program read in place of what was absent: a plain value of the object's class; else MISSING."""
+        if not isinstance(self.slot, AttributeSlot):
+            return MISSING
+        value = class_lookup(type(self.holder), self.slot.name)[1]
+        return value if type(value) in SCALARS else MISSING
 
 
 class ClassGuard(Guard):

@@ -164,7 +164,7 @@ def _columns(
     if events.with_flops:
         columns.append(("Total MFLOPs", lambda e: f"{e.operations / 1e6:.3f}" if e.operations else "--"))
     if any(e.lines for e in rows):
-        columns.append(("Source Location", lambda e: _cut(_lines(e.lines), source_width)))
+        columns.append(("Source Location", lambda e: _cut(line_list(e.lines), source_width)))
     return columns
 
 
@@ -204,7 +204,7 @@ def _cut(text: str, width: int) -> str:
     return text if width < 0 or len(text) <= width else text[: max(0, width - 3)] + "..."
 
 
-def _lines(lines: Sequence[Location]) -> str:
+def line_list(lines: Sequence[Location]) -> str:
     """`train.py:3, 7, model.py:2`."""
     names: dict[str, list[int]] = {}
     for line in lines:

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.profiler.recorder import INPLACE, OPERATOR, Note, ProgramRun, Recorder
+from weft.profiler.recorder import INPLACE, OPERATOR, Note, Recorder
 from weft.runtime.segments import HostSegment
 from weft.runtime.trace import BEGIN, END, NUMBER, PART, THREAD, WHOLE, Clock
+from weft.runtime.watched_run import WatchedRun
 from weft.support.locations import Location, located
 from weft.types import dims as dm
 
@@ -114,7 +115,7 @@ class _Maker:
 
     def add(self, note: Note) -> None:
         """The events of a note."""
-        run = note.what if isinstance(note.what, ProgramRun) else None
+        run = note.what if isinstance(note.what, WatchedRun) else None
         name = _name(note) if run is None else f"program {run.program.parts.name}"
         event = self._event(name, note.kind, note.thread, note.begin, note.end)
         event.cpu_memory_usage, event.input_shapes = note.memory, list(note.shapes or ())
@@ -134,7 +135,7 @@ class _Maker:
         parent.cpu_children.append(event)
         self.inner.append(event)
 
-    def _add_kernels(self, event: FunctionEvent, run: ProgramRun) -> None:
+    def _add_kernels(self, event: FunctionEvent, run: WatchedRun) -> None:
         parts = run.program.parts
         values = dict(zip(parts.symbols, run.sizes, strict=False))
         sizes = [(int(dm.evaluate(k.bytes, values)), int(dm.evaluate(k.operations, values))) for k in parts.kernels]
@@ -160,7 +161,7 @@ class _Maker:
         begins, ends = self.clock.at(records[:, BEGIN]), self.clock.at(records[:, END])
         return zip(begins.tolist(), ends.tolist(), records.tolist(), strict=True)
 
-    def _add_host_steps(self, event: FunctionEvent, run: ProgramRun) -> None:
+    def _add_host_steps(self, event: FunctionEvent, run: WatchedRun) -> None:
         for (begin, end), segment in zip(run.segments, run.program.layout.segments, strict=False):
             if isinstance(segment, HostSegment):
                 operator, lines = run.program.parts.host[segment.node]

@@ -6,7 +6,7 @@ A note is as short as it can be; events.py makes events of them when somebody as
 
 from __future__ import annotations
 
-import ctypes
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft import memory
+from weft.codegen.native import clock_reader
 from weft.compile.driver import CompiledFunction
 from weft.layers.watching import watch_operators
 from weft.lazy.split.function import SplitFunction
 from weft.ops.op import Op
 from weft.ops.route import Route
-from weft.runtime.segments import TRACE
-from weft.runtime.trace import Clock, Trace, read_clock
+from weft.runtime.trace import Clock, read_clock
+from weft.runtime.watched_run import WatchedRun
 from weft.support.errors import StateError
 from weft.support.locations import Mark, user_mark
 from weft.support.observers import observers
@@ -31,12 +32,23 @@ from weft.tensor.tensor import Tensor
 now = time.perf_counter_ns
 thread_of = threading.get_ident
 OPERATOR, INPLACE, NODE, CALL, USER, STEP, PROGRAM = "operator", "inplace", "node", "call", "user", "step", "program"
-_CALLED = ((CompiledFunction, "compiled"), (SplitFunction, "split"))
+
+
+def _called() -> Iterator[tuple[Any, str]]:
+    """The classes whose calls are watched, and what their calls are named."""
+    yield CompiledFunction, "compiled"
+    yield SplitFunction, "split"
+    scripts = sys.modules.get("weft.jit.functions")  # nobody can call what was not imported
+    if scripts is not None:
+        yield scripts.ScriptFunction, "script"
+
+
 
 
 class Note(NamedTuple):
     """One thing that ran: `what` is the operator, a name, or the run of a program. begin, end: nanoseconds of
-    time.perf_counter_ns. shapes: of tensors among the arguments; memory: bytes that were taken, less those let go."""
+    time.perf_counter_ns. shapes: of tensors among the arguments; memory: bytes that were taken, less those let go.
+    of: the identity of the function that was called."""
 
     kind: str
     what: Any
@@ -46,40 +58,7 @@ class Note(NamedTuple):
     shapes: tuple[Any, ...] | None = None
     memory: int = 0
     mark: Mark | None = None
-
-
-class ProgramRun:
-    """One run of a program: the times of its segments, and what its kernels noted.
-
-    segments: (begin, end) of each. records: as runtime/trace.py has them; dropped: how many had no room.
-    """
-
-    __slots__ = ("_begin", "_frame", "_recorder", "dropped", "program", "records", "segments", "sizes")
-
-    def __init__(self, recorder: Recorder, program: Any, frame: Any, trace: Trace) -> None:
-        self._recorder, self._frame, self.program = recorder, (frame, trace), program
-        self.segments: list[tuple[int, int]] = []
-        self.records: Any = None
-        self.dropped = 0
-        self.sizes: tuple[int, ...] = ()
-        self._begin = now()
-
-    def around(self, segments: tuple[Any, ...]) -> Iterator[Any]:
-        """The segments, one after another, timed."""
-        for segment in segments:
-            begin = now()
-            yield segment
-            self.segments.append((begin, now()))
-
-    def end(self) -> None:
-        """The run is over."""
-        frame, trace = self._frame
-        frame.watch, frame.words[TRACE] = None, 0
-        self.records, self.dropped = trace.take()
-        layout = frame.layout
-        self.sizes = tuple(frame.words[layout.symbol_word : layout.symbol_word + len(layout.symbols)])
-        self._frame = None  # type: ignore[assignment]
-        self._recorder.ran(self, self._begin, trace)
+    of: int = 0
 
 
 class Recorder:
@@ -88,11 +67,11 @@ class Recorder:
     def __init__(self, shapes: bool = False, counts_memory: bool = False, lines: bool = False) -> None:
         self.shapes, self.counts_memory, self.lines = shapes, counts_memory, lines
         self.notes: list[Note] = []
+        self.called: dict[int, Any] = {}  # functions, by identity
         self.clock: Clock | None = None
         self.end_clock: Clock | None = None
         self.threads: dict[int, str] = {}
         self._begins_counting = False
-        self._traces: list[Trace] = []
         self._calls: list[tuple[Any, Any]] = []
 
     def start(self) -> None:
@@ -105,9 +84,9 @@ class Recorder:
         if self.counts_memory:
             memory.current()  # counting begins with the first question
         observers.programs, observers.steps = self, self._watched_step
-        for kind, word in _CALLED:
+        for kind, word in _called():
             self._calls.append((kind, kind.__call__))
-            kind.__call__ = self._watched_call(kind.__call__, word)  # type: ignore[method-assign]
+            kind.__call__ = self._watched_call(kind.__call__, word)
         watch_operators(self._watched_route)
 
     def stop(self) -> None:
@@ -116,7 +95,7 @@ class Recorder:
             return
         watch_operators(None)
         for kind, call in self._calls:
-            kind.__call__ = call  # type: ignore[method-assign]
+            kind.__call__ = call
         self._calls.clear()
         observers.programs = observers.steps = None
         _active.clear()
@@ -186,23 +165,22 @@ class Recorder:
         def watched(function: Any, /, *args: Any, **kwargs: Any) -> Any:
             if modes.capture is not None:
                 return call(function, *args, **kwargs)
+            self.called.setdefault(id(function), function)
             begin = now()
             try:
                 return call(function, *args, **kwargs)
             finally:
-                self.notes.append(Note(CALL, f"{word} {function.name}", thread_of(), begin, now()))
+                name = getattr(function, "name", None) or getattr(function, "__name__", "?")
+                self.notes.append(Note(CALL, f"{word} {name}", thread_of(), begin, now(), of=id(function)))
 
         return watched
 
     def begin(self, program: Any, frame: Any) -> None:
         """A program's run begins (runtime/program.py)."""
-        trace = self._traces.pop() if self._traces else Trace()
-        frame.watch, frame.words[TRACE] = ProgramRun(self, program, frame, trace), trace.address
+        WatchedRun(program, frame, self._ran)
 
-    def ran(self, run: ProgramRun, begin: int, trace: Trace) -> None:
-        """A program's run is over."""
-        self._traces.append(trace)
-        self.notes.append(Note(PROGRAM, run, thread_of(), begin, now()))
+    def _ran(self, run: WatchedRun, begin: int, end: int) -> None:
+        self.notes.append(Note(PROGRAM, run, thread_of(), begin, end))
 
 
 _active: list[Recorder] = []
@@ -211,14 +189,6 @@ _active: list[Recorder] = []
 def active() -> Recorder | None:
     """Who looks at this process."""
     return _active[0] if _active else None
-
-
-def clock_reader() -> Callable[[], int]:
-    """A function that reads the processor's clock, as native code does."""
-    from weft.codegen.native import services  # deferred: brings in llvmlite
-    from weft.codegen.target import host_target  # deferred with it
-
-    return ctypes.CFUNCTYPE(ctypes.c_int64)(services(host_target())["weft_ticks"])
 
 
 def _shape(value: Any) -> Any:

@@ -36,6 +36,17 @@ def leaf_name(function: Callable[..., Any], spec: TreeSpec, leaf: int) -> str:
     return f"{kwargs.meta[at]}{_path(inner, rest)}"
 
 
+def call_text(spec: TreeSpec) -> str:
+    """The structure of a call's arguments as the call would be written: `(_, [_, _], mode=_)`."""
+    args, kwargs = spec.children
+    named = [f"{name}={_structure(child)}" for name, child in zip(kwargs.meta, kwargs.children, strict=True)]
+    return f"({', '.join([*map(_structure, args.children), *named])})"
+
+
+def _structure(spec: TreeSpec) -> str:
+    return "_" if spec.kind is None else repr(spec).replace("*", "_")
+
+
 def _child(spec: TreeSpec, leaf: int) -> tuple[int, TreeSpec, int]:
     for at, child in enumerate(spec.children):
         if leaf < child.size:

@@ -280,6 +280,15 @@ class Program:
         self._plan(frame.address)
         return frame.words[TOTAL]
 
+    def latest(self) -> tuple[list[Any] | None, tuple[int, ...]]:
+        """What a run was given last, as far as it is kept (None for the rest), and the symbols; (None, ()) if it was
+        never run."""
+        for frame in self._frames[-1:]:
+            slots = enumerate(self.layout.params)
+            inputs = [frame.read(s) if isinstance(s, NumberSlot) else frame.held[i] for i, s in slots]
+            return inputs, frame.symbols or ()
+        return None, ()
+
     def describe(self, symbols: Symbols | None = None) -> Description:
         """Steps, kernels, segments; the arena's size too where symbols are given."""
         arena = None if symbols is None else self.arena_bytes(symbols)

@@ -22,7 +22,16 @@ class _Internal(dict[str, bool]):
         return answer
 
 
+class _Nowhere(dict[str, bool]):
+    """Files whose lines are no place of the user's: weft's, and those of Python's own start (`<frozen runpy>`)."""
+
+    def __missing__(self, filename: str) -> bool:
+        answer = self[filename] = _INTERNAL[filename] or filename.startswith("<frozen ")
+        return answer
+
+
 _INTERNAL = _Internal()
+_NOWHERE = _Nowhere()
 
 
 class Location(NamedTuple):
@@ -50,7 +59,7 @@ def user_mark(depth: int = 1) -> Mark | None:
     frame = sys._getframe(depth)
     while frame is not None:
         code = frame.f_code
-        if not _INTERNAL[code.co_filename]:
+        if not _NOWHERE[code.co_filename]:
             return (code, frame.f_lasti)
         frame = frame.f_back  # type: ignore[assignment]
     return None
@@ -74,7 +83,7 @@ def user_location(depth: int = 1) -> Location | None:
     """The innermost frame outside weft, or None when every frame is ours."""
     frame = sys._getframe(depth)
     while frame is not None:
-        if not _INTERNAL[frame.f_code.co_filename]:
+        if not _NOWHERE[frame.f_code.co_filename]:
             return Location(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return None

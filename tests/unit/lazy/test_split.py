@@ -108,7 +108,7 @@ def test_cuts_are_told_by_line(rng, capsys):
     assert all(where.startswith("test_split.py:") for where in step.cuts)
     text = step.explain()
     assert "test_split.py" in text and "numpy()" in text and "(3 times)" in text
-    assert weft.explain(step) == text
+    assert all(where in text for where in step.cuts) and len(weft.explain(step).breaks) == len(step.cuts)
     assert capsys.readouterr().out.count("tensor(") == 3
 
 

@@ -32,6 +32,7 @@ from weft.programs.program_io import (
 from weft.programs.shape_check import shape_check
 from weft.programs.store import Miss
 from weft.record.capture import Capture
+from weft.record.miss_text import call_text
 from weft.record.numbers.random_state import RandomState
 from weft.support import pytree
 from weft.tensor.dense import dense_array, is_dense
@@ -89,7 +90,9 @@ class CallGuards:
     def match(self, leaves: list[Any], spec: pytree.TreeSpec) -> Symbols | Miss:
         """The values of the program's symbols for this call, or why it does not fit."""
         if spec is not self.spec and spec != self.spec:
-            return Miss(lambda: f"the structure of the arguments was {self.spec!r}, is now {spec!r}", 0)
+            return Miss(
+                lambda: f"the structure of the arguments was {call_text(self.spec)}, is now {call_text(spec)}", 0
+            )
         if (modes.grad or False) is not self.grad_mode:
             return Miss(f"grad mode was {self.grad_mode}, is now {bool(modes.grad)}", 1)
         if dt.get_default() is not self.default_dtype:

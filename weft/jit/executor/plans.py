@@ -41,6 +41,7 @@ class PlanCode(Code):
     def __init__(self, program: Program) -> None:
         assert program.graph is not None
         self.written_behind = written_behind(program.graph)
+        self.groups: list[NativeGroup] = []
         super().__init__(program)
 
     def step_of(self, node: Node) -> Step:
@@ -49,6 +50,7 @@ class PlanCode(Code):
             return step
         name = f"{self.program.name.rpartition('.')[2]}_{len(self.template)}"
         group = NativeGroup(node, name, code_of, node in self.written_behind)
+        self.groups.append(group)
         places = [self.place(v) for v in group.inputs]
         outputs = [self.place(v) for v in node.outputs]
 
@@ -95,6 +97,11 @@ class Plan:
     def autodiff_subgraphs(self) -> list[Graph]:
         """The bodies of the regions that are differentiated as a whole."""
         return self._bodies(DIFFERENTIABLE)
+
+    @property
+    def native_groups(self) -> list[NativeGroup]:
+        """The groups with their programs."""
+        return self.code.groups if isinstance(self.code, PlanCode) else []
 
     @property
     def fusion_groups(self) -> list[Graph]:

@@ -73,8 +73,10 @@ class SplitFunction(FunctionWrapper):
         """How often calls were cut, by the user's line and what asked for a value."""
         return dict(self._cuts.found)
 
-    def __weft_explain__(self) -> str:
-        return self.explain()
+    @property
+    def devices(self) -> list[SplitDevice]:
+        """Where its operators wait, one for each call that ran at the same time; each has its programs."""
+        return [backend.where for backend in self._idle]
 
     def __reduce__(self) -> Any:
         """Pickled by name where a module has it under its name, others as function and back end."""
