@@ -139,16 +139,17 @@ class _Maker:
         parts = run.program.parts
         values = dict(zip(parts.symbols, run.sizes, strict=False))
         sizes = [(int(dm.evaluate(k.bytes, values)), int(dm.evaluate(k.operations, values))) for k in parts.kernels]
-        whole = run.records[:, PART] == WHOLE
+        records = run.records
+        whole = records[:, PART] == WHOLE
         kernels: list[FunctionEvent] = []
-        for begin, end, record in self._timed(run.records[whole]):
+        for begin, end, record in self._timed(records[whole]):
             facts = parts.kernels[record[NUMBER]]
             kernel = self._event(f"{parts.name}: {facts.name}", KERNEL, event.thread, begin, end)
             kernel.lines, (kernel.bytes, kernel.operations) = facts.lines, sizes[record[NUMBER]]
             self._add_inside(event, kernel)
             kernels.append(kernel)
         starts = [k.start for k in kernels]
-        for begin, end, record in self._timed(run.records[~whole]):
+        for begin, end, record in self._timed(records[~whole]):
             thread = event.thread if record[THREAD] == 0 else WORKERS + int(record[THREAD])
             part = self._event("", PART_OF_KERNEL, thread, begin, end)
             owner = kernels[max(0, int(np.searchsorted(starts, part.start, "right")) - 1)]

@@ -98,7 +98,8 @@ def _times(program: Program, sources: list[Any], symbols: Sequence[int]) -> Meas
         else:
             host += end - begin
     kernels: dict[int, tuple[float, int]] = {}
-    for record in run.records[run.records[:, PART] == WHOLE].tolist():
+    records = run.records
+    for record in records[records[:, PART] == WHOLE].tolist():
         seconds, launches = kernels.get(record[NUMBER], (0.0, 0))
         kernels[record[NUMBER]] = (
             seconds + (record[END] - record[BEGIN]) * clock.nanoseconds / 1e9, launches + 1

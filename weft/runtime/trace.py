@@ -25,17 +25,24 @@ class Trace:
     """The records of one call. `address` goes into the word TRACE of its frame."""
 
     def __init__(self, room: int = ROOM) -> None:
-        self.words = np.empty(FIRST + room * RECORD, np.int64)
+        memory = np.empty(FIRST + room * RECORD, np.int64)  # (pages come when they are touched)
+        self.address = address_of(memory)
+        self.words = memory.data
+        self._bytes = self.words.cast("B")
         self.words[COUNT], self.words[CAPACITY] = 0, room
-        self.address = address_of(self.words)
 
-    def take(self) -> tuple[np.ndarray[Any, Any], int]:
-        """The records so far, [count, RECORD], in no order; and how many had no room. The trace is empty then."""
-        count, room = int(self.words[COUNT]), int(self.words[CAPACITY])
-        kept = min(count, room)
-        records = self.words[FIRST : FIRST + kept * RECORD].reshape(kept, RECORD).copy()
-        self.words[COUNT] = 0
-        return records, count - kept
+    def take(self) -> tuple[bytes, int]:
+        """The records so far, as `decoded` reads them; and how many had no room. The trace is empty then."""
+        words = self.words
+        count = words[COUNT]
+        kept = min(count, words[CAPACITY])
+        words[COUNT] = 0
+        return self._bytes[8 * FIRST : 8 * (FIRST + kept * RECORD)].tobytes(), count - kept
+
+
+def decoded(records: bytes) -> np.ndarray[Any, Any]:
+    """Records of a trace as [count, RECORD], in no order."""
+    return np.frombuffer(records, np.int64).reshape(-1, RECORD)
 
 
 class Clock(NamedTuple):
