@@ -85,9 +85,7 @@ def draw(seed: int) -> Program:
         tuple([_action(rng, len(returned), keeping) for _ in range(int(rng.integers(2, 7)))]) for _ in range(CALLS)
     ])
     sizes = tuple([4, 4, *rng.integers(2, 6, CALLS - 2).tolist()])
-    # (results have no gradient by a view among the arguments that the function writes)
-    takes_view = bool(rng.random() < 0.25) and not any("=" not in line and ".mul_(" in line for line in lines)
-    return Program(seed, text, len(returned), calls, sizes, takes_view)
+    return Program(seed, text, len(returned), calls, sizes, bool(rng.random() < 0.25))
 
 
 def _action(rng: np.random.Generator, results: int, keeping: float) -> Action:

@@ -24,7 +24,7 @@ from weft.autograd.views import CopySlices
 from weft.ir.graph import Graph, Value
 from weft.passes.partition import Halves, partition
 from weft.passes.stop_gradients import Notes
-from weft.programs.argument_histories import Before, end_at_what_is_given
+from weft.programs.argument_histories import Before, end_at_what_is_given, take_history
 from weft.programs.arguments import leaf_of
 from weft.programs.executable import Compiled, Interpreted, chosen
 from weft.programs.freed import Freed, Saving, bits_of, sum_of_bits
@@ -288,12 +288,16 @@ class JointProgram:
         edges = [before.edges[id(t)] if id(t) in before.edges else _receiving_edge(t) for t in receivers]
         sizes = {name: symbols[symbol] for name, symbol in self.halves.sizes.items()}
         saved = self._saved(sources, leaves, inputs, results, tensors)
-        for _ in self.inner:
-            next(sequence_numbers)  # of what the node may be cut into
+        self.reserve_numbers()
         node = CompiledFunctionBackward(tuple(edges), self, saved, {**symbols, **sizes}, sources, leaves, before.values)
         node.attach([tensors[at] for at in self.outputs])
         if self.inner:
             node.inner_results = [Returned(tensors[self.outputs[one.output]]) for one in self.record.inner]
+
+    def reserve_numbers(self) -> None:
+        """Leave out the sequence numbers of what the next node may be cut into."""
+        for _ in self.inner:
+            next(sequence_numbers)
 
     def _receiver(self, i: int, capture: Capture, sources: list[Any], leaves: list[Any], tensors: list[Any]) -> Tensor:
         """The tensor of this call that receives gradient number i."""
@@ -397,6 +401,7 @@ class CompiledFunctionBackward(ProgramBackward):
     inner_results: Sequence[Returned] = ()
     upto: int | None = None  # where it is cut: the inner result, by number, behind which the next part begins
     rest: tuple[CompiledFunctionBackward, ...] = ()  # the parts behind the first one
+    next_part: CompiledFunctionBackward | None = None  # behind this one, where it is cut
     first: ref[CompiledFunctionBackward] | None = None  # of another part
 
     def __init__(
@@ -406,6 +411,7 @@ class CompiledFunctionBackward(ProgramBackward):
         self.program, self.sources, self.leaves = program, sources, leaves
         self.read = {i: (sources[i], before.get(i)) for i in program.gradients.read if i < len(sources)}
         super().__init__(edges, program.gradients, saved, symbols, ())
+        self.last_number = self.sequence  # those before it are of what it may be cut into
 
     # ---- its parts
     def arrival(self, index: int) -> Node:
@@ -426,11 +432,39 @@ class CompiledFunctionBackward(ProgramBackward):
         """Let a part end where all of the gradient of an inner result is together. Returns the one that goes on."""
         part.freed = part.freed or Freed()
         rest = copy(part)
-        rest.first, rest.rest, rest.hook_tables, rest.sequence = ref(self), (), None, self.sequence - 1 - number
-        part.upto, part.hands_all_on = number, True
+        rest.first, rest.rest, rest.hook_tables, rest.sequence = ref(self), (), None, part.last_number - 1 - number
+        part.upto, part.hands_all_on, part.next_part = number, True, rest
         part.edges = tuple([(rest, i) for i in range(len(part.metadata_of_inputs))])
         engine.meet(part, rest)
         return rest
+
+    def attach(self, outputs: Sequence[Tensor]) -> None:
+        super().attach(outputs)
+        numbers = self.program.inner
+        views = [i for i, tensor in enumerate(outputs) if self._is_inner_view(i, tensor)]
+        for i in sorted(views, key=lambda i: -numbers[i]):  # the earliest first: nodes are younger than what is behind
+            self._go_through(outputs[i], i)
+
+    def attach_one(self, index: int, tensor: Tensor) -> None:
+        if not self._is_inner_view(index, tensor):
+            super().attach_one(index, tensor)
+
+    def _is_inner_view(self, index: int, tensor: Tensor) -> bool:
+        """Whether a result was written into a view among the arguments, and other results are computed from it."""
+        return tensor._view is not None and index in self.program.inner
+
+    def _go_through(self, view: Tensor, index: int) -> None:
+        """Let the gradients of results that are computed from a view as the call has left it go through the view's own
+        history (what was written, in its base), for somebody may ask for the view's."""
+        rest, number = self.arrival(index), self.program.inner[index]
+        take_history(view, rest, index)
+        edge = gradient_edge(view)
+        parts = [self, *self.rest]
+        at = next(i for i, part in enumerate(parts) if part.upto == number)
+        parts[at].edges = (*parts[at].edges[:index], edge, *parts[at].edges[index + 1 :])
+        for part in reversed(parts[: at + 1]):
+            self.program.reserve_numbers()
+            part.sequence = part.last_number = next(sequence_numbers)
 
     def leads(self, index: int, walk: engine.Walk) -> bool:
         part: Any = self
@@ -441,8 +475,10 @@ class CompiledFunctionBackward(ProgramBackward):
             if inner is None:
                 reach = self.program.record.leads[index]
                 return any([e is not None and i in reach and walk.leads_on(e) for i, e in enumerate(part.edges)])
-            part = part.edges[0][0]
-            if index in inner.above and (part, inner.output) in walk.asked.get(part, ()):
+            edge, part = part.edges[inner.output], part.next_part
+            if index in inner.above and (
+                (part, inner.output) in walk.asked.get(part, ()) or (edge[0] is not part and walk.leads_on(edge))
+            ):
                 return True
 
     def is_fed(self, edge: int, walk: engine.Walk) -> bool:

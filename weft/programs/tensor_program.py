@@ -216,9 +216,13 @@ class ProgramBackward(Node):
 
     def attach(self, outputs: Sequence[Tensor]) -> None:
         """Make this the history of what the program gave."""
+        self.metadata_of_inputs += tuple([InputMetadata(tensor.dims, tensor.dtype) for tensor in outputs])
         for i, tensor in enumerate(outputs):
-            self.metadata_of_inputs += (InputMetadata(tensor.dims, tensor.dtype),)
-            take_history(tensor, self, i)
+            self.attach_one(i, tensor)
+
+    def attach_one(self, index: int, tensor: Tensor) -> None:
+        """Make this the history of one result."""
+        take_history(tensor, self, index)
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         self.begin(grads, needs)
