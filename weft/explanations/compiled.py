@@ -68,8 +68,8 @@ def _of_entry(owner: CompiledFunction, entry: Entry, symbols: dict[str, int] | N
         programs[0].title = "forward"
         halves = entry.joint.halves
         # known once the forward has run
-        known = None if halves.sizes else symbols
-        programs.append(program_facts("backward", halves.backward, entry.joint.backward, known))
+        sizes = None if halves.sizes else symbols
+        programs.append(program_facts("backward", halves.backward, entry.joint.backward, sizes))
     explanation = _explanation(owner, entry, programs)
     explanation.breaks = [f"{where}: {what}" for where, what in _python_steps(entry)]
     if call is not None and symbols is not None:
@@ -79,15 +79,16 @@ def _of_entry(owner: CompiledFunction, entry: Entry, symbols: dict[str, int] | N
 
 def _inputs(entry: Entry, call: Any) -> list[Any] | None:
     """What a call would give to the program, as far as nothing changes by asking; the rest is None."""
-    leaves, found = pytree.flatten(call)[0], []
+    leaves = pytree.flatten(call)[0]
+    inputs: list[Any] = []
     for source in entry.sources:
         value: Any = None
         if isinstance(source, ArgumentSource) and source.permutation is None and source.leaf < len(leaves):
             value = getattr(leaves[source.leaf], "_data", None)
         elif isinstance(source, StateSource) and source.slot.leaf is None:
             value = source.slot.array
-        found.append(value if isinstance(value, np.ndarray) else None)
-    return found
+        inputs.append(value if isinstance(value, np.ndarray) else None)
+    return inputs
 
 
 def _seconds_of_checks(owner: CompiledFunction, call: Any) -> float | None:

@@ -85,15 +85,15 @@ class ProgramFacts:
         if isinstance(times, str):
             return []
         parts = self.executable.program.parts
-        found = []
+        kernels = []
         for number, (seconds, launches) in times.kernels.items():
             facts = parts.kernels[number]
             size, work = times.sizes[number]
             names = [self.param_names[i] for i in facts.params if i < len(self.param_names)]
-            found.append(KernelTimes(
+            kernels.append(KernelTimes(
                 facts.name, seconds, launches, lines_text(facts.lines), names, size, work, facts.operators, facts.nest
             ))
-        return sorted(found, key=lambda k: k.seconds, reverse=True)
+        return sorted(kernels, key=lambda k: k.seconds, reverse=True)
 
     @property
     def foreign_lines(self) -> list[str]:
@@ -102,8 +102,8 @@ class ProgramFacts:
             return []
         program = self.executable.program
         nodes = [getattr(s, "node", None) for s in program.layout.segments]
-        found = dict.fromkeys(program.parts.host[n] for n in nodes if n is not None)
-        return [f"{lines_text(lines) or self.title}: {operator}" for operator, lines in found]
+        steps = dict.fromkeys(program.parts.host[n] for n in nodes if n is not None)
+        return [f"{lines_text(lines) or self.title}: {operator}" for operator, lines in steps]
 
 
 @dataclass

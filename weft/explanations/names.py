@@ -19,7 +19,7 @@ _DEPTH = 3  # of objects and containers that are looked into
 def input_names(function: Callable[..., Any], entry: Entry) -> list[str]:
     """A name for each parameter of an entry's graph, in order; the graph's own where nothing better is known."""
     names = _Names(function)
-    found = []
+    labels = []
     for param, source in zip(entry.graph.params, entry.sources, strict=False):
         name: str | None = None
         if isinstance(source, ArgumentSource):
@@ -30,8 +30,8 @@ def input_names(function: Callable[..., Any], entry: Entry) -> list[str]:
         elif isinstance(source, (GradBuffer, GradFlag)):
             owner = names.of(source.tensor)
             name = None if owner is None else f"grad of {owner}"
-        found.append(name or str(param.name))
-    return found + [str(p.name) for p in entry.graph.params[len(found):]]
+        labels.append(name or str(param.name))
+    return labels + [str(p.name) for p in entry.graph.params[len(labels):]]
 
 
 class _Names:

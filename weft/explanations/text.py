@@ -24,7 +24,7 @@ def lines_of(explanation: Explanation) -> Iterator[str]:
     """What a person reads first."""
     yield from before_kernels(explanation)
     yield from _kernels(explanation)
-    yield from behind_kernels(explanation)
+    yield from after_kernels(explanation)
 
 
 def before_kernels(explanation: Explanation) -> Iterator[str]:
@@ -43,7 +43,7 @@ def before_kernels(explanation: Explanation) -> Iterator[str]:
         yield f"  Python before each call: {duration(explanation.seconds_checks)} to find the program that fits"
 
 
-def behind_kernels(explanation: Explanation) -> Iterator[str]:
+def after_kernels(explanation: Explanation) -> Iterator[str]:
     """What is not native, breaks, loops, and the last miss."""
     yield from _outside(explanation)
     yield from _some("breaks", explanation.breaks)
@@ -93,12 +93,12 @@ def _call(program: ProgramFacts, times: Measured | str, is_only: bool) -> Iterat
 
 
 def _kernels(explanation: Explanation) -> Iterator[str]:
-    found = [(k, p) for p in explanation.programs for k in p.kernel_times]
-    total = sum(k.seconds for k, _ in found)
+    kernels = [(k, p) for p in explanation.programs for k in p.kernel_times]
+    total = sum(k.seconds for k, _ in kernels)
     if not total:
         return
-    found.sort(key=lambda pair: pair[0].seconds, reverse=True)
-    shown = [(k, p) for k, p in found[:KERNELS] if k.seconds > total / 200]
+    kernels.sort(key=lambda pair: pair[0].seconds, reverse=True)
+    shown = [(k, p) for k, p in kernels[:KERNELS] if k.seconds > total / 200]
     rows = [_kernel_row(k, p, total, len(explanation.programs) > 1) for k, p in shown]
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
     yield "  slowest kernels:"
@@ -106,7 +106,7 @@ def _kernels(explanation: Explanation) -> Iterator[str]:
         yield (
             f"    {share:>{widths[0]}}  {seconds:>{widths[1]}}  {lines:{widths[2]}}  {name:{widths[3]}}  {rest}"
         ).rstrip()
-    left = len(found) - len(shown)
+    left = len(kernels) - len(shown)
     if left:
         yield f"    ({left} more take {100 * (1 - sum(k.seconds for k, _ in shown) / total):.0f} %)"
 

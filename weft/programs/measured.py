@@ -63,9 +63,9 @@ def measure(program: Program, graph: Graph, inputs: Sequence[Any] | None = None)
         return "a profiler is at work"
     if any(node.op.effect in ("io", "python") for node in graph.walk()):
         return "it calls Python, which would be called once more"
-    names, given = graph_symbols(graph)
+    names, count = graph_symbols(graph)
     kept, sizes = program.latest()
-    symbols = sizes or tuple([graph.env.examples.get(name, 1) for name in names[:given]])
+    symbols = sizes or tuple([graph.env.examples.get(name, 1) for name in names[:count]])
     values = dict(zip(names, symbols, strict=False))
     try:
         sources = [
