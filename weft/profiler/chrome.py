@@ -21,11 +21,11 @@ def chrome_trace(
     """The events as Chrome's trace format has them. threads: names by numbers."""
     process = os.getpid()
     events = list(events)
-    boxes = [_box(event, process) for event in events]
-    used = dict.fromkeys(event.thread for event in events)
+    numbers = {thread: i for i, thread in enumerate(dict.fromkeys(event.thread for event in events), 1)}
+    boxes = [_box(event, process, numbers[event.thread]) for event in events]
     names = [
-        {"ph": "M", "name": "thread_name", "pid": process, "tid": t, "args": {"name": _thread_name(t, threads)}}
-        for t in used
+        {"ph": "M", "name": "thread_name", "pid": process, "tid": i, "args": {"name": _thread_name(t, threads)}}
+        for t, i in numbers.items()
     ]
     return {"schemaVersion": 1, "traceEvents": [*names, *boxes], "displayTimeUnit": "ms", **metadata}
 
@@ -34,7 +34,7 @@ def _thread_name(thread: int, threads: Mapping[int, str]) -> str:
     return f"weft-worker-{thread - WORKERS}" if thread > WORKERS else threads.get(thread, f"thread {thread}")
 
 
-def _box(event: FunctionEvent, process: int) -> dict[str, Any]:
+def _box(event: FunctionEvent, process: int, thread: int) -> dict[str, Any]:
     facts: dict[str, Any] = {"kind": event.kind, "External id": event.id}
     if event.lines:
         facts["Source"] = [f"{line.file}:{line.line}" for line in event.lines]
@@ -47,7 +47,7 @@ def _box(event: FunctionEvent, process: int) -> dict[str, Any]:
             facts[name] = value
     return {
         "ph": "X", "cat": _CATEGORIES.get(event.kind, event.kind), "name": event.name, "pid": process,
-        "tid": event.thread, "ts": event.start, "dur": max(0.0, event.cpu_time_total), "args": facts,
+        "tid": thread, "ts": event.start, "dur": max(0.0, event.cpu_time_total), "args": facts,
     }
 
 

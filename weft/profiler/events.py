@@ -14,10 +14,11 @@ from weft.runtime.segments import HostSegment
 from weft.runtime.trace import BEGIN, END, NUMBER, PART, THREAD, WHOLE, Clock
 from weft.runtime.watched_run import WatchedRun
 from weft.support.locations import Location, located
+from weft.support.warn import warn
 from weft.types import dims as dm
 
 KERNEL, PART_OF_KERNEL, NUMPY = "kernel", "part", "numpy"
-WORKERS = 1 << 62  # the pool's workers are threads from here on, by their numbers
+WORKERS = 1 << 50  # the pool's workers are threads from here on, by their numbers
 
 
 @dataclass(eq=False)
@@ -125,6 +126,12 @@ class _Maker:
         if run is not None:
             self._add_kernels(event, run)
             self._add_host_steps(event, run)
+            if run.dropped:
+                warn(
+                    f"profile: a run of the program {run.program.parts.name} launched {run.dropped} kernels more than "
+                    "are noted of one run; they are missing among the events",
+                    UserWarning,
+                )
 
     def _event(self, name: str, kind: str, thread: int, begin: float, end: float) -> FunctionEvent:
         start = self.clock.origin

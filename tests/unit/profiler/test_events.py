@@ -19,6 +19,7 @@ import weft
 import weft.nn.functional as F
 from weft.profiler import EventList, FunctionEvent, ProfilerAction, profile, record_function, schedule
 from weft.runtime.pool import get_num_threads, set_num_threads
+from weft.runtime.trace import COUNT, RECORD, Trace, decoded
 from weft.support.errors import ShapeError, StateError, ValueProblem
 from weft.support.observers import observers
 
@@ -185,6 +186,16 @@ def test_parts_of_kernels_on_other_threads() -> None:
         assert len({p.name for p in own}) == len(own)  # each part once
         assert all(owner.start - 1 <= p.start and p.end <= owner.end + 1 for p in own)
     assert not any(e.kind == "part" for e in prof.key_averages())
+    assert len({p.thread for p in parts}) <= 2
+
+
+def test_what_has_no_room_is_counted() -> None:
+    room = random.randint(1, 5)
+    trace = Trace(room)
+    trace.words[COUNT] = room + 3
+    records, dropped = trace.take()
+    assert decoded(records).shape == (room, RECORD) and dropped == 3
+    assert trace.take() == (b"", 0)
 
 
 def test_loops_of_programs_note_each_kernel_each_time() -> None:
