@@ -60,6 +60,7 @@ class Base:
         self.other = self.record
         self.ordered, self.groups = collections.OrderedDict(k=one), collections.defaultdict(list)
         self.nested, self.store, self.flag, self.n, self.cur = {"rows": [[one]]}, Store(), False, 0, one
+        self.size = 1
         self.alias, self.cell, self.stores = self.items, make_cell(one), [Store(), Store()]
         self.frozen, self.mine, self.tagged = Frozen(one), threading.local(), one * 4
         self.mine.last = self.tagged.tag = one
@@ -113,6 +114,9 @@ WRITES = (
     "self.nested = {{'rows': [[{v}]] * 2}}",
     "self.stores[0].rows = self.stores[1].rows = [{v}]", "self.groups['g'] = self.groups['h'] = [{v}]",
     "self.record = self.other = Record({v}, self.n, [])",
+    # sizes and numbers that change as keys
+    "self.table[self.size] = {v}", "self.ordered[self.n] = {v}", "self.groups[(self.size, 'g')] = [{v}]",
+    "self.table = {{self.size: {v}}}",
     # tuples that were there, and one new one in two places
     "self.before = self.pair", "self.before, self.pair = self.pair, self.before", "self.both = (self.pair, self.items)",
     "self.pair, self.before = self.both[0], self.pair", "self.before = self.pair = Pair({v}, {v} * 2)",
@@ -178,6 +182,7 @@ def draw_keeping(rng: np.random.Generator) -> Keeping:
     hook = str(rng.choice(WRITES)).format(v="out")
     lines += ["    def hook(self, module, args, out):", f"        {hook}"]
     lines += ["    def step(self, x, flag, fail):", "        v = (x * self.w).mean(0)", "        out = v"]
+    lines += ["        self.size = x.shape[0]"] if rng.random() < 0.5 else []
     order = [methods[i] for i in rng.integers(0, 3, size=rng.integers(2, 5))]
     for i, line in enumerate(order):
         if i == len(order) // 2:
@@ -220,7 +225,7 @@ def _seen(value: Any, first: dict[int, int]) -> Any:
         return (type(value).__name__, at, [_seen(v, first) for v in value])
     if isinstance(value, dict):
         at = first.setdefault(id(value), len(first))
-        return (type(value).__name__, at, [(k, _seen(v, first)) for k, v in value.items()])
+        return (type(value).__name__, at, [(_key(k), _seen(v, first)) for k, v in value.items()])
     if isinstance(value, set):
         return sorted(value)
     if hasattr(value, "__closure__"):
@@ -229,3 +234,8 @@ def _seen(value: Any, first: dict[int, int]) -> Any:
         at = first.setdefault(id(value), len(first))
         return (type(value).__name__, at, [(k, _seen(v, first)) for k, v in vars(value).items()])
     return value
+
+
+def _key(key: Any) -> Any:
+    """A key with its type: a symbol that was left is equal to its number."""
+    return tuple(map(_key, key)) if isinstance(key, tuple) else (type(key).__name__, key)

@@ -13,7 +13,10 @@ from weft.record.restart import Restart
 from weft.support import pytree
 from weft.support.errors import CaptureError
 from weft.support.reachable import reachable
+from weft.support.pytree import TreeSpec
 from weft.tensor.tensor import Tensor
+from weft.record.numbers.sym_float import SymFloat
+from weft.types.sym import SymInt
 
 # places in Python state, and what stands in for their values while the function is captured
 Bound = Sequence[tuple[guards.Slot, Any]]
@@ -69,6 +72,16 @@ class Before:
                 self.inputs[id(container)] = slot.key
 
 
+def plain_key(key: Any) -> Any:
+    """A key of a dict, or a tuple of keys, with numbers where it has symbols: a dict has asked for the hash of each key,
+    so that the program holds for this number alone."""
+    if type(key) is SymInt:
+        return int(key)
+    if type(key) is SymFloat:
+        return float(key)
+    return tuple(map(plain_key, key)) if type(key) is tuple else key
+
+
 class ContainerWalk:
     """The walk over something that a program gives. numbers: of the containers made so far (again.py); identical: the
     bound places whose containers must be the very ones. (No function within another: a cycle would keep what was
@@ -102,7 +115,8 @@ class ContainerWalk:
                 f"Give a tuple, or a copy of the {type(value).__name__}.",
             )
         self._within.add(id(value))
-        whole = pytree.one_built([self.visit(child) for child in children], spec)
+        keys = TreeSpec(spec.kind, plain_key(spec.meta), spec.children)
+        whole = pytree.one_built([self.visit(child) for child in children], keys)
         self._within.discard(id(value))
         if is_container:
             count(value, self.numbers)
