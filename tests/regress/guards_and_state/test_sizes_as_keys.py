@@ -1,5 +1,5 @@
-"""A size or a lifted number that is the key of a dict is an ordinary number once the call has returned: the dicts of the user, and those that are returned,
-held symbols as their keys."""
+"""A size or a lifted number that is the key of a dict is an ordinary number once the call has returned: the dicts of
+the user, and those that are returned, held symbols as their keys."""
 
 from __future__ import annotations
 

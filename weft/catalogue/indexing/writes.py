@@ -282,23 +282,41 @@ def _index_put_grad_self(g: Any, indices: Any, accumulate: bool) -> Any:
 
 
 def _index_put_grad_values(g: Any, values_dims: Any, indices: Any) -> Any:
-    if len(indices) == 1 and indices[0].dtype is dt.bool_ and indices[0].ndim:
-        return _masked_grad_values(g, values_dims, indices[0])
+    tensors = [(at, index) for at, index in enumerate(indices) if index is not None]
+    if len(tensors) == 1 and tensors[0][1].dtype is dt.bool_ and tensors[0][1].ndim:
+        return _masked_grad_values(g, values_dims, *tensors[0])
     return aten.sum_to_size(aten.index(g, indices), values_dims)
 
 
-def _masked_grad_values(g: Any, values_dims: Any, mask: Any) -> Any:
-    """What a mask picks of g, of the values' size; where one row was put in many places, its sum, for which nothing
-    needs to be picked."""
-    whole = aten.reshape(mask, (*mask.dims, *(1,) * (g.ndim - mask.ndim)))
-    rest = g.ndim - mask.ndim
-    # (a number of rows that is found while the program runs is that of the places: no row is repeated)
-    rows = values_dims[0] if len(values_dims) > rest else 1
-    if shape_env.is_less(rows, 2) and not shape_env.is_zero(rows):
-        kept = aten.sum(aten.where(whole, g, 0), tuple(range(mask.ndim)), True)
-        return aten.reshape(aten.sum_to_size(aten.reshape(kept, (1, *g.dims[mask.ndim :])), values_dims), values_dims)
-    dims = (rows, *g.dims[mask.ndim :])
-    return aten.sum_to_size(aten.masked_scatter_backward(g, aten.expand(whole, g.dims), dims), values_dims)
+def _masked_grad_values(g: Any, values_dims: Any, at: int, mask: Any) -> Any:
+    """What a mask over the dims of g from `at` on picks of g, of the values' size; where one row was put in many
+    places, its sum, for which nothing needs to be picked."""
+    behind = range(at + mask.ndim, g.ndim)
+    moved = aten.permute(g, (*range(at, at + mask.ndim), *range(at), *behind)) if at else g
+    holds = aten.reshape(mask, (*mask.dims, *(1,) * (at + len(behind))))
+    rows = values_dims[-len(behind) - 1] if len(values_dims) > len(behind) else 1
+    grads = _rows_of_places(moved, holds, rows, moved.dims[mask.ndim :])
+    back = aten.permute(grads, (*range(1, at + 1), 0, *range(at + 1, grads.ndim))) if at else grads
+    return aten.reshape(aten.sum_to_size(back, values_dims), values_dims)
+
+
+def _rows_of_places(g: Any, holds: Any, rows: Dim, row: Sequence[Dim]) -> Any:
+    """[rows, row...]: the rows of g where the mask holds; [1, row...], their sum, where one row stands for all."""
+    places = tuple(range(g.ndim - len(row)))
+    if shape_env.is_known(rows):
+        if shape_env.is_less(rows, 2) and not shape_env.is_zero(rows):
+            return _sum_of_places(g, holds, places, row)
+        return aten.masked_scatter_backward(g, aten.expand(holds, g.dims), (rows, *row))
+    # one row, or as many as there are places: the program finds out
+    most = dm.product(g.dims[: len(places)])
+    picked = aten.masked_scatter_backward(g, aten.expand(holds, g.dims), (most, *row))
+    picked = aten.split_with_sizes(picked, (rows, most - rows), 0)[0]
+    is_one = aten.eq(aten.new_full(g, (), rows, dtype=dt.int64), 1)
+    return aten.where(is_one, _sum_of_places(g, holds, places, row), picked)
+
+
+def _sum_of_places(g: Any, holds: Any, places: tuple[int, ...], row: Sequence[Dim]) -> Any:
+    return aten.reshape(aten.sum(aten.where(holds, g, 0), places, True), (1, *row))
 
 
 def _index_put_batch(op: Op, size: Dim, flags: Flags, self: Any, indices: Any, values: Any, accumulate: bool) -> Any:

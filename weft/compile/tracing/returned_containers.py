@@ -9,13 +9,13 @@ from typing import Any
 from weft import guards
 from weft.compile.program.again import Again, count, is_numbered
 from weft.compile.program.container_identity import is_empty_tuple, paths_of
+from weft.record.numbers.sym_float import SymFloat
 from weft.record.restart import Restart
 from weft.support import pytree
 from weft.support.errors import CaptureError
-from weft.support.reachable import reachable
 from weft.support.pytree import TreeSpec
+from weft.support.reachable import reachable
 from weft.tensor.tensor import Tensor
-from weft.record.numbers.sym_float import SymFloat
 from weft.types.sym import SymInt
 
 # places in Python state, and what stands in for their values while the function is captured
@@ -73,8 +73,8 @@ class Before:
 
 
 def plain_key(key: Any) -> Any:
-    """A key of a dict, or a tuple of keys, with numbers where it has symbols: a dict has asked for the hash of each key,
-    so that the program holds for this number alone."""
+    """A key of a dict, or a tuple of keys, with numbers where it has symbols: a dict has asked for the hash of each
+    key, so that the program holds for this number alone."""
     if type(key) is SymInt:
         return int(key)
     if type(key) is SymFloat:
