@@ -81,6 +81,8 @@ def _tables(tensor: Tensor) -> tuple[Any, ...]:
 
 
 def _retain(tensor: Tensor, _: Any) -> None:
+    if modes.capture is not None:
+        modes.capture.outside.note_asked(tensor)
     if not tensor.requires_grad:
         raise StateError("can't retain_grad on Tensor that has requires_grad=False")
     if tensor.is_leaf or tensor.retains_grad:

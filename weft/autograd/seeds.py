@@ -24,6 +24,8 @@ def input_edge(value: Any) -> Edge:
         return (value.node.arrival(value.output_nr), value.output_nr)
     if not isinstance(value, Tensor):
         raise StateError(f"all inputs have to be Tensors or GradientEdges, but got {type(value).__name__}")
+    if modes.capture is not None:
+        modes.capture.outside.note_asked(value)
     edge = arrival_edge(value)
     if edge is None:
         raise StateError("One of the differentiated Tensors does not require grad")

@@ -16,6 +16,7 @@ from weft.tensor import indexing
 from weft.tensor.creation import from_numpy
 from weft.tensor.device import usable
 from weft.tensor.legacy import TYPE_NAMES, construct, dtype_of_name
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import forget_base
 from weft.types import dtype as dt
@@ -78,6 +79,8 @@ def in_format(tensor: Tensor, memory_format: Any) -> Tensor:
     """The tensor, or a copy whose elements lie as the memory format says: "contiguous_format", "channels_last",
     None or "preserve_format"."""
     if memory_format in (None, "preserve_format") or tensor.is_contiguous(memory_format):
+        if modes.capture is not None:
+            modes.capture.outside.note_asked(tensor)
         return tensor
     if memory_format == "contiguous_format":
         return aten._contiguous_copy(tensor)

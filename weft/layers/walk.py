@@ -27,6 +27,7 @@ from weft.ops.packet import aten
 from weft.ops.rules import same_dims
 from weft.support.errors import ShapeError, too_large
 from weft.tensor.backend import type_of
+from weft.tensor.dense import is_dense
 from weft.tensor.modes import AT_WORK, modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import forget_base
@@ -79,6 +80,8 @@ def _captured(op: Op, args: Args) -> Any:
     capture = modes.capture
     assert capture is not None
     out = capture.repeats.run(walk_layers, op, args if op.specialize is None else capture.specialized(op, args))
+    if isinstance(out, Tensor) and is_dense(out):  # an operand from outside as it is
+        capture.outside.note_asked(out)
     return named(op, out) if type(out) is tuple else out
 
 

@@ -321,6 +321,12 @@ class GuardedState:
             self.wants_grad[id(tensor)] = (tensor, tensor.requires_grad, user_location(3))
         self.flags.note(tensor)
 
+    def note_asked(self, tensor: Tensor) -> None:
+        """The function is about to know requires_grad of a tensor, which nothing need be computed of: that of one from
+        outside must be the same at every call."""
+        if is_dense(tensor) and id(tensor) not in self.wants_grad and not self.is_alias(tensor):
+            self.wants_grad[id(tensor)] = (tensor, self.flags.before(tensor), user_location(3))
+
     # ---- writes that are not recorded
     def note_write(self, storage: Any) -> None:
         """A version counter is about to be raised by something that the function does not record."""
