@@ -9,6 +9,7 @@ import numpy as np
 from weft.catalogue.families import dtype_of
 from weft.catalogue.indexing.checks import check_bounds
 from weft.catalogue.indexing.reads import check_gather, larger_dims
+from weft.catalogue.reductions.extrema import is_extremum
 from weft.catalogue.samples import F, I, P, case, draw
 from weft.ops.batching import along
 from weft.ops.op import define, joint, writing
@@ -190,8 +191,8 @@ def _reduce_two_back(
         grad_self = g / count
         grad_src = aten.gather(grad_self, dim, index)
     else:
-        chosen = self == result
-        chosen_src = src == aten.gather(result, dim, index)
+        chosen = is_extremum(self, result)
+        chosen_src = is_extremum(src, aten.gather(result, dim, index))
         ties = aten.to(chosen, g.dtype) if include_self else aten.zeros_like(g)
         ties = aten.scatter_add(ties, dim, index, aten.to(chosen_src, g.dtype))
         shared = g / aten.clamp_min(ties, 1)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.pointwise.arithmetic import sub
+from weft.catalogue.reductions.extrema import is_extremum
 from weft.catalogue.reductions.sums import Axes, numpy_axes, reduced_type, with_reduced
 from weft.ops.batching import over
 from weft.ops.op import define
@@ -78,9 +79,9 @@ def _norm_gradient(g: Any, self: Any, result: Any, self_dims: Dims, ord: Order, 
     if _is(ord, 2):
         return g * _vanishing(result == 0, self / result)
     if _is(ord, _INF) or _is(ord, -_INF):
-        others = aten.ne(aten.abs(self), result)
-        ties = aten._to_copy(aten.logical_not(others), dtype=result.dtype)
-        return aten.sgn(self) * _vanishing(others, g / aten.sum(ties, dim, True))
+        chosen = is_extremum(aten.abs(self), result)
+        ties = aten._to_copy(chosen, dtype=result.dtype)
+        return aten.sgn(self) * _vanishing(aten.logical_not(chosen), g / aten.sum(ties, dim, True))
     size = aten.abs(self)
     if type(ord) in (int, float) and ord >= 2:
         return self * aten.pow(size, ord - 2) * _vanishing(result == 0, g / aten.pow(result, ord - 1))

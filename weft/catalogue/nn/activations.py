@@ -70,7 +70,7 @@ relu6 = pointwise(
     accepts=_is_real_number,
     wants="real numbers",
     numbers=False,
-    vjp={"self": lambda g, self: aten.where(aten.logical_and(self > 0, self < 6), g, 0)},
+    vjp={"self": lambda g, self: aten.where(aten.logical_or(self <= 0, self >= 6), 0, g)},
     public=_F,
     samples=draw(case(F(3, 4)), case(F())),
     reference=lambda x: np.clip(x, 0, 6),
@@ -86,7 +86,9 @@ hardtanh = pointwise(
     accepts=_is_real_number,
     wants="real numbers",
     numbers=False,
-    vjp={"self": lambda g, self, min_val, max_val: aten.where(aten.logical_and(self > min_val, self < max_val), g, 0)},
+    vjp={"self": lambda g, self, min_val, max_val: aten.where(
+        aten.logical_or(self <= min_val, self >= max_val), 0, g
+    )},
     public=_F,
     samples=draw(case(F(3, 4)), case(F(3), -0.5, 0.25)),
     reference=lambda x, low, high: np.clip(x, low, high),

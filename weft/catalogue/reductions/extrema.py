@@ -54,22 +54,23 @@ def _extremum_type(name: str) -> Callable[..., TensorType]:
     return rule
 
 
+def is_extremum(self: Any, extremum: Any) -> Any:
+    """Whether an element is the extremum: equal to it, or NaN where it is NaN."""
+    both_nan = aten.logical_and(aten.ne(self, self), aten.ne(extremum, extremum))
+    return aten.logical_or(aten.eq(self, extremum), both_nan)
+
+
 def shared_among_ties(g: Any, self: Any, result: Any, self_dims: tuple[Dim, ...], dim: Axes, keepdim: bool) -> Any:
     """Each of the elements equal to the extremum gets an equal part of g."""
     g, result = (with_reduced(v, self_dims, dim, keepdim) for v in (g, result))
-    # every NaN is the NaN found
-    equal = aten.logical_or(aten.eq(self, result), aten.logical_and(aten.ne(self, self), aten.ne(result, result)))
-    return _parts(g, equal, dim)
+    equal = is_extremum(self, result)
+    return aten.where(equal, g / aten.sum(aten._to_copy(equal, dtype=g.dtype), dim, True), 0)  # also of a g that is inf
 
 
 def _shared_among_equals(g: Any, self: Any, result: Any, self_dims: tuple[Dim, ...], dim: Axes, keepdim: bool) -> Any:
     """As above, but NaN equals nothing: the gradient of a slice with a NaN is NaN all over, as in PyTorch."""
     g, result = (with_reduced(v, self_dims, dim, keepdim) for v in (g, result))
-    return _parts(g, aten.eq(self, result), dim)
-
-
-def _parts(g: Any, equal: Any, dim: Axes) -> Any:
-    ties = aten._to_copy(equal, dtype=g.dtype)
+    ties = aten._to_copy(aten.eq(self, result), dtype=g.dtype)
     return ties * (g / aten.sum(ties, dim, True))
 
 
