@@ -26,6 +26,7 @@ from weft.ops.geometry import Geometry
 from weft.ops.op import Op
 from weft.support import limits
 from weft.support.locations import user_mark
+from weft.tensor.backend import type_of
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -145,6 +146,8 @@ class HistoryRecording(Recording):
         for tensor, wanted in zip(self.stand_ins, needs, strict=True):
             if wanted:
                 tensor.requires_grad_()
+        if op.type is not None:  # its type rule speaks first, as where it runs as it is
+            op.type(*[type_of(a) for a in stand_ins])
         with self.device.backend.constants(()):
             out = self.device.backend.composed(op, tuple(stand_ins))
         if any([t._data.storage.value is not v for t, v in zip(self.stand_ins, self.values, strict=True)]):
