@@ -322,6 +322,21 @@ def test_writes_that_overlap() -> None:
         weft.func.functionalize(lambda x: x.clone().as_strided((3, 2), (1, 1)).index_fill_(0, places, 1))(weft.ones(4))
 
 
+def test_windows_in_the_padding() -> None:
+    def step(x: weft.Tensor) -> tuple[weft.Tensor, weft.Tensor, weft.Tensor]:
+        y, places = F.max_pool1d(x, 2, stride=1, padding=1, dilation=4, return_indices=True)
+        return y, places, weft.autograd.grad(y.clamp(min=-9).sum(), x)[0]
+
+    for run in (step, weft.compile(step)):
+        y, places, slope = run(weft.tensor([[[1.0, 2.0, 3.0]]], requires_grad=True))
+        assert (y.item(), places.item(), slope.tolist()) == (-math.inf, -1, [[[0, 0, 0]]])
+
+
+def test_what_a_norm_does_not_choose() -> None:
+    x = weft.tensor([1.0, math.inf, 2.0], requires_grad=True)
+    assert weft.autograd.grad(x.norm(math.inf) ** 2, x)[0].tolist() == [0, math.inf, 0]
+
+
 def test_gradient_of_interpolate() -> None:
     x = weft.tensor([[[1.0, 4.0, 9.0]]]).requires_grad_()
     y = F.interpolate(x, scale_factor=1.3)
