@@ -291,32 +291,34 @@ def _index_put_grad_values(g: Any, values_dims: Any, indices: Any) -> Any:
 def _masked_grad_values(g: Any, values_dims: Any, at: int, mask: Any) -> Any:
     """What a mask over the dims of g from `at` on picks of g, of the values' size; where one row was put in many
     places, its sum, for which nothing needs to be picked."""
-    behind = range(at + mask.ndim, g.ndim)
-    moved = aten.permute(g, (*range(at, at + mask.ndim), *range(at), *behind)) if at else g
-    holds = aten.reshape(mask, (*mask.dims, *(1,) * (at + len(behind))))
-    rows = values_dims[-len(behind) - 1] if len(values_dims) > len(behind) else 1
-    grads = _rows_of_places(moved, holds, rows, moved.dims[mask.ndim :])
+    after = range(at + mask.ndim, g.ndim)
+    moved = aten.permute(g, (*range(at, at + mask.ndim), *range(at), *after)) if at else g
+    holds = aten.reshape(mask, (*mask.dims, *(1,) * (at + len(after))))
+    rows = values_dims[-len(after) - 1] if len(values_dims) > len(after) else 1
+    row = moved.dims[mask.ndim :]
+    is_one = shape_env.is_less(rows, 2) and not shape_env.is_zero(rows)
+    grads = _sum_of_places(moved, holds, row) if is_one else _rows_of_places(moved, holds, rows, row)
     back = aten.permute(grads, (*range(1, at + 1), 0, *range(at + 1, grads.ndim))) if at else grads
-    return aten.reshape(aten.sum_to_size(back, values_dims), values_dims)
+    out = aten.sum_to_size(back, values_dims)
+    return aten.reshape(out, values_dims) if is_one else out
 
 
 def _rows_of_places(g: Any, holds: Any, rows: Dim, row: Sequence[Dim]) -> Any:
     """[rows, row...]: the rows of g where the mask holds; [1, row...], their sum, where one row stands for all."""
-    places = tuple(range(g.ndim - len(row)))
     if shape_env.is_known(rows):
-        if shape_env.is_less(rows, 2) and not shape_env.is_zero(rows):
-            return _sum_of_places(g, holds, places, row)
         return aten.masked_scatter_backward(g, aten.expand(holds, g.dims), (rows, *row))
     # one row, or as many as there are places: the program finds out
-    most = dm.product(g.dims[: len(places)])
+    most = dm.product(g.dims[: g.ndim - len(row)])
     picked = aten.masked_scatter_backward(g, aten.expand(holds, g.dims), (most, *row))
     picked = aten.split_with_sizes(picked, (rows, most - rows), 0)[0]
     is_one = aten.eq(aten.new_full(g, (), rows, dtype=dt.int64), 1)
-    return aten.where(is_one, _sum_of_places(g, holds, places, row), picked)
+    return aten.where(is_one, _sum_of_places(g, holds, row), picked)
 
 
-def _sum_of_places(g: Any, holds: Any, places: tuple[int, ...], row: Sequence[Dim]) -> Any:
-    return aten.reshape(aten.sum(aten.where(holds, g, 0), places, True), (1, *row))
+def _sum_of_places(g: Any, holds: Any, row: Sequence[Dim]) -> Any:
+    """[1, row...]: the sum of the rows of g where the mask holds."""
+    kept = aten.sum(aten.where(holds, g, 0), tuple(range(g.ndim - len(row))), True)
+    return aten.reshape(kept, (1, *row))
 
 
 def _index_put_batch(op: Op, size: Dim, flags: Flags, self: Any, indices: Any, values: Any, accumulate: bool) -> Any:
