@@ -90,6 +90,11 @@ PAGES: dict[str, Page] = {
         ),
         ("random",), ("weft.random", "weft.runtime.generator"),
     ),
+    "distributions": Page(
+        "Distributions",
+        "Samples, densities, entropies and divergences; [distributions.md](../distributions.md) shows their use.",
+        (), ("weft.distributions",),
+    ),
     "nn-functional": Page("nn.functional", "The functions of neural networks.",
                           ("nn", "indexing.embedding"),
                           ("weft.nn.functions",)),

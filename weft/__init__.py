@@ -119,6 +119,7 @@ _LAZY = {
     "memory": "weft.memory",
     "lazy": "weft.lazy",
     "ao": "weft.ao", "hub": "weft.hub", "profiler": "weft.profiler", "multiprocessing": "weft.multiprocessing",
+    "distributions": "weft.distributions",
     "amp": "weft.amp", "__future__": "weft.__future__", "compiler": "weft.compiler", "accelerator": "weft.accelerator",
     "serialization": "weft.serialization",
     **{name: f"weft.{name}" for name in _install_modules()},

@@ -213,6 +213,28 @@ _CPU: dict[str, Callable[..., Any]] = {
 }
 
 
+# PyTorch's files of weft.distributions, by ours
+_DISTRIBUTIONS = {
+    "categoricals": "categorical multinomial one_hot_categorical", "gammas": (
+        "beta chi2 dirichlet fishersnedecor gamma inverse_gamma"
+    ),
+    "counts": "bernoulli binomial geometric negative_binomial poisson", "intervals": (
+        "continuous_bernoulli exponential generalized_pareto kumaraswamy pareto uniform weibull"
+    ),
+    "matrices": "lkj_cholesky wishart", "multivariate_normal": "lowrank_multivariate_normal",
+    "normals": "half_normal log_normal logistic_normal normal",
+    "real_line": "cauchy gumbel half_cauchy laplace studentT von_mises",
+    "relaxed": "relaxed_bernoulli relaxed_categorical",
+}
+
+
+def _distributions() -> Iterator[NamedModule]:
+    for file, names in _DISTRIBUTIONS.items():
+        for name in names.split():
+            where = f"weft.distributions.{file}"
+            yield NamedModule(f"weft.distributions.{name}", f"PyTorch's name of a part of {where}.", [where])
+
+
 def _modules() -> Iterator[NamedModule]:
     compiled = {
         name: f"weft.compiler:{name}" for name in (
@@ -292,6 +314,7 @@ def _modules() -> Iterator[NamedModule]:
     })
     for version in range(9, 21):
         yield SymbolicOpset(f"weft.onnx.symbolic_opset{version}", f"How weft writes operators for opset {version}.")
+    yield from _distributions()
     yield _DeviceModule("mps", current_allocated_memory="memory_allocated", driver_allocated_memory="memory_allocated")
     yield _DeviceModule("xpu")
     yield _DeviceModule("mtia")

@@ -112,7 +112,7 @@ def test_texts_for_devices() -> None:
 
 
 def test_not_there() -> None:
-    for name in ("distributed", "distributions", "autocast"):
+    for name in ("distributed", "autocast"):
         with pytest.raises(AttributeError, match=r"docs/differences\.md"):
             getattr(weft, name)
     assert not hasattr(weft.optim, "SparseAdam")

@@ -23,7 +23,8 @@ OPERATORS = {
         "aten::exponential aten::geometric aten::log_normal aten::multinomial aten::normal.Tensor_Tensor "
         "aten::normal.Tensor_float aten::normal.float_Tensor aten::normal.self aten::poisson aten::rand_like "
         "aten::randint_like aten::randint_like.low "
-        "aten::randn_like aten::random aten::random.from aten::random.to aten::uniform nn::dropout nn::dropout1d "
+        "aten::randn_like aten::random aten::random.from aten::random.to aten::uniform aten::_sample_dirichlet "
+        "aten::_standard_gamma aten::_standard_von_mises nn::dropout nn::dropout1d "
         "nn::dropout2d nn::dropout3d"
     ),
 }

@@ -23,7 +23,6 @@ _REASONS: tuple[tuple[str, str], ...] = (
         r"\w*autocast\w*|custom_[fb]wd",
         "there is no autocast; model.bfloat16() and x.bfloat16() compute in half precision",
     ),
-    (r"distributions", "there are no distributions; weft.rand, weft.randn, weft.multinomial and the like draw numbers"),
     (r"distributed|is_distributed|rpc|futures",
      "there is no distributed training: weft computes in one process"),
     (r"lazy", "operators are not put off; weft.compile captures whole functions"),

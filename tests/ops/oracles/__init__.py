@@ -4,6 +4,7 @@ out, nothing of weft's."""
 from tests.ops.oracles import (  # noqa: F401
     creation,
     draws,
+    gammas,
     indexing,
     layers,
     linear_algebra,

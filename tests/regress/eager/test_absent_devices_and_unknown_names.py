@@ -157,7 +157,7 @@ def test_annotations_of_types() -> None:
 
 
 @pytest.mark.parametrize(("owner", "name", "text"), [
-    (weft, "autocast", "half precision"), (weft, "distributions", "no distributions"),
+    (weft, "autocast", "half precision"),
     (weft, "sparse_coo_tensor", "sparse"),
     (weft, "distributed", "one process"), (weft, "bits8", "twelve dtypes"),
     (weft.optim, "SparseAdam", "sparse"), (weft.Tensor, "to_sparse", "sparse"),

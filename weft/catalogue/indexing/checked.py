@@ -10,7 +10,7 @@ from weft.catalogue.indexing.checks import check_bounds, check_index_dtype
 from weft.catalogue.samples import F, case, draw
 from weft.ops.batching import unary
 from weft.ops.op import NOT_DIFFERENTIABLE, define
-from weft.support.errors import StateError
+from weft.support.errors import StateError, ValueProblem
 from weft.types.tensor_type import TensorType
 
 
@@ -55,4 +55,24 @@ checked_values = define(
     public=(),
     samples=draw(case(F(3, 4), -100, 100, "out of range")),
     reference=lambda x, low, high, text: x,
+)
+
+
+def _all_true(condition: Any, text: str) -> Any:
+    if not condition.all():
+        raise ValueProblem(text)
+    return condition.copy()
+
+
+define(
+    "aten::_all_true(Tensor self, str text) -> Tensor",
+    "The tensor itself, once all of it is known to be true. Raises ValueProblem with the text.",
+    type=lambda self, text: self,
+    kernel=_all_true,
+    vjp=NOT_DIFFERENTIABLE,
+    batch=unary,
+    effect="raises",
+    public=(),
+    samples=draw(case(np.ones((3, 4), bool), "not all true")),
+    reference=lambda x, text: x,
 )

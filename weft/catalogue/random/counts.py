@@ -1,5 +1,4 @@
-"""Random counts: poisson and binomial. Each element gets 64 random bits from its counter; what else its number needs
-follows from these, so that a draw takes one counter an element, however often it has to try.
+"""Random counts: poisson and binomial, each element's from its own stream (streams.py).
 
 Small means are inverted by a search from 0 on; others are found by transformed rejection with squeeze, PTRS and BTRS:
 W. Hoermann, "The transformed rejection method for generating Poisson random variables" (1993) and "The generation of
@@ -16,37 +15,24 @@ import numpy as np
 
 from weft.catalogue.pointwise.arithmetic import add
 from weft.catalogue.random.factories import drawn_bits
-from weft.ops.batching import everywhere
-from weft.ops.op import NOT_DIFFERENTIABLE, Op, define
+from weft.catalogue.random.streams import first_accepted, numbers_of_words, of_elements, uniform_of
+from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
-from weft.ops.route import call
 from weft.support.errors import NotForDType, StateError
 from weft.types import dtype as dt
-from weft.types.tensor_type import TensorType, tensor_type
+from weft.types.tensor_type import TensorType
 
 Array = np.ndarray[Any, Any]
-_STEP, _FIRST, _SECOND = (np.uint64(v) for v in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 _SMALL = 10.0  # the mean from which on rejection is quicker than a search
 _LARGEST = float(2**63)
 
 
 # ---- numbers of one element
-def _uniform(words: Array, number: int) -> Array:
-    """Number `number` of the stream of each word (splitmix64), in (0, 1)."""
-    with np.errstate(over="ignore"):
-        state = words + _STEP * np.uint64(number + 1)
-        state = (state ^ (state >> np.uint64(30))) * _FIRST
-        state = (state ^ (state >> np.uint64(27))) * _SECOND
-    state ^= state >> np.uint64(31)
-    uniform: Array = ((state >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-    return uniform
-
-
 def _searched(words: Array, first: Array, factor: Callable[[int, Array], Array]) -> Array:
     """The smallest k whose cumulative probability reaches a uniform number. first: the probability of 0;
     factor(k, at): that of k over that of k - 1, of the elements `at`."""
     out, at = np.zeros(len(words)), np.arange(len(words))
-    wanted, term = _uniform(words, 0), first.copy()
+    wanted, term = uniform_of(words, 0), first.copy()
     reached, k = first.copy(), 0
     while True:
         open_ = (wanted > reached) & (reached + term > reached)
@@ -57,18 +43,6 @@ def _searched(words: Array, first: Array, factor: Callable[[int, Array], Array])
         term = term * factor(k, at)
         reached = reached + term
         out[at] = k
-
-
-def _rejected(words: Array, propose: Callable[[Array, Array, Array], tuple[Array, Array]]) -> Array:
-    """The first proposals that are taken: `propose(u, v, at)` gives numbers for the elements `at`, and which to take.
-    """
-    out, at, number = np.zeros(len(words)), np.arange(len(words)), 0
-    while len(at):
-        u, v = _uniform(words[at], number) - 0.5, _uniform(words[at], number + 1)
-        k, taken = propose(u, v, at)
-        out[at[taken]] = k[taken]
-        at, number = at[~taken], number + 2
-    return out
 
 
 _FACTORIALS = np.array([math.lgamma(k + 1.0) for k in range(10)])
@@ -101,7 +75,8 @@ def _poisson_numbers(words: Array, rates: Array) -> Array:
     b = 0.931 + 2.53 * root
     a, scale, squeeze = -0.059 + 0.02483 * b, 1.1239 + 1.1328 / (b - 3.4), 0.9277 - 3.6224 / (b - 2.0)
 
-    def propose(u: Array, v: Array, at: Array) -> tuple[Array, Array]:
+    def propose(at: Array, uniform: Array, v: Array) -> tuple[Array, Array]:
+        u = uniform - 0.5
         away = 0.5 - np.abs(u)
         k = np.floor((2.0 * a[at] / away + b[at]) * u + many[at] + 0.43)
         at_once = (away >= 0.07) & (v <= squeeze[at])
@@ -111,7 +86,7 @@ def _poisson_numbers(words: Array, rates: Array) -> Array:
         below = height <= held * logs[at] - many[at] - _log_factorial(held)
         return k, at_once | (~never & below)
 
-    out[~is_small] = _rejected(words[~is_small], propose)
+    out[~is_small] = first_accepted(words[~is_small], propose, 2)
     return out
 
 
@@ -138,7 +113,8 @@ def _likely(words: Array, n: Array, p: Array) -> Array:
     scale, mode = (2.83 + 5.1 / b) * root, np.floor((n + 1.0) * p)
     of_mode = (mode + 0.5) * np.log((mode + 1.0) / (odds * (n - mode + 1.0))) + _tail(mode) + _tail(n - mode)
 
-    def propose(u: Array, v: Array, at: Array) -> tuple[Array, Array]:
+    def propose(at: Array, uniform: Array, v: Array) -> tuple[Array, Array]:
+        u = uniform - 0.5
         away = 0.5 - np.abs(u)
         k = np.floor((2.0 * a[at] / away + b[at]) * u + middle[at])
         at_once = (away >= 0.07) & (v <= squeeze[at])
@@ -151,41 +127,12 @@ def _likely(words: Array, n: Array, p: Array) -> Array:
         )
         return k, (at_once & ~never) | (~never & (height <= limit))
 
-    return _rejected(words, propose)
+    return first_accepted(words, propose, 2)
 
 
 # ---- entries
-def _of_elements(numbers: Callable[..., Array], words: Array, *parameters: Array) -> Array:
-    flat = [np.asarray(p, np.float64).reshape(-1) for p in parameters]
-    values = numbers(np.ascontiguousarray(words).reshape(-1).view(np.uint64), *flat)
-    counts: Array = values.reshape(words.shape).astype(parameters[0].dtype)
-    return counts
-
-
-def _each(op: Op, size: Any, flags: Any, *args: Any) -> Any:
-    return call(op, tuple(everywhere(size, flags, args)))
-
-
-def _inner_type(words: TensorType, first: TensorType, *rest: TensorType) -> TensorType:
-    for kind in (first, *rest):
-        if kind.dtype is not None and not kind.dtype.is_floating_point:
-            raise NotForDType(f"a distribution's parameters are floating point numbers, not {kind.dtype}")
-    return tensor_type(first.dtype, words.dims, first.device)
-
-
-def _inner(name: str, parameters: str, doc: str, kernel: Callable[..., Array], **fields: Any) -> None:
-    define(
-        f"aten::{name}(Tensor words, {parameters}) -> Tensor", doc,
-        type=_inner_type,
-        kernel=kernel,
-        batch=_each,
-        public=(),
-        **fields,
-    )
-
-
 def _poisson_kernel(words: Array, rates: Array) -> Array:
-    return _of_elements(_poisson_numbers, words, rates)
+    return of_elements(_poisson_numbers, words, rates)
 
 
 def _binomial_kernel(words: Array, counts: Array, chances: Array) -> Array:
@@ -197,14 +144,14 @@ def _binomial_kernel(words: Array, counts: Array, chances: Array) -> Array:
         certain[is_drawn] = _binomial_numbers(words[is_drawn], counts[is_drawn], chances[is_drawn])
         return certain
 
-    return _of_elements(numbers, words, counts, chances)
+    return of_elements(numbers, words, counts, chances)
 
 
-_inner(
+numbers_of_words(
     "_poisson", "Tensor rate", "A number of a Poisson distribution for each word of 64 random bits and its rate.",
     _poisson_kernel, vjp={"rate": lambda g: aten.zeros_like(g)}, node="PoissonBackward0",
 )
-_inner(
+numbers_of_words(
     "_binomial", "Tensor count, Tensor prob",
     "A number of a binomial distribution for each word of 64 random bits, of so many trials with this chance.",
     _binomial_kernel, vjp=NOT_DIFFERENTIABLE,
