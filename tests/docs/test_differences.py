@@ -403,6 +403,22 @@ def test_losses_look_at_values_eagerly() -> None:
         weft.nn.functional.gaussian_nll_loss(wrong, target, -target)
 
 
+def test_distributions_are_exact() -> None:
+    import weft.distributions as dist
+
+    def density(scale: weft.Tensor) -> weft.Tensor:
+        return dist.Normal(0.0, scale).log_prob(weft.zeros(()))
+
+    for call in (density, weft.compile(density)):
+        with pytest.raises(ValueError, match="satisfy the constraint"):
+            call(weft.tensor(-1.0))
+    flat = dist.ContinuousBernoulli(weft.tensor(0.4985), lims=(0.49, 0.51))
+    assert abs(float(flat.variance) - 1 / 12) < 1e-6
+    wide = dist.kl_divergence(dist.Bernoulli(weft.full((2, 1), 0.5)), dist.Bernoulli(weft.full((3,), 0.5)))
+    assert wide.shape == (2, 3)
+    assert float(dist.kl_divergence(dist.Normal(0.0, 1.0), dist.Laplace(0.0, 1.0))) > 0
+
+
 def test_workers_are_threads() -> None:
     seen: list[tuple[int, str]] = []
 

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = (
     "docs/tour.md", "docs/compiled-autograd.md", "docs/transforms.md", "docs/subclasses.md", "docs/library.md",
     "docs/lazy.md", "docs/loops.md", "docs/onnx.md", "docs/script-tour.md", "docs/from-torchscript.md",
-    "docs/batching.md", "docs/seeing.md",
+    "docs/batching.md", "docs/distributions.md", "docs/seeing.md",
 )
 
 

@@ -10,7 +10,7 @@ from weft.distributions import constraints
 from weft.distributions.counts import Binomial
 from weft.distributions.distribution import Distribution
 from weft.distributions.probabilities import EitherOr
-from weft.distributions.utils import Shape
+from weft.distributions.utils import Shape, arange, eye
 from weft.ops.packet import aten
 from weft.support.errors import Unsupported, ValueProblem
 from weft.tensor.modes import no_grad
@@ -84,7 +84,7 @@ class Categorical(EitherOr):
         return -(logits * self.probs).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        return self._enumerated(aten.arange(self._num_events, device=self._param.device), expand)
+        return self._enumerated(arange(self._num_events, device=self._param.device), expand)
 
 
 class OfCategorical(Distribution):
@@ -156,7 +156,7 @@ class OneHotCategorical(OfCategorical):
         return self.probs * (1 - self.probs)
 
     def _one_hot(self, index: Tensor) -> Tensor:
-        places = aten.arange(self._event_shape[0], device=index.device)
+        places = arange(self._event_shape[0], device=index.device)
         return (index.unsqueeze(-1) == places).to(self._param.dtype)
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
@@ -170,7 +170,7 @@ class OneHotCategorical(OfCategorical):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         n = self._event_shape[0]
-        return self._enumerated(aten.eye(n, dtype=self._param.dtype, device=self._param.device), expand)
+        return self._enumerated(eye(n, dtype=self._param.dtype, device=self._param.device), expand)
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):

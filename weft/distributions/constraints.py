@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from weft.distributions.utils import full
 from weft.ops.packet import aten
 from weft.support.errors import Unsupported, ValueProblem
 from weft.tensor.tensor import Tensor
@@ -360,7 +361,7 @@ class _Square(_Matrix):
 
     def check(self, value: Tensor) -> Tensor:
         is_square = bool(value.shape[-2] == value.shape[-1])
-        return aten.full(value.shape[:-2], is_square, dtype=dt.bool_, device=value.device)
+        return full(value.shape[:-2], is_square, dtype=dt.bool_, device=value.device)
 
 
 class _Symmetric(_Square):

@@ -10,7 +10,7 @@ from weft.distributions import constraints
 from weft.distributions.exp_family import ExponentialFamily
 from weft.distributions.gammas import Gamma
 from weft.distributions.probabilities import Binary
-from weft.distributions.utils import Parameter, Shape, lazy_property
+from weft.distributions.utils import Parameter, Shape, arange, lazy_property, rand
 from weft.ops.packet import aten
 from weft.support.errors import Unsupported
 from weft.tensor.modes import no_grad
@@ -64,7 +64,7 @@ class Bernoulli(Binary, ExponentialFamily):
         return _softplus(self.logits) - self.logits * self.probs
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        return self._enumerated(aten.arange(2, dtype=self._param.dtype, device=self._param.device), expand)
+        return self._enumerated(arange(2, dtype=self._param.dtype, device=self._param.device), expand)
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:
@@ -135,7 +135,7 @@ class Binomial(Binary):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         count = self._largest("enumerate_support")
-        return self._enumerated(aten.arange(1 + count, dtype=self._param.dtype, device=self._param.device), expand)
+        return self._enumerated(arange(1 + count, dtype=self._param.dtype, device=self._param.device), expand)
 
 
 class Geometric(Binary):
@@ -171,7 +171,7 @@ class Geometric(Binary):
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         with no_grad():
-            uniform = aten.rand(shape, dtype=self.probs.dtype, device=self.probs.device)
+            uniform = rand(shape, dtype=self.probs.dtype, device=self.probs.device)
             return ((-uniform).log1p() / (-self.probs).log1p()).floor()
 
     def _log_prob(self, value: Tensor) -> Tensor:

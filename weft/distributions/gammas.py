@@ -10,7 +10,7 @@ from weft.distributions.distribution import Distribution
 from weft.distributions.exp_family import ExponentialFamily
 from weft.distributions.transformed_distribution import Derived
 from weft.distributions.transforms import PowerTransform, Transform
-from weft.distributions.utils import Parameter, Shape
+from weft.distributions.utils import Parameter, Shape, arange
 from weft.ops.packet import aten
 from weft.support.errors import ValueProblem
 from weft.tensor.creation import as_tensor
@@ -173,7 +173,7 @@ class Dirichlet(ExponentialFamily):
         """Where no concentration is above 1, there is one in each corner: this is the first one."""
         c = self.concentration
         above, is_outside = (c - 1).clamp(min=0), (c < 1).all(-1, keepdim=True)
-        corner = (aten.arange(c.shape[-1], device=c.device) == 0).to(c.dtype)
+        corner = (arange(c.shape[-1], device=c.device) == 0).to(c.dtype)
         return aten.where(is_outside, corner, above / aten.where(is_outside, 1.0, above.sum(-1, True)))
 
     @property

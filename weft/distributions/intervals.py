@@ -12,7 +12,7 @@ from weft.distributions.exp_family import ExponentialFamily
 from weft.distributions.probabilities import Binary
 from weft.distributions.transformed_distribution import Derived
 from weft.distributions.transforms import AffineTransform, ExpTransform, PowerTransform, Transform
-from weft.distributions.utils import Parameter, Shape, euler_constant
+from weft.distributions.utils import Parameter, Shape, empty, euler_constant, rand
 from weft.ops.packet import aten
 from weft.tensor.tensor import Tensor
 
@@ -58,7 +58,7 @@ class Uniform(Distribution):
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        return self.icdf(aten.rand(shape, dtype=self.low.dtype, device=self.low.device))
+        return self.icdf(rand(shape, dtype=self.low.dtype, device=self.low.device))
 
     def _log_prob(self, value: Tensor) -> Tensor:
         inside = (value >= self.low) & (value < self.high)
@@ -130,7 +130,7 @@ class ContinuousBernoulli(Binary, ExponentialFamily):
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        return self.icdf(aten.rand(shape, dtype=self.logits.dtype, device=self.logits.device))
+        return self.icdf(rand(shape, dtype=self.logits.dtype, device=self.logits.device))
 
     def _log_prob(self, value: Tensor) -> Tensor:
         """From the higher end, where the density is largest: there is no difference of two large terms."""
@@ -245,8 +245,8 @@ class Exponential(ExponentialFamily):
         return self.rate.pow(-2)
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        empty = aten.empty(self._extended_shape(sample_shape), dtype=self.rate.dtype, device=self.rate.device)
-        return aten.exponential(empty) / self.rate
+        blank = empty(self._extended_shape(sample_shape), dtype=self.rate.dtype, device=self.rate.device)
+        return aten.exponential(blank) / self.rate
 
     def _log_prob(self, value: Tensor) -> Tensor:
         return self.rate.log() - self.rate * value
@@ -392,7 +392,7 @@ class GeneralizedPareto(Distribution):
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        return self.icdf(aten.rand(shape, dtype=self.loc.dtype, device=self.loc.device))
+        return self.icdf(rand(shape, dtype=self.loc.dtype, device=self.loc.device))
 
     def _log_prob(self, value: Tensor) -> Tensor:
         z = self._z(value)

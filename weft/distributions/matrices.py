@@ -10,7 +10,15 @@ from weft.distributions.distribution import Distribution
 from weft.distributions.exp_family import ExponentialFamily
 from weft.distributions.gammas import Beta, Chi2
 from weft.distributions.multivariate_normal import log_diagonal, one_matrix, scale_tril_of
-from weft.distributions.utils import Parameter, Shape, _standard_normal, as_tensors, lazy_property, vec_to_tril_matrix
+from weft.distributions.utils import (
+    Parameter,
+    Shape,
+    _standard_normal,
+    arange,
+    as_tensors,
+    lazy_property,
+    vec_to_tril_matrix,
+)
 from weft.ops.packet import aten
 from weft.support.errors import ValueProblem
 from weft.support.warn import warn
@@ -104,7 +112,7 @@ class Wishart(ExponentialFamily):
 
     def _steps(self) -> Tensor:
         """0 to n - 1."""
-        return aten.arange(self._event_shape[-1], dtype=self.df.dtype, device=self.df.device)
+        return arange(self._event_shape[-1], dtype=self.df.dtype, device=self.df.device)
 
     def rsample(self, sample_shape: Shape = (), max_try_correction: int | None = None) -> Tensor:
         """Samples with gradients for the parameters, [*sample_shape, *batch, n, n]. max_try_correction: PyTorch's, of
@@ -177,7 +185,7 @@ class LKJCholesky(Distribution):
 
     def _derive(self) -> None:
         like = self.concentration
-        row = (aten.arange(self.dim, dtype=like.dtype, device=like.device) - 1).clamp(min=0)
+        row = (arange(self.dim, dtype=like.dtype, device=like.device) - 1).clamp(min=0)
         rest = (like + 0.5 * (self.dim - 2)).unsqueeze(-1) - 0.5 * row
         self._beta = Beta(row + 0.5, rest, validate_args=False)
 
@@ -192,7 +200,7 @@ class LKJCholesky(Distribution):
 
     def _log_prob(self, value: Tensor) -> Tensor:
         n, concentration = self.dim, self.concentration
-        row = aten.arange(2, n + 1, dtype=concentration.dtype, device=concentration.device)
+        row = arange(2, n + 1, dtype=concentration.dtype, device=concentration.device)
         order = 2 * (concentration - 1).unsqueeze(-1) + n - row
         unnormalized = (order * value.diagonal(dim1=-1, dim2=-2)[..., 1:].log()).sum(-1)
         alpha = concentration + 0.5 * (n - 1)

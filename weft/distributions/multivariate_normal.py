@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.distributions import constraints
 from weft.distributions.distribution import Distribution
-from weft.distributions.utils import Shape, _standard_normal, lazy_property
+from weft.distributions.utils import Shape, _standard_normal, eye, lazy_property
 from weft.layers.predicates import broadcast_shapes
 from weft.ops.packet import aten
 from weft.support.errors import ValueProblem
@@ -38,7 +38,7 @@ def _batch_mahalanobis(bL: Tensor, bx: Tensor) -> Tensor:
 def _precision_to_scale_tril(precision: Tensor) -> Tensor:
     """The Cholesky factor of the inverse: of the matrix turned around, transposed, inverted."""
     factor = aten.linalg_cholesky(precision.flip((-2, -1))).flip((-2, -1)).mT
-    identity = aten.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
+    identity = eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
     return aten.linalg_solve_triangular(factor, identity, upper=False)
 
 
@@ -187,7 +187,7 @@ def scale_tril_of(name: str, matrix: Tensor) -> Tensor:
 
 
 def _with_identity(matrix: Tensor) -> Tensor:
-    return matrix + aten.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
+    return matrix + eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
 
 
 class LowRankMultivariateNormal(Gaussian):

@@ -11,7 +11,7 @@ from weft.distributions.intervals import Uniform
 from weft.distributions.normals import Half
 from weft.distributions.transformed_distribution import Derived
 from weft.distributions.transforms import AffineTransform, ExpTransform, Transform
-from weft.distributions.utils import Parameter, Shape, _standard_normal, euler_constant
+from weft.distributions.utils import Parameter, Shape, _standard_normal, empty, euler_constant, rand
 from weft.ops.packet import aten
 from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
@@ -59,7 +59,7 @@ class Laplace(_LocationScale):
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         shape, eps = self._extended_shape(sample_shape), finfo(self.loc.dtype).eps
-        uniform = aten.rand(shape, dtype=self.loc.dtype, device=self.loc.device) * (2 - eps) + (eps - 1)
+        uniform = rand(shape, dtype=self.loc.dtype, device=self.loc.device) * (2 - eps) + (eps - 1)
         return self.loc - self.scale * uniform.sign() * (-uniform.abs()).log1p()
 
     def _log_prob(self, value: Tensor) -> Tensor:
@@ -97,7 +97,8 @@ class Cauchy(_LocationScale):
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        return self.loc + aten.cauchy(aten.empty(shape, dtype=self.loc.dtype, device=self.loc.device)) * self.scale
+        blank = empty(shape, dtype=self.loc.dtype, device=self.loc.device)
+        return self.loc + aten.cauchy(blank) * self.scale
 
     def _log_prob(self, value: Tensor) -> Tensor:
         return -math.log(math.pi) - self.scale.log() - ((value - self.loc) / self.scale).square().log1p()

@@ -11,13 +11,13 @@ from weft.distributions.distribution import Distribution
 from weft.distributions.probabilities import Binary
 from weft.distributions.transformed_distribution import TransformedDistribution
 from weft.distributions.transforms import ExpTransform, SigmoidTransform
-from weft.distributions.utils import Parameter, Shape, as_tensors, clamp_probs
+from weft.distributions.utils import Parameter, Shape, as_tensors, clamp_probs, rand
 from weft.ops.packet import aten
 from weft.tensor.tensor import Tensor
 
 
 def _in_open_interval(shape: Shape, like: Tensor) -> Tensor:
-    return clamp_probs(aten.rand(tuple(shape), dtype=like.dtype, device=like.device))
+    return clamp_probs(rand(tuple(shape), dtype=like.dtype, device=like.device))
 
 
 def _as_tensor(temperature: Any) -> Tensor:

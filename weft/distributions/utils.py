@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import Any, Final, Generic, TypeAlias, TypeVar, overload
 
+from weft.layers.factories import FACTORIES
 from weft.ops.packet import aten
 from weft.support.errors import ValueProblem
 from weft.tensor.creation import tensor
@@ -22,6 +23,8 @@ T = TypeVar("T")
 Parameter: TypeAlias = Tensor | float
 Shape: TypeAlias = Sequence[int]
 euler_constant: Final = 0.57721566490153286060
+_ON_DEVICES = "arange", "empty", "eye", "full", "rand", "randn"
+arange, empty, eye, full, rand, randn = (FACTORIES[name] for name in _ON_DEVICES)
 
 
 def is_number(value: Any) -> bool:
@@ -37,7 +40,7 @@ def as_tensors(values: Sequence[Any]) -> list[Tensor]:
         kinds = ", ".join(type(v).__name__ for v in values)
         raise ValueProblem(f"Input arguments must all be instances of Number or Tensor, got {kinds}")
     dtype, device = (dt.get_default(), None) if first is None else (first.dtype, first.device)
-    return [v if isinstance(v, Tensor) else aten.full((), v, dtype=dtype, device=device) for v in values]
+    return [v if isinstance(v, Tensor) else full((), v, dtype=dtype, device=device) for v in values]
 
 
 def broadcast_all(*values: Parameter) -> tuple[Tensor, ...]:
@@ -47,7 +50,7 @@ def broadcast_all(*values: Parameter) -> tuple[Tensor, ...]:
 
 
 def _standard_normal(shape: Shape, dtype: Any, device: Any) -> Tensor:
-    return aten.randn(tuple(shape), dtype=dtype, device=device)
+    return randn(tuple(shape), dtype=dtype, device=device)
 
 
 def _sum_rightmost(value: Tensor, dim: int) -> Tensor:

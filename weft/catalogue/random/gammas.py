@@ -116,8 +116,8 @@ _ROWS = 2048  # elements at a time
 @functools.cache
 def _rule() -> tuple[Array, Array]:
     """Nodes and weights of Gauss and Legendre."""
-    rule: tuple[Array, Array] = np.polynomial.legendre.leggauss(24)
-    return rule
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    return np.asarray(nodes), np.asarray(weights)
 
 
 def _digamma(x: Array) -> Array:
@@ -181,12 +181,15 @@ def _beta_slopes(x: Array, a: Array, b: Array) -> Array:
     sign = np.where(np.log(x) > mean, 1.0, -1.0)
 
     def exponent(y: Array, a: Array, b: Array) -> Array:
-        return -a * _softplus(-y) - b * _softplus(y)
+        of_y: Array = -a * _softplus(-y) - b * _softplus(y)
+        return of_y
 
     def slope(y: Array, a: Array, b: Array) -> Array:
         odds = np.exp(-np.abs(y))
         is_up = y > 0
-        return a * np.where(is_up, odds, 1.0) / (1.0 + odds) - b * np.where(is_up, 1.0, odds) / (1.0 + odds)
+        upper, lower = np.where(is_up, odds, 1.0), np.where(is_up, 1.0, odds)
+        of_y: Array = (a * upper - b * lower) / (1.0 + odds)
+        return of_y
 
     reach = (_DROP - exponent(y, a, b)) / np.where(sign > 0, b, a) - sign * y
     return x * _tail(exponent, slope, lambda y: -_softplus(-y), mean, y, sign, reach, (a, b))

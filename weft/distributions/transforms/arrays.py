@@ -8,7 +8,7 @@ import weft.nn.functional as F
 from weft.distributions import constraints
 from weft.distributions.transforms.pointwise import clipped_sigmoid
 from weft.distributions.transforms.transform import TOO_FEW, SameClass, Transform
-from weft.distributions.utils import tril_matrix_to_vec, vec_to_tril_matrix
+from weft.distributions.utils import arange, eye, tril_matrix_to_vec, vec_to_tril_matrix
 from weft.ops.packet import aten
 from weft.support.errors import ValueProblem
 from weft.tensor.size import Size
@@ -55,7 +55,7 @@ class StickBreakingTransform(SameClass):
     @staticmethod
     def _log_left(x: Tensor) -> Tensor:
         """log of n, n - 1, ..., 1: with it, zeros are broken to equal parts."""
-        return aten.arange(x.shape[-1], 0, -1, dtype=x.dtype, device=x.device).log()
+        return arange(x.shape[-1], 0, -1, dtype=x.dtype, device=x.device).log()
 
     def _call(self, x: Tensor) -> Tensor:
         part = clipped_sigmoid(x - self._log_left(x))
@@ -92,7 +92,7 @@ class CorrCholeskyTransform(Transform):
         eps = finfo(x.dtype).eps
         part = vec_to_tril_matrix(x.tanh().clamp(-1 + eps, 1 - eps), diag=-1)
         left = (1 - part * part).sqrt().cumprod(-1)
-        return (part + aten.eye(part.shape[-1], dtype=x.dtype, device=x.device)) * _after(left)
+        return (part + eye(part.shape[-1], dtype=x.dtype, device=x.device)) * _after(left)
 
     def _inverse(self, y: Tensor) -> Tensor:
         left = tril_matrix_to_vec(_after(1 - (y * y).cumsum(-1)), diag=-1)

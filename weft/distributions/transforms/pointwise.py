@@ -8,7 +8,7 @@ from typing import Any
 import weft.nn.functional as F
 from weft.distributions import constraints
 from weft.distributions.transforms.transform import SameClass, Transform
-from weft.distributions.utils import Parameter, _sum_rightmost, broadcast_all, is_number
+from weft.distributions.utils import Parameter, _sum_rightmost, broadcast_all, full, is_number
 from weft.layers.predicates import broadcast_shapes
 from weft.ops.packet import aten
 from weft.tensor.size import Size
@@ -191,7 +191,7 @@ class AffineTransform(Transform):
         return (y - self.loc) / self.scale
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        scale = self.scale if isinstance(self.scale, Tensor) else aten.full((), self.scale, dtype=x.dtype)
+        scale = self.scale if isinstance(self.scale, Tensor) else full((), self.scale, dtype=x.dtype)
         return _sum_rightmost(scale.abs().log().expand(x.shape), self.event_dim)
 
     def forward_shape(self, shape: Size) -> Size:
