@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.distributions import constraints, transforms
+import weft.distributions.constraints as constraints
+import weft.distributions.transforms as transforms
 from weft.distributions.constraints import Constraint
 from weft.distributions.transforms import Transform
 from weft.distributions.utils import is_number

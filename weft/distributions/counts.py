@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import weft.distributions.constraints as constraints
 import weft.nn.functional as F
-from weft.distributions import constraints
 from weft.distributions.exp_family import ExponentialFamily
 from weft.distributions.gammas import Gamma
 from weft.distributions.probabilities import Binary

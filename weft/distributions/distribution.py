@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
-from weft.distributions import constraints
+import weft.distributions.constraints as constraints
 from weft.distributions.utils import Shape, as_tensors, lazy_property
 from weft.layers.predicates import broadcast_shapes
 from weft.ops.packet import aten

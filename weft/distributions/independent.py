@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
-from weft.distributions import constraints
+import weft.distributions.constraints as constraints
 from weft.distributions.distribution import Distribution
 from weft.distributions.utils import Shape, _sum_rightmost
 from weft.support.errors import Unsupported, ValueProblem

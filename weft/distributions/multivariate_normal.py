@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft.distributions import constraints
+import weft.distributions.constraints as constraints
 from weft.distributions.distribution import Distribution
 from weft.distributions.utils import Shape, _standard_normal, eye, lazy_property
 from weft.layers.predicates import broadcast_shapes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft.distributions import constraints
+import weft.distributions.constraints as constraints
 from weft.distributions.distribution import Distribution
 from weft.distributions.exp_family import ExponentialFamily
 from weft.distributions.transformed_distribution import Derived

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from weft.distributions import constraints
+import weft.distributions.constraints as constraints
 from weft.distributions.distribution import Distribution
 from weft.distributions.gammas import Chi2
 from weft.distributions.intervals import Uniform

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from weft.distributions import constraints
+import weft.distributions.constraints as constraints
 from weft.distributions.categoricals import Categorical, OfCategorical
 from weft.distributions.distribution import Distribution
 from weft.distributions.probabilities import Binary

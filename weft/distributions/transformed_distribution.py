@@ -7,7 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from weft.distributions import constraints
+import weft.distributions.constraints as constraints
 from weft.distributions.distribution import Distribution
 from weft.distributions.independent import Independent
 from weft.distributions.transforms import ComposeTransform, Transform

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+import weft.distributions.constraints as constraints
 import weft.nn.functional as F
-from weft.distributions import constraints
 from weft.distributions.transforms.pointwise import clipped_sigmoid
 from weft.distributions.transforms.transform import TOO_FEW, SameClass, Transform
 from weft.distributions.utils import arange, eye, tril_matrix_to_vec, vec_to_tril_matrix

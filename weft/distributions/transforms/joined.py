@@ -7,7 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from weft.distributions import constraints
+import weft.distributions.constraints as constraints
 from weft.distributions.transforms.transform import Transform
 from weft.distributions.utils import _sum_rightmost
 from weft.ops.packet import aten

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import weft.distributions.constraints as constraints
 import weft.nn.functional as F
-from weft.distributions import constraints
 from weft.distributions.transforms.transform import SameClass, Transform
 from weft.distributions.utils import Parameter, _sum_rightmost, broadcast_all, full, is_number
 from weft.layers.predicates import broadcast_shapes

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from weft.distributions import constraints
+import weft.distributions.constraints as constraints
 from weft.distributions.constraints import Constraint
 from weft.distributions.utils import Shape, _sum_rightmost
 from weft.support.errors import Unsupported, ValueProblem
