@@ -118,6 +118,7 @@ _LAZY = {
     "onnx": "weft.onnx",
     "memory": "weft.memory",
     "lazy": "weft.lazy",
+    "torch": "weft.torch", "distributed": "weft.distributed",
     "ao": "weft.ao", "hub": "weft.hub", "profiler": "weft.profiler", "multiprocessing": "weft.multiprocessing",
     "distributions": "weft.distributions",
     "amp": "weft.amp", "__future__": "weft.__future__", "compiler": "weft.compiler", "accelerator": "weft.accelerator",

@@ -132,5 +132,6 @@ CUDAGraph, graph = _refused_class("CUDAGraph", "CUDA graph"), _refused_class("gr
 Stream, ExternalStream = _refused_class("Stream", "CUDA stream"), _refused_class("ExternalStream", "CUDA stream")
 StreamContext, Event = _refused_class("StreamContext", "CUDA stream"), _refused_class("Event", "CUDA event")
 device_of = _refused_class("device_of", "CUDA device")
+__path__: list[str] = []  # its modules are in weft/module_names.py
 default_generators: tuple[Any, ...] = ()
 _initialized = False

@@ -307,6 +307,26 @@ def _modules() -> Iterator[NamedModule]:
         "_flatten_dense_tensors": f"{_HERE}flatten_dense_tensors", "_element_size": f"{_HERE}element_size",
         "_unflatten_dense_tensors": f"{_HERE}unflatten_dense_tensors",
     })
+    yield NamedModule("weft.utils.data._utils", "PyTorch's name of how batches are made.", names={
+        "default_collate": "weft.utils.data:default_collate", "default_convert": "weft.utils.data:default_convert",
+    })
+    yield NamedModule("weft.utils.data._utils.collate", "PyTorch's name of collate.py.", ["weft.utils.data.collate"])
+    yield NamedModule("weft.optim.adamw", "PyTorch's name of AdamW's file.", ["weft.optim.adam"])
+    yield NamedModule("weft.jit.annotations", "Names of types in annotations.", ["weft.jit.script.annotations"])
+    yield NamedModule("weft._jit_internal", "Marks of scripted functions.", names={
+        name: f"weft.jit:{name}" for name in ("Final", "Future", "export", "ignore", "is_scripting", "unused")
+    } | {"is_tracing": "weft.jit.script.marks:is_tracing"})
+    yield NamedModule("weft.nn.common_types", "Types of sizes, for annotations.", names={
+        f"_size_{kind}_t": "weft.type_names:_size" for kind in (
+            "1", "2", "3", "4", "5", "6", "any", *(f"{n}_opt" for n in ("any", "2", "3")),
+        )
+    })
+    yield NamedModule("weft.cuda.amp", "Mixed precision on a GPU, which is not there.", ["weft.amp.cuda"])
+    yield NamedModule("weft.cuda.amp.autocast_mode", "Idem.", ["weft.amp.cuda"])
+    yield NamedModule("weft.cuda.amp.grad_scaler", "Idem.", ["weft.amp.cuda"])
+    yield NamedModule("weft.cuda.random", "The generators of GPUs, which are not there.", ["weft.cuda"])
+    yield NamedModule("weft.cuda.memory", "The memory of GPUs, which are not there.", ["weft.cuda"])
+    yield NamedModule("weft.cpu.amp", "Mixed precision on the CPU.", ["weft.amp.cpu"])
     yield NamedModule("weft._tensor", "Tensor.", names={"Tensor": "weft.tensor.tensor:Tensor"})
     yield NamedModule("weft.utils._python_dispatch", "PyTorch's name of dispatch.py.", ["weft.utils.dispatch"])
     yield NamedModule("weft.onnx.symbolic_helper", "Marks of symbolic functions.", names={

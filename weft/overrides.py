@@ -12,7 +12,7 @@ from weft import autograd
 from weft.layers.factories import FACTORIES
 from weft.ops import overrides
 from weft.ops.op import PACKETS
-from weft.ops.overrides import DISABLED, NAME, WITHOUT_CLASSES, OverrideLevel, disabled_weft_function, overridable
+from weft.ops.overrides import DISABLED, WITHOUT_CLASSES, OverrideLevel, disabled_weft_function, overridable
 from weft.support.errors import StateError
 from weft.tensor.subclass import asks_itself, guarded_names
 from weft.tensor.tensor import Tensor
@@ -103,7 +103,7 @@ def has_torch_function_variadic(*values: Any) -> bool:
 
 def is_tensor_like(inp: Any) -> bool:
     """Whether a value is a Tensor or has `__weft_function__`."""
-    return type(inp) is Tensor or hasattr(inp, NAME)
+    return type(inp) is Tensor or overrides.handler_of(inp) is not None
 
 
 def wrap_weft_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

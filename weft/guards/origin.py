@@ -8,6 +8,7 @@ import sysconfig
 from typing import Final
 
 from weft.support.locations import PACKAGE, is_internal
+from weft.support.naming import own_name
 
 USER: Final = "user"
 STDLIB: Final = "stdlib"
@@ -47,7 +48,7 @@ class Origins:
     def _judge_module(self, name: str) -> str:
         if name in sys.builtin_module_names or name.startswith(_MADE_BY_COLLECTIONS):
             return STDLIB
-        file = getattr(sys.modules.get(name), "__file__", None)
+        file = getattr(sys.modules.get(own_name(name)), "__file__", None)
         if isinstance(file, str):
             return self.of_file(file)
         return STDLIB if name != "__main__" and name.partition(".")[0] in sys.stdlib_module_names else USER

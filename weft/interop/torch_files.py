@@ -26,7 +26,7 @@ from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
-_STORAGES: dict[str, DType] = {
+STORAGES: dict[str, DType] = {
     "FloatStorage": dt.float32, "DoubleStorage": dt.float64, "HalfStorage": dt.float16, "BFloat16Storage": dt.bfloat16,
     "LongStorage": dt.int64, "IntStorage": dt.int32, "ShortStorage": dt.int16, "CharStorage": dt.int8,
     "ByteStorage": dt.uint8, "BoolStorage": dt.bool_, "ComplexFloatStorage": dt.complex64,
@@ -43,13 +43,13 @@ def decode(content: bytearray) -> Any:
     with as_parse_error("load: not a file that torch.save wrote"):
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as file:
-                archive = _Archive(file, max(_UNFOLDED * len(content), _AT_LEAST))
+                archive = Archive(file, max(_UNFOLDED * len(content), _AT_LEAST))
                 return TorchReader(archive).read(archive.read("data.pkl"))
         except _DAMAGED as problem:
             raise ParseError(f"load: not a whole zip file: {excerpt(problem) or type(problem).__name__}") from None
 
 
-class _Archive:
+class Archive:
     """The files beside data.pkl in a zip file, by name. `room`: how many bytes may be unfolded yet."""
 
     def __init__(self, file: zipfile.ZipFile, room: int) -> None:
@@ -97,7 +97,7 @@ class _Archive:
 class TorchReader(PickleReader):
     """The meanings of PyTorch's globals."""
 
-    def __init__(self, archive: _Archive) -> None:
+    def __init__(self, archive: Archive) -> None:
         super().__init__()
         self.archive = archive
         self._bases: dict[str, Tensor] = {}
@@ -121,7 +121,7 @@ class TorchReader(PickleReader):
         word, kind, key, _, _ = identity
         if word != "storage" or not isinstance(kind, Global):
             raise ParseError("load: the file refers to something that is no storage")
-        dtype = _STORAGES.get(kind.name.rsplit(".", 1)[-1])
+        dtype = STORAGES.get(kind.name.rsplit(".", 1)[-1])
         if dtype is None:
             raise ParseError(f"load: the file holds a {excerpt(kind.name)}; weft has no such dtype")
         return self._base(_text(key)), dtype

@@ -12,6 +12,7 @@ from weft.layers.devices import moved
 from weft.ops.overrides import handle, overridable, override_classes, overriding
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, DTypeError, ShapeError, ValueProblem
+from weft.support.naming import shown
 from weft.tensor import indexing
 from weft.tensor.creation import from_numpy
 from weft.tensor.device import usable
@@ -134,7 +135,7 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
 def type_(self: Tensor, dtype: Any = None) -> Any:
     """The type name, or the tensor converted to a dtype."""
     if dtype is None:
-        return f"weft.{_TYPE_NAMES[self.dtype]}Tensor"
+        return f"{shown.name}.{_TYPE_NAMES[self.dtype]}Tensor"
     if isinstance(dtype, str):
         named = dtype_of_name(dtype)
         if named is None:

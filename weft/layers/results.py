@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from weft.ops.op import Op
+from weft.support.naming import shown
 
 
 @cache
@@ -31,7 +32,7 @@ def named(op: Op, results: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _text(self: Any) -> str:
     fields = ",\n".join(f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True))
-    return f"weft.return_types.{type(self).__name__}(\n{fields})"
+    return f"{shown.name}.return_types.{type(self).__name__}(\n{fields})"
 
 
 def _reduce(self: Any) -> Any:

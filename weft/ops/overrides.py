@@ -20,7 +20,7 @@ from weft.support.errors import ArgumentError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-NAME = "__weft_function__"
+NAME, PYTORCHS = "__weft_function__", "__torch_function__"  # the handler; its name in programs for PyTorch
 ENABLED, WITHOUT_CLASSES, DISABLED = 0, 1, 2  # who is asked: everybody, modes alone, nobody
 
 override_classes: list[type] = []  # the first class (or mode) that was met; empty means that no call needs to look
@@ -55,11 +55,17 @@ def disabled_weft_function(func: Any, types: Any, args: Any = (), kwargs: Any = 
         return func(*args, **(kwargs or {}))
 
 
+def handler_of(owner: Any) -> Any:
+    """The handler that a class, or an object by its class, has under either name; None for others."""
+    handler = getattr(owner, NAME, None)
+    return getattr(owner, PYTORCHS, None) if handler is None else handler
+
+
 def takes_over(kind: type) -> bool:
     """Whether instances of a class are asked before public functions run."""
     if kind in _ordinary:
         return False
-    method = getattr(kind, NAME, None)
+    method = handler_of(kind)
     if method is not None and method is not disabled_weft_function and kind not in _tensor_classes:
         return True
     if kind is not list and kind is not tuple:  # in these one has to look
@@ -159,7 +165,7 @@ def handle(
         if out is not NotImplemented:
             return out
     for value in asked:
-        out = value.__weft_function__(func, types, args, keywords)
+        out = handler_of(value)(func, types, args, keywords)
         if out is not NotImplemented:
             return out
     name = f"weft.{getattr(func, '__name__', func)}"
@@ -171,7 +177,7 @@ def asked_of_method(args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = No
     """`overriding` for a method or an operator of the syntax, which graph handles and arrays have too:
     a mode is not asked about these."""
     asked = overriding(args, kwargs)
-    return None if asked == () and not hasattr(type(args[0]), NAME) else asked
+    return None if asked == () and handler_of(type(args[0])) is None else asked
 
 
 def overridable(function: F) -> F:

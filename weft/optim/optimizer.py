@@ -20,6 +20,7 @@ from weft.optim.updates import Group
 from weft.support import registry
 from weft.support.errors import ArgumentError, StateError, ValueProblem
 from weft.support.locations import is_internal
+from weft.support.naming import own_name
 from weft.support.warn import warn
 from weft.tensor.capture import refuse_in_capture
 from weft.tensor.dense import payload_of
@@ -49,7 +50,7 @@ class Optimizer:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.__module__.startswith("weft.optim."):
+        if own_name(cls.__module__).startswith("weft.optim."):
             registry.opaque_classes.append(cls)
         elif "step" in cls.__dict__:
             cls.step = _with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]

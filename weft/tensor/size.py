@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.support import pytree
 from weft.support.errors import ArgumentError
+from weft.support.naming import shown
 from weft.types.dims import Expr
 
 
@@ -60,7 +61,7 @@ class Size(tuple):  # type: ignore[type-arg]
     __rmul__ = __mul__
 
     def __repr__(self) -> str:
-        return f"weft.Size([{', '.join(map(str, self))}])"
+        return f"{shown.name}.Size([{', '.join(map(str, self))}])"
 
 
 pytree.register(Size, lambda x: (list(x), None), lambda sizes, _: Size(sizes))

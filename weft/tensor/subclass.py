@@ -14,14 +14,22 @@ from typing import Any
 
 from weft.ops import overrides
 from weft.ops.methods import OperatorMethods
-from weft.ops.overrides import NAME, WITHOUT_CLASSES, OverrideLevel, disabled_weft_function, handle, overriding
+from weft.ops.overrides import (
+    NAME,
+    PYTORCHS,
+    WITHOUT_CLASSES,
+    OverrideLevel,
+    disabled_weft_function,
+    handle,
+    overriding,
+)
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
 from weft.tensor.history import AutogradState
 from weft.tensor.legacy import construct
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-from weft.tensor.wrapper import dispatches, is_wrapper, over, wrapper_classes
+from weft.tensor.wrapper import DISPATCH, PYTORCHS_DISPATCH, dispatches, is_wrapper, over, wrapper_classes
 from weft.types import dtype as dt
 
 # Attributes that machinery below FUNCTION reads, and Python's own: nobody is asked about these.
@@ -31,7 +39,7 @@ _INTERNAL = frozenset((
     "__weakref__", "__reduce__", "__getstate__", "__array_priority__", "__copy__",
     "__pos__", "__iter__", "__static_attributes__", "__firstlineno__", "__annotations__", "__orig_bases__",
     "__type_params__", "dims", "type_", "geometry",
-    "storage", "untyped_storage", "as_subclass",
+    "storage", "untyped_storage", "as_subclass", "__torch_function__", "__torch_dispatch__",
 ))
 
 
@@ -175,6 +183,8 @@ def _joined(cls: type[Tensor], **options: Any) -> None:
     super(Tensor, cls).__init_subclass__(**options)
     if cls in _BASES:
         return
+    for name, pytorchs in ((NAME, PYTORCHS), (DISPATCH, PYTORCHS_DISPATCH)):
+        _take_pytorchs_name(cls, name, pytorchs)
     if dispatches(cls):
         wrapper_classes.add(cls)
         _open_slots(cls)
@@ -186,6 +196,16 @@ def _joined(cls: type[Tensor], **options: Any) -> None:
         _derive(cls, Subclass)
         return
     _take_over(cls)
+
+
+def _take_pytorchs_name(cls: type, name: str, pytorchs: str) -> None:
+    """A handler that a class or one of its bases has under PyTorch's name is there under weft's too."""
+    for base in cls.__mro__:
+        if name in vars(base):
+            return
+        if pytorchs in vars(base):
+            setattr(cls, name, vars(base)[pytorchs])
+            return
 
 
 def _open_slots(cls: type) -> None:
@@ -288,6 +308,7 @@ def _guarded_property(wrapped: property) -> property:
 
 
 Tensor.__weft_function__ = classmethod(default_weft_function)
+setattr(Tensor, PYTORCHS, vars(Tensor)[NAME])
 Tensor.__init_subclass__ = classmethod(_joined)  # type: ignore
 Tensor.as_subclass = as_subclass  # type: ignore
 Tensor._make_subclass = staticmethod(_make_subclass)

@@ -24,7 +24,7 @@ from weft.types.dims import Dim
 from weft.types.sym import SymInt, wrap
 from weft.types.tensor_type import TensorType, tensor_type
 
-DISPATCH = "__weft_dispatch__"
+DISPATCH, PYTORCHS_DISPATCH = "__weft_dispatch__", "__torch_dispatch__"
 wrapper_classes: set[type] = set()  # those met so far; empty means that nothing needs to look for them
 
 
@@ -296,4 +296,5 @@ def dispatches(cls: type) -> bool:
 
 
 Tensor.__weft_dispatch__ = classmethod(default_weft_dispatch)
+setattr(Tensor, PYTORCHS_DISPATCH, vars(Tensor)[DISPATCH])
 Tensor._make_wrapper_subclass = staticmethod(make_wrapper)

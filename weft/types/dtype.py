@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from weft.support.errors import DTypeError, ForeignDType, UnheldDTypeError
+from weft.support.naming import shown
 
 BOOL, INT, FLOAT, COMPLEX = 0, 1, 2, 3  # promotion categories, in order
 
@@ -46,7 +47,7 @@ class DType:
         return {float64: complex128, float32: complex64}.get(self, self if self.is_complex else complex64)
 
     def __repr__(self) -> str:
-        return f"weft.{self.name}"
+        return f"{shown.name}.{self.name}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (by_name, (self.name,))

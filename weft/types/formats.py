@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weft.support.naming import shown
+
 
 class layout(str):
     """How a tensor's elements are kept. weft's tensors are `weft.strided`; the other layouts are names, which operators
@@ -10,10 +12,12 @@ class layout(str):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return str(self)
+        return f"{shown.name}.{self.rpartition('.')[2]}"
+
+    __str__ = __repr__
 
     def __reduce__(self) -> tuple[type[layout], tuple[str]]:
-        return layout, (str(self),)
+        return layout, (self[:],)
 
 
 class memory_format(str):
@@ -22,7 +26,7 @@ class memory_format(str):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return f"weft.{self!s}"
+        return f"{shown.name}.{self!s}"
 
     def __reduce__(self) -> tuple[type[memory_format], tuple[str]]:
         return memory_format, (str(self),)

@@ -12,9 +12,20 @@ from weft.tensor.flattening import is_traceable_wrapper_subclass, transform_subc
 from weft.tensor.tensor import Tensor
 
 __all__ = [
-    "WeftDispatchMode", "current_dispatch_modes", "is_traceable_wrapper_subclass", "return_and_correct_aliasing",
-    "transform_subclass",
+    "TorchDispatchMode", "WeftDispatchMode", "current_dispatch_modes", "is_traceable_wrapper_subclass",
+    "return_and_correct_aliasing", "transform_subclass",
 ]
+
+
+class TorchDispatchMode(WeftDispatchMode):
+    """A WeftDispatchMode under PyTorch's name: `__torch_dispatch__` is asked."""
+
+    def __torch_dispatch__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Answer an operator; NotImplemented passes it on to the classes of wrappers among its arguments."""
+        return func(*args, **(kwargs or {}))
+
+    def __weft_dispatch__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self.__torch_dispatch__(func, types, args, kwargs)
 
 
 def return_and_correct_aliasing(func: Callable[..., Any], args: Any, kwargs: Any, out: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, Dict, Final, List, Optional, Tuple, Union, get_args, get
 
 from weft.catalogue.language.tuples import NAMED
 from weft.jit.interpreter.futures import Future
+from weft.support.naming import is_own
 from weft.tensor.device import Device
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
@@ -207,7 +208,7 @@ def is_plain_class(value: Any) -> bool:
 
 def _is_foreign(cls: type) -> bool:
     root = cls.__module__.partition(".")[0]
-    return root == "weft" or root in sys.stdlib_module_names or not cls.__flags__ & _HEAP_TYPE
+    return is_own(root) or root in sys.stdlib_module_names or not cls.__flags__ & _HEAP_TYPE
 
 
 def is_named_tuple(value: Any) -> bool:

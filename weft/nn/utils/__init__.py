@@ -18,9 +18,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Parametrizations and pruning are imported when first asked for."""
+    """Parametrizations, pruning and stateless are imported when first asked for."""
     import importlib
 
-    if name in ("parametrizations", "parametrize", "prune"):
+    if name in ("parametrizations", "parametrize", "prune", "stateless"):
         return importlib.import_module(f"weft.nn.utils.{name}")
     raise AttributeError(f"module 'weft.nn.utils' has no attribute {name!r}")

@@ -22,6 +22,7 @@ from weft.record.numbers.sym_float import SymFloat
 from weft.record.repeats.for_statement import ForStatement, Unsteady, instructions, is_method_load
 from weft.support import registry
 from weft.support.locations import is_internal
+from weft.support.naming import is_own
 from weft.tensor.capture import INDEX
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
@@ -34,7 +35,6 @@ _PURE = frozenset(map(id, (
     len, abs, min, max, float, int, bool, round, divmod, pow,
     *[f for f in vars(math).values() if callable(f)],
 )))  # fmt: skip
-_PACKAGE = __name__.partition(".")[0]
 _FACTORIES = "weft.layers.factories"
 _OF_CONTAINERS = frozenset((*dir(list), *dir(dict))) - set(dir(object)) - {"__add__", "__mul__"}
 _IN_PLACE = "="
@@ -399,7 +399,7 @@ def _is_data(value: Any) -> bool:
 
 def _is_tensor(value: Any) -> bool:
     """Whether it is one of weft's own classes, whose methods are no code of the user's."""
-    return type(value) in plain_kinds and type(value).__module__.partition(".")[0] == _PACKAGE
+    return type(value) in plain_kinds and is_own(type(value).__module__)
 
 
 def _member(owner: Any, name: str) -> Any:

@@ -19,6 +19,7 @@ from weft.jit.script.frontend.compile import Linker, compile_python, names_of
 from weft.jit.script.frontend.context import Context
 from weft.jit.script.frontend.types import annotated_type
 from weft.jit.script.source import function_source
+from weft.support.naming import is_own, own_name
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
 from weft.types.int64 import fits
@@ -57,7 +58,7 @@ def _hints(cls: type) -> dict[str, Any]:
     """
     hints: dict[str, Any] = {}
     for one in reversed(cls.__mro__):
-        if one is not object and one.__module__.partition(".")[0] != "weft":
+        if one is not object and not is_own(one.__module__):
             hints.update(_hints_of_init(one))
     try:
         hints.update(typing.get_type_hints(cls))
@@ -87,7 +88,7 @@ def _hints_of_init(cls: type) -> dict[str, Any]:
 
 def is_weft_own(cls: type) -> bool:
     """Whether a class of Modules is weft's."""
-    return cls.__module__.startswith("weft.nn.")
+    return own_name(cls.__module__).startswith("weft.nn.")
 
 
 def may_stay_in_python(owner: Any) -> bool:

@@ -1,0 +1,85 @@
+"""torch.save and torch.load: PyTorch's files."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from weft.interop import files, streams
+from weft.interop.pickles import Global
+from weft.interop.structure import map_tensors
+from weft.interop.torch_files import Archive, TorchReader
+from weft.interop.torch_writing import encode
+from weft.support.errors import Unsupported
+from weft.tensor.device import Device
+
+__all__ = ["load", "save"]
+_STORAGE = "Storage"
+
+
+def save(
+    obj: Any, f: streams.Target, pickle_module: Any = None, pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+) -> None:
+    """Write an object to a path or a binary file, as torch.save does: PyTorch reads it. Raises what pickle raises."""
+    if not _use_new_zipfile_serialization:
+        raise Unsupported("torch.save: files from before PyTorch 1.6 are not written")
+    prefix = Path(f).stem if isinstance(f, (str, os.PathLike)) else "archive"
+    streams.write(f, encode(obj, prefix or "archive"))
+
+
+def load(
+    f: Any, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool | None = None,
+    mmap: bool | None = None, **pickle_load_args: Any,
+) -> Any:
+    """What torch.save or weft.save wrote. Tensors come to the CPU, whatever device the file names, or to "meta".
+
+    weights_only: build tensors and plain data only (the default). With False objects of any class are built, by the
+    code that the file names, as pickle does: only for files that you trust. Raises ParseError.
+    """
+    where = _location(map_location)
+    if weights_only is not False:
+        return files.load(f, where)
+    content = streams.read(f)
+    if content[:2] != b"PK":
+        return files.load(io.BytesIO(content), where)
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        archive = Archive(file, 1 << 62)
+        loaded = _Unpickler(archive).load()
+    return loaded if where != "meta" else map_tensors(loaded, lambda tensor: tensor.to(where))
+
+
+def _location(map_location: Any) -> str | None:
+    """The device to which tensors go: None for the CPU. (There is no other, so that what a file or a function says of
+    others is not asked.)"""
+    if map_location is None or isinstance(map_location, dict) or callable(map_location):
+        return None
+    return "meta" if Device(map_location).type == "meta" else None
+
+
+class _Unpickler(pickle.Unpickler):
+    """Builds objects of any class; tensors as weft's."""
+
+    def __init__(self, archive: Archive) -> None:
+        super().__init__(io.BytesIO(archive.read("data.pkl")), encoding="utf-8")
+        self._reader = TorchReader(archive)
+
+    def find_class(self, module: str, name: str) -> Any:
+        """What a name in the file means."""
+        path = f"{module}.{name}"
+        if path in self._reader.calls:
+            return self._reader.calls[path]
+        constant = self._reader.constant(path)
+        if constant is not None:
+            return constant
+        if module.partition(".")[0] == "torch" and name.endswith(_STORAGE):
+            return Global(path)
+        return super().find_class(module, name)
+
+    def persistent_load(self, pid: Any) -> Any:
+        """A storage."""
+        return self._reader.persistent(pid)

@@ -1,0 +1,27 @@
+"""Where PyTorch's names lead that weft has under other ones."""
+
+from __future__ import annotations
+
+# modules: the name behind "torch."
+MODULES: dict[str, str] = {
+    "functional": "weft",
+    "return_types": "weft.layers.results",
+    "types": "weft.types",
+    "torch_version": "weft.torch.version",
+    "version": "weft.torch.version",
+}
+# of the module torch itself: "module:attribute"
+ATTRIBUTES: dict[str, str] = {
+    "__version__": "weft.torch.version:__version__",
+    "compile": "weft.torch.compiling:compile",
+    "load": "weft.torch.files:load",
+    "save": "weft.torch.files:save",
+}
+# of other modules
+ATTRIBUTES_OF: dict[str, dict[str, str]] = {
+    "serialization": {"load": "weft.torch.files:load", "save": "weft.torch.files:save"},
+}
+# where PyTorch says that a class of the module torch stands, if not in torch
+OF_CLASSES: dict[str, str] = {"Generator": "torch._C"}
+# modules of weft's front door that PyTorch has no such module for
+NOT_SHOWN = frozenset({"lazy", "memory", "compiled_autograd", "torch"})
