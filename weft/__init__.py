@@ -38,6 +38,7 @@ from weft.support.counters import counters
 from weft.support.errors import WeftError
 from weft.support.knobs import knobs
 from weft.support.seams import captured_backward as _captured_backward
+from weft.support.seams import cast_layer as _cast_layer
 from weft.support.seams import compiled_graph as _compiled_graph
 from weft.support.seams import native_product as _native_product
 from weft.support.seams import open_function as _open_function
@@ -100,6 +101,7 @@ _captured_backward.install_from("weft.compiled_autograd.api", "enable")
 _open_function.install_from("weft.compile.open_function", "open_function")
 _compiled_graph.install_from("weft.compiled_autograd.api", "compiled_graph")
 _split_function.install_from("weft.lazy.split.function", "SplitFunction")
+_cast_layer.install_from("weft.layers.autocast", "CastLayer")
 _install_tracebacks()
 
 float = float32
@@ -160,6 +162,13 @@ _LAZY_NAMES = {
     )},
     "is_anomaly_enabled": ("weft.autograd.anomaly", "is_anomaly_enabled"),
     "is_anomaly_check_nan_enabled": ("weft.autograd.anomaly", "is_anomaly_check_nan_enabled"),
+    "autocast": ("weft.amp.autocast_mode", "autocast"),
+    **{name: ("weft.amp.settings", name) for name in (
+        "is_autocast_enabled", "is_autocast_cpu_enabled", "get_autocast_dtype", "get_autocast_cpu_dtype",
+        "get_autocast_gpu_dtype", "set_autocast_enabled", "set_autocast_cpu_enabled", "set_autocast_dtype",
+        "set_autocast_cpu_dtype", "set_autocast_gpu_dtype", "is_autocast_cache_enabled", "set_autocast_cache_enabled",
+        "clear_autocast_cache", "autocast_increment_nesting", "autocast_decrement_nesting",
+    )},
     "UntypedStorage": ("weft.runtime.storage", "UntypedStorage"),
     "seed": ("weft.random", "seed"), "is_inference": ("weft.layers.inference", "is_inference"),
     "finfo": ("weft.types.limits", "finfo"), "iinfo": ("weft.types.limits", "iinfo"),

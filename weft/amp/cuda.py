@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from weft.amp import grad_scaler
+import functools
 
-__all__ = ["GradScaler"]
+from weft.amp import autocast_mode, grad_scaler
+from weft.types import dtype as dt
+from weft.types.dtype import DType
+
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
+_DEVICE = "cuda"
+custom_fwd = functools.partial(autocast_mode.custom_fwd, device_type=_DEVICE)
+custom_bwd = functools.partial(autocast_mode.custom_bwd, device_type=_DEVICE)
+
+
+class autocast(autocast_mode.autocast):
+    """weft.autocast for "cuda"."""
+
+    def __init__(self, enabled: bool = True, dtype: DType = dt.float16, cache_enabled: bool = True) -> None:
+        super().__init__(_DEVICE, dtype, enabled, cache_enabled)
 
 
 class GradScaler(grad_scaler.GradScaler):
@@ -14,4 +28,4 @@ class GradScaler(grad_scaler.GradScaler):
         self, init_scale: float = 2.0**16, growth_factor: float = 2.0, backoff_factor: float = 0.5,
         growth_interval: int = 2000, enabled: bool = True,
     ) -> None:
-        super().__init__("cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+        super().__init__(_DEVICE, init_scale, growth_factor, backoff_factor, growth_interval, enabled)

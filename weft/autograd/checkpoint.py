@@ -21,6 +21,7 @@ from weft.ops.overrides import at_level, current_level
 from weft.runtime.generator import Place, default_generator, fork_rng
 from weft.support.errors import StateError, ValueProblem
 from weft.support.warn import warn
+from weft.tensor import autocast
 from weft.tensor.modes import active_trace, as_they_are, enable_grad, modes
 from weft.tensor.tensor import Tensor
 from weft.types.sym import to_dim
@@ -133,6 +134,7 @@ class Region:
         self.check, self.early_stop = check, early_stop
         self.random = default_generator.place() if keep_random else None
         self.level = current_level()  # a class's own `backward` asks nobody while it runs
+        self.autocast = modes.autocast
         self.kinds: list[Any] = []
         self.draws = self.has_blocks = False  # (blocks of a graph)
         self.is_complete = False  # the first run has ended: a backward within it asks for what was saved so far
@@ -198,8 +200,8 @@ class Region:
         kwargs = {k: _cut(v) for k, v in self.kwargs.items()}
         try:
             with (
-                at_level(self.level), enable_grad(), _random_state(self.random), self.context,
-                saved_tensors_hooks(collect, lambda t: t),
+                at_level(self.level), autocast.within(self.autocast), enable_grad(), _random_state(self.random),
+                self.context, saved_tensors_hooks(collect, lambda t: t),
             ):
                 self.function(*args, **kwargs)
         except _StopRecomputation:
@@ -274,6 +276,7 @@ class CheckpointFunction(Function):
     def forward(ctx: Any, function: Callable[..., Any], keep_random: bool, *args: Any) -> Any:
         ctx.function = function
         ctx.random = default_generator.place() if keep_random else None
+        ctx.autocast = modes.autocast
         ctx.plain = tuple(None if isinstance(a, Tensor) else a for a in args)
         ctx.save_for_backward(*[a if isinstance(a, Tensor) else None for a in args])
         return function(*args)
@@ -289,7 +292,7 @@ class CheckpointFunction(Function):
             )
         saved = ctx.saved_tensors
         args = tuple(_cut(t) if t is not None else p for t, p in zip(saved, ctx.plain, strict=False))
-        with enable_grad(), _random_state(ctx.random):
+        with autocast.within(ctx.autocast), enable_grad(), _random_state(ctx.random):
             outputs = ctx.function(*args)
         listed = outputs if isinstance(outputs, tuple) else (outputs,)
         pairs = [(o, g) for o, g in zip(listed, grads, strict=False) if isinstance(o, Tensor) and o.requires_grad]

@@ -26,7 +26,7 @@ from weft.support.refusals import Caller, passes
 from weft.support.seams import open_function
 from weft.support.warn import warn
 from weft.tensor.history import AutogradState
-from weft.tensor.modes import active_trace, modes, no_grad
+from weft.tensor.modes import active_trace, modes, no_grad, top_interceptor
 from weft.tensor.tensor import Tensor
 
 _OF_CALLS = {name for kind in (FunctionCtx, Node) for name in vars(kind) if name[:2] != "__"} | {"needs_input_grad"}
@@ -236,8 +236,8 @@ class Function:
     def _apply(cls, *args: Any, **kwargs: Any) -> Any:
         if kwargs or cls.setup_context is not Function.setup_context:
             args = _by_position(cls, args, kwargs)
-        if modes.special is not None and hasattr(modes.special[-1], "apply_function"):
-            return modes.special[-1].apply_function(cls, args)
+        if modes.special is not None and hasattr(top_interceptor(), "apply_function"):
+            return top_interceptor().apply_function(cls, args)
         needs = tuple([isinstance(a, Tensor) and a.requires_grad for a in args])
         return cls._record(args, needs, modes.grad and any(needs), cls._run_forward)
 
@@ -349,7 +349,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 def given_once(args: tuple[Any, ...], outputs: tuple[Any, ...], records: bool) -> tuple[Any, ...]:
     """The outputs with a history that refuses, where an argument has one: here and below each level of a transform."""
-    level: Any = modes.special[-1] if modes.special else None
+    level = top_interceptor()
     if hasattr(level, "grad_outside"):
         lower = level.lower(outputs)
         below = level.down(given_once, level.lower(args), lower, level.grad_outside)

@@ -37,7 +37,7 @@ from weft.support.knobs import knobs
 from weft.support.progress import progress_shown
 from weft.tensor import modes as mode_settings
 from weft.tensor.dense import is_dense
-from weft.tensor.modes import Floor, modes
+from weft.tensor.modes import Floor, modes, top_interceptor
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import wrapper_classes
 
@@ -357,10 +357,10 @@ class CompiledFunction(FunctionWrapper):
 def _is_watched() -> bool:
     """Whether transforms or dispatch modes stand above the back end: they see the operators of the function,
     not one program."""
-    special = modes.special
-    if special is None or special[-1] is mode_settings.inference_layer:
+    top = top_interceptor()
+    if top is None or top is mode_settings.inference_layer:
         return False
-    return not isinstance(special[-1], Floor) or special[-1].stays
+    return not isinstance(top, Floor) or top.stays
 
 
 _FLAT: dict[int, pytree.TreeSpec] = {}

@@ -37,7 +37,7 @@ from weft.support.errors import NoFake, StateError, Unsupported
 from weft.support.memo import Memo
 from weft.tensor.backend import tensors_in
 from weft.tensor.dense import is_dense
-from weft.tensor.modes import Floor, by_itself, modes, no_grad
+from weft.tensor.modes import Floor, by_itself, modes, no_grad, top_interceptor
 from weft.types.dims import Expr
 
 Args = tuple[Any, ...]
@@ -106,7 +106,7 @@ class UserOperator:
         if not getattr(self._below, "depth", 0):
             if self.on_autograd is not None:
                 return self._above(args)
-            has_level = modes.special is not None and hasattr(modes.special[-1], "apply_function")
+            has_level = modes.special is not None and hasattr(top_interceptor(), "apply_function")
             if has_level or (modes.grad and any([t.requires_grad for t in tensors_in(args)])):
                 return call_function(self, args)
         return self.compute(go_on, args)

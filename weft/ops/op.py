@@ -197,6 +197,9 @@ class Op:
             result is right up to the example's own end: a number, "lowest" or "highest" of the dtype, or a rule of
             the arguments that gives one of them, or None. Follows for scalar and reduce.
         more: flags of which each that is set gives one more result: a tuple of them then. Programs must know them.
+        precision: what autocast makes of its operands that are floats: "lower" (where half precision serves),
+            "float32" (where it does not), "widest" (the widest of theirs), or a rule of the arguments that gives one of
+            these; "" leaves them. Those of a composite without one are cast as what it is made of says.
         by_rank: whether what is computed hangs on the ranks of the operands, as in a product of matrices.
         jvp: the tangents of the results, `rule(op, values, tangents, results)` (ops/tangents.py has the words it is
             written with). Follows from the vjp, for pointwise entries directly.
@@ -226,6 +229,7 @@ class Op:
     jvp: Rule | None = None
     padding: Any = None
     more: tuple[str, ...] = ()
+    precision: str | Rule = ""
     by_rank: bool = False
     unbacked_from: Rule | None = None
     counted: Rule | None = None

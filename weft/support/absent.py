@@ -19,10 +19,6 @@ _REASONS: tuple[tuple[str, str], ...] = (
         r"_dynamo|_inductor|compiler|export|fx|package|library|ops",
         "there is no such compiler interface; weft.compile and weft.explain are weft's",
     ),
-    (
-        r"\w*autocast\w*|custom_[fb]wd",
-        "there is no autocast; model.bfloat16() and x.bfloat16() compute in half precision",
-    ),
     (r"distributed|is_distributed|rpc|futures",
      "there is no distributed training: weft computes in one process"),
     (r"lazy", "operators are not put off; weft.compile captures whole functions"),

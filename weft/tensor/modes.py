@@ -30,7 +30,8 @@ class Modes(threading.local):
     special: None, or a tuple of interceptors,
     outermost first, that the slow walk consults (any object with `intercept(op, args)`, `intercept_inplace(op, args)`
     and `lift(tensor)`). capture: the active capture, or None. trace: what records the steps of a function for
-    weft.jit.trace (an object with `transform` and `custom_function`), or None.
+    weft.jit.trace (an object with `transform` and `custom_function`), or None. autocast: None as at the start, or what
+    autocast does (tensor/autocast.py).
     """
 
     grad: bool = True
@@ -38,6 +39,7 @@ class Modes(threading.local):
     capture: ActiveCapture | None = None
     special: tuple[Any, ...] | None = None
     trace: Any = None
+    autocast: Any = None
 
 
 modes = Modes()
@@ -62,6 +64,31 @@ def refuse_in_trace(problem: str) -> None:
     trace = active_trace()
     if trace is not None:
         trace.refuse(problem)
+
+
+class OnTop:
+    """The topmost interceptor: it stands above those that come later, too."""
+
+
+def with_interceptor(stack: tuple[Any, ...], entry: Any) -> tuple[Any, ...]:
+    """The interceptors with one more, above all but an OnTop."""
+    if stack and isinstance(stack[-1], OnTop):
+        return (*stack[:-1], entry, stack[-1])
+    return (*stack, entry)
+
+
+def without_interceptors(stack: tuple[Any, ...], at: int) -> tuple[Any, ...] | None:
+    """The interceptors below number `at`, and an OnTop."""
+    kept = stack[:at]
+    return (*kept, *[entry for entry in stack[at:] if isinstance(entry, OnTop)]) or None
+
+
+def top_interceptor() -> Any:
+    """The top_interceptor interceptor that is no OnTop, or None."""
+    for entry in reversed(modes.special or ()):
+        if not isinstance(entry, OnTop):
+            return entry
+    return None
 
 
 class Floor:

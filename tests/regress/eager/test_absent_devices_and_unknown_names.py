@@ -157,9 +157,8 @@ def test_annotations_of_types() -> None:
 
 
 @pytest.mark.parametrize(("owner", "name", "text"), [
-    (weft, "autocast", "half precision"),
     (weft, "sparse_coo_tensor", "sparse"),
-    (weft, "distributed", "one process"), (weft, "bits8", "twelve dtypes"),
+    (weft, "rpc", "one process"), (weft, "bits8", "twelve dtypes"),
     (weft.optim, "SparseAdam", "sparse"), (weft.Tensor, "to_sparse", "sparse"),
     (weft.ones(2), "coalesce", "sparse"), (weft.ones(2), "dequantize", "quantized"),
 ])

@@ -150,6 +150,7 @@ def _index_copy(x: Array, dim: int, index: Array, source: Array) -> None:
 define(
     "aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
     "A copy of self in which the slices along dim that index lists are those of source.",
+    precision="widest",
     type=_index_add_type,
     **writing(_index_copy),
     vjp={

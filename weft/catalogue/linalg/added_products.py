@@ -67,6 +67,7 @@ def _added(base: str, arguments: str, doc: str, product: Rule, type: Rule, vjp: 
     define(
         f"aten::{base}({arguments}, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
         doc,
+        precision="lower" if base in ("addmm", "baddbmm", "addbmm") else "",
         type=lambda self, a, b, beta, alpha: _sum_type(self, type(a, b)),
         decompose=lambda self, a, b, beta, alpha: _sum(product, self, a, b, beta, alpha),
         vjp={"self": lambda g, beta: _scaled(g, beta), **vjp},

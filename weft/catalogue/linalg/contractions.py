@@ -33,6 +33,7 @@ def _trace(self: Any) -> Any:
 
 
 define("aten::trace(Tensor self) -> Tensor", "The sum of a matrix's diagonal.",
+precision="float32",
     type=_trace_type,
     decompose=_trace,
     vjp={"self": lambda g, self_dims: g * aten.eye(*self_dims, dtype=g.dtype)},

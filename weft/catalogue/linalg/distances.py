@@ -99,6 +99,7 @@ define(
 define(
     "aten::cdist(Tensor x1, Tensor x2, float p=2, str? compute_mode=None) -> Tensor",
     "The p-norms of the differences of all pairs of rows: [..., n, k], [..., m, k] -> [..., n, m].",
+    precision="float32",
     decompose=_cdist,
     public=("weft",),
     samples=draw(case(F(3, 4), F(2, 4)), case(F(2, 3, 2), F(2, 2, 2), 1.0)),

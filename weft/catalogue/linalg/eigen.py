@@ -54,6 +54,7 @@ define(
     "aten::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
     "The eigenvalues (complex, in no order) and eigenvectors (columns of norm 1) of square matrices. "
     "Gradients exist where they are distinct and the loss does not hang on the vectors' phases.",
+    precision="float32",
     type=_eig_type,
     kernel=_eig,
     lies=lambda self: (None, column_major(self.ndim)),
@@ -64,4 +65,5 @@ define(
     out=True,
 )
 define("aten::linalg_eigvals(Tensor self) -> Tensor", "The eigenvalues of square matrices: complex, in no order.",
+precision="float32",
        decompose=lambda self: aten.linalg_eig(self)[0], public=("linalg",), out=True)

@@ -108,6 +108,7 @@ def _wide_back(gQ: Any, gR: Any, Q: Any, R: Any) -> Any:
 define(
     'aten::linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)',
     "A = Q R with Q orthonormal and R upper triangular: A [..., m, n]; mode reduced, complete, or r (R alone).",
+    precision="float32",
     type=_qr_type,
     kernel=_qr,
     lies=lambda A, mode: (None if mode == "r" else column_major(A.ndim), column_major(A.ndim)),
@@ -121,6 +122,7 @@ define(
 define(
     "aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)",
     "linalg.qr, complete where some is False.",
+    precision="float32",
     decompose=lambda self, some: aten.linalg_qr(self, "reduced" if some else "complete"),
     out=True,
 )
@@ -170,6 +172,7 @@ define(
     'aten::linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)',
     "The eigenvalues, ascending, and eigenvectors of Hermitian matrices [..., n, n], of which one triangle is read. "
     "Raises LinAlgError.",
+    precision="float32",
     type=_eigh_type,
     kernel=_eigh,
     lies=lambda self, UPLO: (None, column_major(self.ndim)),
@@ -184,6 +187,7 @@ define(
 define(
     'aten::linalg_eigvalsh(Tensor self, str UPLO="L") -> Tensor',
     "The eigenvalues of Hermitian matrices, ascending.",
+    precision="float32",
     decompose=lambda self, UPLO: aten.linalg_eigh(self, UPLO)[0],
     public=("linalg",),
     out=True,

@@ -267,6 +267,7 @@ define(
         "linalg.inv that raises nothing for a singular matrix: `info` says which element of U's diagonal is 0 "
         "(0: none is)."
     ),
+    precision="float32",
     decompose=lambda A, check_errors: _inv_ex(A), public=("linalg",), out=True, samples=draw(case(D(3, 3))),
 )
 
@@ -293,6 +294,7 @@ define(
     "aten::linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
     "linalg.cholesky that raises nothing: `info` is the order of the first leading minor that is not positive "
     "definite (0: none), and L is NaN there.",
+    precision="float32",
     type=lambda self, upper, check_errors: (
         _cholesky_type(self, upper), tensor_type(dt.int32, None if self.dims is None else self.shape[:-2], self.device)
     ),
@@ -318,5 +320,6 @@ define(
 define(
     "aten::lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor",
     "linalg.lu_solve, by its older name: the X with A X = self.",
+    precision="float32",
     decompose=lambda self, LU, pivots: _lu_solve(LU, pivots, self, True, False), out=True,
 )

@@ -83,6 +83,7 @@ def mm_type(self: TensorType, mat2: TensorType) -> TensorType:
 mm = define(
     "aten::mm(Tensor self, Tensor mat2) -> Tensor",
     "Product of matrices: [n, k], [k, m] -> [n, m].",
+    precision="lower",
     type=mm_type,
     kernel=multiply,
     reads_any_strides=True,
@@ -122,6 +123,7 @@ def _bmm_batch(op: Op, size: Dim, flags: Flags, self: Any, mat2: Any) -> Any:
 bmm = define(
     "aten::bmm(Tensor self, Tensor mat2) -> Tensor",
     "Products of matrices in batches: [b, n, k], [b, k, m] -> [b, n, m].",
+    precision="lower",
     type=bmm_type,
     kernel=multiply,
     reads_any_strides=True,
@@ -216,6 +218,8 @@ def _inner(self: Any, other: Any) -> Any:
             "inner() the last dimension must match on both input tensors but got shapes "
             f"{dims_text(self.dims)} and {dims_text(other.dims)}"
         )
+    if self.ndim == other.ndim == 1:
+        return aten.dot(self, other)
     return aten.tensordot(self, other, [-1], [-1])
 
 
@@ -282,6 +286,7 @@ for _name, _public in (("matmul", ("weft", "Tensor")), ("linalg_matmul", ("linal
         f"aten::{_name}(Tensor self, Tensor other) -> Tensor",
         "Matrix product: vectors and matrices as in mathematics; dims before the last two are batches, "
         "which broadcast.",
+        precision="lower",
         decompose=_matmul,
         **({"padding": 0, "by_rank": True} if _name == "matmul" else {}),
         public=_public,

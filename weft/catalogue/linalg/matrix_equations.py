@@ -22,6 +22,7 @@ from weft.types.tensor_type import tensor_type
 
 define(
     "aten::linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", "The sum of conj(x) * y along a dim.",
+    precision="lower",
     decompose=lambda x, y, dim: aten.sum(conjugate(x) * y, dim), public=("linalg",), out=True,
     samples=draw(case(F(2, 3), F(3))), reference=lambda x, y, dim: np.sum(np.conj(x) * y, dim),
 )
@@ -44,6 +45,7 @@ define(
         "The condition number: the norm of a matrix times that of its inverse; by its singular values for p=2 "
         "(the default) and -2."
     ),
+    precision="float32",
     decompose=_cond, public=("linalg",), out=True, samples=draw(case(D(3, 3)), case(D(3, 3), "fro")),
     reference=lambda x, p: np.linalg.cond(x, p),
 )
@@ -78,13 +80,15 @@ def _tensorsolve(self: Any, other: Any, dims: Sequence[int] | None) -> Any:
 
 define(
     "aten::linalg_tensorinv(Tensor self, int ind=2) -> Tensor",
-    "The inverse of a tensor as a matrix of its first `ind` dims by its others.", decompose=_tensorinv,
+    "The inverse of a tensor as a matrix of its first `ind` dims by its others.",
+    precision="float32", decompose=_tensorinv,
     public=("linalg",), out=True, samples=draw(case(F(4, 2, 2), 1)),
     reference=lambda x, ind: np.linalg.tensorinv(x, ind),
 )
 define(
     "aten::linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor",
-    "The X with tensordot(A, X, X.ndim) == B.", decompose=_tensorsolve, public=("linalg",), out=True,
+    "The X with tensordot(A, X, X.ndim) == B.",
+    precision="float32", decompose=_tensorsolve, public=("linalg",), out=True,
     samples=draw(case(F(2, 3, 6), F(2, 3))), reference=lambda a, b, dims: np.linalg.tensorsolve(a, b, dims),
 )
 
@@ -96,7 +100,8 @@ def _cholesky_inverse(self: Any, upper: bool) -> Any:
 
 define(
     "aten::cholesky_inverse(Tensor self, bool upper=False) -> Tensor",
-    "The inverse of L L^H (U^H U with upper), given the factor.", decompose=_cholesky_inverse, out=True,
+    "The inverse of L L^H (U^H U with upper), given the factor.",
+    precision="float32", decompose=_cholesky_inverse, out=True,
     samples=draw(case(D(3, 3))),
     reference=lambda x, upper: np.linalg.inv(
         np.triu(x).conj().T @ np.triu(x) if upper else np.tril(x) @ np.tril(x).conj().T
@@ -116,5 +121,6 @@ def _svd(self: Any, some: bool, compute_uv: bool) -> tuple[Any, Any, Any]:
 define(
     "aten::svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)",
     "linalg.svd by its older name: self = U diag(S) V^H, and it gives V itself; thin factors unless `some` is False.",
+    precision="float32",
     decompose=_svd, out=True, samples=draw(case(F(4, 3))),
 )

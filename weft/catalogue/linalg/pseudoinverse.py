@@ -120,6 +120,7 @@ define(
 define(
     "aten::pinverse(Tensor self, float rcond=1e-15) -> Tensor",
     "linalg.pinv by an older name.",
+    precision="float32",
     decompose=lambda self, rcond: aten.linalg_pinv(self, rcond),
 )
 
@@ -172,6 +173,7 @@ define(
     "(Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
     "The X with the least |A X - B|, and of those the least: A [..., m, n], B [..., m, k]. "
     "All drivers compute by singular values.",
+    precision="float32",
     decompose=_lstsq,
     public=("linalg",),
     out=True,
@@ -197,6 +199,7 @@ define(
     "aten::linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, "
     "bool hermitian=False) -> Tensor",
     "How many singular values of matrices exceed max(atol, rtol * greatest).",
+    precision="float32",
     type=_rank_type,
     kernel=_rank,
     vjp=NOT_DIFFERENTIABLE,
@@ -209,6 +212,7 @@ define(
 define(
     "aten::linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor",
     "How many singular values of matrices exceed tol.",
+    precision="float32",
     decompose=lambda self, tol, hermitian: aten.linalg_matrix_rank.atol_rtol_float(
         self, atol=tol, rtol=0.0, hermitian=hermitian
     ),
@@ -231,6 +235,7 @@ def _cholesky_solve(self: Any, input2: Any, upper: bool) -> Any:
 define(
     "aten::cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
     "The X with A X = B for A = L L^H (U^H U with upper), given L: B [..., n, k], L [..., n, n].",
+    precision="float32",
     decompose=_cholesky_solve,
     out=True,
     samples=draw(case(F(3, 2), D(3, 3)), case(F(2, 3), D(2, 2), True)),

@@ -111,6 +111,7 @@ define(
     "aten::linalg_svd(Tensor A, bool full_matrices=True) -> (Tensor U, Tensor S, Tensor Vh)",
     "Singular value decomposition: A = U diag(S) Vh, S descending. Gradients through U and Vh need distinct "
     "singular values.",
+    precision="float32",
     type=_svd_type,
     kernel=_svd,
     lies=lambda A, full_matrices: (column_major(A.ndim), None, column_major(A.ndim)),
@@ -131,6 +132,7 @@ def _svdvals_type(A: TensorType) -> TensorType:
 define(
     "aten::linalg_svdvals(Tensor A) -> Tensor",
     "The singular values of matrices, descending.",
+    precision="float32",
     type=_svdvals_type,
     decompose=lambda A: aten.linalg_svd(A, False)[1],
     public=("linalg",),

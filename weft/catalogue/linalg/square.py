@@ -82,6 +82,7 @@ define(
     "aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor",
     "The lower triangular L with L L^H = A (or its adjoint): A [..., n, n], Hermitian and positive definite. "
     "Raises LinAlgError.",
+    precision="float32",
     node="LinalgCholeskyExBackward0.checked",
     type=_cholesky_type,
     kernel=_cholesky,
@@ -105,6 +106,7 @@ def _inv_type(A: TensorType) -> TensorType:
 define(
     "aten::linalg_inv(Tensor A) -> Tensor",
     "The inverse: A [..., n, n]. Raises LinAlgError.",
+    precision="float32",
     node="LinalgInvExBackward0",
     type=_inv_type,
     kernel=lambda A: inverted(lambda: np.linalg.inv(A), A, no_inverse(A)),
@@ -120,6 +122,7 @@ define(
 )
 define(
     "aten::inverse(Tensor self) -> Tensor", "The inverse of a square matrix.",
+    precision="float32",
     decompose=lambda self: aten.linalg_inv(self), out=True,
 )
 
@@ -201,6 +204,7 @@ def _solve_any(A: Any, B: Any, left: bool) -> Any:
 define(
     "aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor",
     "The X with A X = B (or X A = B): A [..., n, n], B a vector or matrix, in batches. Raises LinAlgError.",
+    precision="float32",
     decompose=_solve_any,
     public=("linalg",),
     out=True,

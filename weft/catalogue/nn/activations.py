@@ -174,6 +174,7 @@ _float_only(
 define(
     "aten::prelu(Tensor self, Tensor weight) -> Tensor",
     "x where positive, else weight * x; one weight, or one for each channel (dim 1).",
+    precision="lower",
     decompose=_prelu,
     public=("weft", "Tensor", "nn.functional"),
     samples=draw(case(F(2, 3, 2), F(3)), case(F(3), F(1))),

@@ -189,6 +189,7 @@ define(
     "float dropout_p=0.0, bool is_causal=False, float? scale=None, bool enable_gqa=False) -> Tensor",
     "softmax(query @ key.T * scale + mask) @ value: query [..., l, e], key [..., s, e], value [..., s, v] -> [..., l, "
     "v]. A bool mask is True where a key may be seen.",
+    precision="lower",
     decompose=_attention,
     public=("nn.functional",),
     samples=draw(

@@ -182,6 +182,7 @@ def _define_conv(rank: int) -> None:
             f"{one} dilation=1, int groups=1) -> Tensor",
             f"Cross-correlation over {rank} dims: input [n, c, ...], weight [o, c / groups, ...], bias [o] "
             "-> [n, o, ...].",
+            precision="lower",
             decompose=lambda *args, rank=rank: _conv(rank, *args),
             public=("weft", "nn.functional"),
         )
@@ -189,6 +190,7 @@ def _define_conv(rank: int) -> None:
         f"aten::conv_transpose{rank}d(Tensor input, Tensor weight, Tensor? bias=None, {one} stride=1, {zero}, "
         f"{one} output_padding=0, int groups=1, {one} dilation=1) -> Tensor",
         f"The transposed convolution over {rank} dims: input [n, c, ...], weight [c, o / groups, ...] -> [n, o, ...].",
+        precision="lower",
         decompose=lambda *args, rank=rank: _conv_transpose(rank, *args),
         public=("weft", "nn.functional"),
     )

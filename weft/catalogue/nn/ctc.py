@@ -244,6 +244,7 @@ define(
     "bool zero_infinity=False) -> Tensor",
     "Minus the log-probability that log_probs [t, n, c], up to each input length, spell the targets ([n, s], "
     "or all in one row).",
+    precision="float32",
     decompose=_ctc_loss,
     public=("nn.functional",),
 )

@@ -210,11 +210,20 @@ _PLACES: dict[str, Callable[[Any, Dim], Any]] = {
     "replicate": lambda places, size: aten.clamp(places, 0, size - 1),
 }
 
+
+
+def _precision_of_padding(input: Any, pad: Any, mode: str, value: Any) -> str:
+    """PyTorch names these of its operators for padding."""
+    return "float32" if (mode, len(pad)) in {("reflect", 2), ("reflect", 4), *_REPLICATED} else ""
+
+
+_REPLICATED = {("replicate", 2 * rank) for rank in (1, 2, 3)}
 _PADDED = Follows(lambda self, pad, mode, value: (None if mode == "circular" else channels_last(self),))
 define(
     'nn::pad(Tensor input, int[] pad, str mode="constant", float? value=None) -> Tensor',
     "A border around the last dims: pad is (before, after) of the last dim, then of the one before it, ...; "
     "mode constant, reflect, replicate or circular.",
+    precision=_precision_of_padding,
     decompose=_pad,
     lies=_PADDED,
     public=_PLACE,
@@ -222,6 +231,7 @@ define(
 define(
     'aten::pad(Tensor self, int[] pad, str mode="constant", float? value=None) -> Tensor',
     "A border around the last dims (see nn.functional.pad).",
+    precision=_precision_of_padding,
     decompose=_pad,
     lies=_PADDED,
     public=(),

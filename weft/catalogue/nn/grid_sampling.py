@@ -148,6 +148,7 @@ define(
     'bool? align_corners=None) -> Tensor',
     "input [n, c, h, w] (or [n, c, d, h, w]) looked up at the places that grid [n, i, j, 2] (or [n, i, j, k, 3]) "
     "names, x first, in [-1, 1].",
+    precision="float32",
     decompose=_grid_sample,
     public=("nn.functional",),
 )

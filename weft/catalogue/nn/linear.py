@@ -116,6 +116,7 @@ def _linear_tangent(op: Op, primals: Any, tangents: Any, out: Any) -> Any:
 linear = define(
     "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
     "input @ weight.T + bias: input [..., k], weight [n, k], bias [n] -> [..., n].",
+    precision="lower",
     node=NodeBy("bias", "MmBackward0.linear", "AddmmBackward0.linear"),
     type=_linear_type,
     decompose=_linear,

@@ -23,7 +23,7 @@ _OLD = "bool? size_average=None, bool? reduce=None"  # superseded by reduction, 
 
 
 def _loss(schema: str, doc: str, rule: Rule) -> None:
-    define(f"nn::{schema} -> Tensor", doc, decompose=rule, public=("nn.functional",))
+    define(f"nn::{schema} -> Tensor", doc, precision="float32", decompose=rule, public=("nn.functional",))
 
 
 def _reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:

@@ -270,6 +270,7 @@ def _define_max_pool(rank: int) -> None:
     doc = f"The greatest element of each window over the last {rank} dims"
     define(
         f"aten::max_pool{rank}d({arguments}) -> Tensor", doc + ".", decompose=values, public=("weft",),
+        precision="float32" if rank == 3 else "",
         lies=ROW_MAJOR if rank == 1 else None,
     )
     define(
@@ -280,6 +281,7 @@ def _define_max_pool(rank: int) -> None:
         f"nn::max_pool{rank}d(Tensor input, {size} kernel_size, {size}? stride=None, {size} padding=0, "
         f"{size} dilation=1, bool ceil_mode=False, bool return_indices=False) -> Tensor",
         doc + "; with return_indices also where it is.",
+        precision="float32" if rank == 3 else "",
         decompose=functional,
         lies=Follows(orders) if rank == 1 else None,
         more=("return_indices",),

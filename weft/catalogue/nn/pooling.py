@@ -192,6 +192,7 @@ def _define_avg_pool(rank: int) -> None:
         f"aten::avg_pool{rank}d(Tensor self, {size} kernel_size, {size}? stride=None, {size} padding=0, "
         f"bool ceil_mode=False, bool count_include_pad=True{last}) -> Tensor",
         f"The mean of each window over the last {rank} dims.",
+        precision="float32" if rank == 3 else "",
         decompose=rule,
         lies=Follows(lambda self, *rest: (pooled_order(rank, self),)),
         public=("weft", "nn.functional") if rank == 1 else _PLACE,
@@ -249,6 +250,7 @@ for _rank in (1, 2, 3):
     define(
         f"nn::adaptive_avg_pool{_rank}d(Tensor input, Object output_size) -> Tensor",
         f"Means over windows that cover the last {_rank} dims evenly, as many as output_size says (None keeps a size).",
+        precision="float32" if _rank == 3 else "",
         decompose=lambda input, output_size, rank=_rank: adaptive_average(rank, input, output_size),
         lies=Follows(lambda input, output_size, rank=_rank: (pooled_order(rank, input),)),
         public=_PLACE,

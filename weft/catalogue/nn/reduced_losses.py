@@ -68,6 +68,7 @@ def _loss(
     define(
         f'aten::{base}({arguments}, *, str reduction="mean") -> Tensor',
         doc,
+        precision="float32",
         type=lambda self, target, *rest: _loss_type(base, self, target, rest[-1]),
         decompose=decompose,
         vjp=vjp,
@@ -285,6 +286,7 @@ for _base in ("nll_loss", "nll_loss2d"):
     define(
         f'aten::{_base}(Tensor self, Tensor target, int ignore_index=-100, *, str reduction="mean") -> Tensor',
         "Minus the log-probability of each target class; ignored targets count as nothing.",
+        precision="float32",
         type=_nll_type,
         decompose=_nll,
         effect="raises",

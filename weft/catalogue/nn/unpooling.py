@@ -74,6 +74,7 @@ for _rank in (1, 2, 3):
         f"int[{_rank}] padding=0, int[]? output_size=None) -> Tensor",
         f"The inverse of max_pool{_rank}d as far as there is one: each value at the place that indices name, "
         "zeros elsewhere.",
+        precision="float32" if _rank > 1 else "",
         decompose=lambda *args, rank=_rank: _unpool(rank, *args),
         public=("nn.functional",),
     )

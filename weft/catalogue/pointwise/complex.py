@@ -89,6 +89,7 @@ complex_ = pointwise(
 polar = pointwise(
     "aten::polar(Tensor abs, Tensor angle) -> Tensor",
     "The complex numbers of given magnitude and angle.",
+    precision="float32",
     scalar=lambda s, r, a: s.complex(s.mul(r, s.cos(a)), s.mul(r, s.sin(a))),
     rule=_Parts,
     inplace=False,

@@ -90,6 +90,7 @@ for _name in ("quantile", "nanquantile"):
         f"aten::{_name}(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, "
         "str interpolation='linear') -> Tensor",
         _doc,
+        precision="float32",
         decompose=lambda self, q, dim, keepdim, interpolation, name=_name: _quantile(
             name, self, q, dim, keepdim, interpolation
         ),
@@ -101,6 +102,7 @@ for _name in ("quantile", "nanquantile"):
         f"aten::{_name}.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, "
         "str interpolation='linear') -> Tensor",
         _doc,
+        precision="float32",
         decompose=lambda self, q, dim, keepdim, interpolation, name=_name: _quantile(
             name, self, aten.full((), q, dtype=self.dtype if self.dtype.is_floating_point else None), dim, keepdim,
             interpolation),

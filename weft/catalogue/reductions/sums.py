@@ -157,6 +157,7 @@ def _prod_gradient(g: Any, self: Any, self_dims: tuple[Dim, ...], dim: int | Non
 prod = define(
     "aten::prod(Tensor self, int? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     "Product over `dim` (all dims when None). Integers and bool multiply as int64.",
+    precision="float32",
     node=NodeBy("dim", "ProdBackward0", "ProdBackward1"),
     type=_prod_type,
     reduce=Reduce("prod"),

@@ -97,6 +97,7 @@ view_as_complex = view(
     "Pairs (real, imaginary) in the last dim shown as complex numbers.",
     _as_complex_geometry,
     _numpy_as_complex,
+    precision="float32",
     type=_as_complex_type,
     inverse=lambda g: aten.view_as_real(g),
     batch=moved(lambda dims: ("view_as_complex", ())),

@@ -111,6 +111,7 @@ def _is_legacy_empty(value: Any) -> bool:
 cat = define(
     "aten::cat(Tensor[] tensors, int dim=0) -> Tensor",
     "Tensors joined along an existing dim.",
+    precision="widest",
     type=_cat_type,
     kernel=_cat,
     vjp={"tensors": _cat_back},
@@ -158,6 +159,7 @@ def _stack_batch(op: Op, size: Dim, flags: Flags, tensors: Any, dim: int) -> Any
 stack = define(
     "aten::stack(Tensor[] tensors, int dim=0) -> Tensor",
     "Tensors of equal size joined along a new dim.",
+    precision="widest",
     type=_stack_type,
     decompose=_stack,
     vjp={"tensors": lambda g, dim: aten.unbind(g, dim)},

@@ -106,6 +106,7 @@ def _rfft_back(g: Any, self_dims: Any, n: Dim | None, dim: int, norm: str | None
 define(
     "aten::fft_rfft(Tensor self, int? n=None, int dim=-1, str? norm=None) -> Tensor",
     "The Fourier transform of a real signal along dim: the n // 2 + 1 frequencies from 0 on.",
+    precision="float32",
     node="FftR2CBackward0",
     type=_rfft_type,
     kernel=_rfft,
@@ -146,6 +147,7 @@ def _irfft_back(g: Any, self_dims: Any, n: Dim | None, dim: int, norm: str | Non
 define(
     "aten::fft_irfft(Tensor self, int? n=None, int dim=-1, str? norm=None) -> Tensor",
     "The real signal of n samples whose rfft is given.",
+    precision="float32",
     node="FftC2RBackward0",
     type=_irfft_type,
     kernel=_irfft,
@@ -178,6 +180,7 @@ def _define_fft(name: str, words: str, inverse: bool) -> None:
     define(
         f"aten::{name}(Tensor self, int? n=None, int dim=-1, str? norm=None) -> Tensor",
         f"The {words} of a signal along dim, cut or padded to n.",
+        precision="float32",
         node=f"FftC2CBackward0.{name}",
         type=lambda self, n, dim, norm: _fft_type(name, self, n, dim, norm),
         kernel=lambda x, n, dim, norm: _transformed(x, n, dim, norm, inverse),
@@ -207,6 +210,7 @@ def _define_fft(name: str, words: str, inverse: bool) -> None:
             f"aten::{base}(Tensor self, int[1]? s=None, int[1]{optional} dim={default}, str? norm=None) -> Tensor",
             f"The {words} over {'two dims' if base.endswith('2') else 'several dims (all if none are named)'}, "
             "cut or padded to s.",
+            precision="float32",
             decompose=over_dims,
             public=("fft",),
             out=True,

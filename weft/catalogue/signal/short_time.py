@@ -144,6 +144,7 @@ define(
     "bool? align_to_window=None) -> Tensor",
     "The Fourier transforms of windows of a signal, hop_length (n_fft // 4) apart: [..., time] -> [..., "
     "frequency, window].",
+    precision="float32",
     decompose=_stft,
     samples=draw(
         case(F(2, 20), 8, 2, window=P(8), return_complex=True),

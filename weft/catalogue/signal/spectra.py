@@ -59,6 +59,7 @@ for _base, _over, _words in (("rfft", _rfft_over, "Fourier transform of a real s
             f"aten::fft_{_base}{_suffix}(Tensor self, int[1]? s=None, int[1]{'?' if _suffix == 'n' else ''} "
             f"dim={_default}, str? norm=None) -> Tensor",
             f"The {_words} over {'two' if _suffix == '2' else 'several'} dims, cut or padded to s.",
+            precision="float32",
             decompose=_over,
             public=("fft",),
             out=True,
@@ -76,6 +77,7 @@ def _ihfft(self: Any, n: Dim | None, dim: int, norm: str | None) -> Any:
 define(
     "aten::fft_hfft(Tensor self, int? n=None, int dim=-1, str? norm=None) -> Tensor",
     "The real spectrum of a signal of which the first half is given, the second being its mirrored conjugate.",
+    precision="float32",
     decompose=lambda self, n, dim, norm: aten.fft_irfft(aten.conj(self), n, dim, _SWAPPED[norm]),
     public=("fft",),
     out=True,
@@ -85,6 +87,7 @@ define(
 define(
     "aten::fft_ihfft(Tensor self, int? n=None, int dim=-1, str? norm=None) -> Tensor",
     "The first half of the signal whose real spectrum is given.",
+    precision="float32",
     decompose=_ihfft,
     public=("fft",),
     out=True,

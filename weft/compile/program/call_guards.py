@@ -58,6 +58,7 @@ class CallGuards:
         self.constants = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         self.identity = identity
         self.grad_mode, self.default_dtype, self.saving = bool(modes.grad), dt.get_default(), captured_hooks()
+        self.autocast = modes.autocast
         self.device, self.goes_backward = chosen.device, capture.evaluator.has_own_walks
         self.random, self.number_guards, self.env = random, capture.python_state.number_guards, capture.env
         self.numbers = capture.python_state.numbers
@@ -95,6 +96,8 @@ class CallGuards:
             )
         if (modes.grad or False) is not self.grad_mode:
             return Miss(f"grad mode was {self.grad_mode}, is now {bool(modes.grad)}", 1)
+        if modes.autocast != self.autocast:
+            return Miss(f"autocast was {self.autocast or 'off'}, is now {modes.autocast or 'off'}", 1)
         if dt.get_default() is not self.default_dtype:
             return Miss(f"the default dtype was {self.default_dtype}, is now {dt.get_default()}", 1)
         if chosen.device is not self.device and chosen.device != self.device:

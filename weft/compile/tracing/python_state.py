@@ -26,6 +26,7 @@ from weft.runtime.generator import Generator
 from weft.support import registry
 from weft.support.interrupts import to_the_end
 from weft.support.locations import user_location
+from weft.tensor import autocast
 from weft.tensor.device import Device, chosen
 from weft.tensor.modes import modes, switch_inference
 from weft.tensor.tensor import Tensor
@@ -176,6 +177,7 @@ _GRAD: Final = "grad mode"
 _SETTINGS: Final[tuple[tuple[str, Callable[[], Any], Callable[..., Any]], ...]] = (
     (_GRAD, lambda: modes.grad, partial(setattr, modes, "grad")),
     ("inference mode", lambda: modes.inference, switch_inference),
+    ("autocast", lambda: modes.autocast, autocast.switch),
     ("the default dtype", dtypes.get_default, dtypes.set_default),
     ("anomaly mode", lambda: (anomaly.enabled, anomaly.check_nan), _put_anomaly),
     ("the number of threads", pool.get_num_threads, pool.set_num_threads),

@@ -29,6 +29,7 @@ from weft.jit.script.frontend.outside import path_of
 from weft.jit.script.frontend.python.foreign import ConstantDict
 from weft.jit.script.frontend.values import ListValue, Simple, SugaredValue, TupleValue, constant
 from weft.jit.script.source import Source
+from weft.jit.tracing.casts import has_operators, is_casting, recorded_in_autocast
 from weft.jit.tracing.control import Control
 from weft.jit.tracing.later import Later
 from weft.jit.tracing.structures import holds_tensor, is_plain_input, like, tuple_like, unwrapped
@@ -192,6 +193,9 @@ class Recorder(WeftFunctionMode):
                 return as_it_is
             with self:  # a module's own Python: what it calls is recorded
                 return func.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
+        if is_casting() and path is not None and has_operators(path):
+            with DisableWeftFunction():  # operator by operator, with the casts of their operands
+                return func(*args, **kwargs)
         with DisableWeftFunction(), self.ctx.pause():
             result = func(*plain[0], **plain[1])
         if path is None or not holds_tensor(result) or path.startswith("weft.Tensor.grad_fn."):
@@ -203,7 +207,7 @@ class Recorder(WeftFunctionMode):
         that other lengths have other steps. None where the Module is no part of what is traced.
         """
         path = self.modules.get(id(module))
-        if path is None or self.self_value is None or kwargs or not all(map(is_plain_input, args)):
+        if path is None or self.self_value is None or kwargs or is_casting() or not all(map(is_plain_input, args)):
             return None
         with DisableWeftFunction(), self.ctx.pause():
             result = module(*unwrapped(tuple(args)))
@@ -279,6 +283,8 @@ class Recorder(WeftFunctionMode):
         """A call of one operator with bound arguments: of traced tensors, or of none (a factory)."""
         if self.ctx.paused or modes.trace is None:
             return run_as_usual(op, plain(args))
+        if is_casting():
+            return recorded_in_autocast(self.operator, op, args)
         with DisableWeftFunction(), self.ctx.pause():
             result = call(op, plain(args))
         self.follow_grad_mode(is_grad_enabled(), result)

@@ -15,7 +15,7 @@ from weft.ops.route import call
 from weft.support.errors import StateError
 from weft.tensor.backend import TRANSFORM_RANK, Args, Backend, register, tensors_in
 from weft.tensor.dense import payload_of
-from weft.tensor.modes import modes
+from weft.tensor.modes import modes, top_interceptor, with_interceptor, without_interceptors
 from weft.tensor.payload import Payload
 from weft.tensor.tensor import Tensor
 from weft.types.tensor_type import TensorType
@@ -185,13 +185,13 @@ class Level:
         stack = modes.special or ()
         self.depth = 1 + sum(isinstance(entry, Level) for entry in stack)
         self.grad_outside, self.is_alive = modes.grad, True
-        modes.special = (*stack, self)
+        modes.special = with_interceptor(stack, self)
         return self
 
     def __exit__(self, *error: Any) -> None:
         stack = modes.special or ()
         at = stack.index(self) if self in stack else len(stack)
-        modes.special = stack[:at] or None
+        modes.special = without_interceptors(stack, at)
         self.is_alive = False
 
     def intercept(self, op: Op, args: tuple[Any, ...]) -> Any:
@@ -209,8 +209,8 @@ class Level:
     def down(self, function: Callable[..., R], *args: Any) -> R:
         """Call a function with this level popped."""
         stack = modes.special
-        assert stack is not None and stack[-1] is self
-        modes.special = stack[:-1] or None
+        assert stack is not None and top_interceptor() is self
+        modes.special = without_interceptors(stack, stack.index(self))
         try:
             return function(*args)
         finally:
@@ -245,8 +245,7 @@ class Level:
 
 def top() -> Level | None:
     """The innermost level that runs on this thread."""
-    stack = modes.special
-    current = stack[-1] if stack else None
+    current = top_interceptor()
     return current if isinstance(current, Level) else None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from weft.layers.autocast import with_precision
 from weft.layers.factories import on_device
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError, ValueProblem
@@ -37,11 +38,13 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
     return _adaptive_max_pool(2, input, output_size)[slice(None) if return_indices else 0]
 
 
+@with_precision("float32")
 def adaptive_max_pool3d_with_indices(input: Tensor, output_size: Any, return_indices: bool = True) -> Any:
     """adaptive_max_pool3d, and where the greatest elements are within d * h * w."""
     return _adaptive_max_pool(3, input, output_size)
 
 
+@with_precision("float32")
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """The greatest elements of windows that divide the last three dims of [n, c, d, h, w] or [c, d, h, w];
     indices count within d * h * w."""

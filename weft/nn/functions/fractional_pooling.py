@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from weft.layers.autocast import with_precision
 from weft.layers.factories import on_device
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError, ValueProblem
@@ -17,6 +18,7 @@ __all__ = [
 ]
 
 
+@with_precision("float32")
 def fractional_max_pool2d(
     input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
@@ -27,6 +29,7 @@ def fractional_max_pool2d(
     return pooled if return_indices else pooled[0]
 
 
+@with_precision("float32")
 def fractional_max_pool2d_with_indices(
     input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
@@ -35,6 +38,7 @@ def fractional_max_pool2d_with_indices(
     return _fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
+@with_precision("float32")
 def fractional_max_pool3d(
     input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
@@ -45,6 +49,7 @@ def fractional_max_pool3d(
     return pooled if return_indices else pooled[0]
 
 
+@with_precision("float32")
 def fractional_max_pool3d_with_indices(
     input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,

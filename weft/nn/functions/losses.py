@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from weft.layers.autocast import with_precision
 from weft.layers.factories import on_device
 from weft.nn.functions.distances import pairwise_distance
 from weft.ops.packet import Namespace, aten
@@ -83,6 +84,7 @@ def margin_ranking_loss(
     )
 
 
+@with_precision("float32")
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
@@ -101,6 +103,7 @@ def soft_margin_loss(
     return aten.soft_margin_loss(input, target, reduction=reduction_of(size_average, reduce, reduction))
 
 
+@with_precision("float32")
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -121,6 +124,7 @@ def cosine_embedding_loss(
     return reduced(near + far, reduction_of(size_average, reduce, reduction))
 
 
+@with_precision("float32")
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None,
     eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",
@@ -152,6 +156,7 @@ def gaussian_nll_loss(
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
 
 
+@with_precision("float32")
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
     swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -189,6 +194,7 @@ def _positive(gap: Tensor) -> Tensor:
     return aten.where(gap > 0, gap, 0)
 
 
+@with_precision("float32")
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -215,6 +221,7 @@ def multi_margin_loss(
     return reduced(aten.squeeze(loss, 0) if input.ndim < 2 else loss, reduction_of(size_average, reduce, reduction))
 
 
+@with_precision("float32")
 def multilabel_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
