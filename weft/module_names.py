@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
 from typing import Any, NoReturn
 
 from weft.ops.packet import aten
@@ -31,6 +32,47 @@ def graph_break(msg: str = "") -> None:
 def is_compile_supported(device_type: str) -> bool:
     """Whether functions can be compiled for a device of this type."""
     return device_type == "cpu"
+
+
+def wrap(fn_or_name: Any) -> Any:
+    """A function that PyTorch's tracer of modules would not look into: given back as it is."""
+    return fn_or_name
+
+
+def is_fx_tracing() -> bool:
+    """Whether PyTorch's tracer of modules is at work: never."""
+    return False
+
+
+class Proxy:
+    """A value of PyTorch's tracer of modules: a type that programs name. weft makes none."""
+
+
+class DispatchKey(Enum):
+    """Layers of PyTorch's dispatcher: names that programs put together."""
+
+    CPU = 0
+    CUDA = 1
+    Meta = 2
+    XPU = 3
+    MPS = 4
+    Autograd = 5
+    AutogradCPU = 6
+    AutogradCUDA = 7
+    AutocastCPU = 8
+    AutocastCUDA = 9
+    AutocastXPU = 10
+    Functionalize = 11
+    Python = 12
+    CompositeImplicitAutograd = 13
+    CompositeExplicitAutograd = 14
+
+
+class DispatchKeySet(frozenset[DispatchKey]):
+    """Layers of PyTorch's dispatcher: a set that can be put together, and means nothing to weft."""
+
+    def __new__(cls, key: DispatchKey) -> DispatchKeySet:
+        return super().__new__(cls, (key,))
 
 
 class NeverRaised(Exception):
@@ -158,7 +200,8 @@ def parallel_info() -> str:
 class SymbolicOpset(NamedModule):
     """weft.onnx.symbolic_opset11 and its kin: how weft writes each operator."""
 
-    def __getattr__(self, name: str) -> Any:
+    def lookup(self, name: str) -> Any:
+        """How an operator of this name is written. Raises AttributeError."""
         from weft.onnx.pytorch_symbolics import rule_of  # onnx is loaded when asked for
 
         if not name.startswith("_"):
@@ -264,6 +307,7 @@ def _modules() -> Iterator[NamedModule]:
     yield NamedModule("weft._C", "PyTorch's bindings: what programs ask of them, answered by weft.", names={
         "DisableTorchFunction": "weft.overrides:DisableWeftFunction",
         "DisableTorchFunctionSubclass": "weft.overrides:DisableWeftFunctionSubclass",
+        "DispatchKey": f"{_HERE}DispatchKey", "DispatchKeySet": f"{_HERE}DispatchKeySet",
         "Generator": "weft.runtime.generator:Generator", "Graph": "weft.jit.torchscript.graph:Graph",
         "Value": "weft.jit.torchscript.graphs.nodes:Value", "Node": "weft.jit.torchscript.graphs.nodes:Node",
         "Size": "weft.tensor.size:Size", "device": "weft.tensor.device:Device", "dtype": "weft.types.dtype:DType",
@@ -320,6 +364,12 @@ def _modules() -> Iterator[NamedModule]:
         f"_size_{kind}_t": "weft.type_names:_size" for kind in (
             "1", "2", "3", "4", "5", "6", "any", *(f"{n}_opt" for n in ("any", "2", "3")),
         )
+    })
+    marks = "PyTorch's tracer of modules, which weft has not: its marks, and whether it is at work."
+    yield NamedModule("weft.fx", marks, names={"wrap": f"{_HERE}wrap", "Proxy": f"{_HERE}Proxy"})
+    yield NamedModule("weft.fx.proxy", marks, names={"Proxy": f"{_HERE}Proxy"})
+    yield NamedModule("weft.fx._symbolic_trace", marks, names={
+        "is_fx_tracing": f"{_HERE}is_fx_tracing", "wrap": f"{_HERE}wrap",
     })
     yield NamedModule("weft.cuda.amp", "Mixed precision on a GPU, which is not there.", ["weft.amp.cuda"])
     yield NamedModule("weft.cuda.amp.autocast_mode", "Idem.", ["weft.amp.cuda"])

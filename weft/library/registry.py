@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.library.operators import ANY_DEVICE, USER_OPERATORS, UserOperator
+from weft.ops import refused_libraries
 from weft.ops.packet import Packet
 from weft.support.errors import ArgumentError, StateError
 
@@ -52,8 +53,11 @@ def register_fake(
     tensors. It sees tensors whose sizes may be symbols, and whose values nobody knows.
 
     lib: accepted as PyTorch has it. Usable as a decorator. Raises StateError for a name that does not exist, and with
-    allow_override=False where there is one already.
+    allow_override=False where there is one already. (Once weft.ops.load_library has refused a library, a name that does
+    not exist is taken for one of its operators, and what is said of it is dropped.)
     """
+    if isinstance(op, str) and op not in USER_OPERATORS and refused_libraries:
+        return _registers(func, lambda function: None)  # it belongs to an operator that the library would have
     user = find(op)
     if not allow_override and user.fake is not None:
         raise StateError(f"{user.schema.name} already has a fake impl registered")

@@ -14,9 +14,12 @@ from weft.ops.packet import namespace_of as _namespace_of
 from weft.ops.packet import prim as prim
 from weft.support.errors import NoLibrary
 
+refused_libraries: list[str] = []  # those that the process asked for
+
 
 def load_library(path: str) -> NoReturn:
     """Refused with an OSError: libraries that are made for PyTorch need its binary."""
+    refused_libraries.append(path)
     raise NoLibrary(f"ops.load_library: {path} is made for PyTorch's binary, which weft does not have")
 
 

@@ -16,7 +16,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
         "weft.jit compiles functions, Modules and texts so far; docs/jit.md says what it has",
     ),
     (
-        r"_dynamo|_inductor|compiler|export|fx|package|library|ops",
+        r"_dynamo|_inductor|compiler|export|fx|package|library|ops|symbolic_trace|GraphModule|Tracer|Interpreter",
         "there is no such compiler interface; weft.compile and weft.explain are weft's",
     ),
     (r"distributed|is_distributed|rpc|futures",

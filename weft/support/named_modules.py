@@ -32,6 +32,11 @@ class NamedModule(ModuleType):
         self._files, self._names = tuple(files), dict(names or {})
 
     def __getattr__(self, name: str) -> Any:
+        answers = vars(self).get("__getattr__")  # of who shows it under another name
+        return self.lookup(name) if answers is None else answers(name)
+
+    def lookup(self, name: str) -> Any:
+        """A name of the module. Raises AttributeError."""
         where, _, attribute = vars(self).get("_names", {}).get(name, "").partition(":")
         if where:
             return getattr(importlib.import_module(where), attribute)

@@ -13,6 +13,7 @@ from typing import Any
 
 import weft
 from weft.support.errors import StateError
+from weft.support.named_modules import NamedModule
 from weft.support.naming import OWN, own_name, shown
 from weft.torch import missing
 from weft.torch.names import ATTRIBUTES_OF, MODULES, NOT_SHOWN, OF_CLASSES
@@ -109,8 +110,8 @@ def _adopt(module: ModuleType, name: str) -> None:
 def _answers(module: ModuleType, name: str) -> Callable[[str], Any]:
     """`__getattr__` of a module: its own answer, a module of that name, or the error."""
     own: Callable[[str], Any] | None = vars(module).get("__getattr__")
-    if own is None and type(module) is not ModuleType and hasattr(type(module), "__getattr__"):
-        own = type(module).__getattr__.__get__(module)
+    if own is None and isinstance(module, NamedModule):
+        own = module.lookup
 
     def __getattr__(attribute: str) -> Any:
         if attribute.startswith("__"):
@@ -143,7 +144,7 @@ def elsewhere(module: ModuleType, name: str, attribute: str, reason: str, is_imp
     text = missing.text_of(name, attribute, dir(module), reason.replace(f"'{module.__name__}'", f"{name!r}"))
     if is_imported:
         raise ImportError(f"cannot import name {attribute!r} from {name!r}: {text}", name=name)
-    raise AttributeError(text, name=attribute, obj=module)
+    raise AttributeError(text)
 
 
 def rename_classes(values: Iterable[Any]) -> None:

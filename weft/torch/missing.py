@@ -29,11 +29,13 @@ def text_of(owner: str, name: str, there: Iterable[str], reason: str = "") -> st
     return f"{text}; near: {', '.join(near)}" if near else text
 
 
-def is_from_import(depth: int = 2) -> bool:
-    """Whether a name is asked for by `from module import name`."""
+def is_from_import() -> bool:
+    """Whether a program asks for a name by `from module import name`."""
     import dis  # needed where a name is missing, only
 
-    frame = sys._getframe(depth)
+    frame = sys._getframe(1)
+    while is_internal(frame.f_code.co_filename) and frame.f_back is not None:
+        frame = frame.f_back
     code = frame.f_code.co_code
     return dis.opname[code[frame.f_lasti]] == _IMPORT_FROM if 0 <= frame.f_lasti < len(code) else False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 # modules: the name behind "torch."
 MODULES: dict[str, str] = {
     "functional": "weft",
+    "ops": "weft.ops",
     "return_types": "weft.layers.results",
     "types": "weft.types",
     "torch_version": "weft.torch.version",

@@ -74,6 +74,18 @@ for module in ("nn.absent", "catalogue", "memory", "torch"):  # weft's own packa
     assert importlib.util.find_spec(f"torch.{module}") is None, module
     assert f"'torch.{module}'" in message(ImportError, f"import torch.{module}")
 
+# marks and values of PyTorch's own compilers
+assert torch.fx.wrap(len) is len and not torch.fx._symbolic_trace.is_fx_tracing()
+keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU) | torch._C.DispatchKeySet(torch._C.DispatchKey.CUDA)
+assert len(keys) == 2 and torch.ops.aten.mul(torch.ones(1), 2).item() == 2
+assert "'torch._C' has no attribute 'DispatchKeyy'; near: DispatchKey" in message(
+    AttributeError, "torch._C.DispatchKeyy"
+)
+assert "lab::nothing does not exist" in message(RuntimeError, "torch.library.register_fake('lab::nothing', len)")
+assert "binary" in message(OSError, "torch.ops.load_library('lab.so')")
+assert torch.library.register_fake("lab::nothing")(len) is len  # an operator of the library that was refused
+
+
 # what takes calls over
 class Scaled(torch.Tensor):
     asked: ClassVar = []
