@@ -1,5 +1,5 @@
 """weft.serialization: save and load, and PyTorch's list of classes that a file may name. weft.load builds no object of
-a class out of a file, whatever the list says; it can be filled and read."""
+a class out of a file, whatever the list says; torch.load, under `python -m weft.torch`, builds those that it names."""
 
 from __future__ import annotations
 

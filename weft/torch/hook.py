@@ -105,6 +105,16 @@ def _adopt(module: ModuleType, name: str) -> None:
     _adopted[id(module)] = name
     rename_classes(vars(module).values())
     vars(module)["__getattr__"] = _answers(module, name)
+    for attribute, value in list(vars(module).items()):
+        _adopt_below(module, name, attribute, value)
+
+
+def _adopt_below(module: ModuleType, name: str, attribute: str, value: Any) -> Any:
+    """A value of a module: what is a module below it is shown under PyTorch's name too."""
+    if isinstance(value, ModuleType) and value.__name__ == f"{module.__name__}.{attribute}":
+        sys.modules.setdefault(f"{name}.{attribute}", value)
+        _adopt(value, f"{name}.{attribute}")
+    return value
 
 
 def _answers(module: ModuleType, name: str) -> Callable[[str], Any]:
@@ -121,7 +131,7 @@ def _answers(module: ModuleType, name: str) -> Callable[[str], Any]:
         reason = ""
         if own is not None:
             try:
-                return own(attribute)
+                return _adopt_below(module, name, attribute, own(attribute))
             except AttributeError as error:
                 reason = str(error)
         return elsewhere(module, name, attribute, reason, missing.is_from_import())

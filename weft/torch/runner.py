@@ -50,6 +50,7 @@ def _refuse(why: str) -> int:
 def _prepare(first: str, arguments: list[str]) -> None:
     """The process as Python makes it for a program: what imports look through first, and the arguments."""
     sys.path[0] = first
+    sys.path.append(CHILDREN)  # which processes that multiprocessing spawns are given
     sys.argv[:] = arguments
     above = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = f"{CHILDREN}{os.pathsep}{above}" if above else CHILDREN

@@ -104,3 +104,23 @@ def test_devices_and_mistakes(tmp_path: Path) -> None:
         save(1, io.BytesIO(), _use_new_zipfile_serialization=False)
     with pytest.raises(Exception, match="lambda"):
         save(lambda: None, io.BytesIO())
+
+
+def test_classes_that_are_listed_are_built(rng: RNG) -> None:
+    model, file = nn.Sequential(nn.Linear(2, 3), nn.ReLU()), io.BytesIO()
+    save({"model": model, "tensor": weft.ones(2)}, file)
+    x = weft.from_numpy(rng.normal(size=(4, 2))).float()
+    with weft.serialization.safe_globals([nn.Sequential, nn.Linear, (nn.ReLU, f"{nn.ReLU.__module__}.ReLU")]):
+        file.seek(0)
+        loaded = load(file)
+        assert weft.equal(loaded["model"](x), model(x)) and weft.equal(loaded["tensor"], weft.ones(2))
+    with weft.serialization.safe_globals([nn.Sequential, nn.Linear]):
+        file.seek(0)
+        with pytest.raises(weft.WeftError, match=r"activations\.ReLU.*add_safe_globals"):
+            load(file)
+    with weft.serialization.safe_globals([dict]):
+        file = io.BytesIO()
+        save({"names": {"a"}, "number": 1 + 2j, "parameter": nn.Parameter(weft.ones(2))}, file)
+        file.seek(0)
+        loaded = load(file)
+        assert loaded["names"] == {"a"} and loaded["number"] == 1 + 2j and loaded["parameter"].requires_grad

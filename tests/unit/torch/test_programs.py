@@ -9,6 +9,28 @@ from pathlib import Path
 import weft
 
 HERE = Path(__file__).parent
+PROGRAM = """
+import subprocess, sys
+from beside import value
+import torch
+from torch import nn
+
+def square(i):
+    return float(torch.tensor(i) ** 2)
+
+if __name__ == "__main__":
+    assert sys.modules["__main__"].__file__ == __file__ == sys.argv[0]
+    print(sys.argv[1:], value.sum().item(), hasattr(torch, "absent"))
+    try:
+        nn.Absent
+    except AttributeError:
+        pass
+    child = "import torch; print(torch.__name__, torch.float32)"
+    print(subprocess.run([sys.executable, "-c", child], capture_output=True, text=True).stdout.strip())
+    processes = torch.multiprocessing.spawn(square, nprocs=2, join=False)  # which import this file
+    print(processes.join(60) or processes.join(60))
+    sys.exit(7)
+"""
 
 
 def run(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -26,19 +48,12 @@ def test_names_modules_errors_and_handlers() -> None:
 
 def test_a_program_runs_as_python_would_run_it(tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("import torch\nvalue = torch.ones(3)\n")
-    (tmp_path / "program.py").write_text(
-        "import subprocess, sys\nfrom beside import value\nimport torch\n"
-        "assert sys.modules['__main__'].__file__ == __file__ == sys.argv[0] and __name__ == '__main__'\n"
-        "print(sys.argv[1:], value.sum().item(), hasattr(torch, 'absent'))\n"
-        "from torch import nn\ntry:\n    nn.Absent\nexcept AttributeError:\n    pass\n"
-        "child = 'import torch; print(torch.__name__, torch.float32)'\n"
-        "print(subprocess.run([sys.executable, '-c', child], capture_output=True, text=True).stdout.strip())\n"
-        "sys.exit(7)\n"
-    )
+    (tmp_path / "program.py").write_text(PROGRAM)
     done = run("--missing", "program.py", "-m", "--lr", "1", folder=tmp_path)
-    assert done.stdout.splitlines() == ["['-m', '--lr', '1'] 3.0 False", "torch torch.float32"]
+    assert done.stdout.splitlines() == ["['-m', '--lr', '1'] 3.0 False", "torch torch.float32", "True"]
     assert done.returncode == 7 and done.stderr.splitlines() == [
-        "weft.torch: 2 names were asked for in vain", "  torch.absent  program.py:5", "  torch.nn.Absent  program.py:8",
+        "weft.torch: 2 names were asked for in vain", "  torch.absent  program.py:12",
+        "  torch.nn.Absent  program.py:14",
     ]
 
 
