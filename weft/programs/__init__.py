@@ -7,7 +7,8 @@ program_cache.py   on disk, by the graph's text                 live_programs.py
 program_io.py      inputs, results and effects of a program     arguments.py   what a program depends on in a tensor
 shape_check.py     guards on sizes, as one function             memory.py      what a call's results show
 tensor_program.py  a graph called with tensors, gradients included; on_tensors.py node by node
-joint.py           a program and its backward as one history; inner_results.py results that are one another's history,
+joint.py           a program and its backward as one history, as joint_record.py records it;
+                   inner_results.py results that are one another's history,
                    freed.py what may be let go of between them, argument_histories.py those of arguments
 inlining.py        a program's backward within another recording; higher_order.py its gradients' gradients
 eager/             native code for large arrays in eager mode

@@ -9,7 +9,7 @@ from typing import Any
 
 from weft import guards
 from weft.compile.tracing.outcome import Outcome
-from weft.programs.joint import unfinished
+from weft.programs.joint_record import unfinished
 from weft.programs.program_io import (
     ArgumentSource,
     GradBuffer,

@@ -12,7 +12,7 @@ from weft.compile.program.container_identity import IdentityGuard
 from weft.ir.graph import Operand
 from weft.programs.argument_histories import HistoryChanges
 from weft.programs.arguments import leaf_of
-from weft.programs.joint import JointRecord
+from weft.programs.joint_record import JointRecord
 from weft.programs.program_io import GradEffect, NumberWrite, Return, Source
 from weft.record.capture import Capture
 from weft.record.numbers.random_state import RandomState

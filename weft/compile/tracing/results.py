@@ -15,7 +15,7 @@ from weft.ir.graph import Operand, Value
 from weft.layers.transforms.level import come_out
 from weft.ops.packet import aten
 from weft.passes.partition import partition
-from weft.programs.joint import JointRecord, history_of, wants_own_grad
+from weft.programs.joint_record import JointRecord, history_of, wants_own_grad
 from weft.programs.program_io import (
     NumberWrite,
     Return,

@@ -41,7 +41,7 @@ from weft.guards import switches
 from weft.ops.overrides import override_classes
 from weft.programs.argument_histories import changed_histories
 from weft.programs.arguments import TensorFacts, with_given
-from weft.programs.joint import JointRecord, is_spent, made_leaves, record_backward, unfinished
+from weft.programs.joint_record import JointRecord, is_spent, made_leaves, record_backward, unfinished
 from weft.programs.program_io import ReturnView
 from weft.record.capture import Capture
 from weft.record.numbers.lifted_math import lifted_in
