@@ -16,7 +16,7 @@ X = (NAN, INF, -INF, -1.0, 2.0)
 GRADIENTS: dict[str, tuple[Callable[[Any], Any], list[float]]] = {
     "relu": (F.relu, [1, 1, 0, 0, 1]),
     "leaky_relu": (F.leaky_relu, [0.01, 1, 0.01, 0.01, 1]),
-    "hardtanh": (F.hardtanh, [0, 0, 0, 0, 0]),
+    "hardtanh": (F.hardtanh, [1, 0, 0, 0, 0]),
     "clamp": (lambda v: v.clamp(-1, 1), [0, 0, 0, 1, 0]),
     "threshold": (lambda v: F.threshold(v, 0.5, 0.0), [1, 1, 0, 0, 1]),
     "abs": (weft.abs, [0, 1, -1, -1, 1]),
