@@ -296,6 +296,10 @@ def _masked_grad_values(g: Any, values_dims: Any, at: int, mask: Any) -> Any:
     moved = aten.permute(g, (*range(at, at + mask.ndim), *range(at), *after)) if at else g
     holds = aten.reshape(mask, (*mask.dims, *(1,) * (at + len(after))))
     rows = values_dims[-len(after) - 1] if len(values_dims) > len(after) else 1
+    if not shape_env.is_known(rows):
+        picked = aten.index(g, (*(None,) * at, mask))
+        if picked.dims[at] == rows:  # the values are what this very mask has picked
+            return aten.sum_to_size(picked, values_dims)
     row = moved.dims[mask.ndim :]
     is_one = shape_env.is_less(rows, 2) and not shape_env.is_zero(rows)
     grads = _sum_of_places(moved, holds, row) if is_one else _rows_of_places(moved, holds, rows, row)
