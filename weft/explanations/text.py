@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from weft.explanations.facts import Explanation, KernelTimes, ProgramFacts
 from weft.programs.measured import Measured
 
-KERNELS, PARAMS, REASONS = 8, 3, 4  # that are shown of each, at most
+PROGRAMS, KERNELS, PARAMS, REASONS = 5, 8, 3, 4  # that are shown of each, at most
 _KINDS = {
     "compiled": "compiled function", "split": "function that runs in parts", "lazy": "steps of lazy tensors",
     "backward": "captured backward calls", "script": "scripted or traced function",
@@ -37,8 +37,12 @@ def before_kernels(explanation: Explanation) -> Iterator[str]:
             f"each (the median), of that {python} in Python around programs"
         )
     measured = [(p, p.measured) for p in explanation.programs]
+    slowest = sorted(measured, key=lambda pair: 0.0 if isinstance(pair[1], str) else -pair[1].seconds)[:PROGRAMS]
     for program, times in measured:
-        yield from _call(program, times, is_only=len(measured) == 1)
+        if any(program is one for one, _ in slowest):
+            yield from _call(program, times, is_only=len(measured) == 1)
+    if len(measured) > PROGRAMS:
+        yield f"  ({len(measured) - PROGRAMS} more programs take less)"
     if explanation.seconds_checks is not None:
         yield f"  Python before each call: {duration(explanation.seconds_checks)} to find the program that fits"
 
@@ -134,8 +138,9 @@ def _outside(explanation: Explanation) -> Iterator[str]:
 
 
 def _misses(explanation: Explanation) -> Iterator[str]:
-    if explanation.misses:
-        yield f"  last miss of {len(explanation.misses)}: {explanation.misses[-1]}"
+    misses = [miss for miss in explanation.misses if miss not in explanation.as_written]
+    if misses:
+        yield f"  last miss of {len(misses)}: {misses[-1]}"
 
 
 def _some(title: str, entries: list[str]) -> Iterator[str]:
