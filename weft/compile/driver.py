@@ -74,7 +74,7 @@ class CompiledFunction(FunctionWrapper):
         self.lock = threading.RLock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if knobs.eager or modes.capture is not None or _is_watched():
+        if knobs.eager or modes.capture is not None or (modes.special is not None and _is_watched()):
             return self.function(*args, **kwargs)
         taken, named = args, kwargs
         memo: WrapperMemo = {}

@@ -84,8 +84,11 @@ def without_interceptors(stack: tuple[Any, ...], at: int) -> tuple[Any, ...] | N
 
 
 def top_interceptor() -> Any:
-    """The top_interceptor interceptor that is no OnTop, or None."""
-    for entry in reversed(modes.special or ()):
+    """The topmost interceptor that is no OnTop, or None."""
+    special = modes.special
+    if special is None:
+        return None
+    for entry in reversed(special):
         if not isinstance(entry, OnTop):
             return entry
     return None

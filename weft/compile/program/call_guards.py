@@ -199,6 +199,15 @@ class CallGuards:
 
     def _bound(self, symbols: Symbols) -> Symbols | Miss:
         """The sizes of a call with its other symbols; or a Miss, if the program does not hold for them."""
+        if self.outer_getters or self.leaf_numbers or self.number_guards:
+            return self._bound_with_numbers(symbols)
+        for state in self.random:
+            state.bind(symbols)
+        if self.shape_names and not self.shape_check(*[symbols[n] for n in self.shape_names]):
+            return self._shape_miss(symbols)
+        return symbols
+
+    def _bound_with_numbers(self, symbols: Symbols) -> Symbols | Miss:
         numbers = [getter() for getter in self.outer_getters]
         symbols.update(zip(self.outer_keys, numbers, strict=True))
         numbers += [symbols[key] for key, _, _ in self.leaf_numbers]
