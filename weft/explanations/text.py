@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from weft.explanations.facts import Explanation, KernelTimes, ProgramFacts
 from weft.programs.measured import Measured
 
-PROGRAMS, KERNELS, PARAMS, REASONS = 5, 8, 3, 4  # that are shown of each, at most
+PROGRAMS, KERNELS, PARAMS, REASONS = 4, 8, 3, 3  # that are shown of each, at most
 _KINDS = {
     "compiled": "compiled function", "split": "function that runs in parts", "lazy": "steps of lazy tensors",
     "backward": "captured backward calls", "script": "scripted or traced function",
