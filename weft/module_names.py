@@ -278,7 +278,7 @@ def _distributions() -> Iterator[NamedModule]:
             yield NamedModule(f"weft.distributions.{name}", f"PyTorch's name of a part of {where}.", [where])
 
 
-def _modules() -> Iterator[NamedModule]:
+def _of_the_compiler() -> Iterator[NamedModule]:
     compiled = {
         name: f"weft.compiler:{name}" for name in (
             "allow_in_graph", "assume_constant_result", "disable", "is_compiling", "is_dynamo_supported",
@@ -304,6 +304,9 @@ def _modules() -> Iterator[NamedModule]:
         "config": f"{_HERE}inductor_switches",
         "cudagraph_mark_step_begin": "weft.compiler:cudagraph_mark_step_begin",
     })
+
+
+def _of_bindings() -> Iterator[NamedModule]:
     yield NamedModule("weft._C", "PyTorch's bindings: what programs ask of them, answered by weft.", names={
         "DisableTorchFunction": "weft.overrides:DisableWeftFunction",
         "DisableTorchFunctionSubclass": "weft.overrides:DisableWeftFunctionSubclass",
@@ -324,6 +327,9 @@ def _modules() -> Iterator[NamedModule]:
     yield NamedModule("weft._prims_common", "Questions about tensors.", names={
         "is_contiguous_or_false": f"{_HERE}is_contiguous_or_false",
     })
+
+
+def _of_operators() -> Iterator[NamedModule]:
     scan = {"associative_scan": "weft.record.blocks.associative_scan:associative_scan"}
     yield NamedModule("weft._higher_order_ops", "Loops and branches.", names=scan)
     yield NamedModule("weft._higher_order_ops.associative_scan", "A loop.", names=scan)
@@ -338,6 +344,9 @@ def _modules() -> Iterator[NamedModule]:
         "get_ctx": "weft.library:get_ctx", "custom_op": "weft.library:custom_op",
         "impl_abstract": "weft.library:register_fake",
     })
+
+
+def _of_tools() -> Iterator[NamedModule]:
     yield NamedModule("weft.storage", "Storages.", names={"UntypedStorage": "weft.runtime.storage:UntypedStorage"})
     yield NamedModule("weft.autograd.profiler", "Names of blocks.", names={
         "EventList": "weft.profiler:EventList", "emit_nvtx": f"{_HERE}emit_nvtx",
@@ -365,6 +374,9 @@ def _modules() -> Iterator[NamedModule]:
             "1", "2", "3", "4", "5", "6", "any", *(f"{n}_opt" for n in ("any", "2", "3")),
         )
     })
+
+
+def _of_other_places() -> Iterator[NamedModule]:
     marks = "PyTorch's tracer of modules, which weft has not: its marks, and whether it is at work."
     yield NamedModule("weft.fx", marks, names={"wrap": f"{_HERE}wrap", "Proxy": f"{_HERE}Proxy"})
     yield NamedModule("weft.fx.proxy", marks, names={"Proxy": f"{_HERE}Proxy"})
@@ -382,6 +394,14 @@ def _modules() -> Iterator[NamedModule]:
     yield NamedModule("weft.onnx.symbolic_helper", "Marks of symbolic functions.", names={
         "parse_args": "weft.onnx.pytorch_symbolics:parse_args",
     })
+
+
+def _modules() -> Iterator[NamedModule]:
+    yield from _of_the_compiler()
+    yield from _of_bindings()
+    yield from _of_operators()
+    yield from _of_tools()
+    yield from _of_other_places()
     for version in range(9, 21):
         yield SymbolicOpset(f"weft.onnx.symbolic_opset{version}", f"How weft writes operators for opset {version}.")
     yield from _distributions()

@@ -18,6 +18,7 @@ from weft.amp.settings import (
     is_autocast_available,
     is_autocast_enabled,
 )
+from weft.layers.autocast import is_cast
 from weft.support.errors import ArgumentError, StateError
 from weft.support.warn import warn
 from weft.tensor.autocast import Autocast, cache, switch
@@ -140,8 +141,7 @@ def _check_device(device_type: str) -> None:
 def _cast(value: Any, dtype: DType) -> Any:
     """A value with the tensors in it cast."""
     if isinstance(value, Tensor):
-        is_eligible = value.dtype.is_floating_point and value.dtype is not dt.float64
-        return value.to(dtype) if is_eligible else value
+        return value.to(dtype) if is_cast(value) else value
     if isinstance(value, (str, bytes, np.ndarray)):
         return value
     if isinstance(value, Mapping):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.support.errors import StateError
-from weft.tensor.autocast import START, Autocast, cache, now, switch
+from weft.tensor.autocast import Autocast, cache, now, switch
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
@@ -113,6 +113,3 @@ def autocast_decrement_nesting() -> int:
     """A block ends. How many there are."""
     cache.nesting -= 1
     return cache.nesting
-
-
-assert START.dtype is dt.bfloat16

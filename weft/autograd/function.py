@@ -236,8 +236,8 @@ class Function:
     def _apply(cls, *args: Any, **kwargs: Any) -> Any:
         if kwargs or cls.setup_context is not Function.setup_context:
             args = _by_position(cls, args, kwargs)
-        if modes.special is not None and hasattr(top_interceptor(), "apply_function"):
-            return top_interceptor().apply_function(cls, args)
+        if modes.special is not None and hasattr(top := top_interceptor(), "apply_function"):
+            return top.apply_function(cls, args)
         needs = tuple([isinstance(a, Tensor) and a.requires_grad for a in args])
         return cls._record(args, needs, modes.grad and any(needs), cls._run_forward)
 

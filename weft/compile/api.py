@@ -77,4 +77,3 @@ def compile(
 
         return compile_module(function, backend, split)
     return CompiledFunction(function, backend=backend)
-

@@ -9,14 +9,13 @@ import weft.distributions.constraints as constraints
 from weft.distributions.distribution import Distribution
 from weft.distributions.exp_family import ExponentialFamily
 from weft.distributions.gammas import Beta, Chi2
-from weft.distributions.multivariate_normal import log_diagonal, one_matrix, scale_tril_of
+from weft.distributions.multivariate_normal import OfScaleTril, log_diagonal, one_matrix, scale_tril_of
 from weft.distributions.utils import (
     Parameter,
     Shape,
     _standard_normal,
     arange,
     as_tensors,
-    lazy_property,
     vec_to_tril_matrix,
 )
 from weft.ops.packet import aten
@@ -27,7 +26,7 @@ from weft.tensor.tensor import Tensor
 from weft.types.limits import finfo
 
 
-class Wishart(ExponentialFamily):
+class Wishart(OfScaleTril, ExponentialFamily):
     """The distribution of x x', the columns of x being `df` normal vectors.
 
     Args:
@@ -45,7 +44,6 @@ class Wishart(ExponentialFamily):
     _kept = ("_unbroadcasted_scale_tril",)
     _mean_carrier_measure: Any = 0.0
     df: Tensor
-    _unbroadcasted_scale_tril: Tensor
 
     def __init__(
         self, df: Parameter, covariance_matrix: Tensor | None = None, precision_matrix: Tensor | None = None,
@@ -72,24 +70,6 @@ class Wishart(ExponentialFamily):
             "covariance_matrix": constraints.positive_definite, "precision_matrix": constraints.positive_definite,
             "scale_tril": constraints.lower_cholesky, "df": constraints.greater_than(self.event_shape[-1] - 1),
         }
-
-    def _spread(self, matrix: Tensor) -> Tensor:
-        return matrix.expand(self._batch_shape + self._event_shape)
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        """The lower triangular factor of the covariance of a column, [*batch, n, n]."""
-        return self._spread(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self) -> Tensor:
-        """The covariance of a column, [*batch, n, n]."""
-        return self._spread(self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT)
-
-    @lazy_property
-    def precision_matrix(self) -> Tensor:
-        """The inverse of the covariance of a column, [*batch, n, n]."""
-        return self._spread(aten.cholesky_inverse(self._unbroadcasted_scale_tril))
 
     def _of_each(self, factor: Tensor) -> Tensor:
         return factor.unsqueeze(-1).unsqueeze(-1)

@@ -12,6 +12,7 @@ from weft.distributions.utils import Shape, _standard_normal, eye, lazy_property
 from weft.layers.predicates import broadcast_shapes
 from weft.ops.packet import aten
 from weft.support.errors import ValueProblem
+from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
 
 
@@ -99,36 +100,14 @@ class Gaussian(Distribution):
         return other._half_log_det() - self._half_log_det() + 0.5 * (trace + between - self.event_shape[0])
 
 
-class MultivariateNormal(Gaussian):
-    """Normal vectors with a covariance matrix.
+class OfScaleTril:
+    """Matrices of a distribution that keeps the lower triangular factor of a covariance."""
 
-    Args:
-        loc: the means, [..., n].
-        covariance_matrix, precision_matrix, scale_tril: one of the three, [..., n, n]: the covariance, its inverse, or
-            its lower triangular factor. Raises ValueProblem.
-    """
-
-    arg_constraints = {
-        "loc": constraints.real_vector, "covariance_matrix": constraints.positive_definite,
-        "precision_matrix": constraints.positive_definite, "scale_tril": constraints.lower_cholesky,
-    }
-    _parameters = {"loc": 1, "covariance_matrix": 2, "precision_matrix": 2, "scale_tril": 2}
-    _kept = ("_unbroadcasted_scale_tril",)
+    _batch_shape: Size
     _unbroadcasted_scale_tril: Tensor
 
-    def __init__(
-        self, loc: Tensor, covariance_matrix: Tensor | None = None, precision_matrix: Tensor | None = None,
-        scale_tril: Tensor | None = None, validate_args: bool | None = None,
-    ) -> None:
-        if loc.dim() < 1:
-            raise ValueProblem("loc must be at least one-dimensional.")
-        name, matrix = one_matrix(
-            covariance_matrix=covariance_matrix, precision_matrix=precision_matrix, scale_tril=scale_tril
-        )
-        n = matrix.shape[-1]
-        loc = loc.expand((*loc.shape[:-1], n)) if loc.shape[-1] == 1 else loc
-        self._take(validate_args, (n,), loc=loc, **{name: matrix})
-        self._unbroadcasted_scale_tril = scale_tril_of(name, matrix)
+    def _spread(self, matrix: Tensor) -> Tensor:
+        return matrix.expand(self._batch_shape + matrix.shape[-2:])
 
     @lazy_property
     def scale_tril(self) -> Tensor:
@@ -145,8 +124,36 @@ class MultivariateNormal(Gaussian):
         """The inverse of the covariance, [*batch, n, n]."""
         return self._spread(aten.cholesky_inverse(self._unbroadcasted_scale_tril))
 
-    def _spread(self, matrix: Tensor) -> Tensor:
-        return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)
+
+class MultivariateNormal(OfScaleTril, Gaussian):
+    """Normal vectors with a covariance matrix.
+
+    Args:
+        loc: the means, [..., n].
+        covariance_matrix, precision_matrix, scale_tril: one of the three, [..., n, n]: the covariance, its inverse, or
+            its lower triangular factor. Raises ValueProblem.
+    """
+
+    arg_constraints = {
+        "loc": constraints.real_vector, "covariance_matrix": constraints.positive_definite,
+        "precision_matrix": constraints.positive_definite, "scale_tril": constraints.lower_cholesky,
+    }
+    _parameters = {"loc": 1, "covariance_matrix": 2, "precision_matrix": 2, "scale_tril": 2}
+    _kept = ("_unbroadcasted_scale_tril",)
+
+    def __init__(
+        self, loc: Tensor, covariance_matrix: Tensor | None = None, precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None, validate_args: bool | None = None,
+    ) -> None:
+        if loc.dim() < 1:
+            raise ValueProblem("loc must be at least one-dimensional.")
+        name, matrix = one_matrix(
+            covariance_matrix=covariance_matrix, precision_matrix=precision_matrix, scale_tril=scale_tril
+        )
+        n = matrix.shape[-1]
+        loc = loc.expand((*loc.shape[:-1], n)) if loc.shape[-1] == 1 else loc
+        self._take(validate_args, (n,), loc=loc, **{name: matrix})
+        self._unbroadcasted_scale_tril = scale_tril_of(name, matrix)
 
     @property
     def variance(self) -> Tensor:

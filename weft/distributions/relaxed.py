@@ -56,7 +56,28 @@ class LogitRelaxedBernoulli(Binary):
         return self.temperature.log() + away - 2 * away.exp().log1p()
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class Relaxed(TransformedDistribution):
+    """What a relaxed distribution shows of the one that it is made of."""
+
+    _parameters = {}
+
+    @property
+    def temperature(self) -> Tensor:
+        """The temperature."""
+        return self.base_dist.temperature
+
+    @property
+    def logits(self) -> Tensor:
+        """Log odds of two values, log probabilities of more."""
+        return self.base_dist.logits
+
+    @property
+    def probs(self) -> Tensor:
+        """Probabilities."""
+        return self.base_dist.probs
+
+
+class RelaxedBernoulli(Relaxed):
     """Numbers in (0, 1) close to those of Bernoulli.
 
     Args:
@@ -75,21 +96,6 @@ class RelaxedBernoulli(TransformedDistribution):
     ) -> None:
         base = LogitRelaxedBernoulli(temperature, probs, logits, validate_args=False)
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
-
-    @property
-    def temperature(self) -> Tensor:
-        """The temperature."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Tensor:
-        """Log odds."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Tensor:
-        """Probabilities."""
-        return self.base_dist.probs
 
 
 class ExpRelaxedCategorical(OfCategorical):
@@ -124,7 +130,7 @@ class ExpRelaxedCategorical(OfCategorical):
         return aten.log_softmax(self.logits - value * temperature, -1).sum(-1) + scale
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(Relaxed):
     """Vectors that sum up to 1, close to those of OneHotCategorical.
 
     Args:
@@ -143,18 +149,3 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     ) -> None:
         base: Distribution = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
-
-    @property
-    def temperature(self) -> Tensor:
-        """The temperature."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Tensor:
-        """Log probabilities."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Tensor:
-        """Probabilities."""
-        return self.base_dist.probs

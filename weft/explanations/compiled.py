@@ -54,7 +54,7 @@ def _of_none(owner: CompiledFunction, *reasons: str) -> Explanation:
     """Of calls that run as they are written."""
     whys = list(dict.fromkeys([*reasons, *[s.why for s in owner.stepwise]]))
     return Explanation(
-        str(owner.name), 0.0, 0.0, [], [], [], [], [], [], list(owner.misses), whys, where=_defined(owner.function)
+        str(owner.name), misses=list(owner.misses), as_written=whys, where=_defined(owner.function)
     )
 
 
@@ -169,5 +169,3 @@ def _state(entry: Entry, names: list[str]) -> Iterator[str]:
         value = entry.graph.params[slot.param]
         name = names[slot.param] if slot.param < len(names) else value.name
         yield f"{name}: {value.type}{', updated in place' if slot.param in written else ''}"
-
-

@@ -42,10 +42,6 @@ def explain(function: Any, *args: Any, **kwargs: Any) -> Explanation:
     return explain_compiled(function, *args, **kwargs)
 
 
-def _empty(name: str, kind: str) -> Explanation:
-    return Explanation(name, 0.0, 0.0, [], [], [], [], [], [], kind=kind)
-
-
 # ---- split functions and lazy steps: the programs of a device
 def _of_devices(explanation: Explanation, devices: Any) -> Explanation:
     seen: set[int] = set()
@@ -60,7 +56,7 @@ def _of_devices(explanation: Explanation, devices: Any) -> Explanation:
 
 
 def _split(function: SplitFunction) -> Explanation:
-    explanation = _empty(str(function.name), "split")
+    explanation = Explanation(str(function.name), kind="split")
     explanation.breaks = [f"{where} ({count} times)" for where, count in function.cuts.items()]
     return _of_devices(explanation, function.devices)
 
@@ -69,7 +65,7 @@ def _lazy() -> Explanation:
     from weft.lazy import metrics  # only where lazy tensors are asked about
     from weft.lazy.backend import used_devices  # with it
 
-    explanation = _of_devices(_empty("lazy tensors", "lazy"), used_devices())
+    explanation = _of_devices(Explanation("lazy tensors", kind="lazy"), used_devices())
     causes = Counter(metrics.causes())
     explanation.breaks = [f"{cause}{f' ({count} times)' if count > 1 else ''}" for cause, count in causes.items()]
     if not explanation.programs:
@@ -86,7 +82,7 @@ def _backward(graph: CapturedGraph | None) -> Explanation:
         raise ArgumentError(
             "explain: no backward call has been captured; run one within `with weft.compiled_autograd.enable():`"
         )
-    explanation = _empty("backward calls", "backward")
+    explanation = Explanation("backward calls", kind="backward")
     explanation.misses = list(cache.misses)
     seen: set[int] = set()
     for one in captured:
@@ -115,7 +111,7 @@ def _script(function: Any) -> Explanation:
     plan = last_executed_plan(function)
     if plan is None:
         raise ArgumentError(f"explain: {name} was not called yet, or runs without a plan; call it, then explain it")
-    explanation = _empty(name, "script")
+    explanation = Explanation(name, kind="script")
     for group in plan.native_groups:
         for entry in group.compiled.entries:
             title = f"group {len(explanation.programs)}"

@@ -10,6 +10,7 @@ from weft.ir.opaque import plan_of_opaque
 from weft.passes.fold.notes import latest, notes_of_loops
 from weft.programs.executable import Compiled
 from weft.programs.measured import Measured, measure
+from weft.support.locations import lines_text
 
 
 @dataclass
@@ -121,14 +122,14 @@ class Explanation:
     """
 
     name: str
-    seconds: float
-    seconds_compile: float
-    programs: list[ProgramFacts]
-    size_guards: list[str]
-    python_guards: list[str]
-    number_guards: list[str]
-    numbers: list[str]
-    state: list[str]
+    seconds: float = 0.0
+    seconds_compile: float = 0.0
+    programs: list[ProgramFacts] = field(default_factory=list)
+    size_guards: list[str] = field(default_factory=list)
+    python_guards: list[str] = field(default_factory=list)
+    number_guards: list[str] = field(default_factory=list)
+    numbers: list[str] = field(default_factory=list)
+    state: list[str] = field(default_factory=list)
     misses: list[str] = field(default_factory=list)
     as_written: list[str] = field(default_factory=list)
     kind: str = "compiled"
@@ -139,6 +140,11 @@ class Explanation:
     seconds_call: float = 0.0
     seconds_programs: float = 0.0
     graphs: list[Graph] = field(default_factory=list, repr=False)
+
+    def slowest_kernels(self) -> list[tuple[KernelTimes, ProgramFacts]]:
+        """The kernels of all programs with their program, the slowest first."""
+        kernels = [(k, p) for p in self.programs for k in p.kernel_times]
+        return sorted(kernels, key=lambda pair: pair[0].seconds, reverse=True)
 
     @property
     def guards(self) -> list[str]:
@@ -193,10 +199,3 @@ def program_facts(
 def count_nodes(graph: Graph) -> int:
     """Operators of a graph, blocks included."""
     return sum(1 for _ in graph.walk())
-
-
-def lines_text(lines: Any) -> str:
-    """`train.py:3, 7, model.py:2`."""
-    from weft.profiler.averages import line_list  # the profiler writes them so too
-
-    return line_list(lines)

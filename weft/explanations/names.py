@@ -88,8 +88,7 @@ class _Names:
                 self._look(f"{name}[{i}]", inner, depth + 1)
         elif type(value).__module__ != "builtins" and not inspect.isroutine(value) and not inspect.isclass(value):
             for key, inner in getattr(value, "__dict__", {}).items():
-                if not inspect.ismodule(value):
-                    self._look(f"{name}.{key}", inner, depth + 1)
+                self._look(f"{name}.{key}", inner, depth + 1)
 
 
 def _is_optimizer(value: Any) -> bool:

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from html import escape
 
 from weft.explanations.facts import Explanation
-from weft.explanations.text import KERNELS, after_kernels, before_kernels, duration, short_operators
+from weft.explanations.text import KERNELS, PARAMS, after_kernels, before_kernels, duration, short_operators
 
 
 def html_of(explanation: Explanation) -> str:
     """Lines, and the kernels as rows."""
-    kernels = sorted([k for p in explanation.programs for k in p.kernel_times], key=lambda k: -k.seconds)
+    kernels = [kernel for kernel, _ in explanation.slowest_kernels()]
     total = sum(k.seconds for k in kernels) or 1.0
     rows = [
         f"<tr><td>{100 * k.seconds / total:.0f} %</td><td>{duration(k.seconds)}</td><td>{escape(k.lines)}</td>"
         f"<td>{escape(k.name)}</td><td>{escape(', '.join(short_operators(k.operators)))}</td>"
-        f"<td>{escape(', '.join(k.params[:3]))}</td></tr>"
+        f"<td>{escape(', '.join(k.params[:PARAMS]))}</td></tr>"
         for k in kernels[:KERNELS]
     ]
     head = "".join(f"<th>{name}</th>" for name in ("share", "time", "lines", "kernel", "operators", "reads, writes"))

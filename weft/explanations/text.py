@@ -97,11 +97,10 @@ def _call(program: ProgramFacts, times: Measured | str, is_only: bool) -> Iterat
 
 
 def _kernels(explanation: Explanation) -> Iterator[str]:
-    kernels = [(k, p) for p in explanation.programs for k in p.kernel_times]
+    kernels = explanation.slowest_kernels()
     total = sum(k.seconds for k, _ in kernels)
     if not total:
         return
-    kernels.sort(key=lambda pair: pair[0].seconds, reverse=True)
     shown = [(k, p) for k, p in kernels[:KERNELS] if k.seconds > total / 200]
     rows = [_kernel_row(k, p, total, len(explanation.programs) > 1) for k, p in shown]
     widths = [max(len(row[i]) for row in rows) for i in range(4)]

@@ -91,14 +91,15 @@ def with_precision(precision: str) -> Callable[[F], F]:
     return decorate
 
 
-def _is_cast(value: Any) -> bool:
+def is_cast(value: Any) -> bool:
+    """Whether autocast casts a value: a tensor of floats, but for float64."""
     return isinstance(value, Tensor) and value.dtype.is_floating_point and value.dtype is not dt.float64
 
 
 def _cast(value: Any, to: DType, lower: DType, cast: Cast) -> Any:
     if type(value) in (tuple, list):
         return tuple([_cast(v, to, lower, cast) for v in value])
-    if not _is_cast(value) or value.dtype is to:
+    if not is_cast(value) or value.dtype is to:
         return value
     if to is not lower or not _is_kept(value):
         return cast(value, to)
@@ -123,7 +124,7 @@ def _is_kept(value: Tensor) -> bool:
 def _widest(args: Args, lower: DType) -> DType:
     kinds: set[DType] = set()
     for a in args:
-        kinds.update(v.dtype for v in (a if type(a) in (tuple, list) else (a,)) if _is_cast(v))
+        kinds.update(v.dtype for v in (a if type(a) in (tuple, list) else (a,)) if is_cast(v))
     if dt.float32 in kinds:
         return dt.float32
     if kinds <= {lower}:

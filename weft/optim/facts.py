@@ -3,7 +3,7 @@ compared at every call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 from operator import is_
 from typing import TYPE_CHECKING, Any
@@ -85,12 +85,6 @@ def _are_same(objects: Collection[Any], captured: Sequence[Any]) -> bool:
     return len(objects) == len(captured) and all(map(is_, objects, captured))
 
 
-def state_facts(state: Mapping[Any, dict[str, Any]]) -> Facts:
-    """Identity of every state and of every tensor in it, in order.
-    Cheap: it is compared at every call of a captured step."""
-    return [list(map(id, state.values())), list(map(id, chain.from_iterable(map(dict.values, state.values()))))]
-
-
 def _fact(value: Any) -> Any:
     kind = type(value)
     if kind is float or kind is int:
@@ -139,20 +133,20 @@ class KnownState:
 
     def settle(self) -> None:
         """Know what is there now."""
-        self.found = self._facts()
+        self.hooks = self._hooks()
         self.known = {p: dict(state) for p, state in self.optimizer.state.items()}
         self._states = list(self.optimizer.state.values())
         self._has_entries = _entries_check(self._states)
 
     def holds(self) -> bool:
         """Whether everything is the same object. It is asked at every call of a captured step."""
-        for table, hooks in zip(self.tables(), self.found, strict=False):
+        for table, hooks in zip(self.tables(), self.hooks, strict=True):
             if (table or hooks) and list(table.items()) != hooks:
                 return False
         return _are_same(self.optimizer.state.values(), self._states) and self._has_entries()
 
-    def _facts(self) -> Facts:
-        return [*[list(table.items()) for table in self.tables()], state_facts(self.optimizer.state)]
+    def _hooks(self) -> list[list[Any]]:
+        return [list(table.items()) for table in self.tables()]
 
     def renewed(self) -> dict[int, Tensor] | None:
         """The tensors that take the places of those with these ids; None if the state is of another structure,
@@ -161,7 +155,7 @@ class KnownState:
         A tensor that is None now, or gone, is made as the step would make it.
         """
         state = self.optimizer.state
-        if self._facts()[:-1] != self.found[:-1] or state.keys() != self.known.keys():
+        if self._hooks() != self.hooks or state.keys() != self.known.keys():
             return None
         missing = [
             (p, name) for p, before in self.known.items()
@@ -189,7 +183,7 @@ class KnownState:
         name = type(self.optimizer).__name__
         for kind, before, after in zip((
             "global pre-step", "pre-step", "post-step", "global post-step"
-        ), self.found, self._facts(), strict=False):
+        ), self.hooks, self._hooks(), strict=True):
             if before != after:
                 return (
                     f"the number of {kind} hooks of {name} was {len(before)}, "

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from weft.profiler.events import KERNEL, PART_OF_KERNEL, FunctionEvent
 from weft.support.errors import ValueProblem
 from weft.support.knobs import nearest
-from weft.support.locations import Location
+from weft.support.locations import Location, lines_text
 
 _SORTED_BY = (
     "self_cpu_time_total", "cpu_time_total", "cpu_time", "count", "cpu_memory_usage", "self_cpu_memory_usage", "bytes",
@@ -164,7 +163,7 @@ def _columns(
     if events.with_flops:
         columns.append(("Total MFLOPs", lambda e: f"{e.operations / 1e6:.3f}" if e.operations else "--"))
     if any(e.lines for e in rows):
-        columns.append(("Source Location", lambda e: _cut(line_list(e.lines), source_width)))
+        columns.append(("Source Location", lambda e: _cut(lines_text(e.lines), source_width)))
     return columns
 
 
@@ -202,11 +201,3 @@ def bytes_text(count: float) -> str:
 
 def _cut(text: str, width: int) -> str:
     return text if width < 0 or len(text) <= width else text[: max(0, width - 3)] + "..."
-
-
-def line_list(lines: Sequence[Location]) -> str:
-    """`train.py:3, 7, model.py:2`."""
-    names: dict[str, list[int]] = {}
-    for line in lines:
-        names.setdefault(line.file, []).append(line.line)
-    return ", ".join(f"{os.path.basename(file)}:{', '.join(map(str, sorted(set(n))))}" for file, n in names.items())

@@ -53,13 +53,9 @@ def _box(event: FunctionEvent, process: int, thread: int) -> dict[str, Any]:
 
 def write_trace(path: str, trace: Mapping[str, Any]) -> None:
     """Write it; compressed where the name ends in .gz."""
-    text = json.dumps(trace)
-    if path.endswith(".gz"):
-        with gzip.open(path, "wt", encoding="utf-8") as file:
-            file.write(text)
-        return
-    with open(path, "w", encoding="utf-8") as plain:
-        plain.write(text)
+    opened = gzip.open if path.endswith(".gz") else open
+    with opened(path, "wt", encoding="utf-8") as file:
+        file.write(json.dumps(trace))
 
 
 def stack_lines(events: Sequence[FunctionEvent], metric: str) -> list[str]:

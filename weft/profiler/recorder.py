@@ -43,8 +43,6 @@ def _called() -> Iterator[tuple[Any, str]]:
         yield scripts.ScriptFunction, "script"
 
 
-
-
 class Note(NamedTuple):
     """One thing that ran: `what` is the operator, a name, or the run of a program. begin, end: nanoseconds of
     time.perf_counter_ns. shapes: of tensors among the arguments; memory: bytes that were taken, less those let go.
@@ -133,30 +131,29 @@ class Recorder:
     def _in_detail(self, kind: str, route: Route, op: Op, args: tuple[Any, ...]) -> Any:
         """The call, with what takes time to find out."""
         shapes = tuple(map(_shape, args)) if self.shapes else None
-        mark = user_mark(3) if self.lines else None
+        return self._counted(kind, op, shapes, user_mark(3) if self.lines else None, route, op, args)
+
+    def _counted(
+        self, kind: str, what: Any, shapes: tuple[Any, ...] | None, mark: Mark | None, run: Callable[..., Any],
+        *args: Any,
+    ) -> Any:
+        """What `run(*args)` gives; noted with the memory that it takes, where that is counted."""
         before = memory.current() if self.counts_memory else 0
         begin = now()
         try:
-            return route(op, args)
+            return run(*args)
         finally:
             end = now()
             taken = memory.current() - before if self.counts_memory else 0
-            self.notes.append(Note(kind, op, thread_of(), begin, end, shapes, taken, mark))
+            self.notes.append(Note(kind, what, thread_of(), begin, end, shapes, taken, mark))
 
     # ---- backward calls
     def _watched_step(self, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def watched(node: Any) -> Any:
             if modes.capture is not None:
                 return step(node)
-            before = memory.current() if self.counts_memory else 0
-            begin = now()
-            try:
-                return step(node)
-            finally:
-                end = now()
-                taken = memory.current() - before if self.counts_memory else 0
-                mark = node.mark if self.lines else None  # of what it is the backward of
-                self.notes.append(Note(NODE, node.name(), thread_of(), begin, end, None, taken, mark))
+            mark = node.mark if self.lines else None  # of what it is the backward of
+            return self._counted(NODE, node.name(), None, mark, step, node)
 
         return watched
 

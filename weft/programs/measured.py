@@ -29,7 +29,7 @@ class Measured:
     """The shortest of some runs, in seconds.
 
     seconds: of all; native, host: of that in native code, and in steps that NumPy runs. kernels: of each launch's
-    kernel by its number, with how often it was launched. parts: (bytes, operations) by the same numbers.
+    kernel by its number, with how often it was launched. sizes: (bytes, operations) of a launch by the same numbers.
     """
 
     seconds: float
@@ -69,7 +69,7 @@ def measure(program: Program, graph: Graph, inputs: Sequence[Any] | None = None)
     values = dict(zip(names, symbols, strict=False))
     try:
         sources = [
-            _input(p, None if v is None else v, values)
+            _input(p, v, values)
             for p, v in zip(graph.params, inputs or kept or [None] * len(graph.params), strict=True)
         ]
         if sum([a.nbytes for a in sources if isinstance(a, np.ndarray)]) > MOST_BYTES:

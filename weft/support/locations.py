@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Iterable
 from functools import lru_cache
 from types import CodeType
 from typing import NamedTuple
@@ -43,6 +44,14 @@ class Location(NamedTuple):
 
     def __str__(self) -> str:
         return f"{os.path.basename(self.file)}:{self.line}"
+
+
+def lines_text(lines: Iterable[Location]) -> str:
+    """`train.py:3, 7, model.py:2`."""
+    numbers: dict[str, set[int]] = {}
+    for line in lines:
+        numbers.setdefault(line.file, set()).add(line.line)
+    return ", ".join(f"{os.path.basename(file)}:{', '.join(map(str, sorted(n)))}" for file, n in numbers.items())
 
 
 def is_internal(filename: str) -> bool:

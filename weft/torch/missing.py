@@ -5,10 +5,9 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Iterable
-from types import FrameType
 from typing import Final
 
-from weft.support.locations import is_internal
+from weft.support.locations import is_internal, user_location
 
 _IMPORT_FROM: Final = "IMPORT_FROM"
 asked: dict[tuple[str, str, int], None] = {}  # (name, file, line), in the order in which they were asked for
@@ -16,9 +15,9 @@ asked: dict[tuple[str, str, int], None] = {}  # (name, file, line), in the order
 
 def note(name: str) -> None:
     """A program asked for `torch.x.y` in vain."""
-    frame = _users_frame()
-    if frame is not None:
-        asked.setdefault((name, frame.f_code.co_filename, frame.f_lineno))
+    where = user_location()
+    if where is not None:
+        asked.setdefault((name, where.file, where.line))
 
 
 def text_of(owner: str, name: str, there: Iterable[str], reason: str = "") -> str:
@@ -38,16 +37,6 @@ def is_from_import() -> bool:
         frame = frame.f_back
     code = frame.f_code.co_code
     return dis.opname[code[frame.f_lasti]] == _IMPORT_FROM if 0 <= frame.f_lasti < len(code) else False
-
-
-def _users_frame() -> FrameType | None:
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not is_internal(file) and not file.startswith("<frozen"):
-            return frame
-        frame = frame.f_back
-    return None
 
 
 def report() -> str:

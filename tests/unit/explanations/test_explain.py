@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import random
 import re
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 import weft
 import weft.nn.functional as F
+from tests.source_lines import line_of
 from weft.explanations.text import amount, duration, short_operators
 from weft.support.errors import ArgumentError
 from weft.support.locations import user_location
@@ -27,10 +27,8 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(x)))  # block
 
 
-def line_of(function: Any, text: str) -> str:
-    lines, first = inspect.getsourcelines(function)
-    (at,) = [i for i, line in enumerate(lines) if text in line]
-    return f"test_explain.py:{first + at}"
+def place_of(function: Any, text: str) -> str:
+    return f"test_explain.py:{line_of(function, text)}"
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +54,7 @@ def test_a_page_that_a_person_reads(training: Any) -> None:
     text = str(explanation)
     lines = text.splitlines()
     assert 8 <= len(lines) <= 30
-    assert lines[0] == f"step: compiled function, {line_of(step.function, '@weft.compile')}"
+    assert lines[0] == f"step: compiled function, {place_of(step.function, '@weft.compile')}"
     assert "to compile it: capture" in text and "in native code" in text and "slowest kernels:" in text
     assert "guards" in lines[-1] and not any("_forward_hooks" in line for line in lines)
     assert explanation.guards and any("_forward_hooks" in g for g in explanation.guards)
@@ -70,7 +68,7 @@ def test_kernels_have_the_users_lines_and_parameters(training: Any) -> None:
     (program,) = weft.explain(step, weft.ones(4, 8)).programs
     kernels = program.kernel_times
     lines = " ".join(k.lines for k in kernels)
-    number = line_of(Block.forward, "# block").split(":")[1]
+    number = place_of(Block.forward, "# block").split(":")[1]
     assert re.search(rf"test_explain\.py:(\d+, )*{number}\b", lines)
     named = {name for k in kernels for name in k.params}
     assert {name for name, _ in model.named_parameters()} <= named
@@ -144,7 +142,7 @@ def test_the_last_miss_says_what_changed_from_what_to_what() -> None:
     settings.scale = 3.0
     f(x)
     miss = weft.explain(f).misses[-1]
-    assert miss == f"{line_of(f.function, '# here')}: settings.scale was 2.0, is now 3.0"
+    assert miss == f"{place_of(f.function, '# here')}: settings.scale was 2.0, is now 3.0"
     f(x, n=4)
     assert "the structure of the arguments was (_), is now (_, n=_)" in str(weft.explain(f))
 
@@ -154,7 +152,7 @@ def test_what_runs_outside_of_native_code_has_its_line() -> None:
         return weft.linalg.eigvalsh(x @ x.T) + 1  # here
 
     explanation = weft.explain(f, weft.eye(3))
-    assert f"{line_of(f, '# here')}: aten::linalg_eigh" in str(explanation)
+    assert f"{place_of(f, '# here')}: aten::linalg_eigh" in str(explanation)
     times = explanation.programs[0].measured
     assert not isinstance(times, str) and times.host > 0
 
@@ -179,7 +177,7 @@ def test_split_functions_tell_where_they_are_cut() -> None:
         split(weft.ones(8, 8))
     explanation = weft.explain(split)
     assert explanation.kind == "split" and len(explanation.programs) == 2
-    assert explanation.breaks == [f"{line_of(f, '# here')}: item() (5 times)"]
+    assert explanation.breaks == [f"{place_of(f, '# here')}: item() (5 times)"]
     assert "weft.cond" in str(explanation) and any(k.lines for p in explanation.programs for k in p.kernel_times)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import json
 import random
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import pytest
 
 import weft
 import weft.nn.functional as F
+from tests.source_lines import line_of
 from weft.profiler import EventList, FunctionEvent, ProfilerAction, profile, record_function, schedule
 from weft.runtime.pool import get_num_threads, set_num_threads
 from weft.runtime.trace import COUNT, RECORD, Trace, decoded
@@ -26,12 +25,6 @@ from weft.support.observers import observers
 
 def named(events: Any) -> Counter[str]:
     return Counter(e.name for e in events)
-
-
-def line_of(function: Callable[..., Any], text: str) -> int:
-    lines, first = inspect.getsourcelines(function)
-    (at,) = [i for i, line in enumerate(lines) if text in line]
-    return first + at
 
 
 def test_each_operator_is_one_event_with_its_shapes() -> None:

@@ -203,9 +203,8 @@ class CallGuards:
             return self._bound_with_numbers(symbols)
         for state in self.random:
             state.bind(symbols)
-        if self.shape_names and not self.shape_check(*[symbols[n] for n in self.shape_names]):
-            return self._shape_miss(symbols)
-        return symbols
+        missed = self._missed(symbols) if self.shape_names else None
+        return symbols if missed is None else missed
 
     def _bound_with_numbers(self, symbols: Symbols) -> Symbols | Miss:
         numbers = [getter() for getter in self.outer_getters]
