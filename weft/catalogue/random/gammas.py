@@ -24,10 +24,11 @@ from weft.catalogue.random.streams import (
     of_elements,
     uniform_of,
 )
-from weft.ops.batching import everywhere
-from weft.ops.op import NOT_DIFFERENTIABLE, Op, define
+from weft.catalogue.special.gamma import digamma
+from weft.ops.batching import same
+from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
-from weft.ops.route import call
+from weft.ops.scalar_numpy import NUMPY
 from weft.types.tensor_type import TensorType
 
 Array = np.ndarray[Any, Any]
@@ -121,17 +122,9 @@ def _rule() -> tuple[Array, Array]:
 
 
 def _digamma(x: Array) -> Array:
-    """The digamma function of positive numbers."""
-    shift = np.zeros_like(x)
-    x = x.copy()
-    for _ in range(10):
-        low = x < 10.0
-        shift -= np.where(low, 1.0 / x, 0.0)
-        x = np.where(low, x + 1.0, x)
-    s = 1.0 / (x * x)
-    series = s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s * (1 / 132 - s * 691 / 32760)))))
-    digamma: Array = shift + np.log(x) - 0.5 / x - series
-    return digamma
+    assert digamma.scalar is not None
+    values: Array = digamma.scalar(NUMPY, x)
+    return values
 
 
 def _softplus(y: Array) -> Array:
@@ -226,14 +219,10 @@ def _slopes_type(first: TensorType, second: TensorType, *rest: TensorType) -> Te
     return first
 
 
-def _all_batched(op: Op, size: Any, flags: Any, *args: Any) -> Any:
-    return call(op, tuple(everywhere(size, flags, args)))
-
-
 def _slopes(name: str, parameters: str, doc: str, kernel: Callable[..., Array]) -> None:
     define(
         f"aten::{name}({parameters}) -> Tensor", doc,
-        type=_slopes_type, kernel=kernel, vjp=NOT_DIFFERENTIABLE, batch=_all_batched, public=("weft",),
+        type=_slopes_type, kernel=kernel, vjp=NOT_DIFFERENTIABLE, batch=same, public=("weft",),
     )
 
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.ops.batching import everywhere
-from weft.ops.op import Op, define
-from weft.ops.route import call
+from weft.ops.batching import same
+from weft.ops.op import define
 from weft.support.errors import NotForDType
 from weft.types.tensor_type import TensorType, tensor_type
 
@@ -61,17 +60,13 @@ def _type(words: TensorType, first: TensorType, *rest: TensorType) -> TensorType
     return tensor_type(first.dtype, words.dims, first.device)
 
 
-def _each(op: Op, size: Any, flags: Any, *args: Any) -> Any:
-    return call(op, tuple(everywhere(size, flags, args)))
-
-
 def numbers_of_words(name: str, parameters: str, doc: str, kernel: Callable[..., Array], **fields: Any) -> None:
     """The pure entry of a draw: a number for each word of 64 random bits and its parameters, all of one size."""
     define(
         f"aten::{name}(Tensor words, {parameters}) -> Tensor", doc,
         type=_type,
         kernel=kernel,
-        batch=_each,
+        batch=same,
         public=(),
         **fields,
     )
