@@ -172,12 +172,20 @@ def shown_classes() -> frozenset[int]:
 
 
 def member_line(kind: type, name: str, member: Any) -> str:
-    doc = " ".join((inspect.getdoc(member) or "").split("\n\n")[0].split())
+    text = property_doc(kind, name) if isinstance(member, property) else inspect.getdoc(member) or ""
+    doc = " ".join(text.split("\n\n")[0].split())
     parameters = (
         "" if isinstance(member, property)
         else re.sub(r"^\((?:self|cls)(?:: [^,)]+)?(?:, )?", "(", signature_of(getattr(kind, name)))
     )
     return f"- `.{name}{parameters}`{': ' + doc if doc else ''}"
+
+
+def property_doc(kind: type, name: str) -> str:
+    """The docstring of a property, or of the nearest one that it stands for. (inspect also takes flags of bases, and
+    gives the docstring of bool.)"""
+    properties = [p for p in (vars(k).get(name) for k in kind.__mro__) if isinstance(p, property)]
+    return next((inspect.cleandoc(p.__doc__) for p in properties if p.__doc__), "")
 
 
 def tensor_members() -> dict[str, str]:

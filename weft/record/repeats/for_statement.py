@@ -4,6 +4,7 @@ body collects in lists. Only bodies without jumps are known."""
 from __future__ import annotations
 
 import dis
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -111,7 +112,7 @@ def is_method_load(ins: dis.Instruction) -> bool:
     return ins.opname == "LOAD_METHOD" or (_HAS_FLAG and ins.opname == "LOAD_ATTR" and bool((ins.arg or 0) & 1))
 
 
-_HAS_FLAG = "LOAD_METHOD" not in dis.opmap  # (CPython 3.12 and later)
+_HAS_FLAG = sys.version_info >= (3, 12)  # (3.13 still has the name LOAD_METHOD)
 
 
 def refuse_names_read_after(statement: ForStatement, names: frozenset[str]) -> None:
