@@ -22,6 +22,8 @@ from weft.runtime.program import Interrupted
 from weft.support import pytree
 from weft.support.interrupts import to_the_end
 
+BEHIND_A_RUN = "_weft_behind_a_run"  # an attribute of errors of the user's code, raised where a program has written
+
 
 @dataclass(eq=False)
 class Entry:
@@ -72,6 +74,9 @@ class Entry:
         # the program has written its state: what belongs to that follows, and the step has been made
         except KeyboardInterrupt:
             to_the_end(lambda: self._finish(leaves, inputs, results, symbols, grads, kept_up, before))
+            raise
+        except Exception as error:
+            vars(error)[BEHIND_A_RUN] = True
             raise
         if interrupt is not None:
             raise interrupt
