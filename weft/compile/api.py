@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from weft.compile.driver import CompiledFunction
+from weft.compile.whole_or_split import WholeOrSplit
 from weft.ir.graph import Graph
 from weft.support import registry
 from weft.support.errors import ArgumentError
-from weft.support.seams import compiled_graph, split_function
+from weft.support.seams import compiled_graph
 
 MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 BACKENDS = ("llvm", "interpret", "numpy")
@@ -47,9 +48,11 @@ def compile(
         fullgraph, dynamic, mode: PyTorch's, accepted so that its programs run. weft always compiles the whole function,
         for every size, in one mode.
         options: none are known.
-        split: run the function as Python on each call, its operators deferred as those of lazy tensors are: what lies
-            between two places where a value is asked for becomes one program. Nothing is refused then that eager mode
-            takes; `cuts` of what is returned tells where values were asked for.
+        split: refuse nothing that eager mode takes. Where Python asks whether a tensor holds (`if loss > 3:`), there is
+            a program for each answer, and numbers (`loss.item()`) may be kept and returned. A function that does what
+            no program can (prints a value, gives it to NumPy) runs as Python on each call, its operators deferred as
+            those of lazy tensors are: what lies between two places where a value is asked for becomes one program;
+            `cuts` of what is returned tells where these are.
 
     Raises ArgumentError for a backend, a mode or an option that does not exist.
     """
@@ -70,10 +73,8 @@ def compile(
         return function.__weft_compile__(backend)
     if isinstance(function, Graph):
         return compiled_graph(function, backend)
-    if split and not registry.is_module(function):
-        return split_function(function, None, backend)
     if registry.is_module(function):
         from weft.compile.module import compile_module  # compiled modules need nn
 
         return compile_module(function, backend, split)
-    return CompiledFunction(function, backend=backend)
+    return (WholeOrSplit if split else CompiledFunction)(function, backend=backend)

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +31,7 @@ from weft.record.user_code import is_called
 from weft.record.wrappers import WrapperMemo, desugar, resugar
 from weft.support import limits, pytree
 from weft.support.counters import counters
-from weft.support.errors import CaptureError, ValuesThatWait
+from weft.support.errors import CaptureError, ValueChanged, ValuesThatWait
 from weft.support.function_wrapper import FunctionWrapper
 from weft.support.garbage import collection_held
 from weft.support.knobs import knobs
@@ -58,6 +59,8 @@ class CompiledFunction(FunctionWrapper):
     does (`counters.guard_misses`).
     """
 
+    calls_hooks = True  # whether programs may have calls of Python's in them, for hooks that no program can repeat
+
     def __init__(self, function: Callable[..., Any], name: str | None = None, backend: str | None = None) -> None:
         super().__init__(function, name, backend)
         self.entries: Variants[Entry] = Variants(limits.PROGRAMS_OF_A_FUNCTION)
@@ -74,7 +77,7 @@ class CompiledFunction(FunctionWrapper):
         self.lock = threading.RLock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if knobs.eager or modes.capture is not None or (modes.special is not None and _is_watched()):
+        if knobs.eager or modes.capture is not None or (modes.special is not None and is_watched()):
             return self.function(*args, **kwargs)
         taken, named = args, kwargs
         memo: WrapperMemo = {}
@@ -94,7 +97,27 @@ class CompiledFunction(FunctionWrapper):
             leaves = CallLeaves(leaves, self._callers(args, kwargs), memo)
             return self._capture_and_run(args, kwargs, leaves, spec)
         entry, call = match
-        return _run(entry, leaves, call) if type(leaves) is CallLeaves else entry.run(leaves, call)
+        try:
+            return _run(entry, leaves, call) if type(leaves) is CallLeaves else entry.run(leaves, call)
+        except ValueChanged:
+            return self._run_other(entry, args, kwargs)
+
+    def _run_other(self, tried: Entry, args: Any, kwargs: Any) -> Any:
+        """Run the call in a program for other answers to what Python asks of tensors; captured if there is none."""
+        memo: WrapperMemo = {}
+        flat, spec = _flatten(*_desugared(args, kwargs, memo))
+
+        def leaves() -> CallLeaves:
+            return CallLeaves(flat, self._callers(args, kwargs), memo)
+
+        for entry, call in self.entries.others(flat, spec, tried):
+            with suppress(ValueChanged):
+                result = _run(entry, leaves(), call)
+                self.entries.used(entry)
+                return result
+        with self.lock:
+            entry = self.capture(flat, spec)
+            return self._run_first(entry, leaves(), spec)
 
     def _callers(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """The tree of a call's arguments, in the order in which a program takes them."""
@@ -294,7 +317,7 @@ class CompiledFunction(FunctionWrapper):
                 tries += refuted.lifted is None
                 self.assumptions = self.assumptions.refined(refuted, recording.apart)
             except Exception as error:
-                hook = hook_at_fault(error, recording.hooks)
+                hook = hook_at_fault(error, recording.hooks) if self.calls_hooks else None
                 if hook is None or hook in self.assumptions.called:
                     if recording.apart:  # as one memory it may do
                         tries, first = tries + 1, error
@@ -336,7 +359,7 @@ class CompiledFunction(FunctionWrapper):
         if is_method(self):
             copied: CompiledFunction = getattr(copy.deepcopy(self.function.__self__, memo), self.__name__)  # type: ignore[attr-defined]
             return copied
-        return CompiledFunction(copy.deepcopy(self.function, memo), self.name, self.backend)
+        return type(self)(copy.deepcopy(self.function, memo), self.name, self.backend)
 
     def __reduce__(self) -> Any:
         """Pickled by name where a module has it under its name, a method as its instance's attribute,
@@ -347,14 +370,14 @@ class CompiledFunction(FunctionWrapper):
         named: Any = sys.modules.get(self.__module__)
         for part in name.split("."):
             named = getattr(named, part, None)
-        return name if named is self else (CompiledFunction, (self.function, self.name, self.backend))
+        return name if named is self else (type(self), (self.function, self.name, self.backend))
 
     def __repr__(self) -> str:
         return f"<compiled {self.name}: {len(self.entries)} program(s)>"
 
 
 
-def _is_watched() -> bool:
+def is_watched() -> bool:
     """Whether transforms or dispatch modes stand above the back end: they see the operators of the function,
     not one program."""
     top = top_interceptor()

@@ -7,7 +7,7 @@ import functools
 from typing import Any
 
 from weft.compile.driver import CompiledFunction
-from weft.support.seams import split_function
+from weft.compile.whole_or_split import WholeOrSplit
 
 # what a compiled function says of its programs: of a compiled module too, unless the module has such a name
 _OF_PROGRAMS = frozenset({"stages", "cuts"})
@@ -24,7 +24,7 @@ class CompiledModule:
 
     def __init__(self, module: Any, backend: str | None, split: bool = False) -> None:
         object.__setattr__(self, "_module", module)
-        make = split_function if split else CompiledFunction
+        make = WholeOrSplit if split else CompiledFunction
         object.__setattr__(self, "_compiled", make(module, type(module).__name__, backend))
         object.__setattr__(self, "_split", split)
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from weft.compile.whole_or_split import WholeOrSplit
 from weft.compiled_autograd.captured import CapturedGraph
 from weft.explanations.compiled import explain_compiled
 from weft.explanations.facts import Explanation, program_facts
@@ -37,6 +38,8 @@ def explain(function: Any, *args: Any, **kwargs: Any) -> Explanation:
         return _backward(function)
     if isinstance(function, SplitFunction):
         return _split(function)
+    if isinstance(function, WholeOrSplit) and not function.is_whole:
+        return _python(function)
     if hasattr(function, "__weft_program__") or hasattr(getattr(function, "forward", None), "__weft_program__"):
         return _script(function)
     return explain_compiled(function, *args, **kwargs)
@@ -59,6 +62,14 @@ def _split(function: SplitFunction) -> Explanation:
     explanation = Explanation(str(function.name), kind="split")
     explanation.breaks = [f"{where} ({count} times)" for where, count in function.cuts.items()]
     return _of_devices(explanation, function.devices)
+
+
+def _python(function: WholeOrSplit) -> Explanation:
+    explanation = _split(function.split)
+    explanation.misses = list(function.misses)
+    if function.runs_eagerly:
+        explanation.as_written = [*explanation.misses[-1:], "its operators run one by one: their results are small"]
+    return explanation
 
 
 def _lazy() -> Explanation:

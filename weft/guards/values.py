@@ -68,7 +68,9 @@ def same(old: Any, new: Any, equal: tuple[type, ...] = ()) -> bool:
         return _same_float(old, new)
     if kind is complex:
         return _same_float(old.real, new.real) and _same_float(old.imag, new.imag)
-    if kind in SCALARS or hasattr(kind, "stands_for_a_number") or isinstance(old, equal):
+    if hasattr(kind, "stands_for_a_number"):
+        return bool(old.is_same(new))
+    if kind in SCALARS or isinstance(old, equal):
         return bool(old == new)
     if has_attributes(kind):  # equal values may differ in these
         return False

@@ -10,7 +10,7 @@ import numpy as np
 from weft.ops.geometry import Geometry, contiguous, within
 from weft.ops.op import NOT_DIFFERENTIABLE, Op, define
 from weft.support import errors
-from weft.support.errors import StateError, WeftError
+from weft.support.errors import StateError, ValueChanged, WeftError
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -67,6 +67,29 @@ REFUSE = define(
     "What a rule demands of sizes that the program finds while it runs.",
     type=lambda value, relation, error, text: tensor_type(dt.bool_, ()),
     kernel=_refuse,
+    vjp=NOT_DIFFERENTIABLE,
+    effect="raises",
+    public=(),
+)
+
+
+def _changed(condition: Any, answer: bool) -> ValueChanged:
+    return ValueChanged(f"a value that Python has asked for is not {answer} any more")
+
+
+def _expect(condition: Any, answer: bool) -> np.ndarray[Any, Any]:
+    if bool(condition) is not answer:
+        raise _changed(condition, answer)
+    return np.array(True)
+
+
+EXPECT = define(
+    "prim::expect(Object condition, bool answer) -> Tensor",
+    "True; where the condition (a bool or a 0-dim bool tensor) is another one than `answer`, ValueChanged is raised, "
+    "before any state is written: Python has asked for it, and what follows is the program for that answer.",
+    type=lambda condition, answer: tensor_type(dt.bool_, ()),
+    kernel=_expect,
+    failure=_changed,
     vjp=NOT_DIFFERENTIABLE,
     effect="raises",
     public=(),

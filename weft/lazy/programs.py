@@ -236,12 +236,12 @@ class Plan:
     # ---- programs
     def program(
         self, numbers: Numbers, writes: Writes, why: Callable[[], str],
-        lasting: Callable[[], Collection[int]] = tuple,
+        lasting: Callable[[], Collection[int]] = tuple, is_trial: bool = False,
     ) -> Specialized | CallByCall:
         """The program for these numbers, compiled if there is none, unless the step may wait for that.
 
         writes: pairs of a result and an input whose memory it takes, since nobody reads that any more. lasting: says
-        which inputs' sizes will hardly change.
+        which inputs' sizes will hardly change. is_trial: nobody knows yet whether there will be more such steps.
         """
         variants = self.variants
         match = variants.find(writes, numbers)
@@ -253,8 +253,8 @@ class Plan:
             return program
         line = self.lines[self.calls[0].where if self.calls else None]
         variants.missed(numbers)
-        is_plain = knobs.backend == "llvm" and observers.executables is None
-        if not len(variants) and metrics.may_wait() and is_plain and line.may_wait(variants):
+        may_wait = not len(variants) and knobs.backend == "llvm" and observers.executables is None
+        if may_wait and (is_trial or (metrics.may_wait() and line.may_wait(variants))):
             metrics.count("RunCallByCall")
             return CallByCall(self, writes)
         metrics.compiling(why)

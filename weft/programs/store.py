@@ -143,9 +143,16 @@ class Variants(Generic[P]):
             match = program.match(inputs, numbers)
             if type(match) is not Miss:
                 if program is not programs[0]:
-                    self._used(program)
+                    self.used(program)
                 return program, match
         return None
+
+    def others(self, inputs: Any, numbers: Any, tried: P) -> Iterator[tuple[P, Any]]:
+        """The programs besides `tried` that fit a call, and what they make of it."""
+        for program in self._programs:
+            match = UNFIT if program is tried else program.match(inputs, numbers)
+            if type(match) is not Miss:
+                yield program, match
 
     def reasons(self, inputs: Any, numbers: Any = None) -> list[tuple[P, Miss]]:
         """Why each of the programs does not fit a call."""
@@ -175,7 +182,7 @@ class Variants(Generic[P]):
             self._general = sum(stays[len(stays) - self._general :])
             self._programs = [program for program, is_kept in zip(self._programs, stays, strict=True) if is_kept]
 
-    def _used(self, program: P) -> None:
+    def used(self, program: P) -> None:
         """A program that is not the first one was used."""
         with self._lock:
             programs = self._programs

@@ -54,6 +54,16 @@ class Scope(Protocol):
         """Memory as it was before the block."""
 
 
+class Reads(Protocol):
+    """What answers Python where it asks for values of tensors (numbers/value_reads.py)."""
+
+    def read(self, payload: Any) -> Any:
+        """The only element of a tensor."""
+
+    def decide(self, condition: Operand) -> bool:
+        """Whether a condition holds."""
+
+
 class GraphRecorder:
     """The graph of a capture as it grows.
 
@@ -62,7 +72,8 @@ class GraphRecorder:
     of a loop, how many rows it stacks. run_time: symbols bound while the program runs, of which a 0-dim value is known.
     by_memory: parameters that as_strided looks at, whose whole memory counts. copied: storages whose copies may share
     memory as they do (deepcopy). refused: the latest question for a value,
-    which the function may have swallowed: it then went on as no call would. histories: which operands had none.
+    which the function may have swallowed: it then went on as no call would. histories: which operands had none. reads:
+    what answers where Python asks for values; None where that is refused.
     """
 
     def __init__(self, name: str, env: ShapeEnv) -> None:
@@ -80,6 +91,7 @@ class GraphRecorder:
         self.thread = get_ident()
         self.histories = Histories(lambda: self.values)
         self.end_repeats: Callable[[], None] = lambda: None
+        self.reads: Reads | None = None
 
     def emit(self, op: Op, args: tuple[Any, ...], operands: tuple[Operand, ...]) -> Node:
         """Record a call, and which of its arguments had no history."""

@@ -297,7 +297,13 @@ class SymbolicPayload(Payload, View[Value]):
         out._storage, out._autograd, out._view = storage, None, None
 
     def item(self) -> Any:
-        """Refused: there is no value yet."""
+        """A number that stands for the value, where the capture takes questions about values; else refused: there is no
+        value yet."""
+        reads = self.storage.recorder.reads
+        if reads is not None and self.storage.recorder.thread == get_ident():
+            number = reads.read(self)
+            if number is not NotImplemented:
+                return number
         raise self._refused("its value (.item(), int(), float(), bool() or `if tensor`)", ValueAsked)
 
     def materialize(self, what: str) -> Any:

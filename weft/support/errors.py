@@ -110,6 +110,10 @@ class CaptureError(WeftError, RuntimeError):
     where: Location | None = None
 
 
+class ValueChanged(WeftError):
+    """A run of a program finds another answer than the program was recorded for: another program serves the call."""
+
+
 class ValuesThatWait(CaptureError):
     """A function that is captured meets a tensor whose values wait (on a lazy device): its operators wait too."""
 

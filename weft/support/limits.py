@@ -12,6 +12,11 @@ from typing import Final
 # ---- programs, each of which has cost a compilation
 PROGRAMS_OF_A_FUNCTION: Final = 64  # weft.compile: what keeps changing would be captured at every call
 CONTINUATIONS_OF_A_CALL: Final = 8  # of Python's: where it changes more, the function runs as it is written
+ANSWERS_OF_A_PROGRAM: Final = 16  # that Python asks tensors for: each may be another one at the next call
+CAPTURES_OF_A_SPLIT_FUNCTION: Final = 8  # beyond, and beyond every fourth call, Python runs on each call
+ELEMENTS_WORTH_WAITING: Final = 1 << 14  # of a result, on average: where there are less, operators are run at once
+CALLS_BEFORE_A_TRIAL: Final = 64  # of a split function, and twice as many, and so on: its sizes may have changed
+FAILURES: Final = 4  # of a split function's programs, for errors: the same
 PROGRAMS_OF_A_GROUP: Final = 8  # of a script: what has more patterns of sizes is interpreted
 PLANS_OF_A_SCRIPT: Final = 256  # kinds of arguments: dtypes, ranks, which want gradients, or which are batched
 PROGRAMS_OF_A_STEP: Final = 64  # lazy and split: calls of one structure, with other numbers and writes

@@ -6,26 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.compile.api import compile as weft_compile
-from weft.compile.driver import CompiledFunction
-from weft.compile.module import CompiledModule
-from weft.support import registry
-from weft.support.errors import CaptureError
-from weft.support.seams import split_function
-
-
-class WholeOrSplit(CompiledFunction):
-    """A function that runs as whole programs until a call is none; from then on Python runs on each call, and what lies
-    between two places where a value is asked for is a program. (A capture that fails leaves nothing behind.)"""
-
-    split: Any = None
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.split is None:
-            try:
-                return super().__call__(*args, **kwargs)
-            except CaptureError:
-                self.split = split_function(self.function, self.name, self.backend)
-        return self.split(*args, **kwargs)
 
 
 def compile(
@@ -49,8 +29,4 @@ def compile(
         return model
     if fullgraph:
         return weft_compile(model)
-    if not registry.is_module(model):
-        return WholeOrSplit(model)
-    compiled = CompiledModule(model, None)
-    object.__setattr__(compiled, "_compiled", WholeOrSplit(model, type(model).__name__))
-    return compiled
+    return weft_compile(model, split=True)

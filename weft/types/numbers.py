@@ -144,6 +144,11 @@ class NumberMethods:
         """What the operation gives, this number among the operands; NotImplemented for operands that are no numbers."""
         raise NotImplementedError
 
+    def is_same(self, other: NumberMethods) -> bool:
+        """Whether another number of this kind is this one: of numbers that only the run knows nobody can tell but where
+        they come from one place."""
+        raise NotImplementedError
+
     @property
     def real(self) -> Any:
         """The number itself."""

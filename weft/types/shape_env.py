@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from weft.support.asides import put_aside_by
 from weft.support.errors import UnknownSize, WeftError
@@ -15,6 +15,16 @@ from weft.types import dims
 from weft.types import dtype as dt
 from weft.types.dims import Atom, Dim, Expr
 from weft.types.relation import Demand, Relation, ShapeGuard, lower_bound_of, positive_first, with_most
+
+
+class Answers(Protocol):
+    """What answers questions about sizes that a run finds: the program is for these answers."""
+
+    def relation(self, relation: Relation) -> bool:
+        """Whether a relation holds."""
+
+    def number(self, dim: Dim) -> int:
+        """The value of a dim."""
 
 
 @dataclass(eq=False, repr=False)
@@ -33,6 +43,8 @@ class ShapeEnv:
     # of each unbacked size: the line, and what to write instead
     origins: dict[str, tuple[Location | None, str]] = field(default_factory=dict)
     most: dict[str, Dim] = field(default_factory=dict)  # what unbacked sizes never exceed
+    # who answers questions about unbacked sizes; None where they have no answer
+    answers: Answers | None = field(default=None, init=False, repr=False, compare=False)
     is_over: bool = False  # whether the capture has ended: to Python, its symbols are numbers from then on
     _asked: dict[tuple[Dim, Dim], tuple[bool, Relation | None]] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -172,6 +184,8 @@ class ShapeEnv:
         if guard is not None:
             return guard.answer
         missing = [s for s in relation.expr.symbols() if s not in self.examples]
+        if missing and self.answers is not None:
+            return self.answers.relation(relation)
         if missing:
             raise UnknownSize(
                 f"the answer to `{relation}` depends on {', '.join(sorted(missing))}, a size that is only known while "

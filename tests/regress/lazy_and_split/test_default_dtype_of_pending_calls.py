@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import weft
+from tests.deferred import deferred
 
 DTYPES = [weft.float32, weft.float64, weft.float32, weft.float64]
 
@@ -59,7 +60,7 @@ def test_in_a_split_function() -> None:
         weft.set_default_dtype(weft.float32)
         return found + made(i)
 
-    split = weft.compile(both, split=True)
+    split = deferred(both)
     for _ in range(3):
         assert close(shown(split(weft.arange(3))), shown(both(weft.arange(3))))
 

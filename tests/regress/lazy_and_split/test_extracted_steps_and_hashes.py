@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.deferred import deferred
 from weft import lazy
 from weft.lazy.computation import get_graph_hash
 from weft.support.errors import Unsupported
@@ -123,7 +124,7 @@ def test_integers_beyond_those_of_programs(split: bool) -> None:
     for number in (7, 300, 2**62, 2**63, 3 * 2**63, -(2**64)):
         x = weft.ones(2, device="cpu" if split else "lazy")
         step: Callable[[weft.Tensor], Any] = lambda x: (x * number, x < number)  # noqa: B023, E731
-        scaled, below = (weft.compile(step, split=True) if split else step)(x)
+        scaled, below = (deferred(step) if split else step)(x)
         assert scaled.tolist() == [np.float32(number)] * 2 and below.tolist() == [number > 0] * 2
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.deferred import deferred
 from weft import lazy, nn
 from weft.nn.utils.rnn import pack_padded_sequence, pack_sequence, pad_packed_sequence
 
@@ -69,7 +70,7 @@ def _agree(plain: Any, deferred: Any, lists: list[list[int]]) -> list[int]:
 
 def _split(kind: Any, **options: Any) -> Any:
     step, model = _packed_step(kind, **options)
-    return weft.compile(step, split=True), model
+    return deferred(step), model
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_packed_sequences_are_one_program_on_a_lazy_device() -> None:
 @pytest.mark.parametrize("is_sorted", [True, False])
 @pytest.mark.parametrize("batch_first", [True, False])
 def test_packing_says_how_many_operators_it_takes_whatever_the_lengths(is_sorted: bool, batch_first: bool) -> None:
-    @weft.compile(split=True)
+    @deferred
     def both(x: Any, lengths: list[int]) -> Any:
         packed = pack_padded_sequence(x, lengths, batch_first, enforce_sorted=is_sorted)
         return packed.data * 2, pad_packed_sequence(packed, batch_first, total_length=9)[0]
@@ -140,7 +141,7 @@ def test_lists_as_arguments_are_a_few_programs(name: str) -> None:
             return x[: lengths[0] * lengths[1]].unflatten(0, (lengths[0], lengths[1])).sum(1).square().sum()
         return x[:4].repeat_interleave(weft.tensor(lengths), 0).square().sum()
 
-    f = weft.compile(step, split=True)
+    f = deferred(step)
     for i, lengths in enumerate(_lists(8, lambda i: 4 + i % 5, seed=3)):
         x = weft.tensor(np.random.default_rng(i).standard_normal((100, 12)).astype(np.float32))
         np.testing.assert_allclose(f(x, lengths).tolist(), step(x, lengths).tolist(), rtol=1e-4)
@@ -148,7 +149,7 @@ def test_lists_as_arguments_are_a_few_programs(name: str) -> None:
 
 
 def test_a_loop_of_another_number_of_steps_each_time_is_compiled_once_it_comes_again() -> None:
-    @weft.compile(split=True)
+    @deferred
     def solve(x: Any, steps: int) -> Any:
         y = x.clone().requires_grad_()
         z = y
@@ -169,7 +170,7 @@ def test_a_loop_of_another_number_of_steps_each_time_is_compiled_once_it_comes_a
 
 
 def test_no_recompile_names_a_step_that_would_run_call_by_call() -> None:
-    @weft.compile(split=True)
+    @deferred
     def loop(x: Any, steps: int) -> Any:
         for _ in range(steps):
             x = x * 1.5
@@ -188,7 +189,7 @@ def test_a_step_run_call_by_call_raises_what_its_operators_do() -> None:
             x = x * 1.0 + 1
         return x[weft.tensor([at])]
 
-    for function in (weft.compile(loop, split=True), lambda *args: loop(*args)):
+    for function in (deferred(loop), lambda *args: loop(*args)):
         for steps in (40, 41, 42):
             assert function(weft.zeros(3), steps, 2).tolist() == [steps]
         with pytest.raises(IndexError, match="index 7 is out of bounds"):
@@ -216,7 +217,7 @@ def test_what_a_lazy_step_raises_call_by_call_names_the_line_and_takes_no_other_
 def test_sizes_that_equal_each_other_and_counters_are_no_inputs_of_a_program() -> None:
     cell = nn.GRU(6, 8)
 
-    @weft.compile(split=True)
+    @deferred
     def forward(x: Any) -> Any:
         return cell(x)[0].square().mean()
 

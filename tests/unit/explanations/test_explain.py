@@ -6,10 +6,12 @@ import random
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 import weft
 import weft.nn.functional as F
+from tests.deferred import deferred
 from tests.source_lines import line_of
 from weft.explanations.text import amount, duration, short_operators
 from weft.support.errors import ArgumentError
@@ -172,13 +174,27 @@ def test_split_functions_tell_where_they_are_cut() -> None:
             y = y + 1
         return (y @ y).exp().sum()
 
-    split = weft.compile(f, split=True)
+    split = deferred(f)
     for _ in range(5):
         split(weft.ones(8, 8))
     explanation = weft.explain(split)
     assert explanation.kind == "split" and len(explanation.programs) == 2
     assert explanation.breaks == [f"{place_of(f, '# here')}: item() (5 times)"]
     assert "weft.cond" in str(explanation) and any(k.lines for p in explanation.programs for k in p.kernel_times)
+
+
+def test_split_functions_tell_why_they_are_no_whole_program() -> None:
+    def f(x: Any) -> Any:
+        y = (x * 2).sin()
+        return y * float(np.abs(y.numpy()).max())  # here
+
+    for size, kind in ((4, "operators run one by one"), (1 << 17, "function that runs in parts")):
+        split = weft.compile(f, split=True)
+        for _ in range(3):
+            split(weft.ones(size))
+        explanation = weft.explain(split)
+        assert any(place_of(f, "# here") in reason for reason in (*explanation.misses, *explanation.breaks))
+        assert kind in str(explanation) and bool(explanation.programs) == (size > 4)
 
 
 def test_lazy_steps_backward_calls_and_scripts() -> None:

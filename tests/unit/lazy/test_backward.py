@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.deferred import deferred
 from weft import lazy, nn
 from weft.lazy.backend import lazy_at
 from weft.nn import functional as F
@@ -42,7 +43,7 @@ def _run(device: str, arrays: list[np.ndarray], steps: int, turn: Callable[[int,
             for leaf in leaves:
                 leaf.sub_(leaf.grad, alpha=0.1)
 
-    run = weft.compile(step, split=True) if device == "split" else step
+    run = deferred(step) if device == "split" else step
     for i in range(steps):
         run(i)
         if device == "lazy":
@@ -138,7 +139,7 @@ def test_calls_that_may_refuse_their_values_run_whoever_wants_them(rng: Any) -> 
     w = weft.zeros(4, requires_grad=True)
     table = weft.zeros(4)
 
-    @weft.compile(split=True)
+    @deferred
     def step(index: Any) -> None:
         table.add_(1)
         (w[index] * 2).sum().backward()

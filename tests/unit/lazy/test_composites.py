@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.deferred import deferred
 from weft import lazy
 from weft.nn import functional as F
 
@@ -68,7 +69,7 @@ def _compared(name: str, rng: Any) -> None:
         for _ in range(2):
             _same(_once("lazy", CALLS[name], arrays), wanted)
             lazy.mark_step()
-        step = weft.compile(lambda given: _once("cpu", CALLS[name], given), split=True)
+        step = deferred(lambda given: _once("cpu", CALLS[name], given))
         for _ in range(2):
             _same(step(arrays), wanted)
 

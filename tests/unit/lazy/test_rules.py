@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.deferred import deferred
 from weft import lazy, nn
 from weft.lazy.backend import lazy_at
 from weft.nn import functional as F
@@ -136,7 +137,7 @@ def test_numbers_of_an_optimizers_own_do_not_wait_in_a_split_step(name: str) -> 
     p = weft.ones(3, requires_grad=True)
     optimizer = OPTIMIZERS[name]([p])
 
-    @weft.compile(split=True)
+    @deferred
     def step() -> None:
         optimizer.zero_grad()
         p.square().sum().backward()

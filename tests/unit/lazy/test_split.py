@@ -1,4 +1,4 @@
-"""weft.compile(function, split=True): Python runs, operators wait, and a value that is asked for cuts the trace."""
+"""deferred(function): Python runs, operators wait, and a value that is asked for cuts the trace."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.deferred import deferred
 from weft import lazy, nn
 
 
@@ -46,7 +47,7 @@ def test_a_training_step_is_one_program_for_all_sizes_and_rates(rng):
 
         return step
 
-    plain, step = make(twin), weft.compile(make(model), split=True)
+    plain, step = make(twin), deferred(make(model))
     for i, size in enumerate(rng.permutation(np.arange(2, 20))):
         x, rate = drawn(rng, int(size), 4), float(rng.uniform(1e-3, 1e-2))
         np.testing.assert_allclose(step(x, rate).item(), plain(x, rate).item(), rtol=1e-4, atol=1e-6)
@@ -62,7 +63,7 @@ def test_parameters_are_updated_in_their_own_memory(rng):
     address, before = w.data_ptr(), w.tolist()
     row = w[1]
 
-    @weft.compile(split=True)
+    @deferred
     def step(rate):
         w.sub_(rate * w)
 
@@ -77,7 +78,7 @@ def test_parameters_are_updated_in_their_own_memory(rng):
 def test_a_dead_result_is_not_computed(rng):
     x = drawn(rng, 3)
 
-    @weft.compile(split=True)
+    @deferred
     def step(x):
         x.exp()
         return x + 1
@@ -91,7 +92,7 @@ def test_a_dead_result_is_not_computed(rng):
 
 # ---- cuts
 def test_cuts_are_told_by_line(rng, capsys):
-    @weft.compile(split=True)
+    @deferred
     def step(x):
         y = (x * x).sum()
         if y > 1:
@@ -113,7 +114,7 @@ def test_cuts_are_told_by_line(rng, capsys):
 
 
 def test_a_step_seen_before_compiles_nothing_on_either_side_of_a_cut(rng):
-    @weft.compile(split=True)
+    @deferred
     def step(x):
         total = x.sum()
         return x * 2 if total.item() > 0 else x * 3
@@ -130,7 +131,7 @@ def test_a_step_seen_before_compiles_nothing_on_either_side_of_a_cut(rng):
 def test_what_is_read_already_there_cuts_nothing(rng):
     x = drawn(rng, 3)
 
-    @weft.compile(split=True)
+    @deferred
     def step(y):
         z = y + 1
         x.tolist(), x[0].item(), str(x), x.shape, z.shape, z.dtype
@@ -153,7 +154,7 @@ def test_versions_and_histories_are_eager_s(rng):
         return y, z.sum()
 
     base = weft.zeros(4, 3)
-    total = weft.compile(step, split=True)()[1]
+    total = deferred(step)()[1]
     version, name = base._version, type(base.grad_fn).__name__
     total.backward()
     gradient = x.grad.clone()
@@ -169,7 +170,7 @@ def test_versions_and_histories_are_eager_s(rng):
         y.sum().backward()
 
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        weft.compile(bad, split=True)()
+        deferred(bad)()
 
 
 def test_a_custom_function_and_hooks_and_no_grad(rng):
@@ -197,7 +198,7 @@ def test_a_custom_function_and_hooks_and_no_grad(rng):
         return x.grad
 
     before = x.detach().numpy().copy()
-    gradient = weft.compile(step, split=True)()
+    gradient = deferred(step)()
     np.testing.assert_allclose(gradient, 6 * before**2, rtol=1e-5)
     np.testing.assert_allclose(seen, [6 * (before**2).sum()], rtol=1e-5)
     np.testing.assert_allclose(x.detach(), before - 0.6 * before**2, rtol=1e-4, atol=1e-6)
@@ -205,12 +206,12 @@ def test_a_custom_function_and_hooks_and_no_grad(rng):
 
 def test_a_graph_made_within_is_walked_outside_and_the_other_way_round(rng):
     x = drawn(rng, 3).requires_grad_()
-    made = weft.compile(lambda: (x * x).sin().sum(), split=True)()
+    made = deferred(lambda: (x * x).sin().sum())()
     made.backward()
     np.testing.assert_allclose(x.grad, np.cos(x.detach() ** 2) * 2 * x.detach().numpy(), rtol=1e-5)
     x.grad = None
     y = (x * x).sin().sum()
-    weft.compile(lambda: y.backward(), split=True)()
+    deferred(lambda: y.backward())()
     np.testing.assert_allclose(x.grad, np.cos(x.detach() ** 2) * 2 * x.detach().numpy(), rtol=1e-5)
 
 
@@ -218,7 +219,7 @@ def test_a_graph_made_within_is_walked_outside_and_the_other_way_round(rng):
 def test_what_fails_leaves_what_was_computed_before(rng):
     w = weft.zeros(3)
 
-    @weft.compile(split=True)
+    @deferred
     def step(x):
         w.add_(1)
         try:
@@ -241,7 +242,7 @@ def test_what_a_program_raises_names_the_line_and_leaves_what_was_before(rng):
     before = w.tolist()
     row = w[1:]
 
-    @weft.compile(split=True)
+    @deferred
     def step(index):
         row.mul_(2)
         v.add_(1)
@@ -262,7 +263,7 @@ def test_what_a_program_raises_names_the_line_and_leaves_what_was_before(rng):
         w[index]  # nobody has it
 
     with pytest.raises(IndexError, match="out of bounds"):
-        weft.compile(drops, split=True)(weft.tensor([7]))
+        deferred(drops)(weft.tensor([7]))
 
 
 def test_what_the_user_catches_is_raised_where_it_is_caught(rng):
@@ -275,7 +276,7 @@ def test_what_the_user_catches_is_raised_where_it_is_caught(rng):
         v.add_(1)
         return found
 
-    @weft.compile(split=True)
+    @deferred
     def step(index):
         try:
             return pick(index)
@@ -290,7 +291,7 @@ def test_what_the_user_catches_is_raised_where_it_is_caught(rng):
     assert step(weft.tensor([9])).tolist() == [213] * 4 and len(caught) == 1
     assert set(reads(step)) == {"index within try"}
 
-    @weft.compile(split=True)
+    @deferred
     def after(index):
         try:
             v.zero_()
@@ -304,7 +305,7 @@ def test_what_the_user_catches_is_raised_where_it_is_caught(rng):
 
 
 def test_generators_run_deferred():
-    @weft.compile(split=True)
+    @deferred
     def steps(x):
         for _ in range(3):
             x = x * 2
@@ -326,11 +327,11 @@ def test_methods_modules_copies_and_functions_within(rng):
             super().__init__()
             self.factor = nn.Parameter(weft.ones(2))
 
-        @weft.compile(split=True)
+        @deferred
         def forward(self, x):
             return inner(x * self.factor)
 
-    inner = weft.compile(lambda x: x + 1, split=True)
+    inner = deferred(lambda x: x + 1)
     module = Scaled()
     assert module(weft.ones(2)).tolist() == [2, 2]
     assert copy.deepcopy(module)(weft.ones(2)).tolist() == [2, 2]
@@ -339,7 +340,7 @@ def test_methods_modules_copies_and_functions_within(rng):
     with weft.no_grad():
         np.testing.assert_allclose(compiled(x), x @ compiled.weight.t() + compiled.bias, rtol=1e-5)
     assert compiled.cuts == {} and "split" in repr(inner)
-    nested = weft.compile(lambda x: weft.compile(lambda y: y * 3)(x + 1), split=True)
+    nested = deferred(lambda x: weft.compile(lambda y: y * 3)(x + 1))
     assert nested(weft.ones(2)).tolist() == [6, 6]
 
 
@@ -352,7 +353,7 @@ def test_transforms_run_within(rng):
         value, tangent = weft.func.jvp(weft.exp, (x,), (weft.ones_like(x),))
         return rows, slope, value, tangent
 
-    rows, slope, value, tangent = weft.compile(step, split=True)()
+    rows, slope, value, tangent = deferred(step)()
     np.testing.assert_allclose(rows, np.sin(x).sum(1), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(slope, 3 * x.numpy() ** 2, rtol=1e-5)
     np.testing.assert_allclose(value, np.exp(x), rtol=1e-5)
@@ -365,7 +366,7 @@ def test_random_streams_are_eager_s(rng):
         a.sum().item()
         return a, weft.randn(2, 2), weft.randperm(5), nn.functional.dropout(weft.ones(8), 0.5)
 
-    compiled = weft.compile(step, split=True)
+    compiled = deferred(step)
     for seed in range(3):
         weft.manual_seed(seed)
         wanted = [*step(), *step()]
@@ -375,7 +376,7 @@ def test_random_streams_are_eager_s(rng):
 
 
 def test_nothing_is_left_outside(rng):
-    step = weft.compile(lambda x: [x + 1, (x * 2)[1:]], split=True)
+    step = deferred(lambda x: [x + 1, (x * 2)[1:]])
     for made in step(drawn(rng, 4)):
         assert type(made._data) is np.ndarray and type(made.storage()) is type(weft.ones(1).storage())
     assert weft.tensor([1.0]).add(1)._data.dtype == np.float32

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.deferred import deferred
 from weft.tensor.modes import modes
 
 
@@ -29,7 +30,7 @@ def test_memory_of_numpy_is_seen_and_written_at_once(rng):
         array[1] = array[1] * 10  # reads what add_ wrote
         return y, z, x.clone()
 
-    y, z, w = weft.compile(step, split=True)()
+    y, z, w = deferred(step)()
     np.testing.assert_allclose(y, before + 1)
     before[0] = 7
     np.testing.assert_allclose(z, before * 2)
@@ -48,10 +49,10 @@ def test_an_array_that_was_handed_out_is_written_in_time(rng):
         x.add_(1)
         return array.copy()
 
-    compiled = weft.compile(step, split=True)
+    compiled = deferred(step)
     np.testing.assert_array_equal(compiled(), [2, 2, 2])
     np.testing.assert_array_equal(x.tolist(), [2, 2, 2])
-    compiled = weft.compile(lambda: x.add_(1), split=True)
+    compiled = deferred(lambda: x.add_(1))
     compiled()
     compiled()
     assert len(compiled.cuts) <= 1  # the array is gone: nothing has to be written at once
@@ -63,7 +64,7 @@ def test_an_array_that_was_handed_out_is_written_in_time(rng):
 ])
 def test_memory_is_lent_while_somebody_has_it(rng, borrow):
     x = drawn(rng, 3, 2)
-    step = weft.compile(lambda: x.add_(1), split=True)
+    step = deferred(lambda: x.add_(1))
     before, borrowed = x.tolist(), borrow(x)
     step()
     assert len(step.cuts) == 1 and np.shares_memory(borrowed, x.numpy())
@@ -79,7 +80,7 @@ def test_an_array_that_came_in_is_lent_for_good(rng):
     x = weft.from_numpy(array)
     weft.from_numpy(x.numpy()[2:]).mul_(2)
 
-    @weft.compile(split=True)
+    @deferred
     def step():
         x.add_(1)
         return array.copy()
@@ -109,7 +110,7 @@ def test_aliases_made_before_within_and_after(rng):
     truth.T[0] = 0
     truth[2, 2] = 5
     truth += 1
-    got, part, flat = weft.compile(step, split=True)()
+    got, part, flat = deferred(step)()
     np.testing.assert_array_equal(got, copied)
     np.testing.assert_array_equal(base, truth)
     np.testing.assert_array_equal(part, truth.T[0])
@@ -129,7 +130,7 @@ def test_a_copy_keeps_the_old_value(rng):
         w.mul_(2)
         return kept, other
 
-    kept, other = weft.compile(step, split=True)()
+    kept, other = deferred(step)()
     assert kept.tolist() == before
     np.testing.assert_allclose(other, 2 * np.array(before), rtol=1e-6)
     np.testing.assert_allclose(w, 4 * np.array(before), rtol=1e-6)
@@ -143,7 +144,7 @@ def test_memories_change_their_values(rng):
     a, b, c = (drawn(rng, 4) for _ in range(3))
     x, y, z = (t.numpy().copy() for t in (a, b, c))
 
-    @weft.compile(split=True)
+    @deferred
     def step():
         kept = a.clone()
         a.copy_(b)
@@ -170,7 +171,7 @@ def test_operators_of_the_user_run_where_they_are_called(rng):
     def bump(x: weft.Tensor) -> None:
         x.numpy()[...] += 1
 
-    @weft.compile(split=True)
+    @deferred
     def step(x):
         y = scaled(x * 2, 3.0)
         z = x * 1
@@ -190,7 +191,7 @@ def test_another_thread_may_read_what_waits(rng):
     x = drawn(rng, 4)
     found = []
 
-    @weft.compile(split=True)
+    @deferred
     def step():
         y = x * 2
         thread = threading.Thread(target=lambda: found.append((y + 1).tolist()))
@@ -216,7 +217,7 @@ def test_another_thread_sees_what_was_written_into_older_tensors(rng):
         w.add_(1)
         model(w)
 
-    @weft.compile(split=True)
+    @deferred
     def step():
         for _ in range(2):
             w.add_(1)
@@ -251,7 +252,7 @@ def test_random_numbers_are_written_into_memory_that_others_see(write):
     for shows in (weft.Tensor.numpy, weft.Tensor.untyped_storage):
         found, wanted = weft.zeros(6), weft.zeros(6)
         weft.manual_seed(3)
-        array, after = weft.compile(program, split=True)(found, shows)
+        array, after = deferred(program)(found, shows)
         weft.manual_seed(3)
         next_numbers = program(wanted, shows)[1]
         np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-5)

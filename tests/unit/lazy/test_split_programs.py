@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.deferred import deferred
 from weft import lazy, nn
 
 
@@ -82,7 +83,7 @@ def test_an_agent_learns_from_an_environment(rng):
     plain, policy, log, best, _ = reinforce(seed)
     wanted = [plain() for _ in range(4)]
     function, other, lines, found, environment = reinforce(seed)
-    step = weft.compile(function, split=True, backend="interpret")
+    step = deferred(function, backend="interpret")
     made = [step() for _ in range(4)]
     assert [n for _, n in made] == [n for _, n in wanted] and len(lines) == len(log)
     np.testing.assert_allclose([float(x) for x, _ in made], [float(x) for x, _ in wanted], rtol=1e-3, atol=1e-3)
@@ -128,7 +129,7 @@ def test_a_recurrence_stops_where_its_values_say(rng):
         return step
 
     plain = make(*twins, [*twins[0].parameters(), *twins[1].parameters()])
-    step = weft.compile(make(cell, head, parameters), split=True)
+    step = deferred(make(cell, head, parameters))
     lengths = set()
     for _ in range(8):
         x, bound = weft.tensor(rng.standard_normal((6, 3, 4)).astype(np.float32)), float(rng.uniform(0.05, 0.6))
@@ -144,7 +145,7 @@ def test_losses_are_printed_on_the_way(rng, capsys):
     model = nn.Linear(3, 2)
     optimizer = weft.optim.AdamW(model.parameters(), lr=0.05)
 
-    @weft.compile(split=True)
+    @deferred
     def epoch(batches):
         total = 0.0
         for i, (x, y) in enumerate(batches):
@@ -174,7 +175,7 @@ def test_losses_are_printed_on_the_way(rng, capsys):
 def test_a_cut_for_nothing_new_is_none():
     x = weft.ones(3)
 
-    @weft.compile(split=True)
+    @deferred
     def step():
         x.add_(1)
         for _ in range(4):
@@ -185,7 +186,7 @@ def test_a_cut_for_nothing_new_is_none():
 
 
 def test_no_sync_within_a_split_function():
-    @weft.compile(split=True)
+    @deferred
     def step(x):
         with lazy.no_sync():
             return (x + 1).item()

@@ -10,6 +10,7 @@ import pytest
 
 import weft
 import weft.nn.functional as F
+from tests.deferred import deferred
 from tests.unit.lazy.test_found_sizes import READ, WAITING
 from weft import lazy, nn
 
@@ -25,7 +26,7 @@ ASKING = {"write parts"}
 @pytest.mark.parametrize("name", WAITING)
 def test_what_hangs_on_values_waits_in_a_split_function_too(name: str, rng: np.random.Generator) -> None:
     function = WAITING[name]
-    step = weft.compile(function, split=True)
+    step = deferred(function)
     for _ in range(4):
         arrays = [rng.standard_normal((4, 6)).astype(np.float32) for _ in range(2)]
         arrays[0][0] = abs(arrays[0][0])
@@ -47,7 +48,7 @@ def test_a_size_that_is_read_cuts_at_the_users_line(name: str) -> None:
         found = x[x > 1]
         return READ[name](found), found + 1
 
-    split = weft.compile(step, split=True)
+    split = deferred(step)
     for i, count in enumerate((3, 5, 2)):
         x = weft.arange(float(count + 2))
         expected, found = step(x), split(x)
@@ -66,7 +67,7 @@ def test_a_size_is_found_of_memory_as_it_was() -> None:
         rows = weft.zeros(x[x == 0].shape[0], 2)
         return size, rows, x + size
 
-    split = weft.compile(step, split=True)
+    split = deferred(step)
     for count in (6, 9, 4):
         x = weft.arange(float(count))
         size, rows, total = split(x)
@@ -88,7 +89,7 @@ def test_a_call_that_asks_for_a_size_reads_memory_as_it_is_then() -> None:
         x.mul_(x.sum())
         return picked, narrow, total
 
-    split = weft.compile(step, split=True)
+    split = deferred(step)
     for count in (5, 8, 6):
         plain, given = [[weft.arange(float(2 * count)).view(2, -1), weft.arange(float(count))] for _ in range(2)]
         for a, b in zip((*split(*given), *given), (*step(*plain), *plain), strict=True):
@@ -104,7 +105,7 @@ def test_writes_to_parts_of_what_has_such_a_size() -> None:
         x[x > 3] = found[2:].mul_(2)
         return found, alias
 
-    split = weft.compile(step, split=True)
+    split = deferred(step)
     for count in (5, 8, 6):
         plain, given = weft.arange(float(count)), weft.arange(float(count))
         for a, b in zip((*split(given), given), (*step(plain), plain), strict=True):
@@ -115,7 +116,7 @@ def test_writes_to_parts_of_what_has_such_a_size() -> None:
 
 
 def test_sizes_that_do_not_fit_are_refused_as_in_eager_mode() -> None:
-    @weft.compile(split=True)
+    @deferred
     def step(x: Any, count: int) -> Any:
         x.add_(1)
         return x[x > 2] + weft.ones(count)
@@ -130,7 +131,7 @@ def test_sizes_that_do_not_fit_are_refused_as_in_eager_mode() -> None:
 def test_a_failure_behind_a_mask_is_told_where_it_is_met() -> None:
     sizes = []
 
-    @weft.compile(split=True)
+    @deferred
     def step(x: Any, at: Any) -> Any:
         good = x[x > 2]
         x.mul_(2)
@@ -164,7 +165,7 @@ def test_gradients_under_masks_are_one_program_for_all_sizes() -> None:
             optimizer.step()
             return loss
 
-        call: Callable[..., Any] = weft.compile(step, split=True) if is_split else step
+        call: Callable[..., Any] = deferred(step) if is_split else step
         for i in range(6):
             rows = weft.tensor(np.random.default_rng(i).standard_normal((8 + i, 6)).astype(np.float32))
             call(rows, i)
@@ -180,7 +181,7 @@ def test_gradients_under_masks_are_one_program_for_all_sizes() -> None:
 def test_sizes_leave_nothing_behind() -> None:
     from weft.types.unbacked import KNOWN, alive
 
-    split = weft.compile(lambda x: x[x > 2] * 2, split=True)
+    split = deferred(lambda x: x[x > 2] * 2)
     counts = []
     for i in range(12):
         assert len(split(weft.arange(float(5 + i % 4)))) == 2 + i % 4
@@ -196,7 +197,7 @@ def test_a_slice_up_to_more_than_there_is() -> None:
         end = weft.cat([y, x[x < 1]]).shape[0]
         return x[:end] + 1, x[:end], y[1 : end + 1]
 
-    split = weft.compile(step, split=True)
+    split = deferred(step)
     for count in (5, 7):
         for a, b in zip(*[f(weft.arange(float(count)), weft.zeros(2)) for f in (step, split)], strict=True):
             assert a.tolist() == b.tolist()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.deferred import deferred
 from weft import lazy, nn
 from weft.nn import functional as F
 
@@ -69,7 +70,7 @@ def test_losses_are_those_of_eager_mode(train: Any, rng: Any) -> None:
     sizes = [int(n) for n in rng.integers(2, 5, 6)]
     found = []
     with weft.knobs(backend="interpret"):
-        for device, wrap in (("cpu", None), ("lazy", None), ("cpu", lambda step: weft.compile(step, split=True))):
+        for device, wrap in (("cpu", None), ("lazy", None), ("cpu", lambda step: deferred(step))):
             weft.manual_seed(sizes[0])
             found.append(train(device, wrap or (lambda step: step), sizes))
     for losses in found[1:]:

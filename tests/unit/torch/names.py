@@ -155,6 +155,6 @@ for size in (2, 3, 2):
     assert torch.equal(branching(torch.ones(size)), torch.full((size,), 2.0))
     assert torch.equal(branching(-torch.ones(size)), torch.full((size,), -2.0))
     assert model(torch.ones(size, 2)).shape == (size, 3) and step(torch.ones(size)) == size
-assert branching.split is not None and step.split is None and "1 program" in repr(step)
+assert branching.is_whole and step.is_whole and "1 program" in repr(step) and "2 program" in repr(branching)
 assert "value" in message(RuntimeError, "from __main__ import whole; whole(torch.ones(1))")
 assert torch.compile(step, disable=True) is step and torch.compile(branching, backend="eager") is branching

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.families import pointwise
-from weft.ops.op import define, itself
+from weft.ops.op import NOT_DIFFERENTIABLE, define, itself
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise
 from weft.ops.schema import parse_schema
 from weft.types import dtype as dt
 from weft.types.dtype import DType
-from weft.types.tensor_type import TensorType
+from weft.types.tensor_type import FLOAT, TensorType
 
 
 class _Cast(Pointwise):
@@ -41,6 +41,31 @@ to_copy = pointwise(
     vjp={"self": lambda g, self_dtype: aten._to_copy(g, dtype=self_dtype)},
     reference=lambda x, dtype: x.copy() if dtype is None else x.astype(dtype.numpy),
     identity=itself,
+)
+
+
+class _Number(_Cast):
+    """The rule of a tensor's only element as a number."""
+
+    def __call__(self, *args: Any) -> Any:
+        return FLOAT
+
+    def result_dtype(self, args: tuple[Any, ...]) -> DType:
+        return dt.float64
+
+
+number = pointwise(
+    "prim::number(Tensor self) -> float",
+    "The only element of a 0-dim tensor of real numbers, as a number of Python's.",
+    scalar=lambda s, x: s.cast(x, dt.float64),
+    rule=_Number,
+    keep=("self",),
+    inplace=False,
+    out=False,
+    numbers=False,
+    public=(),
+    vjp=NOT_DIFFERENTIABLE,
+    reference=lambda x: float(x),
 )
 
 clone = pointwise(

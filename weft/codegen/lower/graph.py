@@ -7,6 +7,7 @@ from weft.codegen.emit import Module
 from weft.codegen.lower import (  # noqa: F401  # enter their lowerings
     accumulate,
     attention,
+    checks,
     convolution,
     distances,
     gather,

@@ -3,12 +3,22 @@ that this call brings, which only a run knows."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from weft.compile.program.call_plan import Inputs
 from weft.compile.tracing.effects import fill_sources
 from weft.compile.tracing.outcome import Outcome
 from weft.programs.executable import make_executable
 from weft.record.restart import Restart
 from weft.support.errors import CaptureError, Unsupported, WeftError
+
+
+def inputs_of(outcome: Outcome) -> tuple[list[Any], dict[str, Any]]:
+    """What the parameters of the graph so far are in the call that is captured, and the values of its symbols."""
+    capture = outcome.capture
+    fill_sources(outcome)
+    symbols = dict(capture.python_state.examples)
+    return Inputs(outcome.sources).gather(outcome.leaves, symbols)[0], symbols
 
 
 def raise_earlier(outcome: Outcome, error: Exception) -> None:
@@ -22,9 +32,7 @@ def raise_earlier(outcome: Outcome, error: Exception) -> None:
     effects = {op.effect for op in graph.block.operators()}
     if "raises" not in effects or effects - {"pure", "raises"}:
         return
-    fill_sources(outcome)
-    symbols = {**capture.env.examples, **{number.key: number.getter() for number in capture.python_state.numbers}}
-    inputs, _ = Inputs(outcome.sources).gather(outcome.leaves, symbols)
+    inputs, symbols = inputs_of(outcome)
     try:
         make_executable(graph, "interpret").run(inputs, symbols)
     except WeftError as earlier:

@@ -22,7 +22,7 @@ from weft.compile.program.entry import Entry
 from weft.compile.program.owner import Owner
 from weft.compile.tracing.assemble import assemble
 from weft.compile.tracing.assignments import assigned_values, assignments
-from weft.compile.tracing.earlier_errors import raise_earlier
+from weft.compile.tracing.earlier_errors import inputs_of, raise_earlier
 from weft.compile.tracing.effects import fill_sources, gradient_effects, number_writes_of, state_writes
 from weft.compile.tracing.outcome import Outcome
 from weft.compile.tracing.python_state import (
@@ -46,6 +46,7 @@ from weft.programs.program_io import ReturnView
 from weft.record.capture import Capture
 from weft.record.numbers.lifted_math import lifted_in
 from weft.record.numbers.random_state import marks, symbolic_generators
+from weft.record.numbers.value_reads import ValueReads
 from weft.record.python_call import FailsLater
 from weft.record.repeats.calls import RepeatedCalls
 from weft.record.restart import Restart
@@ -86,6 +87,9 @@ def trace_program(
     calls.codes, calls.missing, calls.switches = assumptions.called, assumptions.missing, assumptions.switches
     calls.gone, calls.functions.forwards = assumptions.without_gradient, assumptions.forwards
     capture.python_state.lifted_codes = assumptions.symbolic_codes
+    if assumptions.reads_values:
+        reads = ValueReads(capture.recorder, capture.python_state, lambda: inputs_of(outcome))
+        capture.recorder.reads, capture.env.answers = reads, reads
     progress().stage("recording", growing=capture.recorder.builder.nodes)
     del leaves[spec.size :]
     outcome = Outcome(capture, leaves, BoundState(assumptions.bound_slots, leaves))
@@ -139,6 +143,8 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
         )
         try:
             outcome.capture.repeats.finish()
+            # what follows asks about the program, and not about this call
+            outcome.capture.recorder.reads = outcome.capture.env.answers = None
             outcome.capture.recorder.raise_swallowed()
             outcome.capture.python_state.settle_taken()
             numbers: dict[Any, int] = {}

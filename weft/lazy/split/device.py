@@ -4,6 +4,7 @@ happens at a cut. Programs run at once: whoever cuts needs what they give.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -27,6 +28,7 @@ from weft.lazy.tiers import CallByCall
 from weft.lazy.values import Array, Cell, Deferred, Node, computed
 from weft.ops.layout import ordered
 from weft.runtime.storage import root_of
+from weft.support import limits
 from weft.support.errors import WeftError
 from weft.support.garbage import collection_held
 from weft.support.handlers import is_watched
@@ -39,11 +41,35 @@ from weft.types.unbacked import UnbackedSize, alive, unknown_in
 LONGEST = 1 << 14  # calls that may wait; then the function is cut
 
 
+class Trial:
+    """How much a call computes: how many results of operators there are, and their elements."""
+
+    def __init__(self) -> None:
+        self.results = self.elements = 0
+
+    def note(self, nodes: Sequence[Node]) -> None:
+        """The operators of one program."""
+        for node in nodes:
+            rule = node.op
+            for types in [call.types for call in rule.calls] if type(rule) is Recorded else [node.types]:
+                for kind in types:
+                    self.results += 1
+                    self.elements += math.prod([d for d in kind.shape if isinstance(d, int)])
+
+    @property
+    def is_small(self) -> bool:
+        """Whether operators are as well run at once: the time that it takes to trace them is more than what a program
+        saves."""
+        return self.elements <= self.results * limits.ELEMENTS_WORTH_WAITING
+
+
 class Cuts:
-    """Why and where the calls of a split function were cut, and how often."""
+    """Why and where the calls of a split function were cut, and how often. trial: while calls are looked at, which are
+    not worth a program yet."""
 
     def __init__(self) -> None:
         self.found: Counter[str] = Counter()
+        self.trial: Trial | None = None
 
     def note(self, what: str) -> str:
         """One more cut, by the user's line that is running."""
@@ -247,7 +273,12 @@ class SplitDevice(LazyDevice):
             roots = [homes_by_root.get(id(root_of(array))) for array in arrays]
             return [i for i, home in enumerate(roots) if home is not None and home.lasts]
 
-        program = plan.program(numbers, writes, lambda: cause_of(f"a step of {len(plan.calls)} calls"), lasting)
+        trial = self.cuts.trial
+        if trial is not None:
+            trial.note(trace.nodes)
+        program = plan.program(
+            numbers, writes, lambda: cause_of(f"a step of {len(plan.calls)} calls"), lasting, is_trial=trial is not None
+        )
         run = ProgramRun(program, arrays, numbers, wanted, sizes, trace.nodes)
         trace.restart()
         return run

@@ -11,7 +11,7 @@ from types import MethodType
 from typing import Any
 
 from weft.lazy.split.backend import Split, SplitFloor
-from weft.lazy.split.device import Cuts, SplitDevice
+from weft.lazy.split.device import Cuts, SplitDevice, Trial
 from weft.lazy.split.onlooker import running, without
 from weft.support.function_wrapper import FunctionWrapper
 from weft.support.generators import resumed_within
@@ -67,6 +67,14 @@ class SplitFunction(FunctionWrapper):
     def _stepwise(self, generator: Any) -> Generator[Any, Any, Any]:
         """The generator's own code runs deferred, what its caller does between two of its values does not."""
         return (yield from resumed_within(self._deferring, generator))
+
+    def tried(self, *args: Any, **kwargs: Any) -> tuple[Any, bool]:
+        """What a call gives, run without programs, and whether that is as well for those that follow."""
+        trial = self._cuts.trial = Trial()
+        try:
+            return self(*args, **kwargs), trial.is_small
+        finally:
+            self._cuts.trial = None
 
     @property
     def cuts(self) -> dict[str, int]:

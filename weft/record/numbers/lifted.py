@@ -277,11 +277,16 @@ class LiftedNumbers:
                 number.settle()
         self.floats.clear()
 
+    @property
+    def examples(self) -> Values:
+        """What numbers and symbols are in the call that is captured, by their keys."""
+        return ChainMap(self.env.examples, self._examples)
+
     def example_of(self, compute: Callable[[Values], T]) -> T:
         """What is computed of lifted numbers and symbols, in the example. Raises CaptureError if it hangs on what
         is only known while the program runs."""
         try:
-            return compute(ChainMap(self.env.examples, self._examples))
+            return compute(self.examples)
         except KeyError:
             raise CaptureError(
                 f"{user_location(3)}: Python asks for the value of a number that hangs on a size which is only known "

@@ -24,7 +24,7 @@ from weft.record.recorder import GraphRecorder, refusal
 from weft.support.errors import CaptureError
 from weft.tensor.modes import modes
 from weft.types.dims import Expr, evaluate, lower_bound, symbols
-from weft.types.numbers import MATH, NumberMethods, NumberOperation, are_numbers
+from weft.types.numbers import COMPARISONS, MATH, NumberMethods, NumberOperation, are_numbers
 from weft.types.relation import lower_bound_of
 from weft.types.shape_env import ShapeEnv
 from weft.types.sym import SymInt, install_float_maker
@@ -106,6 +106,13 @@ class SymFloat(NumberMethods):
         """Whether its capture has not ended."""
         return self.numbers is not None
 
+    def is_same(self, other: NumberMethods) -> bool:
+        """Whether it is the same number, in the example if that knows both."""
+        assert type(other) is SymFloat
+        if self.is_live and other.is_live and not (self.facts.is_known and other.facts.is_known):
+            return self.value is other.value
+        return bool(self == other)
+
     def as_float(self) -> SymFloat:
         """The number itself."""
         return self
@@ -146,6 +153,8 @@ class SymFloat(NumberMethods):
                 if proven is not None:
                     return proven
                 state.note_question(sys._getframe(2))
+                if state.recorder.reads is not None:
+                    return state.recorder.reads.decide(self._emitted(operation, operands))
             question: Any = compute  # it gives a bool
             return state.ask_number(question, lifted[0].name, lifted[0].compute if len(lifted) == 1 else None)
         facts = _facts(operation, operands)
@@ -178,9 +187,9 @@ class SymFloat(NumberMethods):
         return self.value.name or "a number"
 
     def _emitted(self, operation: NumberOperation, operands: tuple[Any, ...]) -> Value:
-        """A node of the language: it does what Python does, its errors included."""
+        """A node of the language: it does what Python does, its errors included. (Of comparisons, native code does.)"""
         assert self.numbers is not None
-        op = OPS[operation.entry]
+        op = _COMPARED[operation.entry].op if operation.entry in _COMPARED else OPS[operation.entry]
         return self.numbers.recorder.builder.emit(op, _with_defaults(op, _values(operands))).output
 
     def _whole(self, compute: Compute, example: Any) -> Any:
@@ -203,6 +212,8 @@ class SymFloat(NumberMethods):
         )
 
     def __bool__(self) -> bool:
+        if self.is_live and not self.facts.is_known:
+            return bool(self._operation(COMPARISONS["ne"], self, 0.0))
         return self.ask(lambda v: v != 0)
 
     def __float__(self) -> float:
@@ -309,6 +320,7 @@ _NATIVE: dict[tuple[str, int], Any] = {
     ("math::pow", 2): aten.pow.Tensor_Tensor,
     **{(o.entry, 1): getattr(aten, name).default for name, o in MATH.items() if o.in_c and o.operands == 1},
 }
+_COMPARED = {f"prim::{name}": getattr(aten, name).Tensor for name in ("eq", "ne", "lt", "le", "gt", "ge")}
 _NEG = OPS["prim::neg"]
 _NEVER_RAISES = frozenset(("prim::add", "prim::sub", "prim::mul", "prim::neg"))
 
