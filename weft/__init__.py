@@ -39,6 +39,7 @@ from weft.support.errors import WeftError
 from weft.support.knobs import knobs
 from weft.support.seams import captured_backward as _captured_backward
 from weft.support.seams import cast_layer as _cast_layer
+from weft.support.seams import checked_run as _checked_run
 from weft.support.seams import compiled_graph as _compiled_graph
 from weft.support.seams import native_product as _native_product
 from weft.support.seams import open_function as _open_function
@@ -101,6 +102,7 @@ _captured_backward.install_from("weft.compiled_autograd.api", "enable")
 _open_function.install_from("weft.compile.open_function", "open_function")
 _compiled_graph.install_from("weft.compiled_autograd.api", "compiled_graph")
 _split_function.install_from("weft.lazy.split.function", "SplitFunction")
+_checked_run.install_from("weft.programs.nan_watch", "checked_run")
 _cast_layer.install_from("weft.layers.autocast", "CastLayer")
 _install_tracebacks()
 
@@ -122,7 +124,7 @@ _LAZY = {
     "lazy": "weft.lazy",
     "torch": "weft.torch", "distributed": "weft.distributed",
     "ao": "weft.ao", "hub": "weft.hub", "profiler": "weft.profiler", "multiprocessing": "weft.multiprocessing",
-    "distributions": "weft.distributions",
+    "distributions": "weft.distributions", "debug": "weft.debug",
     "amp": "weft.amp", "__future__": "weft.__future__", "compiler": "weft.compiler", "accelerator": "weft.accelerator",
     "serialization": "weft.serialization",
     **{name: f"weft.{name}" for name in _install_modules()},

@@ -226,6 +226,7 @@ from weft import hub as hub
 from weft import profiler as profiler
 from weft import multiprocessing as multiprocessing
 from weft import distributions as distributions
+from weft import debug as debug
 from weft import amp as amp
 from weft import __future__ as __future__
 from weft import compiler as compiler

@@ -11,7 +11,7 @@ import pytest
 import weft
 from tests.cli.command import SMALL, weft_command, weft_process
 
-COMMANDS = ("train", "generate", "explain", "run", "knobs")
+COMMANDS = ("train", "generate", "explain", "profile", "debug", "run", "knobs")
 
 
 def test_alone_it_says_what_there_is() -> None:

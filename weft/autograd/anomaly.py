@@ -11,6 +11,7 @@ from typing import Any
 
 from weft.support.errors import StateError
 from weft.support.locations import is_internal, user_location
+from weft.support.observers import observers
 from weft.support.warn import warn
 from weft.tensor.dense import payload_of
 from weft.tensor.tensor import Tensor
@@ -19,6 +20,11 @@ from weft.tensor.tensor import Tensor
 class _Anomaly:
     enabled = False
     check_nan = True
+
+    def switch(self, enabled: bool, check_nan: bool) -> None:
+        """Turn it on or off, for programs, too."""
+        self.enabled, self.check_nan = enabled, check_nan
+        observers.look_for_nan("anomaly mode", enabled and check_nan)
 
 
 anomaly = _Anomaly()
@@ -38,10 +44,10 @@ class detect_anomaly:
 
     def __enter__(self) -> None:
         self.previous = (anomaly.enabled, anomaly.check_nan)
-        anomaly.enabled, anomaly.check_nan = True, self.check
+        anomaly.switch(True, self.check)
 
     def __exit__(self, *error: Any) -> None:
-        anomaly.enabled, anomaly.check_nan = self.previous
+        anomaly.switch(*self.previous)
 
 
 class set_detect_anomaly(detect_anomaly):
@@ -49,7 +55,7 @@ class set_detect_anomaly(detect_anomaly):
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self.previous = (anomaly.enabled, anomaly.check_nan)
-        anomaly.enabled, anomaly.check_nan = mode, check_nan
+        anomaly.switch(mode, check_nan)
 
     def __enter__(self) -> None:
         return None

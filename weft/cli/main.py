@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from weft import __version__
-from weft.cli import explain, generate, knobs, opt, profile, run_stored, train
+from weft.cli import debug, explain, generate, knobs, opt, profile, run_stored, train
 from weft.cli.failure import CommandError
 from weft.support.errors import ValueProblem
 
@@ -67,6 +67,6 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     )
     parser.add_argument("--version", action="version", version=f"weft {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for module in (train, generate, explain, profile, run_stored, opt, knobs):
+    for module in (train, generate, explain, profile, debug, run_stored, opt, knobs):
         module.add_command(commands)
     return parser, commands.choices

@@ -254,7 +254,7 @@ class CompiledFunction(FunctionWrapper):
         assumptions = self.assumptions.lifting_changed(dict(lift))
         self.assumptions = replace(assumptions, changing_sizes=assumptions.changing_sizes.union(nearest.sizes))
 
-    def _say(self, why: str) -> None:
+    def _say(self, why: str) -> None:  # (a MissText has its remedy)
         """Keep why a call had no program."""
         self.misses.append(why)
         if "guards" in knobs.debug:

@@ -12,7 +12,7 @@ from weft.compile.driver import CompiledFunction, is_watched
 from weft.compile.program.entry import BEHIND_A_RUN
 from weft.record.writes import ArgumentChange
 from weft.support import limits, pytree
-from weft.support.errors import CaptureError, Unsupported, ValuesThatWait
+from weft.support.errors import CaptureError, NotFiniteError, Unsupported, ValuesThatWait
 from weft.support.knobs import knobs
 from weft.support.seams import split_function
 from weft.tensor.modes import floor, modes
@@ -45,6 +45,8 @@ class WholeOrSplit(CompiledFunction):
         self._calls += 1
         try:
             return super().__call__(*args, **kwargs)
+        except NotFiniteError:  # (somebody looks for it)
+            raise
         except Exception as error:
             if BEHIND_A_RUN in vars(error):  # the call has been made
                 raise

@@ -91,7 +91,7 @@ def _programs_of(part: BackwardPart, backend: str | None) -> Programs:
         first = len(numbers)
         numbers.update((v, first + i) for i, v in enumerate(node.outputs))
     kinds = tuple([(v.type, v.name[:1]) for v in part.reads])
-    key = (kinds, tuple(steps), operand_key(part.outputs, numbers), part.is_piece, backend or knobs.backend, knobs.nan)
+    key = (kinds, tuple(steps), operand_key(part.outputs, numbers), part.is_piece, backend or knobs.backend)
     try:
         return _programs.setdefault(key, programs)
     except TypeError:  # an immediate that is no key

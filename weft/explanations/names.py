@@ -18,12 +18,14 @@ _DEPTH = 3  # of objects and containers that are looked into
 
 def input_names(function: Callable[..., Any], entry: Entry) -> list[str]:
     """A name for each parameter of an entry's graph, in order; the graph's own where nothing better is known."""
-    names = _Names(function)
+    names = TensorNames(function)
     labels = []
     for param, source in zip(entry.graph.params, entry.sources, strict=False):
         name: str | None = None
         if isinstance(source, ArgumentSource):
-            name = leaf_name(function, entry.guards.spec, source.leaf)
+            within = source.leaf < entry.guards.spec.size  # behind the arguments stands what the function reaches
+            spec, bound = entry.guards.spec, entry.guards.bound
+            name = leaf_name(function, spec, source.leaf) if within else bound.name_of(source.leaf)
         elif isinstance(source, StateSource):
             slot = source.slot
             name = names.of_storage(slot.storage) or names.of(slot.tensor)
@@ -34,19 +36,30 @@ def input_names(function: Callable[..., Any], entry: Entry) -> list[str]:
     return labels + [str(p.name) for p in entry.graph.params[len(labels):]]
 
 
-class _Names:
-    """The tensors that a function reaches from its variables, by identity."""
+class TensorNames:
+    """The tensors that a function reaches from its variables, by identity. arguments: (args, kwargs) of a call."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], arguments: Any = ((), {})) -> None:
         self.tensors: dict[int, str] = {}
         self.storages: dict[int, str] = {}
+        self._named: dict[str, Tensor] = {}
         self._seen: set[int] = set()
-        variables = dict(_variables(function))
-        self.prefixes = sum(registry.is_module(v) for v in variables.values()) > 1
+        self._roots: dict[str, Any] = {**dict(variables_of(function)), **_arguments(function, *arguments)}
+        self.prefixes = sum(registry.is_module(v) for v in self._roots.values()) > 1
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Look for what has come to be meanwhile: gradients, states of optimizers."""
+        for collection in (self.tensors, self.storages, self._named, self._seen):
+            collection.clear()
         for rank in (True, False):  # modules first: their names are what people know
-            for name, value in variables.items():
+            for name, value in self._roots.items():
                 if registry.is_module(value) is rank:
                     self._look(name, value, 0)
+
+    def named(self) -> dict[str, Tensor]:
+        """The tensors by their names."""
+        return self._named
 
     def of(self, tensor: Tensor) -> str | None:
         """A tensor's name."""
@@ -58,6 +71,7 @@ class _Names:
 
     def _note(self, name: str, tensor: Tensor) -> None:
         self.tensors.setdefault(id(tensor), name)
+        self._named.setdefault(self.tensors[id(tensor)], tensor)
         if tensor._storage is not None:
             self.storages.setdefault(id(tensor._storage), name)
         grad = getattr(tensor._autograd, "grad", None)
@@ -95,7 +109,18 @@ def _is_optimizer(value: Any) -> bool:
     return hasattr(value, "param_groups") and isinstance(getattr(value, "state", None), Mapping)
 
 
-def _variables(function: Any) -> Iterator[tuple[str, Any]]:
+def _arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by the names of its parameters."""
+    if not args:
+        return kwargs
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+    except (TypeError, ValueError):  # no signature to be had
+        return {**{f"argument {i}": value for i, value in enumerate(args)}, **kwargs}
+    return dict(bound.arguments)
+
+
+def variables_of(function: Any) -> Iterator[tuple[str, Any]]:
     """What a function reaches by name: the object of a method, closures, globals that its code names."""
     if registry.is_module(function):
         yield "self", function

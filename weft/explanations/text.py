@@ -140,6 +140,9 @@ def _misses(explanation: Explanation) -> Iterator[str]:
     misses = [miss for miss in explanation.misses if miss not in explanation.as_written]
     if misses:
         yield f"  last miss of {len(misses)}: {misses[-1]}"
+        remedy = getattr(misses[-1], "remedy", "")
+        if remedy:
+            yield f"    what to do: {remedy}"
 
 
 def _some(title: str, entries: list[str]) -> Iterator[str]:

@@ -14,9 +14,12 @@ from weft.profiler.recorder import CALL, PROGRAM, Note, Recorder
 from weft.support.errors import ArgumentError
 
 
-def watched_explanations(run: Callable[[], Any]) -> tuple[Any, list[Explanation]]:
-    """What `run()` gives, and an explanation for each function that ran as programs meanwhile."""
-    recorder = Recorder()
+def watched_explanations(
+    run: Callable[[], Any], recorder: Recorder | None = None
+) -> tuple[Any, list[Explanation]]:
+    """What `run()` gives, and an explanation for each function that ran as programs meanwhile. recorder: what looks;
+    default one for times."""
+    recorder = recorder or Recorder()
     recorder.start()
     try:
         result = run()

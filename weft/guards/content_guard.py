@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.guards.guard import Guard, Miss, Names
+from weft.guards.guard import Guard, Miss, Names, remedy_of
 from weft.guards.kinds import Kind, Kinds
 from weft.guards.slots import ItemSlot, Key, Slot
 from weft.guards.values import key_text, number_kind, same
@@ -18,6 +18,14 @@ from weft.support.locations import Location
 
 class ContainerGuard(Guard):
     """A list, dict or set still has the same length, keys and items."""
+
+    def remedy_for(self, miss: Miss) -> str:
+        if miss.path.startswith(("len(", "keys of ")) or self.kind is Kind.SET:
+            return (
+                "each length and each set of keys has a program of its own: fill a tensor of fixed size, or let it "
+                "grow outside of the compiled function"
+            )
+        return remedy_of(miss.old, miss.new)
 
     def __init__(self, obj: Any, before: Any, where: Location, text: str, kinds: Kinds, lifted: dict[Key, Any]) -> None:
         self.holder, self.where, self.text, self.equal, self.kinds = obj, where, text, kinds.equal, kinds
@@ -119,6 +127,8 @@ class ContainerGuard(Guard):
 class KeysGuard(Guard):
     """An object or class still has attributes of the same names."""
 
+    remedy = "set all attributes before the first call (in __init__)"
+
     def __init__(self, obj: Any, keys: frozenset[str], where: Location, text: str) -> None:
         self.holder, self.keys, self.where, self.text = obj, keys, where, f"names of {text}"
 
@@ -139,6 +149,8 @@ class KeysGuard(Guard):
 class ArrayGuard(Guard):
     """A NumPy array outside the program still has the same content, which may have been copied into the program."""
 
+    remedy = "its numbers are constants of the program: make it a tensor (weft.from_numpy), or give it as an argument"
+
     def __init__(self, array: Any, before: Any, where: Location, text: str) -> None:
         self.holder, self.before, self.where, self.text = array, before, where, f"content of {text}"
 
@@ -155,6 +167,8 @@ class ArrayGuard(Guard):
 
 class BufferGuard(ArrayGuard):
     """The same for a bytearray, array.array or memoryview."""
+
+    remedy = "its bytes are constants of the program: make it a tensor (weft.frombuffer), or give it as an argument"
 
     def holds(self) -> bool:
         holder: Any = self.holder

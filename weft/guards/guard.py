@@ -4,7 +4,7 @@ when it fails."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any
 
@@ -26,6 +26,7 @@ class Miss:
     new: Any
     is_number: bool = False
     lift_target: Slot | None = None
+    remedy: str = ""
 
     def __str__(self) -> str:
         old, new = _short(self.old), _short(self.new)
@@ -73,10 +74,12 @@ class Names:
 
 
 class Guard:
-    """A fact. by_epoch: it can change only by a write that bumps the epoch."""
+    """A fact. by_epoch: it can change only by a write that bumps the epoch. remedy: what a user can do about calls that
+    find it changed."""
 
     where: Location
     text: str
+    remedy: str
     by_epoch: bool = False
     holder: object = None
 
@@ -93,14 +96,53 @@ class Guard:
         miss = self.miss()
         return [] if miss is None else [miss]
 
+    def remedies(self) -> Iterator[Miss]:
+        """Everything that changed, with what to do about it."""
+        for miss in self.misses():
+            yield replace(miss, remedy=self.remedy_for(miss))
+
+    def remedy_for(self, miss: Miss) -> str:
+        """What to do about a miss of this guard."""
+        return self.remedy
+
     def holds_on_to(self) -> Iterator[Any]:
         """The values that must be in their places; those that may be others are left out."""
         return iter(())
 
 
+OBJECT = "give the object as an argument, or change the one that was there in place of assigning another"
+_REMEDIES = (  # of places that hold another value, by what the value is
+    (lambda value: bool(number_kind(value)), (
+        "nothing: a number that has changed once is an input of the next program; if it misses again, make it a tensor "
+        "(weft.tensor)"
+    )),
+    (lambda value: isinstance(value, (bool, str, bytes, type(None))), (
+        "each value has a program of its own; if it changes often, let a tensor decide (weft.where, weft.cond), or "
+        "compile a function for each value"
+    )),
+    (lambda value: hasattr(type(value), "__weft_route__"), (
+        "give the tensor as an argument, or write into the one that was there (copy_) in place of assigning another"
+    )),
+    (callable, (
+        "define the function or class once, outside of what runs for each call: a new lambda is another function"
+    )),
+)
+
+
+def remedy_of(old: Any, new: Any) -> str:
+    """What to do about a place that holds another value."""
+    for is_kind, remedy in _REMEDIES:
+        if is_kind(new) and (is_kind(old) or old is None or old is MISSING):
+            return remedy
+    return OBJECT
+
+
 class SlotGuard(Guard):
     """A slot still holds the value that was read: equal for plain values, identical for the rest,
     of the same kind if lifted."""
+
+    def remedy_for(self, miss: Miss) -> str:
+        return remedy_of(miss.old, miss.new)
 
     def __init__(self, slot: Slot, expected: Any, where: Location, kinds: Kinds, lifted: bool = False) -> None:
         self.slot, self.expected, self.where, self.text = slot, expected, where, slot.text
@@ -148,6 +190,11 @@ class SlotGuard(Guard):
 class AbsentGuard(Guard):
     """A name is still not there: nothing shadows what was found elsewhere, or a default is still taken."""
 
+    def remedy_for(self, miss: Miss) -> str:
+        if miss.old is not MISSING:
+            return remedy_of(miss.old, miss.new)
+        return "set it before the first call, so that it is there whenever the function runs"
+
     def __init__(self, slot: Slot, where: Location, kinds: Kinds) -> None:
         self.slot, self.where, self.text, self.holder = slot, where, slot.text, slot.holder
         self.by_epoch = isinstance(slot, AttributeSlot) and isinstance(slot.holder, kinds.by_epoch)
@@ -176,6 +223,8 @@ class AbsentGuard(Guard):
 
 class ClassGuard(Guard):
     """Looking a name up on a class still finds the same method, property or other descriptor."""
+
+    remedy = "change classes before the first call only"
 
     def __init__(self, cls: type, name: str, raw: Any, where: Location) -> None:
         self.holder: type = cls
@@ -208,6 +257,8 @@ class ClassGuard(Guard):
 class OrderGuard(Guard):
     """A class still has the same classes behind it, in the same order."""
 
+    remedy = "change classes before the first call only"
+
     def __init__(self, cls: type, where: Location) -> None:
         self.holder: type = cls
         self.order, self.where, self.text = cls.__mro__, where, f"bases of {cls.__name__}"
@@ -222,6 +273,8 @@ class OrderGuard(Guard):
 
 class AbsentNamesGuard(Guard):
     """A class still defines none of the names that were looked up on it in vain, or found behind it."""
+
+    remedy = "change classes before the first call only"
 
     def __init__(self, cls: type, names: dict[str, Location]) -> None:
         self.holder: type = cls
@@ -242,6 +295,8 @@ class AbsentNamesGuard(Guard):
 class TypeGuard(Guard):
     """An object is still of the same class."""
 
+    remedy = "nothing, if there are few classes: each has a program of its own; else give what differs as a tensor"
+
     def __init__(self, obj: object, where: Location, text: str, kinds: Kinds) -> None:
         self.holder, self.cls, self.where, self.text = obj, type(obj), where, f"class of {text}"
         self.by_epoch = isinstance(obj, kinds.by_epoch)
@@ -256,6 +311,8 @@ class TypeGuard(Guard):
 
 class FunctionGuard(Guard):
     """A function still has the same code and default arguments."""
+
+    remedy = "nothing, if it was edited or loaded again: it is compiled as it is now; else define it once"
 
     def __init__(self, function: FunctionType, where: Location) -> None:
         self.holder: FunctionType = function
@@ -297,6 +354,8 @@ class FunctionGuard(Guard):
 
 class ShadowGuard(Guard):
     """No global hides a builtin that was used."""
+
+    remedy = "give the global another name than Python's own function has"
 
     def __init__(self, scope: dict[str, Any], names: dict[str, Location]) -> None:
         self.holder, self.names = scope, names

@@ -52,7 +52,7 @@ class GuardSet:
         return (value for guard in self.guards for value in guard.holds_on_to())
 
     def _misses(self) -> Any:
-        return (m for g in self.guards for m in g.misses())
+        return (m for g in self.guards for m in g.remedies())
 
     @functools.cached_property
     def check(self) -> Callable[[], bool]:

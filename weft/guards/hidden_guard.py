@@ -19,6 +19,11 @@ class AnswerGuard(Guard):
     written in C. is_steady: whether asking twice gives the same answer at all. quick: gives the same object as long as
     the answer is the same. before: the answer when the call began, where it may be another one on its way."""
 
+    remedy = (
+        "what Python is asked there has another answer at each call: ask outside, and give the answer as an argument; "
+        "numbers at random: draw them with weft (weft.rand), which is an input of the program"
+    )
+
     def __init__(
         self, ask: Callable[[], Any], holder: object, where: Location, text: str, equal: tuple[type, ...] = (),
         quick: Callable[[], Any] | None = None, before: Any = MISSING,
@@ -74,6 +79,8 @@ def _copied(answer: Any) -> Any:
 class CacheGuard(Guard):
     """What a functools.lru_cache held still is in it: a call that found a result there would find it again."""
 
+    remedy = "do not clear or overflow the lru_cache between calls, or call what is behind it outside"
+
     def __init__(self, cache: Any, where: Location, text: str) -> None:
         self.holder, self.where, self.text = cache, where, f"the cache of {text}"
         self.held = next((d for d in gc.get_referents(cache) if type(d) is dict and d is not vars(cache)), {})
@@ -97,6 +104,8 @@ class CacheGuard(Guard):
 class ReferenceGuard(Guard):
     """What a weak reference refers to still lives, or is still dead."""
 
+    remedy = "keep the object alive as long as the function is called"
+
     def __init__(self, reference: Any, was_alive: bool, where: Location, text: str) -> None:
         self.holder, self.was_alive, self.where, self.text = reference, was_alive, where, f"what {text} refers to"
 
@@ -116,6 +125,8 @@ class LeafGuard(Guard):
     """What a tensor from outside says of itself is still true or still false: whether it requires grad,
     is a leaf, has a history."""
 
+    remedy = "nothing, if it changes once (a layer is frozen): each answer has a program of its own"
+
     def __init__(self, leaf: Any, name: str, before: bool, where: Location, text: str) -> None:
         self.holder, self.name, self.where, self.text, self.before = leaf, name, where, text, before
 
@@ -130,6 +141,8 @@ class LeafGuard(Guard):
 class RegistrationGuard(Guard):
     """An abstract class, with those under it, still counts the same classes as its own.
     Asked only after any class was registered anywhere."""
+
+    remedy = "register classes before the first call"
 
     def __init__(self, cls: Any, where: Location) -> None:
         self.holder: Any = cls

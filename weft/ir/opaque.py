@@ -6,8 +6,10 @@ All have one signature. Evaluating one runs the same formulas that eager runs; o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from weft.ir.graph import Node, Value
 from weft.ops.array import Array, unwrap, wrap
 from weft.ops.backward import Plan, flat_gradients, plans_of
 from weft.ops.op import NOT_DIFFERENTIABLE, OPS, Op, define, defining
@@ -76,6 +78,40 @@ def find_opaque(name: str) -> Op | None:
 def plan_of_opaque(op: Op) -> Plan | None:
     """The plan behind an opaque operator, or None for any other."""
     return _PLANS.get(op)
+
+
+def forward_nodes(nodes: Sequence[Node]) -> dict[Node, Node]:
+    """For the backward calls among nodes that run one after another, the node whose gradient each is: of its operator,
+    with a value that it has saved, the one that the fewest such nodes have; or whose result the node reads from which
+    the gradient comes."""
+    users: dict[tuple[Op, Value], list[Node]] = {}
+    forwards: dict[Node, Node] = {}
+    for node in nodes:
+        plan = plan_of_opaque(node.op)
+        if plan is None:
+            for value in (*node.needs(), *node.outputs):
+                users.setdefault((node.op, value), []).append(node)
+            continue
+        near = [users[plan.op, value] for value in node.inputs() if (plan.op, value) in users]
+        if near:
+            forwards[node] = min(near, key=len)[-1]
+            continue
+        source = _origin(node.inputs()[:1])
+        forward = None if source is None else forwards.get(source)
+        for value in forward.inputs() if forward is not None else ():
+            if value.node is not None and value.node.op is plan.op:
+                forwards[node] = value.node
+    return forwards
+
+
+def _origin(grads: Sequence[Value]) -> Node | None:
+    """The backward call that a gradient comes from, through checks and sums."""
+    while grads:
+        node = grads[0].node
+        if node is None or node.op in _PLANS:
+            return node
+        grads = node.inputs()[:1]
+    return None
 
 
 def _evaluate(plan: Plan, grads: Any, needs: Any, packed: Any) -> Any:

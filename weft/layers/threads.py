@@ -7,7 +7,8 @@ from weft.tensor.modes import modes
 
 
 def get_num_threads() -> int:
-    """Threads of a parallel region, the caller included. WEFT_NUM_THREADS, else the number of available cores."""
+    """Threads of a parallel region, the caller included. WEFT_NUM_THREADS, else OMP_NUM_THREADS, else the number of
+    available cores."""
     count = pool.get_num_threads()
     if modes.capture is not None:
         modes.capture.python_state.guard(

@@ -15,6 +15,7 @@ from typing import Any
 from weft.lazy.programs import Specialized
 from weft.lazy.tiers import CallByCall
 from weft.lazy.values import Array, Cell, Latch
+from weft.support.errors import NotFiniteError
 
 WORTH_A_WORKER = 1e-3  # seconds that a program takes
 _MOST_WAITING = 64
@@ -65,6 +66,8 @@ class Job:
     def _salvage(self, error: BaseException) -> None:
         """One result that cannot be computed takes no others with it."""
         try:
+            if isinstance(error, NotFiniteError):  # (no operator fails)
+                raise error
             results = self.program.run_apart([cell.read() for cell in self.inputs], self.numbers)
         except BaseException:  # an input has no value: nothing has
             results = [error for _ in (*self.outputs, *self.sizes)]

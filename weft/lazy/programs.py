@@ -33,6 +33,7 @@ from weft.support.garbage import collection_held
 from weft.support.generated import expression_function
 from weft.support.knobs import knobs
 from weft.support.locations import located
+from weft.support.observers import observers
 from weft.types.dims import Expr, symbol
 from weft.types.dtype import DType, get_default
 from weft.types.tensor_type import TensorType
@@ -252,7 +253,7 @@ class Plan:
             return program
         line = self.lines[self.calls[0].where if self.calls else None]
         variants.missed(numbers)
-        may_wait = not len(variants) and knobs.backend == "llvm" and not knobs.nan
+        may_wait = not len(variants) and knobs.backend == "llvm" and observers.executables is None
         if may_wait and (is_trial or (metrics.may_wait() and line.may_wait(variants))):
             metrics.count("RunCallByCall")
             return CallByCall(self, writes)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.ir.differences import difference
 from weft.ir.evaluate import interpret
 from weft.ir.graph import Graph, Node, Value
 from weft.ir.structure import LOOP
@@ -15,7 +16,6 @@ from weft.types.dtype import DType
 from weft.types.tensor_type import BOOL, FLOAT, INT, TensorType, Type
 
 _NUMBERS: dict[Type, Any] = {INT: 2, FLOAT: 0.5, BOOL: True}
-_TOLERANCE = {2: 5e-2, 4: 1e-4, 8: 1e-9}  # relative to the largest value, by the bytes of a real number
 
 
 def check_values(name: str, before: Graph, after: Graph) -> None:
@@ -30,7 +30,7 @@ def check_values(name: str, before: Graph, after: Graph) -> None:
         return
     actual = _run(after, inputs)
     for i, (x, y) in enumerate(zip(actual, expected, strict=True)):
-        if not _agree(x, y):
+        if difference(x, y, scale=1.0) is not None:
             raise VerifyError(
                 f"graph @{before.name}: the pass {name} changes result {i}:\n{x}\ninstead of\n{y}\n\nbefore:\n"
                 f"{before}\n\nafter:\n{after}"
@@ -66,17 +66,3 @@ def _array(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> An
 
 def _run(graph: Graph, inputs: list[Any]) -> list[Any]:
     return interpret(graph, [x.copy() if isinstance(x, np.ndarray) else x for x in inputs], graph.env.examples)
-
-
-def _agree(actual: Any, expected: Any) -> bool:
-    x, y = np.asarray(actual), np.asarray(expected)
-    if x.shape != y.shape or x.dtype != y.dtype:
-        return False
-    if y.dtype.kind in "biu":
-        return bool(np.array_equal(x, y))
-    size = y.dtype.itemsize // (2 if y.dtype.kind == "c" else 1)
-    wide = np.complex128 if y.dtype.kind == "c" else np.float64
-    x, y = x.astype(wide), y.astype(wide)
-    finite = np.abs(y[np.isfinite(y)])
-    scale = max(1.0, float(finite.max(initial=0.0)))
-    return bool(np.allclose(x, y, rtol=0, atol=_TOLERANCE[size] * scale, equal_nan=True))

@@ -2,7 +2,7 @@
 tensors.
 
 store.py           key -> programs, for every front end: which fits, which numbers are inputs, what goes
-executable.py      one interface over the back ends             nan_watch.py   WEFT_NAN: node by node
+executable.py      one interface over the back ends             nan_watch.py   which operator made a NaN
 program_cache.py   on disk, by the graph's text                 live_programs.py  in this process
 program_io.py      inputs, results and effects of a program     arguments.py   what a program depends on in a tensor
 shape_check.py     guards on sizes, as one function             memory.py      what a call's results show

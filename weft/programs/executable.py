@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.ir.evaluate import ArrayEvaluator
+from weft.ir.evaluate import interpret
 from weft.ir.graph import Graph
 from weft.ir.structure import LOOP
 from weft.passes.partition import Halves
@@ -17,13 +17,13 @@ from weft.passes.pipeline import fold, optimize, optimize_folded
 from weft.passes.recompute import recompute
 from weft.passes.run import Run
 from weft.programs.live_programs import LiveProgram, is_sharable, living_programs
-from weft.programs.nan_watch import NanWatch
 from weft.programs.program_cache import added_since, find_program, program_key, store_guards, with_answers
 from weft.runtime.cache import Cache, user_cache
 from weft.runtime.segments import HostSegment, Layout
 from weft.runtime.storage import root_of
 from weft.support.counters import counters
 from weft.support.knobs import knobs
+from weft.support.observers import observers
 
 
 class Interpreted:
@@ -32,12 +32,22 @@ class Interpreted:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.passes = Run()
-        self._evaluator = NanWatch if knobs.nan else ArrayEvaluator
+
+    @property
+    def captured(self) -> Graph:
+        """The graph."""
+        return self.graph
 
     def run(self, inputs: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:
+        """One call, or what an observer makes of it."""
+        if observers.executables is not None:
+            return observers.executables(self, inputs, symbols)  # type: ignore[no-any-return]
+        return self.compute(inputs, symbols)
+
+    def compute(self, inputs: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:
         """Interpret, then write what is to be written. A result that is not written has memory of its own,
         row-major."""
-        results = own_memory(self._evaluator(symbols).evaluate(self.graph, inputs), inputs)
+        results = own_memory(interpret(self.graph, inputs, symbols), inputs)
         for position, param in self.graph.writes:
             target = inputs[param]
             np.copyto(target, results[position])
@@ -146,6 +156,12 @@ class Compiled:
         return self._optimized
 
     def run(self, inputs: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:
+        """One call of the program, or what an observer makes of it."""
+        if observers.executables is not None:
+            return observers.executables(self, inputs, symbols)  # type: ignore[no-any-return]
+        return self.program.run(inputs, symbols)
+
+    def compute(self, inputs: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:
         """One call of the program."""
         return self.program.run(inputs, symbols)
 
@@ -166,10 +182,10 @@ class Compiled:
 def make_executable(graph: Graph, backend: str | None = None) -> Interpreted | Compiled:
     """The executable of a captured graph on the back end that the knobs choose."""
     name = backend or knobs.backend
-    return Interpreted(graph) if name == "interpret" or knobs.nan else Compiled(graph, name)
+    return Interpreted(graph) if name == "interpret" else Compiled(graph, name)
 
 
 def chosen(halves: Halves, results: int, backend: str | None) -> Halves:
     """Halves with the choice of what is saved. The interpreter runs what was captured, and saves what that names."""
-    is_interpreted = knobs.nan or (backend or knobs.backend) == "interpret"
+    is_interpreted = (backend or knobs.backend) == "interpret"
     return halves if is_interpreted else recompute(halves, results)

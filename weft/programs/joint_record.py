@@ -14,6 +14,7 @@ from weft.autograd.function import FunctionNode
 from weft.autograd.node import Node, OpNode
 from weft.autograd.views import CopySlices
 from weft.ir.graph import Value
+from weft.ir.opaque import forward_nodes
 from weft.programs.argument_histories import end_at_what_is_given
 from weft.programs.arguments import leaf_of
 from weft.programs.freed import Saving, bits_of
@@ -139,6 +140,10 @@ def record_backward(
     with all_required(primals), _without_hooks(primals), capture.writes.settled(results):
         asked = [*primals, *[outputs[one.output] for one in inner]]
         grads = engine.run_backward(outputs, seeds, False, False, asked, False) if primals else (None,) * len(asked)
+    lines = forward_nodes(builder.nodes) if builder.track_locations else {}
+    for node in builder.nodes[start:]:
+        if node in lines:  # who will call backward() is not known
+            node.where = lines[node].where
     builder.params.extend(tangents)
     totals = [None if g is None else capture.tensors.operand(g) for g in grads[len(primals) :]]
     kept = [(p, g) for p, g in zip(primals, grads, strict=False) if g is not None]

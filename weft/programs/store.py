@@ -24,7 +24,7 @@ class Miss:
 
     reason: a text, or what writes it, since most misses are followed by a program that fits. depth: how far the check
     came. lift: the numbers that changed, by the keys of their places; leaf: the leaf of the arguments that the text is
-    about; sizes: the symbols of the sizes that it is about.
+    about; sizes: the symbols of the sizes that it is about; remedy: what the user can do about it.
     """
 
     reason: str | Callable[[], str]
@@ -32,6 +32,7 @@ class Miss:
     lift: tuple[tuple[Any, Any], ...] = ()
     leaf: int | None = None
     sizes: tuple[str, ...] = ()
+    remedy: str = ""
 
     @property
     def text(self) -> str:
@@ -39,7 +40,7 @@ class Miss:
         return self.reason if isinstance(self.reason, str) else self.reason()
 
 
-UNFIT = Miss("the program was made for other sizes or numbers")
+UNFIT = Miss("the program was made for other sizes or numbers", remedy="nothing: the next program takes them as inputs")
 
 
 class Variant(Protocol):

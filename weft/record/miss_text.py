@@ -19,11 +19,24 @@ if TYPE_CHECKING:
 LOCATED = re.compile(r"(<[^>]*>|[^\s:]+):\d+\b")  # a text that begins with a line
 
 
-def miss_text(miss: Miss, function: Callable[..., Any], spec: TreeSpec) -> str:
+class MissText(str):
+    """Why a call had no program; remedy: what the user can do about it ("" where the text says that itself)."""
+
+    remedy: str = ""
+
+    @classmethod
+    def of(cls, text: str, remedy: str) -> MissText:
+        """A text with its remedy."""
+        miss = cls(text)
+        miss.remedy = remedy
+        return miss
+
+
+def miss_text(miss: Miss, function: Callable[..., Any], spec: TreeSpec) -> MissText:
     """A miss as a sentence that begins with a line: the one that read the value, or where the function is defined."""
     text = miss.text if miss.leaf is None else f"argument {leaf_name(function, spec, miss.leaf)} {miss.text}"
     where = None if LOCATED.match(text) else _defined_at(function)
-    return text if where is None else f"{where}: {text}"
+    return MissText.of(text if where is None else f"{where}: {text}", miss.remedy)
 
 
 def leaf_name(function: Callable[..., Any], spec: TreeSpec, leaf: int) -> str:

@@ -36,7 +36,8 @@ def can_have_workers() -> bool:
 
 
 def get_num_threads() -> int:
-    """Threads of a parallel region, the caller included. WEFT_NUM_THREADS, else the number of available cores."""
+    """Threads of a parallel region, the caller included. WEFT_NUM_THREADS, else OMP_NUM_THREADS, else the number of
+    available cores."""
     return _wanted if _wanted is not None else _default_threads()
 
 
@@ -48,6 +49,15 @@ def set_num_threads(count: int) -> None:
     _wanted = min(count, MAX_THREADS)
     for pool in list(_live):
         pool.resize(_wanted)
+
+
+def _take_knob(count: int) -> None:
+    if _wanted is None and _live:
+        for pool in list(_live):
+            pool.resize(get_num_threads())
+
+
+knobs.follow("num_threads", _take_knob)
 
 
 class Pool:
@@ -181,12 +191,7 @@ def _siblings(processor: int) -> str:
 
 
 def _default_threads() -> int:
-    text = os.environ.get("WEFT_NUM_THREADS")
-    if not text:
-        return min(len(available_cores()), _quota(), MAX_THREADS)
-    if not text.isdigit() or int(text) < 1:
-        raise ValueProblem(f"WEFT_NUM_THREADS={text}: expected a positive integer")
-    return min(int(text), MAX_THREADS)
+    return min(knobs.num_threads or min(len(available_cores()), _quota()), MAX_THREADS)
 
 
 def _quota() -> int:

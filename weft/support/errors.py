@@ -61,6 +61,10 @@ class StateError(WeftError, RuntimeError):
     """The operation is not allowed in this state (a leaf changed in place, a graph that was freed, ...)."""
 
 
+class NotFiniteError(StateError):
+    """An operator of a program made a NaN or an infinity, and somebody looks for them (WEFT_DEBUG=nan)."""
+
+
 class NoFolder(FileNotFoundError, StateError):
     """A file cannot be written: there is no such folder. (An OSError first: its number, text and filename are kept.)"""
 

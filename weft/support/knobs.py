@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from weft.support.errors import ValueProblem
+from weft.support.observers import observers
 from weft.support.warn import warn
 
 _ON, _OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
@@ -23,6 +25,7 @@ class Knob:
     default: Any
     parse: Callable[[str], Any]
     doc: str
+    instead: str = ""  # the variable of others that is read where its own is not set
 
     @property
     def variable(self) -> str:
@@ -73,6 +76,12 @@ def _level(text: str) -> int:
     return int(text)
 
 
+def _threads(text: str) -> int:
+    if text and (not text.isdigit() or int(text) < 1):
+        raise ValueProblem(f"{text!r}: expected a positive integer")
+    return int(text or 0)
+
+
 def _fuel(text: str) -> int:
     try:
         return int(text)
@@ -86,9 +95,12 @@ KNOBS: dict[str, Knob] = {
         Knob("backend", "llvm", _choice("llvm", "interpret", "numpy"),
              "how a compiled function runs: native code, the graph interpreter, or one NumPy kernel per node"),
         Knob("debug", frozenset(), _words_of(
-            "guards", "passes", "captured", "opened", "optimized", "nests", "llvm", "code", "frames", "backwards"
+            "guards", "passes", "captured", "opened", "optimized", "nests", "llvm", "code", "frames", "backwards",
+            "nan",
         ),
-             "what to print: guards (each one that a call misses), passes (the graph after each that changes it), "
+             "what to look for or to print: nan (a program that gives a NaN or an infinity raises the line of the "
+             "operator that made the first one), "
+             "guards (each one that a call misses), passes (the graph after each that changes it), "
              "the stages captured, opened, "
              "optimized, nests and llvm, code (the Python functions that weft generates), frames (weft's own lines in "
              "tracebacks), and backwards (why compiled autograd captures one, and of which node each of its calls is; "
@@ -115,11 +127,13 @@ KNOBS: dict[str, Knob] = {
              "all, however short they are"),
         Knob("cpu", "native", str, "code generation target: native, x86-64-v3, x86-64, ..."),
         Knob("cache", "", str, "folder of the disk cache; `off` disables it; empty means the user's cache folder"),
-        Knob("pool", "auto", _choice("auto", "serial"), "worker pool: auto, or serial"),
         Knob(
-            "nan", False, _flag,
-            "run what is compiled from now on node by node, and stop at the first operator that makes a NaN",
+            "num_threads", 0, _threads,
+            "threads of a parallel region, the caller included; 0 is as many as there are cores. OMP_NUM_THREADS "
+            "counts where this is not set, and weft.set_num_threads afterwards",
+            instead="OMP_NUM_THREADS",
         ),
+        Knob("pool", "auto", _choice("auto", "serial"), "worker pool: auto, or serial"),
         Knob("progress", "auto", _choice("auto", "on", "off"),
              "a line on stderr about what a compilation of more than a second is doing: "
              "auto shows it on terminals and in notebooks"),
@@ -128,9 +142,9 @@ KNOBS: dict[str, Knob] = {
 }
 
 
-# What else reads the environment: the worker pool, ./dev, and the project's own tests and benchmarks.
+# What else reads the environment: ./dev, and the project's own tests and benchmarks.
 _OTHER_VARIABLES = frozenset((
-    "WEFT_NUM_THREADS", "WEFT_VENV", "WEFT_TEST_SEED", "WEFT_AGREE", "WEFT_ACCEPT", "WEFT_BLESS",
+    "WEFT_VENV", "WEFT_TEST_SEED", "WEFT_AGREE", "WEFT_ACCEPT", "WEFT_BLESS",
     "WEFT_BENCH_TORCH", "WEFT_FAMILIES", "WEFT_BENCH_REAL_TIME", "WEFT_TORCH_PYTHON",
 ))
 
@@ -160,8 +174,8 @@ class _State:
     fold: str
     cpu: str
     cache: str
+    num_threads: int
     pool: str
-    nan: bool
     progress: str
     eager: bool
 
@@ -174,15 +188,38 @@ class _State:
 def _initial(knob: Knob) -> Any:
     text = os.environ.get(knob.variable)
     if text is None:
-        return knob.default
+        return _of_others(knob)
     try:
         return knob.parse(text)
     except ValueError as problem:
-        raise ValueProblem(f"{knob.variable}={text}: {problem}; see `python -m weft knobs`") from None
+        raise _in_one_line(
+            ValueProblem(f"{knob.variable}={text}: {problem}; see `python -m weft knobs`")
+        ) from None
+
+
+def _of_others(knob: Knob) -> Any:
+    """What a variable says that is not weft's, if it is one that weft understands; else the default."""
+    try:
+        return knob.parse(os.environ.get(knob.instead, "").split(",")[0]) if knob.instead else knob.default
+    except ValueError:
+        return knob.default
+
+
+_FOLLOWERS: dict[str, list[Callable[[Any], None]]] = {}
 
 
 class Knobs(_State):
     """`weft.knobs`: read a knob as an attribute, change several for a block by calling it."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        for tell in _FOLLOWERS.get(name, ()):
+            tell(value)
+
+    def follow(self, name: str, tell: Callable[[Any], None]) -> None:
+        """Tell a function the value of a knob, now and whenever it changes."""
+        _FOLLOWERS.setdefault(name, []).append(tell)
+        tell(getattr(self, name))
 
     @contextlib.contextmanager
     def __call__(self, **changes: Any) -> Iterator[Knobs]:
@@ -209,4 +246,19 @@ def _text(value: Any) -> str:
     return ",".join(sorted(value)) if isinstance(value, frozenset) else str(value)
 
 
+def _in_one_line(problem: ValueProblem) -> ValueProblem:
+    """A mistake in the environment, which Python then shows as one line: no line of a program has made it."""
+    before = sys.excepthook
+
+    def shown(kind: Any, error: BaseException, traceback: Any) -> None:
+        if error is problem:
+            print(f"weft: {problem}", file=sys.stderr)
+        else:
+            before(kind, error, traceback)
+
+    sys.excepthook = shown
+    return problem
+
+
 knobs = Knobs()
+knobs.follow("debug", lambda words: observers.look_for_nan("WEFT_DEBUG", "nan" in words))

@@ -68,4 +68,5 @@ VALUE_NUMBERS: Final = 1 << 16  # how values are computed, in all programs of a 
 RESULTS: Final = 4096  # of most functions: more than the operators and formulas of a large model
 FEW_RESULTS: Final = 64  # where one is large, or few are asked for
 HANDLERS: Final = 256  # functions whose handlers of exceptions were looked at (Python 3.10)
+OBJECTS_OF_A_STATE: Final = 1 << 18  # that are looked into where all that a function may change is kept
 TEXTS_OF_MISSES: Final = 1024  # why calls of a function, or backward calls, had no program

@@ -14,6 +14,8 @@ native_product   a large product of matrices of floats in eager mode goes to the
                  door, imported when first called)
 compiled_graph   weft.compile(graph) of a captured backward that was read from a file (installed by the front door,
                  imported when first called)
+checked_run      a run of a program names the operator that made a NaN (installed by the front door, imported when first
+                 called)
 storage_accessed  Python reads or writes elements of a plain storage, without a tensor: whoever records or defers calls
                  on its memory is told (installed by tensor)
 cast_layer       what casts operands in a block of autocast (installed by the front door, imported when first called)
@@ -69,4 +71,5 @@ standalone = Seam("standalone")
 compiled_graph = Seam("compiled_graph")
 split_function = Seam("split_function")
 cast_layer = Seam("cast_layer")
+checked_run = Seam("checked_run")
 storage_accessed = Seam("storage_accessed")

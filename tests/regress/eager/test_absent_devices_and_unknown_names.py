@@ -179,7 +179,7 @@ def test_a_misspelled_name_is_only_that() -> None:
 @pytest.mark.parametrize(("variable", "value", "text"), [
     ("WEFT_CHEKC", "1", r"nothing reads the environment variable WEFT_CHEKC \(did you mean WEFT_CHECK\?\)"),
     ("WEFT_THREADS", "2", "did you mean WEFT_NUM_THREADS"),
-    ("WEFT_DEBUG", "gaurds", "WEFT_DEBUG=gaurds: .*did you mean guards"), ("WEFT_NAN", "maybe", "neither on"),
+    ("WEFT_DEBUG", "gaurds", "WEFT_DEBUG=gaurds: .*did you mean guards"), ("WEFT_EAGER", "maybe", "neither on"),
     ("WEFT_CHECK", "3", "not one of 0, 1, 2"),
     ("WEFT_FUEL", "much", "no whole number"), ("WEFT_BACKEND", "llm", r"did you mean llvm\?"),
 ])

@@ -109,7 +109,7 @@ def test_the_first_nan_is_found() -> None:
         z = y.log()
         return (z * 2).sum()
 
-    with weft.knobs(nan=True):
+    with weft.knobs(debug="nan"):
         compiled = weft.compile(step)
         assert compiled(weft.full((3,), 2.0)).item() == 0
         with pytest.raises(RuntimeError, match=r"test_run\.py:\d+: aten::log gives NaN"):

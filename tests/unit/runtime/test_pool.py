@@ -146,10 +146,16 @@ def test_wrong_thread_counts_are_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     for bad in (0, -1, 1.5, True, "2"):
         with pytest.raises(ValueProblem, match="positive integer"):
             set_num_threads(bad)  # type: ignore[arg-type]
+    with pytest.raises(ValueProblem, match="'many': expected a positive integer"), knobs(num_threads="many"):
+        pass
+
+
+def test_a_knob_counts_until_the_program_says_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_module_under_test, "_wanted", None)
-    monkeypatch.setenv("WEFT_NUM_THREADS", "many")
-    with pytest.raises(ValueProblem, match="WEFT_NUM_THREADS=many"):
-        get_num_threads()
+    with knobs(num_threads=3):
+        assert get_num_threads() == 3
+        set_num_threads(2)
+        assert get_num_threads() == 2
 
 
 def test_pinning_leaves_no_two_workers_on_a_core() -> None:

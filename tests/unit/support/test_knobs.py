@@ -51,3 +51,36 @@ def test_the_environment_is_checked_at_the_start() -> None:
         command, cwd=ROOT, env={"PATH": "", "WEFT_BACKEND": "gpu"}, capture_output=True, text=True, timeout=100
     )
     assert done.returncode != 0 and "WEFT_BACKEND=gpu: 'gpu' is not one of llvm, interpret, numpy" in done.stderr
+
+
+@pytest.mark.parametrize(("environment", "count"), [
+    ({"OMP_NUM_THREADS": "3"}, 3), ({"OMP_NUM_THREADS": "4,2"}, 4),
+    ({"OMP_NUM_THREADS": "3", "WEFT_NUM_THREADS": "2"}, 2),
+    ({"OMP_NUM_THREADS": "many"}, 0),
+])
+def test_the_number_of_threads_of_others_counts_where_ones_own_is_not_set(
+    environment: dict[str, str], count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OMP_NUM_THREADS", "WEFT_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, text in environment.items():
+        monkeypatch.setenv(name, text)
+    assert Knobs().num_threads == count
+
+
+def test_a_mistyped_value_is_one_line_that_names_the_near_one() -> None:
+    for command in (["-c", "import weft"], ["-m", "weft", "knobs"]):
+        done = subprocess.run(
+            [sys.executable, *command], cwd=ROOT, env={"PATH": "", "WEFT_DEBUG": "nann"}, capture_output=True,
+            text=True, timeout=100,
+        )
+        assert done.returncode != 0 and len(done.stderr.splitlines()) == 1, done.stderr
+        assert "WEFT_DEBUG=nann: 'nann' is not one of" in done.stderr and "did you mean nan?" in done.stderr
+
+
+def test_who_follows_a_knob_is_told_its_value_now_and_later() -> None:
+    told: list[object] = []
+    weft.knobs.follow("fuel", told.append)
+    with weft.knobs(fuel=3):
+        pass
+    assert told == [-1, 3, -1]

@@ -15,6 +15,7 @@ from weft.compile.program.call_plan import Symbols
 from weft.compile.program.container_identity import IdentityGuard
 from weft.compile.program.quick_match import Quick, quick_match
 from weft.compile.program.state_guards import StateGuards
+from weft.guards.guard import OBJECT, remedy_of
 from weft.guards.values import MISSING, is_list_of_numbers, same
 from weft.programs.arguments import (
     TensorFacts,
@@ -42,6 +43,30 @@ from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.dims import Expr
 from weft.types.relation import ShapeGuard
+
+# what a user can do about calls that find something else
+_MODE = "nothing, if it changes seldom: each setting has a program of its own; else set it outside of the loop"
+_STRUCTURE = "nothing, if there are few: each has a program of its own; else give as many arguments each time"
+_ANOMALY = "leave the block of anomaly mode"
+_TENSOR = (
+    "each dtype, number of dims and memory format has a program of its own: convert arguments to one before the call "
+    "(x.to(dtype), x.contiguous(), x.detach())"
+)
+_CLASS = "give the same kind of value at each call (a number always as a float, or as a tensor)"
+_SIZES = (
+    "the program asked a question about a size (an if, a broadcast of 1), and the answer is another one: pad to few "
+    "sizes, or write it without the question; that a size changes makes no program by itself"
+)
+_QUESTION = (
+    "the function asked a question about the number (an if, a range): each answer has a program of its own; make it a "
+    "tensor and decide with weft.where, weft.cond or weft.while_loop"
+)
+
+
+def _argument_remedy(old: Any, new: Any) -> str:
+    """What to do about an argument that is another value."""
+    remedy = remedy_of(old, new)
+    return "give the same object at each call, or what differs of it as tensors" if remedy == OBJECT else remedy
 
 
 class CallGuards:
@@ -92,27 +117,30 @@ class CallGuards:
         """The values of the program's symbols for this call, or why it does not fit."""
         if spec is not self.spec and spec != self.spec:
             return Miss(
-                lambda: f"the structure of the arguments was {call_text(self.spec)}, is now {call_text(spec)}", 0
+                lambda: f"the structure of the arguments was {call_text(self.spec)}, is now {call_text(spec)}", 0,
+                remedy=_STRUCTURE,
             )
         if (modes.grad or False) is not self.grad_mode:
-            return Miss(f"grad mode was {self.grad_mode}, is now {bool(modes.grad)}", 1)
+            return Miss(f"grad mode was {self.grad_mode}, is now {bool(modes.grad)}", 1, remedy=_MODE)
         if modes.autocast != self.autocast:
-            return Miss(f"autocast was {self.autocast or 'off'}, is now {modes.autocast or 'off'}", 1)
+            return Miss(f"autocast was {self.autocast or 'off'}, is now {modes.autocast or 'off'}", 1, remedy=_MODE)
         if dt.get_default() is not self.default_dtype:
-            return Miss(f"the default dtype was {self.default_dtype}, is now {dt.get_default()}", 1)
+            return Miss(f"the default dtype was {self.default_dtype}, is now {dt.get_default()}", 1, remedy=_MODE)
         if chosen.device is not self.device and chosen.device != self.device:
-            return Miss(f"the default device was {self.device or 'cpu'}, is now {chosen.device or 'cpu'}", 1)
+            return Miss(
+                f"the default device was {self.device or 'cpu'}, is now {chosen.device or 'cpu'}", 1, remedy=_MODE
+            )
         if anomaly.enabled and self.goes_backward:
-            return Miss("anomaly mode is on, in which backward() goes node by node", 1)
+            return Miss("anomaly mode is on, in which backward() goes node by node", 1, remedy=_ANOMALY)
         if default_hooks.stack != self.saving and captured_hooks() != self.saving:
             return Miss(
                 f"{len(self.saving)} saved_tensors_hooks were in force, are now {len(captured_hooks())} (or others)",
-                1,
+                1, remedy=_MODE,
             )
         if self.bound.places:
             problem = self.bound.take(leaves)
             if problem is not None:
-                return Miss(problem, 4)
+                return Miss(problem, 4, remedy="nothing: the next program looks for it there")
         elif len(leaves) > self.bound.given:  # what another program looked for
             del leaves[self.bound.given :]
         if self.identity is not None:
@@ -139,27 +167,27 @@ class CallGuards:
     def _named(self, miss: Miss) -> Miss:
         """A miss about a leaf that is no argument, by the name of its place."""
         name = None if miss.leaf is None else self.bound.name_of(miss.leaf)
-        return miss if name is None else Miss(lambda: f"{name} {miss.text}", 4, miss.lift)
+        return miss if name is None else Miss(lambda: f"{name} {miss.text}", 4, miss.lift, remedy=miss.remedy)
 
     def _match_leaves(self, leaves: list[Any]) -> Miss | None:
         for i, (leaf, fact) in enumerate(zip(leaves, self.facts, strict=True)):
             if type(fact) is TensorFacts:
                 if not isinstance(leaf, Tensor) or not fits(leaf, fact):
-                    return Miss(partial(_other_tensor, leaf, fact), 2, leaf=i)
+                    return Miss(partial(_other_tensor, leaf, fact), 2, leaf=i, remedy=_TENSOR)
             elif fact is not None:
                 if type(leaf) is not fact:
-                    return Miss(f"was {fact.__name__}, is now {type(leaf).__name__}", 2, leaf=i)
+                    return Miss(f"was {fact.__name__}, is now {type(leaf).__name__}", 2, leaf=i, remedy=_CLASS)
             elif not same_constant(leaf, self.constants[i]):
                 text = partial("was {!r}, is now {!r}".format, self.constants[i], leaf)
-                return Miss(text, 3, self._changed_numbers(leaves), i)
+                return Miss(text, 3, self._changed_numbers(leaves), i, remedy=_argument_remedy(self.constants[i], leaf))
         return None
 
     def python_miss(self) -> Miss:
         """What of Python's state is not as the program takes it to be."""
         miss = self.python.first_miss()
         if miss is None:
-            return Miss("Python state changed", 4)
-        return Miss(str(miss), 4, self.numbers_of_python() if miss.lift_target is not None else ())
+            return Miss("Python state changed", 4, remedy="call it again")
+        return Miss(str(miss), 4, self.numbers_of_python() if miss.lift_target is not None else (), remedy=miss.remedy)
 
     def numbers_of_python(self) -> tuple[tuple[Any, Any], ...]:
         """The numbers of Python's state that changed, by the keys of their places; with a list of numbers, all in it.
@@ -235,15 +263,15 @@ class CallGuards:
             return self._shape_miss(symbols)
         for number_guard in self.number_guards:
             if not number_guard.holds(symbols):
-                return Miss(number_guard.miss(symbols), 6)
+                return Miss(number_guard.miss(symbols), 6, remedy=_QUESTION)
         return None
 
     def _shape_miss(self, symbols: Symbols) -> Miss:
         for guard in self.env.guards.values():
             if not guard.holds(symbols):
                 used = tuple(sorted(guard.relation.expr.symbols()))
-                return Miss(partial(self._other_sizes, guard, used, symbols), 6, sizes=used)
-        return Miss("sizes changed", 6)
+                return Miss(partial(self._other_sizes, guard, used, symbols), 6, sizes=used, remedy=_SIZES)
+        return Miss("sizes changed", 6, remedy=_SIZES)
 
     def _other_sizes(self, guard: ShapeGuard, used: Sequence[str], symbols: Symbols) -> str:
         """What is wrong with the sizes of a call. used: the symbols that a guard is about."""

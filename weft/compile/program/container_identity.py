@@ -90,4 +90,7 @@ class IdentityGuard:
         is_its_own = self.held.keys().isdisjoint(map(id, chain.from_iterable(containers)))
         if is_its_own and pattern_of(containers) == self.pattern:
             return None
-        return Miss("which containers are the same object has changed", 4)
+        return Miss(
+            "which containers are the same object has changed", 4,
+            remedy="give each argument a list or dict of its own at each call",
+        )

@@ -30,6 +30,14 @@ from weft.runtime.storage import root_of
 from weft.support import registry
 from weft.tensor.tensor import Tensor
 
+# what a user can do about calls that find something else
+_SHARED = "give arguments memory of their own (x.clone()), or the same ones as the same arguments at each call"
+_GRAD = "let gradients be there, or not, at each call alike: zero_grad() at the beginning of the step"
+_LAYOUT = "make it contiguous before the call (x.contiguous())"
+_MEMORY = "write into the tensor (copy_) in place of giving it other memory (.data =, set_)"
+_HOOKS = "register hooks before the first call, and keep them"
+_OPTIMIZER = "nothing, if an optimizer was restored: the next program takes its state as it is"
+
 
 class StateGuards:
     """The guards on tensors from outside. They follow tensors that were given other memory, as long as the program
@@ -63,7 +71,7 @@ class StateGuards:
         """Whether arguments share memory with each other, and with state, as in the capture."""
         pattern = sharing_pattern(leaves, self.apart)
         if pattern != self.sharing:
-            return Miss("arguments share memory (or are the same object) in another way than before", 3)
+            return Miss("arguments share memory (or are the same object) in another way than before", 3, remedy=_SHARED)
         for i, leaf in enumerate(leaves):
             outside = self.memory.written if i in self.beside else self.memory.outside
             if isinstance(leaf, Tensor) and (id(root_of(leaf._data)) in outside or id(leaf) in outside):
@@ -72,16 +80,17 @@ class StateGuards:
                         "an argument now shares memory with state of the function, "
                         "or is a tensor that it reaches elsewhere"
                     ),
-                    3,
+                    3, remedy=_SHARED,
                 )
         for slot in self.by_argument:
             leaf = leaves[slot.leaf]
             if slot.is_fixed and leaf.storage() is not slot.storage:
                 return Miss(
-                    "is another tensor, and the function also reaches the first one from elsewhere", 3, leaf=slot.leaf
+                    "is another tensor, and the function also reaches the first one from elsewhere", 3, leaf=slot.leaf,
+                    remedy=_SHARED,
                 )
             if base_like(leaf, slot) is None:
-                return Miss("lies in its memory in another way", 3, leaf=slot.leaf)
+                return Miss("lies in its memory in another way", 3, leaf=slot.leaf, remedy=_LAYOUT)
         return None
 
     def match(self, leaves: list[Any]) -> Miss | None:
@@ -89,12 +98,15 @@ class StateGuards:
         for at, tensor, present in self.presence:
             if at is not None and leaves[at] is not tensor:
                 if present:
-                    return Miss("was a tensor whose .grad the function reads, is now another tensor", 5, leaf=at)
+                    return Miss(
+                        "was a tensor whose .grad the function reads, is now another tensor", 5, leaf=at, remedy=_GRAD
+                    )
                 tensor = leaves[at]
             if (present_grad(tensor) is not None) is not present:
                 was, now = ("there", None) if present else (None, "there")
                 return Miss(
-                    f"{self._where(tensor)}.grad of a tensor of shape {list(tensor.dims)} was {was}, is now {now}", 5
+                    f"{self._where(tensor)}.grad of a tensor of shape {list(tensor.dims)} was {was}, is now {now}", 5,
+                    remedy=_GRAD,
                 )
         for tensor, wanted, where in self.capture.outside.wants_grad.values():
             state = tensor._autograd
@@ -104,12 +116,13 @@ class StateGuards:
                         f"{where}: requires_grad of a tensor of shape {list(tensor.dims)} was {wanted}, "
                         f"is now {not wanted}"
                     ),
-                    5,
+                    5, remedy="nothing, if it changes once (a layer is frozen): each answer has a program of its own",
                 )
         if RemovableHandle.changes != self.hook_changes:
             if _hooks_everywhere() != self.hooks_everywhere:
                 return Miss(
-                    f"the number of hooks on every module {_counted(self.hooks_everywhere, _hooks_everywhere())}", 5
+                    f"the number of hooks on every module {_counted(self.hooks_everywhere, _hooks_everywhere())}", 5,
+                    remedy=_HOOKS,
                 )
             for tensor, hooks in self.hooks:
                 hooks_now = hooks_on(tensor)
@@ -119,16 +132,19 @@ class StateGuards:
                             f"{self._where(tensor)}the number of hooks of a tensor of shape {list(tensor.dims)} "
                             f"{_counted(hooks, hooks_now)}"
                         ),
-                        5,
+                        5, remedy=_HOOKS,
                     )
             self.hook_changes = RemovableHandle.changes
         for state_guard in self.capture.python_state.state_guards.values():
             if not state_guard.check() and not self._renew(state_guard):
-                return Miss(state_guard.miss(), 5)
+                return Miss(state_guard.miss(), 5, remedy=_OPTIMIZER)
         if self.accumulated and shows_a_gradient(self.accumulated, leaves, self.memory.outside):
             with self.owner.lock:
                 self.owner.assumptions = replace(self.owner.assumptions, knows_gradients=True)
-            return Miss("a .grad that is added to now shares memory with another tensor that the function uses", 5)
+            return Miss(
+                "a .grad that is added to now shares memory with another tensor that the function uses", 5,
+                remedy=_GRAD,
+            )
         return None if self.memory.is_in_place() else self._go_along(leaves)
 
     def holds_within(self, tensors: Collection[Tensor], passed: Container[int]) -> bool:
@@ -167,7 +183,7 @@ class StateGuards:
         """Go with tensors that were given other memory, if the program holds there."""
         place = self.memory.follow()
         if place is not None:
-            return Miss(self._where(place.tensor) + _moved(place), 5)
+            return Miss(self._where(place.tensor) + _moved(place), 5, remedy=_MEMORY)
         self.inputs.take_state()
         return self.match_sharing(leaves)  # the arguments were compared with the memory before
 

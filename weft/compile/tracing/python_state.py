@@ -170,7 +170,7 @@ dtypes.on_default_change(_count)
 
 
 def _put_anomaly(value: tuple[bool, bool]) -> None:
-    anomaly.enabled, anomaly.check_nan = value
+    anomaly.switch(*value)
 
 
 _GRAD: Final = "grad mode"
