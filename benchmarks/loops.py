@@ -111,6 +111,38 @@ def kalman(steps: int) -> Made:
     return fit, (transition, weft.randn(steps, 2))
 
 
+def pointwise(steps: int) -> Made:
+    """A body of 40 pointwise operators on two states of 4 x 4 values."""
+    arguments = (weft.full((4, 4), 0.3, requires_grad=True), weft.rand(4, 4), weft.rand(4, 4))
+
+    def fit(p: Any, x: Any, y: Any) -> Any:
+        for _ in range(steps):
+            for _ in range(4):
+                x = x + 0.01 * (weft.sin(y) - p * x)
+                y = y + 0.01 * (weft.cos(x) - p * y)
+        loss = (x * y).sum()
+        loss.backward()
+        return loss
+
+    return fit, arguments
+
+
+def lstm(steps: int) -> Made:
+    """A cell of 32 values over sequences of 16 values, 8 of them."""
+    cell, series = weft.nn.LSTMCell(16, 32), weft.randn(steps, 8, 16)
+
+    def fit(series: Any) -> Any:
+        h, c, states = weft.zeros(8, 32), weft.zeros(8, 32), []
+        for t in range(steps):
+            h, c = cell(series[t], (h, c))
+            states.append(h)
+        loss = (weft.stack(states) ** 2).mean()
+        loss.backward()
+        return loss
+
+    return fit, (series,)
+
+
 def adam(count: int) -> Made:
     """An optimizer of so many small parameters of three shapes."""
     ps = [weft.nn.Parameter(weft.randn(((8, 8), (16,), (4, 6))[i % 7 % 3])) for i in range(count)]
@@ -127,7 +159,7 @@ def adam(count: int) -> Made:
 
 PROGRAMS: dict[str, tuple[Callable[[int], Made], int]] = {
     "hodgkin_huxley": (hodgkin_huxley, 400), "ode": (ode, 200), "simulation": (simulation, 400),
-    "kalman": (kalman, 200), "adam": (adam, 5000),
+    "kalman": (kalman, 200), "pointwise": (pointwise, 1000), "lstm": (lstm, 100), "adam": (adam, 5000),
 }
 
 

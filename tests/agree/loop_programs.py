@@ -20,8 +20,15 @@ _OPERATORS = (
     "{a} + {b}", "{a} * {b}", "{a} - {b}", "weft.tanh({a})", "weft.sin({a} * 2)", "weft.where({a} > 0, {a}, {a} * .1)",
     "weft.maximum({a}, {b})", "{a} * ({a}).sum()", "-{a}", "{a}.clone()", "({a} + zeros).reshape({n}, 1).t()[0]",
     "(({a} + zeros).reshape(1, {n}) @ w).reshape({n})", "weft.softmax({a}, -1)", "weft.cumsum({a}, 0)",
-    "{a} / ({b}.abs() + 1)",
+    "{a} / ({b}.abs() + 1)", "gated({a}, {b})", "weft.max(weft.stack([{a}, {b}]), 0).values",
+    "weft.sort({a} + zeros).values", "sum((({a} + zeros) * w).unbind(0)) + {b}",
+    "weft.cat((({a} + zeros) * 2).split({n} // 2 + 1)[::-1])", "weft.var_mean(w * {a}, 0)[1]",
 )  # fmt: skip
+_PREAMBLE = """
+def gated(a, b):
+    i, f, g, o = weft.cat([a * 2 + b, b * 1., a - b, weft.tanh(b)]).chunk(4)
+    return i.sigmoid() * g.tanh() + f * o
+""".strip()
 _INNER = ("s0 = s0 + .01 * weft.cos(s0)", "s0 = s0 * .9 + x[k] * .1", "s0 = weft.tanh(s0 @ w)")
 _LISTS = (
     "weft.stack(out).sum()", "sum(o.sum() for o in out)", "out[1].sum() + out[-1].sum()", "weft.cat(out).mean()",
@@ -72,7 +79,8 @@ def draw(seed: int) -> Program:
     rng = np.random.default_rng(seed)
     width, steps = int(rng.choice([1, 3, 4, 16, 17])), int(rng.integers(4, 11))
     lines = _Lines(rng, width, steps)
-    return Program("\n".join(["def step(p, x, w, y):", *(f"    {line}" for line in lines.drawn())]), width, steps, seed)
+    source = "\n".join([_PREAMBLE, "def step(p, x, w, y):", *(f"    {line}" for line in lines.drawn())])
+    return Program(source, width, steps, seed)
 
 
 class _Lines:

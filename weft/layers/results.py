@@ -25,9 +25,15 @@ def result_class(op: Op) -> type[tuple[Any, ...]] | None:
 
 
 def named(op: Op, results: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The results, with their names if the schema gives any. (Flags may ask for more than have names: Op.more.)"""
+    """The results, with their names if the schema gives any."""
+    cls = class_of(op, len(results))
+    return results if cls is None else cls(*results)
+
+
+def class_of(op: Op, count: int) -> type[tuple[Any, ...]] | None:
+    """The class of so many results; None if they have no names. (Flags may ask for more than have names: Op.more.)"""
     cls = result_class(op)
-    return results if cls is None or (op.more and len(results) > len(op.schema.returns)) else cls(*results)
+    return None if cls is None or (op.more and count > len(op.schema.returns)) else cls
 
 
 def _text(self: Any) -> str:

@@ -265,6 +265,7 @@ class GuardedState:
         Raises CaptureError within a block for a tensor made outside of it: whether there is a hook would hang on a
         value.
         """
+        take_recorded(tensor)  # (it keeps the gradient in the history that it has from now on)
         if self.recorder.depth and self.payload_of(tensor).storage.depth < self.recorder.depth:
             raise refusal(
                 "a branch or loop body registers a hook on a tensor that was made outside of it; register it outside, "

@@ -260,6 +260,60 @@ def test_two_loops_one_after_the_other() -> None:
     assert len(loops(captured(step))) == 4
 
 
+def cells(w: Any, v: Any, x: Any) -> Any:
+    """Calls with several results, of which some are handed on and some are kept."""
+    c, kept, places = v * 0, [], []
+    for t in range(STEPS):
+        i, f, g = (v * w + x[t]).repeat(3).chunk(3)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        v, place = weft.sort(c * 0.9)
+        mean, spread = weft.var_mean(v, 0)
+        v = v - mean * 0.1
+        kept.append(spread)
+        places.append(place)
+    loss = (v * c).sum() + weft.stack(kept).square().sum()
+    loss.backward()
+    return loss, weft.stack(places), kept[7], places[-1]
+
+
+def two_steps_ago(w: Any, v: Any, x: Any) -> Any:
+    before = x[0] * 2
+    path = [x[1] * w, v]
+    for t in range(STEPS):
+        v, before = 1.9 * v - 0.9 * before - 0.01 * (v * w + weft.tanh(before * v)), v
+        path.append(path[-1] * w + path[-2].sin() * 0.3 + x[t])
+    loss = (v - before).sum() + (weft.stack(path) * v).square().mean()
+    loss.backward()
+    return loss, before, path[4], path[-2]
+
+
+def numbers_of_the_index(w: Any, v: Any, x: Any) -> Any:
+    for t in range(STEPS):
+        v = v + 0.01 * (w * weft.sin(v * (0.1 * t)) - v / (1 + t)) + (2.0**-t) * x[t]
+        v = v - 0.5 ** (t / 4) * w
+    loss = v.square().sum()
+    loss.backward()
+    return loss, v
+
+
+@pytest.mark.parametrize("function", [cells, two_steps_ago, numbers_of_the_index])
+def test_forms_of_bodies(function: Body) -> None:
+    same(function)
+    assert len(loops(captured(function))) == 2
+
+
+def test_few_iterations_that_read_two_steps_ago() -> None:
+    def step(w: Any, v: Any, x: Any) -> Any:
+        before = v * 2
+        for _ in range(5):
+            v, before = v * w - before, v
+        loss = v.sum()
+        loss.backward()
+        return loss, before
+
+    same(step)
+
+
 # ---- what does not go on
 def test_an_iteration_that_does_something_else() -> None:
     def step(w: Any, v: Any, x: Any) -> Any:

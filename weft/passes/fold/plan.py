@@ -31,7 +31,7 @@ from weft.passes.fold.rows import Moving, Places, along, moving, shown_by
 from weft.passes.group import is_zeros
 from weft.types import dtype as dt
 from weft.types.dims import Dim, Expr
-from weft.types.tensor_type import TensorType
+from weft.types.tensor_type import TensorType, Type
 
 MOST_LAG = 4  # how many iterations back a value may come from
 
@@ -448,11 +448,13 @@ def _in_order(parts: list[tuple[Moving, int]], dims: tuple[Dim, ...]) -> list[tu
 
 
 def _takes_doubles(node: Node) -> bool:
-    """Whether a 0-dim tensor of float64 means what a number means to a pointwise node."""
-    kind = node.outputs[0].type
-    others = [a.type for a in node.args if type(a) is Value]
-    return (
-        len(node.outputs) == 1 and isinstance(kind, TensorType) and kind.dtype in (dt.float32, dt.float64)
-        and any(isinstance(t, TensorType) and t.dtype is kind.dtype and (t.ndim or t.dtype is dt.float64)
-                for t in others)
+    operands = [a.type for a in node.args if type(a) is Value]
+    return len(node.outputs) == 1 and takes_doubles(node.outputs[0].type, operands)
+
+
+def takes_doubles(result: Type, operands: Sequence[Type]) -> bool:
+    """Whether a 0-dim tensor of float64 means what a number means to a pointwise operator of this result, whose tensors
+    are these."""
+    return isinstance(result, TensorType) and result.dtype in (dt.float32, dt.float64) and any(
+        isinstance(t, TensorType) and t.dtype is result.dtype and (t.ndim or t.dtype is dt.float64) for t in operands
     )

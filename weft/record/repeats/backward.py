@@ -64,8 +64,11 @@ class RepeatedBackward(WhileLoopBackward):
         self._flows = flows
         self.ends: dict[int, Edge] = {}  # of rows that have a history, by their place among the results
         self.without: frozenset[Value] = frozenset()  # values of its block that have no history
+        # by carried value: where among them what it began with is read for the last time, and in which iteration
+        self.read_last: Sequence[tuple[int, int]] = ()
         self.is_summed: Sequence[bool] = ()  # by slices: whether a gradient of one has zeros for the others
-        self._carried_rows: dict[int, int] = {}  # rows of a carried value, by their place among the results
+        # rows of a carried value, by their place among the results: which one, and how many iterations later
+        self._carried_rows: dict[int, tuple[int, int]] = {}
 
     # ---- rows of what iterations computed
     def stack(self, value: Value) -> Value:
@@ -86,9 +89,10 @@ class RepeatedBackward(WhileLoopBackward):
             self._stacked[value] = stacked
         return stacked
 
-    def rows(self, value: Value, end: Edge | None, carried: int | None) -> Tensor:
+    def rows(self, value: Value, end: Edge | None, carried: tuple[int, int] | None) -> Tensor:
         """A tensor of what a call of the block gave in each iteration. end: where its gradient flows within it.
-        carried: its place among the carried values."""
+        carried: its place among the carried values, and how many iterations later it is there (of several places the
+        latest one: gradients from behind the loop arrive there)."""
         out: Tensor = self.capture.tensors.fresh(self.stack(value))
         border = self.loop.body.border([end])
         if end is None or not any(self._has_history(e) for e in border):
@@ -144,7 +148,9 @@ class _WayBack:
         self.ends = node.ends
         rows = {i: g for i, g in enumerate(grads) if i in self.ends and g is not None}
         self.states = {i: grads[i] for i in range(self.count) if i < len(grads) and grads[i] is not None}
-        self.carried_rows = {node._carried_rows[i]: g for i, g in rows.items() if i in node._carried_rows}
+        later = {i: node._carried_rows[i] for i in rows if i in node._carried_rows}
+        self.carried_rows = {later[i][0]: rows[i] for i in later}
+        self.shifts = dict(later.values())
         self.roots = {i: g for i, g in rows.items() if i not in node._carried_rows}
         self.border = self.loop.body.border([*self.loop.body.ends, *self.ends.values()])
         self.totals: dict[Edge, Any] = {e: _taken(e) for e in self.outer}
@@ -155,9 +161,8 @@ class _WayBack:
     def gradients(self) -> list[Any]:
         """The gradients of the edges that need one."""
         trip = left = wrap(self.loop.trip, self.capture.env)
-        first = {i: _taken(e) for i, e in enumerate(self.loop.start[: self.count]) if e is not None and self.needs[i]}
-        first = {i: g for i, g in first.items() if g is not None}
-        least = 1 if first else 0
+        first = self._arrived_at_begins()
+        least = 1 + max(first, default=-1)
         while left > least and not self._is_steady():
             left -= 1
             self._step(left)
@@ -166,8 +171,9 @@ class _WayBack:
         if left > least:
             self._loop(least, left)
             left = least
-        if left:
-            self._step(0, first)
+        while left > 0:
+            left -= 1
+            self._step(left, first.get(left, {}))
         by_place: dict[int, Any] = {i: self.states.get(i) for i in range(self.count)}
         by_place.update({i: self._of_rows(i, aten.cat(tuple(reversed(rows)), 0)) for i, rows in self.pieces.items()})
         return [
@@ -234,9 +240,11 @@ class _WayBack:
         def row(value: Value) -> Operand:
             return tensors.operand(aten.select(tensors.fresh(self.node.stack(value)), 0, number))
 
-        before = first or {}
-        if number:
-            before = {i: aten.select(g, 0, number - 1) for i, g in self.carried_rows.items()}
+        before = dict(first or {})
+        for i, g in self.carried_rows.items():
+            shift = self.shifts[i]
+            if type(number) is not int or number >= shift:
+                before[i] = aten.select(g, 0, number - shift)
         rows = {i: aten.select(g, 0, number) for i, g in self.roots.items()}
         gradients = self._through(self.states, rows, before, self.totals, row)
         self.states = {i: gradients[i] for i in self.node.states if gradients.get(i) is not None}
@@ -259,7 +267,7 @@ class _WayBack:
         roots = list(self.roots)
         totals = [_nothing_at(e) if self.totals[e] is None else self.totals[e] for e in outer]
         carried = [*self.states.values(), *totals]
-        over = [self._earlier(self.carried_rows[i], first, end) for i in shifted]
+        over = [self._earlier(self.carried_rows[i], first, end, self.shifts[i]) for i in shifted]
         over += [aten.slice(self.roots[i], 0, first, end, 1) for i in roots]
         sources: list[Value] = []
 
@@ -294,12 +302,22 @@ class _WayBack:
             return self.capture.tensors.operand(whole)
         return self.capture.tensors.operand(aten.slice(whole, 0, first, end, 1))
 
-    def _earlier(self, rows: Tensor, first: int, end: IntLike) -> Tensor:
-        """Of rows for each iteration, those of the iterations before."""
-        if first:
-            return aten.slice(rows, 0, first - 1, end - 1, 1)  # type: ignore[no-any-return]
-        begin = aten.full_like(aten.slice(rows, 0, 0, 1, 1), -0.0)
-        return aten.cat((begin, aten.slice(rows, 0, 0, end - 1, 1)), 0)  # type: ignore[no-any-return]
+    def _earlier(self, rows: Tensor, first: int, end: IntLike, shift: int) -> Tensor:
+        """Of rows for each iteration, those of so many iterations before."""
+        if first >= shift:
+            return aten.slice(rows, 0, first - shift, end - shift, 1)  # type: ignore[no-any-return]
+        begin = aten.full_like(aten.slice(rows, 0, 0, shift - first, 1), -0.0)
+        return aten.cat((begin, aten.slice(rows, 0, 0, end - shift, 1)), 0)  # type: ignore[no-any-return]
+
+    def _arrived_at_begins(self) -> dict[int, dict[int, Any]]:
+        """By iteration and carried value: what has arrived at what the loop began with, where iterations read it."""
+        arrived: dict[int, dict[int, Any]] = {}
+        for i, edge in enumerate(self.loop.start[: self.count]):
+            gradient = _taken(edge) if edge is not None and self.needs[i] else None
+            if gradient is not None:
+                last, iteration = self.node.read_last[i]
+                arrived.setdefault(iteration, {})[last] = gradient
+        return arrived
 
 
 def _taken(edge: Edge) -> Any:

@@ -17,7 +17,7 @@ from weft.ir.builder import REPEATABLE
 from weft.ops.op import Op
 from weft.record.repeats.each_call import EachCall, Run
 from weft.record.repeats.iteration import Call, Iteration, NoIteration
-from weft.record.repeats.joins import JOINING, joined
+from weft.record.repeats.joins import is_joined, joined
 from weft.record.repeats.lengths import LoopOverSize, may_change, over
 from weft.record.repeats.python_loop import PythonLoop
 from weft.support.locations import is_internal
@@ -56,7 +56,7 @@ class RepeatedCalls(EachCall):
             return function(op, args)
         if self.loop is not None:  # the call was not the predicted one
             self.end()
-        if op in JOINING and type(args[0]) is tuple:
+        if is_joined(op, args):
             with self.resting():
                 op, args = joined(op, args)
         start = len(self.capture.recorder.builder.nodes)

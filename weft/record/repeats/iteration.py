@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weft.autograd.node import OpNode
 from weft.autograd.saved import default_hooks
 from weft.ir.builder import memo_key
+from weft.layers.results import class_of
 from weft.ops.op import Op
 from weft.ops.overrides import plain_kinds
+from weft.ops.rules import Pointwise
+from weft.passes.fold.plan import takes_doubles
 from weft.record.repeats.pending import PendingState, PendingStorage
 from weft.record.symbolic import SymbolicPayload
 from weft.support.generated import function_factory
@@ -24,8 +27,8 @@ if TYPE_CHECKING:
 
 
 class Call(NamedTuple):
-    """One call of an operator. grad: the grad mode; place: where the user's code stands, innermost frame first; start:
-    how many nodes there were before."""
+    """One call of an operator. out: its result, or a tuple of several; grad: the grad mode; place: where the user's
+    code stands, innermost frame first; start: how many nodes there were before."""
 
     op: Op
     args: tuple[Any, ...]
@@ -39,21 +42,27 @@ class Call(NamedTuple):
         """What is equal where calls repeat."""
         return self.op, self.grad, self.place
 
+    @property
+    def outs(self) -> tuple[Any, ...]:
+        """Its results."""
+        return self.out if type(self.out) is tuple else (self.out,)
+
 
 class NoIteration(Exception):
     """The calls do not repeat in a way that a loop can have."""
 
 
 class Same(NamedTuple):
-    """The result of a call of the same iteration."""
+    """A result of the same iteration, by its number."""
 
-    call: int
+    result: int
 
 
 class Before(NamedTuple):
-    """The result of a call of the iteration before."""
+    """A result of an earlier iteration: the one before, or the one before that."""
 
-    call: int
+    result: int
+    ago: int
 
 
 class Fixed(NamedTuple):
@@ -79,6 +88,17 @@ class Counted(NamedTuple):
         return self.begin + self.step * iteration
 
 
+class Numbers:
+    """A number of Python's in the place of a tensor, another one in each iteration. values: those so far."""
+
+    def __init__(self, values: Sequence[float]) -> None:
+        self.values = list(values)
+
+    def at(self, iteration: int) -> float:
+        """What it is in an iteration."""
+        return self.values[iteration]
+
+
 class Several(NamedTuple):
     """A tuple of operands."""
 
@@ -87,14 +107,15 @@ class Several(NamedTuple):
 
 class PlannedCall(NamedTuple):
     """A call of an iteration. row: whether it reads the row of its first operand that the iteration's number says;
-    out: what it gave in the latest iteration; has_history: whether that wants a gradient; mark: the user's instruction
-    that it comes from."""
+    results: the numbers of its results; outs: what they were in the latest iteration; is_tuple: whether it gives a
+    tuple of them; mark: the user's instruction that it comes from."""
 
     op: Op
     operands: tuple[Any, ...]
     row: Counted | None
-    out: Tensor
-    has_history: bool
+    results: range
+    outs: tuple[Tensor, ...]
+    is_tuple: bool
     mark: tuple[Any, ...]
 
     @property
@@ -103,11 +124,16 @@ class PlannedCall(NamedTuple):
         return located(self.mark or None)
 
 
-class Iteration:
-    """The calls of an iteration.
+_EXACT = 2**53  # the largest integers of which float64 has every one
+LAG = 2  # how many iterations back a result may come from: what three iterations show
 
-    carried: the calls whose results the next iteration reads, each with what the first iteration read in their place.
-    nodes: where the nodes of the recorded iterations stand in the graph.
+
+class Iteration:
+    """The calls of an iteration. Their results are numbered in the order of the calls.
+
+    carried: the results of earlier iterations that an iteration begins with, each with what the first one had in its
+    place. outs, histories: by result, what it was in the latest iteration, and whether that wants a gradient. nodes:
+    where the nodes of the recorded iterations stand in the graph.
     """
 
     def __init__(self, capture: Capture, calls: Sequence[Call], period: int) -> None:
@@ -120,43 +146,88 @@ class Iteration:
         self.nodes = range(calls[0].start, len(nodes))
         for call in calls:
             self._check(call)
-        self.results = [{id(call.out): i for i, call in enumerate(each)} for each in self.iterations]
-        self.carried: dict[int, Tensor] = {}
+        self.each_outs = [tuple([out for call in each for out in call.outs]) for each in self.iterations]
+        self.outs = self.each_outs[-1]
+        self.histories = [out.requires_grad for out in self.outs]
+        self.results = [{id(out): i for i, out in enumerate(outs)} for outs in self.each_outs]
+        self.carried: dict[Before, Tensor] = {}
+        self._count = 0  # of results of the calls so far
         self.calls = [self._planned(i) for i in range(period)]
-        for number, begin in self.carried.items():
-            if begin._data.type is not self.calls[number].out._data.type:
-                raise NoIteration
+        if any(begin._data.type is not self.outs[o.result]._data.type for o, begin in self.carried.items()):
+            raise NoIteration("a value changes its type")
+        self._refuse_common_begins()
+
+    def may_be_taken_back(self) -> bool:
+        """Whether the results of the recorded iterations are still no more than what the calls gave: behind the loop
+        they may have been given hooks."""
+        try:
+            for each in self.iterations:
+                for call in each:
+                    self._check(call)
+        except NoIteration:
+            return False
+        return True
+
+    def _refuse_common_begins(self) -> None:
+        """Raises NoIteration where the first iteration reads one tensor in two places of which later ones read
+        different ones: its gradients would be added up in another order. (A later iteration is the first one, then.)
+        """
+        begins = [begin for begin in self.carried.values() if begin.requires_grad]
+        fixed = {id(o.value) for call in self.calls for o in sources_of(call.operands) if type(o) is Fixed}
+        if len(set(map(id, begins))) < len(begins) or any(id(begin) in fixed for begin in begins):
+            raise NoIteration("the first iteration reads one tensor where others read several")
 
     def _check(self, call: Call) -> None:
         """Raises NoIteration for a call that a block cannot make again, and for a result that is more than what the
         call gave."""
-        op, out = call.op, call.out
+        op = call.op
         if op.unbacked_from is not None or op.host or op.enter is not None or op.view_if_captured:
             raise NoIteration
-        if call.grad is not self.grad or type(out) is not Tensor or type(out._data) is not SymbolicPayload:
-            raise NoIteration
-        history = out._autograd
-        if history is not None and (
-            history.hooks or history.retains_grad or not isinstance(history.node, OpNode)
-            or history.node.hook_tables is not None
-        ):
-            raise NoIteration
+        if call.grad is not self.grad or not call.outs:
+            raise NoIteration("another grad mode")
+        for out in call.outs:
+            if type(out) is not Tensor or type(out._data) is not SymbolicPayload:
+                raise NoIteration
+            history = out._autograd
+            if history is not None and (
+                history.hooks or history.retains_grad or not isinstance(history.node, OpNode)
+                or history.node.hook_tables is not None
+            ):
+                raise NoIteration
 
     def _planned(self, number: int) -> PlannedCall:
         first, *others = [each[number] for each in self.iterations]
         latest = others[-1]
         if any(call.op is not first.op or len(call.args) != len(first.args) for call in others):
             raise NoIteration
-        types = {id(call.out._data.type) for call in (first, *others)}
-        histories = {call.out.requires_grad for call in (first, *others)}
-        if len(types) != 1 or len(histories) != 1 or id(latest.out) in map(id, latest.args):
+        kinds = {
+            (type(call.out), *((id(out._data.type), out.requires_grad) for out in call.outs))
+            for call in (first, *others)
+        }
+        if len(kinds) != 1 or any(out is value for out in latest.outs for value in latest.args):
             raise NoIteration
-        operands = tuple([
-            self._operand([each[number].args[i] for each in self.iterations]) for i in range(len(first.args))
-        ])
+        columns = [[each[number].args[i] for each in self.iterations] for i in range(len(first.args))]
+        numbers = {i: Numbers(columns[i]) for i in first.op.tensor_positions if self._are_numbers(first, columns[i])}
+        operands = tuple([numbers.get(i) or self._operand(column) for i, column in enumerate(columns)])
         counts = [o for o in operands if type(o) is Counted]
         row = self._row(number, operands, counts[0]) if counts else None
-        return PlannedCall(latest.op, operands, row, latest.out, histories.pop(), latest.place[:2])
+        results = range(self._count, self._count + len(latest.outs))
+        self._count = results.stop
+        return PlannedCall(
+            latest.op, operands, row, results, latest.outs, type(latest.out) is tuple, latest.place[:2]
+        )
+
+    def _are_numbers(self, call: Call, values: Sequence[Any]) -> bool:
+        """Whether an operand is another number in each iteration, for which a 0-dim tensor of float64 may stand."""
+        op, kind = call.op, type(values[0])
+        if kind not in (int, float) or not isinstance(op.type, Pointwise) or op.scalar is None:
+            return False
+        if any(type(v) is not kind or (kind is int and abs(v) > _EXACT) for v in values):
+            return False
+        if len(set(map(memo_key, values))) == 1:
+            return False
+        operands = [self.capture.tensors.payload_of(v).type for v in call.args if isinstance(v, Tensor)]
+        return len(call.outs) == 1 and takes_doubles(call.out._data.type, operands)
 
     def _operand(self, values: Sequence[Any]) -> Any:
         first, *others = values
@@ -183,28 +254,29 @@ class Iteration:
         latest = self._source(len(values) - 1, values[-1])
         if type(latest) is Fixed:
             if any(v is not values[0] for v in values) or type(values[0]) not in plain_kinds:
-                raise NoIteration
+                raise NoIteration("another tensor in each iteration")
             return latest
-        for i in range(1 if type(latest) is Before else 0, len(values)):
+        lag = latest.ago if type(latest) is Before else 0
+        for i in range(lag, len(values)):
             source = self._source(i, values[i])
-            if type(source) is not type(latest) or source.call != latest.call:
-                raise NoIteration
-        if type(latest) is Before:
-            begin = self.carried.setdefault(latest.call, values[0])
-            if begin is not values[0] or type(begin) is not Tensor or type(begin._data) is not SymbolicPayload:
-                raise NoIteration
-            if type(self._source(0, begin)) is not Fixed:
-                raise NoIteration
+            if type(source) is not type(latest) or source != latest:
+                raise NoIteration("a result of changing places")
+        for i, begin in enumerate(values[:lag]):
+            before = Before(latest.result, lag - i)
+            if type(self._source(i, begin)) is not Fixed or type(begin) is not Tensor:
+                raise NoIteration("the first iteration begins with another result")
+            if type(begin._data) is not SymbolicPayload or self.carried.setdefault(before, begin) is not begin:
+                raise NoIteration("the first iterations begin with different values")
         return latest
 
     def _source(self, iteration: int, value: Any) -> Any:
         if not isinstance(value, Tensor):
-            raise NoIteration
-        number = self.results[iteration].get(id(value))
-        if number is not None:
-            return Same(number)
-        number = self.results[iteration - 1].get(id(value)) if iteration else None
-        return Fixed(value) if number is None else Before(number)
+            raise NoIteration("a tensor, or none")
+        for ago in range(min(LAG, iteration) + 1):
+            number = self.results[iteration - ago].get(id(value))
+            if number is not None:
+                return Before(number, ago) if ago else Same(number)
+        return Fixed(value)
 
     def _row(self, number: int, operands: tuple[Any, ...], counted: Counted) -> Counted:
         """Which row of its first operand a call reads in the first iteration. Raises NoIteration where it reads
@@ -242,51 +314,76 @@ class Iteration:
             names[text] = value
             return text
 
-        before = {o.call for call in self.calls for o in _sources(call.operands) if type(o) is Before}
-        lines = [f"p{i} = {name(self.calls[i].out)}" for i in before]
+        before = sorted(self.carried, key=lambda o: -o.ago)
+        lines = [f"p{o.result}_{o.ago} = {name(self.each_outs[-o.ago][o.result])}" for o in before]
         lines += [f"n = loop.iterations = {self.recorded}", "out = None", "while True:", "    loop.calls = 0"]
         for i, call in enumerate(self.calls):
             tests = [f"op is {name(call.op)}", f"len(a) == {len(call.operands)}"]
             tests += [test for at, o in enumerate(call.operands) for test in _tests(o, f"a[{at}]", name)]
             tests += ["modes.grad is grad", "modes.special is None", "not hooks.stack", "default() is dtype"]
-            kind, data = classes[i], call.out._data
-            lines += [
-                "    yield out", "    op, a = repeats.call",
-                f"    if not ({' and '.join(tests)}): return",
-                f"    s{i}, m, d = new(Tensor), new({name(kind)}), new(Payload)",
-                "    m.iteration = n",
-                f"    d.storage, d.path, d.type, d._geometry = m, (), {name(data.type)}, {name(data.geometry())}",
-                f"    d._memo, d._generation, d.permuted = None, -1, {kind.permuted!r}",
-                f"    s{i}._data, s{i}._storage, s{i}._view = d, m, None",
-            ]
-            if call.has_history:
-                lines += ["    h = new(State)", "    h.storage = m", f"    s{i}._autograd = h"]
-            else:
-                lines.append(f"    s{i}._autograd = None")
-            lines += [f"    out, loop.calls = s{i}, {i + 1}"]
-        lines += ["    n = loop.iterations = n + 1", *[f"    p{i} = s{i}" for i in before]]
+            lines += ["    yield out", "    op, a = repeats.call", f"    if not ({' and '.join(tests)}): return"]
+            numbers = [(at, o.values) for at, o in enumerate(call.operands) if type(o) is Numbers]
+            lines += [f"    {name(values)}.append(a[{at}])" for at, values in numbers]
+            for number, out in zip(call.results, call.outs, strict=True):
+                pending = _pending(number, out, self.histories[number], classes[number], name)
+                lines += [f"    {line}" for line in pending]
+            result = f"s{call.results[0]}"
+            if call.is_tuple:
+                result = f"({', '.join(f's{number}' for number in call.results)},)"
+                named = class_of(call.op, len(call.results))
+                if named is not None:
+                    result = f"{name(named)}{result}"
+            lines.append(f"    out, loop.calls = {result}, {i + 1}")
+        lines += ["    n = loop.iterations = n + 1", *[f"    {line}" for line in map(_handed_on, before)]]
         results = function_factory("loop", tuple(names), "calls()", lines)(*names.values())()
         next(results)  # up to where it waits for a call
         return results  # type: ignore[no-any-return]
 
 
-def argument_of(operand: Any, same: Callable[[int], Any], before: Callable[[int], Any], iteration: Any) -> Any:
-    """What an operand is in one iteration, of this number. same, before: what calls of it, and of the one before, have
-    given."""
+def argument_of(
+    operand: Any, same: Callable[[int], Any], before: Callable[[Before], Any], number: Callable[[Any], Any]
+) -> Any:
+    """What an operand is in one iteration. same, before: give results of it, and of earlier ones; number: gives a
+    number that is another one in each."""
     kind = type(operand)
     if kind is Several:
-        return tuple([argument_of(part, same, before, iteration) for part in operand.parts])
+        return tuple([argument_of(part, same, before, number) for part in operand.parts])
     if kind is Same:
-        return same(operand.call)
+        return same(operand.result)
     if kind is Before:
-        return before(operand.call)
-    return operand.at(iteration) if kind is Counted else operand.value
+        return before(operand)
+    return number(operand) if kind in (Counted, Numbers) else operand.value
 
 
-def _sources(operands: Sequence[Any]) -> Iterator[Any]:
+def _pending(
+    number: int, out: Tensor, has_history: bool, kind: type[PendingStorage], name: Callable[[Any], str]
+) -> Iterator[str]:
+    """The lines that make a tensor of a result, which is like `out`."""
+    data = out._data
+    yield f"s{number}, m, d = new(Tensor), new({name(kind)}), new(Payload)"
+    yield "m.iteration = n"
+    yield f"d.storage, d.path, d.type, d._geometry = m, (), {name(data.type)}, {name(data.geometry())}"
+    yield f"d._memo, d._generation, d.permuted = None, -1, {kind.permuted!r}"
+    yield f"s{number}._data, s{number}._storage, s{number}._view = d, m, None"
+    if has_history:
+        yield "h = new(State)"
+        yield "h.storage = m"
+        yield f"s{number}._autograd = h"
+    else:
+        yield f"s{number}._autograd = None"
+
+
+def _handed_on(before: Before) -> str:
+    """The line at the end of an iteration by which the next one has an earlier result."""
+    number, ago = before
+    return f"p{number}_{ago} = " + (f"p{number}_{ago - 1}" if ago > 1 else f"s{number}")
+
+
+def sources_of(operands: Sequence[Any]) -> Iterator[Any]:
+    """Where operands come from, tuples opened."""
     for o in operands:
         if type(o) is Several:
-            yield from _sources(o.parts)
+            yield from sources_of(o.parts)
         else:
             yield o
 
@@ -294,13 +391,17 @@ def _sources(operands: Sequence[Any]) -> Iterator[Any]:
 def _tests(operand: Any, text: str, name: Callable[[Any], str]) -> Iterator[str]:
     kind = type(operand)
     if kind is Same:
-        yield f"{text} is s{operand.call}"
+        yield f"{text} is s{operand.result}"
     elif kind is Before:
-        yield f"{text} is p{operand.call}"
+        yield f"{text} is p{operand.result}_{operand.ago}"
     elif kind is Fixed:
         yield f"{text} is {name(operand.value)}"
     elif kind is Counted:
         yield f"type({text}) is int and {text} == {operand.begin} + {operand.step} * n"
+    elif kind is Numbers:
+        yield f"type({text}) is {type(operand.values[0]).__name__}"
+        if type(operand.values[0]) is int:
+            yield f"-{_EXACT} <= {text} <= {_EXACT}"
     elif kind is Several:
         yield f"type({text}) is tuple and len({text}) == {len(operand.parts)}"
         for i, part in enumerate(operand.parts):

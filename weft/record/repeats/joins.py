@@ -15,12 +15,17 @@ from weft.tensor.tensor import Tensor
 if TYPE_CHECKING:
     from weft.record.repeats.python_loop import PythonLoop
 
-__all__ = ["JOINING", "joined"]
+__all__ = ["JOINING", "is_joined", "joined"]
 _CAT = aten.cat.default.op
 
 
+def is_joined(op: Op, args: tuple[Any, ...]) -> bool:
+    """Whether a call joins what loops of a size have given."""
+    return op in JOINING and type(args[0]) is tuple and any(map(_source, args[0]))
+
+
 def joined(op: Op, args: tuple[Any, ...]) -> tuple[Op, tuple[Any, ...]]:
-    """A stack or concatenation of tensors, where some are all results of a call in a loop of a size: the same of
+    """A stack or concatenation of tensors, where some are all that a loop of a size has of one result: the same of
     pieces with many rows."""
     tensors, dim = args
     runs = list(_runs(tensors))
@@ -31,8 +36,8 @@ def joined(op: Op, args: tuple[Any, ...]) -> tuple[Op, tuple[Any, ...]]:
     pieces: list[Tensor] = []
     for run in runs:
         if type(run) is tuple:
-            loop, call = run
-            rows = [aten.movedim(piece, 0, at) if at else piece for piece in loop.joined(call)]
+            loop, number = run
+            rows = [aten.movedim(piece, 0, at) if at else piece for piece in loop.joined(number)]
             pieces += rows if adds_dim else [aten.flatten(row, at, at + 1) for row in rows]
         else:
             pieces.append(aten.unsqueeze(run, at) if adds_dim else run)
@@ -40,7 +45,7 @@ def joined(op: Op, args: tuple[Any, ...]) -> tuple[Op, tuple[Any, ...]]:
 
 
 def _runs(tensors: tuple[Tensor, ...]) -> Iterator[Any]:
-    """The tensors one by one, or a loop and a call for all that it gave."""
+    """The tensors one by one, or a loop and the number of a result for all of its."""
     i = 0
     while i < len(tensors):
         begin = _source(tensors[i])
@@ -48,19 +53,19 @@ def _runs(tensors: tuple[Tensor, ...]) -> Iterator[Any]:
             yield tensors[i]
             i += 1
             continue
-        loop, call, first = begin
+        loop, number, first = begin
         end = i + loop.iterations
-        expected = [(loop, call, n) for n in range(loop.iterations)]
+        expected = [(loop, number, n) for n in range(loop.iterations)]
         if first or list(map(_source, tensors[i:end])) != expected:
             yield tensors[i]
             i += 1
             continue
-        yield loop, call
+        yield loop, number
         i = end
 
 
 def _source(tensor: Any) -> tuple[PythonLoop, int, int] | None:
-    """The loop of a size that gave a tensor, in which call and iteration."""
+    """The loop of a size that gave a tensor, as which result of which iteration."""
     storage = tensor._storage
     loop: Any = storage.loop if isinstance(storage, PendingStorage) else None
-    return None if loop is None or loop.trip is None else (loop, storage.call, storage.iteration)
+    return None if loop is None or loop.trip is None else (loop, storage.number, storage.iteration)

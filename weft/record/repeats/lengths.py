@@ -95,7 +95,7 @@ class LoopOverSize:
             self._seen.append((phase, self._names(loop)))
 
     def _names(self, loop: PythonLoop) -> Names:
-        """What the names that the body binds stand for: the same object, or what a call gave so many iterations ago."""
+        """What the names that the body binds stand for: the same object, or a result of so many iterations ago."""
         assert self.frame is not None
         values, stored = self.frame.f_locals, self.statement.stored
         return {name: self._said(loop, values[name]) for name in stored if name in values}
@@ -103,8 +103,8 @@ class LoopOverSize:
     def _said(self, loop: PythonLoop, value: Any) -> Any:
         if isinstance(value, (tuple, list)):
             return type(value), tuple([self._said(loop, part) for part in value])
-        call = loop.call_of(value)
-        return value if call is None else _Given(loop.iterations - call[0], call[1])
+        result = loop.result_of(value)
+        return value if result is None else _Given(loop.iterations - result[0], result[1])
 
     # ---- when it has ended
     def _end(self) -> None:
@@ -155,15 +155,15 @@ class LoopOverSize:
 
 
 class _Given:
-    """The result of a call, so many iterations ago."""
+    """A result by its number, so many iterations ago."""
 
-    def __init__(self, ago: int, call: int) -> None:
-        self.ago, self.call = ago, call
+    def __init__(self, ago: int, number: int) -> None:
+        self.ago, self.number = ago, number
 
 
 def _are_same(a: Any, b: Any) -> bool:
     if type(a) is _Given and type(b) is _Given:
-        return (a.ago, a.call) == (b.ago, b.call)
+        return (a.ago, a.number) == (b.ago, b.number)
     if type(a) is dict and type(b) is dict:
         return a.keys() == b.keys() and all(_are_same(a[key], b[key]) for key in a)
     if type(a) is tuple and type(b) is tuple:

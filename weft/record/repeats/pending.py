@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Loop(Protocol):
     """What calls were predicted for."""
 
-    def result(self, iteration: int, call: int) -> Tensor:
-        """What a call gave, recorded now if it was not yet."""
+    def result(self, iteration: int, number: int) -> Tensor:
+        """A result of an iteration, recorded now if it was not yet."""
 
 
 class PendingRecorder:
@@ -36,14 +36,14 @@ class PendingRecorder:
 
 
 class PendingStorage(SymbolicStorage):
-    """The memory of what one call gives in one iteration. What all iterations have in common stands in a class of the
-    call's (storage_class): an instance has the number of its iteration alone.
+    """The memory of one result in one iteration. What all iterations have in common stands in a class of the result's
+    (storage_class): an instance has the number of its iteration alone.
 
-    call: the call's number within an iteration. permuted: of the payload that shows it.
+    number: that of the result within an iteration. permuted: of the payload that shows it.
     """
 
     loop: ClassVar[Loop]
-    call: ClassVar[int]
+    number: ClassVar[int]
     permuted: ClassVar[bool | None]
     iteration: int
     version = generation = 0
@@ -56,7 +56,7 @@ class PendingStorage(SymbolicStorage):
 
     def recorded(self) -> Tensor:
         """The tensor that the loop's recording has for this one."""
-        return self.loop.result(self.iteration, self.call)
+        return self.loop.result(self.iteration, self.number)
 
     def recorded_payload(self, data: SymbolicPayload) -> SymbolicPayload:
         """What was recorded."""
@@ -103,11 +103,11 @@ class PendingState(AutogradState):
         return state
 
 
-def storage_class(loop: Loop, call: int, data: SymbolicPayload) -> type[PendingStorage]:
-    """The class of what a call gives, which is like `data`."""
+def storage_class(loop: Loop, number: int, data: SymbolicPayload) -> type[PendingStorage]:
+    """The class of a result that is like `data`."""
     storage, is_base = data.storage, not data.path
     return type("PendingStorage", (PendingStorage,), {
-        "loop": loop, "call": call, "permuted": data.permuted,
+        "loop": loop, "number": number, "permuted": data.permuted,
         "recorder": PendingRecorder(storage.recorder), "builder": storage.builder, "depth": storage.depth,
         "type": data.type, "geometry": data.geometry(), "order": storage.order if is_base else None,
         "is_row_major": is_base and storage.is_row_major,

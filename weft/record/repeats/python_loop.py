@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from weft.autograd.node import Edge
 from weft.autograd.record import gradient_edge
 from weft.guards.watching import quicken
@@ -19,7 +21,7 @@ from weft.record.blocks.loops import Loop, Outcome, repeat
 from weft.record.blocks.memory import end_of
 from weft.record.repeats.backward import RepeatedBackward, RowsBackward
 from weft.record.repeats.for_statement import is_item_of_loop
-from weft.record.repeats.iteration import Counted, Fixed, Iteration, PlannedCall, argument_of
+from weft.record.repeats.iteration import Before, Counted, Fixed, Iteration, Numbers, PlannedCall, argument_of
 from weft.record.repeats.pending import PendingStorage, make_pending, storage_class
 from weft.record.restart import Restart
 from weft.record.symbolic import SymbolicPayload
@@ -47,15 +49,15 @@ class PythonLoop:
     def __init__(self, capture: Capture, iteration: Iteration) -> None:
         self.capture, self.iteration, self.place = capture, iteration, iteration.place
         self.iterations, self.calls = iteration.recorded, 0
-        self._classes = [storage_class(self, i, call.out._data) for i, call in enumerate(iteration.calls)]
+        self._classes = [storage_class(self, i, out._data) for i, out in enumerate(iteration.outs)]
         quicken(_profile_filter)
         self.predicted: Iterable[Any] = iteration.comparing(self, self._classes)
         self.trip: SymInt | None = None
         self.guards = len(capture.env.guards)
-        self._single: dict[tuple[int, int], Tensor] = {}  # results by iteration and call, that have a tensor
-        self._rows: dict[int, Any] = {}  # by call, a tensor for each iteration
-        self._last: dict[int, Tensor] = {}  # what the loop carries to its end, by call
-        self._body: list[tuple[Value, Edge | None]] = []  # what each call gives in the loop's block
+        self._single: dict[tuple[int, int], Tensor] = {}  # results by iteration and number, that have a tensor
+        self._rows: dict[int, Any] = {}  # by result, a tensor for each iteration
+        self._last: dict[tuple[int, int], Tensor] = {}  # what the loop carries to its end, by iteration and number
+        self._body: list[tuple[Value, Edge | None]] = []  # what each result is in the loop's block
         self._history: RepeatedBackward | None = None
         self._is_recorded = False
 
@@ -63,14 +65,14 @@ class PythonLoop:
         """Record what was predicted. False where it is no loop."""
         self.predicted, self._is_recorded = (), True
         with self._as_predicted():
-            is_loop = self._is_worthwhile() and self._take_back()
+            is_loop = self._is_worthwhile() and self.iteration.may_be_taken_back() and self._take_back()
             if is_loop:
                 self._as_loop()
             else:
                 self.trip = None
-                latest, first = self.iteration.iterations[-1], self.iteration.recorded
-                self._single.update({(first - 1, i): call.out for i, call in enumerate(latest)})
-                for n in range(first, self.iterations):
+                for n, outs in enumerate(self.iteration.each_outs):
+                    self._single.update({(n, i): out for i, out in enumerate(outs)})
+                for n in range(self.iteration.recorded, self.iterations):
                     self._calls_of(n, self.iteration.period)
             self._calls_of(self.iterations, self.calls)
         return is_loop
@@ -110,17 +112,19 @@ class PythonLoop:
                 rows.append((call, size, call.row.at(self.iterations + (i < self.calls) - 1) + 1))
         return rows
 
-    def call_of(self, value: Any) -> tuple[int, int] | None:
-        """The iteration and the call that gave a tensor; None for others."""
+    def result_of(self, value: Any) -> tuple[int, int] | None:
+        """The iteration that gave a tensor, and as which result; None for others."""
         storage = value._storage if isinstance(value, Tensor) else None
         if isinstance(storage, PendingStorage):
-            return (storage.iteration, storage.call) if storage.loop is self else None
+            return (storage.iteration, storage.number) if storage.loop is self else None
         results = enumerate(self.iteration.results)
         return next(((n, each[id(value)]) for n, each in results if id(value) in each), None)
 
     def serve(self, trip: SymInt) -> bool:
         """Record it as a loop of as many iterations as a size says. False where it is no loop."""
         env, more = self.capture.env, trip - self.iterations
+        if any(type(o) is Numbers for call in self.iteration.calls for o in call.operands):
+            return False
         if self.iterations < FEWEST or any(call.row is None or call.row.step != 1 for call, _, _ in self.rows):
             return False
         env.take_back(self.guards)
@@ -139,13 +143,13 @@ class PythonLoop:
             raise Restart(unrolled=True)
         return self.trip - (self.iterations - iteration)
 
-    def result(self, iteration: int, call: int) -> Tensor:
-        """What a call gave."""
+    def result(self, iteration: int, number: int) -> Tensor:
+        """A result of an iteration."""
         if not self._is_recorded:
             self.capture.repeats.end()
-        single = self._single.get((iteration, call))
+        single = self._single.get((iteration, number))
         if single is None:
-            single = self._single[iteration, call] = self._row(iteration, call)
+            single = self._single[iteration, number] = self._row(iteration, number)
         return single
 
     @contextmanager
@@ -161,12 +165,15 @@ class PythonLoop:
     # ---- call by call
     def _calls_of(self, iteration: int, count: int) -> None:
         """The first calls of an iteration, as they are."""
-        for i, call in enumerate(self.iteration.calls[:count]):
-            self._single[iteration, i] = self._run_in(iteration, call)
+        for call in self.iteration.calls[:count]:
+            for number, out in zip(call.results, self._run_in(iteration, call), strict=True):
+                self._single[iteration, number] = out
 
-    def _run(self, call: PlannedCall, args: tuple[Any, ...]) -> Any:
+    def _run(self, call: PlannedCall, args: tuple[Any, ...]) -> tuple[Tensor, ...]:
+        """The results of a call."""
         with self.capture.recorder.at_line(call.where):
-            return run_operator(call.op, args)
+            out = run_operator(call.op, args)
+        return out if call.is_tuple else (out,)
 
     # ---- as a loop
     def _take_back(self) -> bool:
@@ -183,10 +190,10 @@ class PythonLoop:
                 if isinstance(tensor._data, SymbolicPayload):  # a view from before, which they were the first to read
                     tensor._data.forget_read(taken)
         for n, calls in enumerate(self.iteration.iterations):
-            for i, call in enumerate(calls):
-                if call.out._autograd is not None:
-                    histories.given.pop(call.out._autograd.node, None)
-                make_pending(call.out, self._classes[i](n))
+            for i, out in enumerate(out for call in calls for out in call.outs):
+                if out._autograd is not None:
+                    histories.given.pop(out._autograd.node, None)
+                make_pending(out, self._classes[i](n))
         return True
 
     def _as_loop(self) -> None:
@@ -196,35 +203,37 @@ class PythonLoop:
         # (gradients of a row are added in the order of the iterations back: the earlier rows of later slices first)
         last_first = sorted(rows, key=lambda i: -_begin(iteration.calls[i]))
         slices = {i: self._slices(iteration.calls[i]) for i in last_first}
-        xs = [slices[i] for i in rows]
+        numbers = [o for call in iteration.calls for o in call.operands if type(o) is Numbers]
+        xs = [*(slices[i] for i in rows), *map(self._stacked_numbers, numbers)]
 
         def body(inner: Builder, index: Value, states: list[Tensor], slices: list[Tensor]) -> Outcome:
-            before, shown = dict(zip(carried, states, strict=True)), dict(zip(rows, slices, strict=True))
+            before, shown = dict(zip(carried, states, strict=True)), dict(zip(rows, slices, strict=False))
+            count = {o: value.detach() for o, value in zip(numbers, slices[len(rows) :], strict=True)}.__getitem__
             results: list[Tensor] = []
 
             for i, call in enumerate(iteration.calls):
-                result = shown.get(i)
-                if result is None:  # (what counts the iterations is the row that a call reads, and nothing else)
-                    args = [argument_of(o, results.__getitem__, before.__getitem__, 0) for o in call.operands]
-                    result = self._run(call, tuple(args))
-                results.append(result)
+                if i in shown:  # (what counts the iterations is the row that a call reads, and nothing else)
+                    results.append(shown[i])
+                else:
+                    args = [argument_of(o, results.__getitem__, before.__getitem__, count) for o in call.operands]
+                    results += self._run(call, tuple(args))
             self._body = [(capture.tensors.operand(r), end_of(r)) for r in results]
-            return True, [results[i] for i in carried], []
+            return True, [results[o.result] if o.ago == 1 else before[Before(o.result, o.ago - 1)] for o in carried], []
 
         def history(capture: Capture, loop: Loop, flows: list[bool]) -> RepeatedBackward:
             self._history = RepeatedBackward(capture, loop, flows)
-            self._history.is_summed = [not is_item_of_loop(iteration.calls[i].mark) for i in rows]
+            summed = [not is_item_of_loop(iteration.calls[i].mark) for i in rows]
+            self._history.is_summed = [*summed, *[False] * len(numbers)]
+            self._history.read_last = [self._read_last(o) for o in carried]
             self._history.without = frozenset([value for value, end in self._body if end is None])
             return self._history
 
         outputs = repeat(
-            capture, self.count, True, [iteration.carried[i] for i in carried], xs, False, body,
+            capture, self.count, True, list(iteration.carried.values()), xs, False, body,
             where=iteration.calls[0].where, history=history,
         )
-        self._last = dict(zip(carried, outputs, strict=True))
-        for i, out in self._last.items():
-            if not self._is_view(i):
-                self._single[self.iterations - 1, i] = out
+        self._last = {(self.iterations - o.ago, o.result): out for o, out in zip(carried, outputs, strict=True)}
+        self._single.update({(n, i): out for (n, i), out in self._last.items() if not self._is_view(i)})
 
     def _slices(self, call: PlannedCall) -> Tensor:
         base = call.operands[0]
@@ -235,43 +244,51 @@ class PythonLoop:
         last = first + (self.count - 1) * step
         return aten.flip(aten.slice(base.value, 0, last, first + 1, -step), (0,))  # type: ignore[no-any-return]
 
-    def _is_view(self, call: int) -> bool:
-        """Whether a call gives a view, or what does not lie row-major: outside of the loop it runs again."""
-        return self.iteration.calls[call].op.view is not None or bool(self._classes[call].permuted)
+    def _call_of(self, number: int) -> PlannedCall:
+        """The call that gives a result."""
+        return next(call for call in self.iteration.calls if number in call.results)
 
-    def _row(self, iteration: int, call: int) -> Tensor:
+    def _stacked_numbers(self, numbers: Numbers) -> Tensor:
+        values = np.array(numbers.values[: self.iterations], np.float64)
+        return self.capture.tensors.fresh(self.capture.recorder.builder.constant(values))
+
+    def _is_view(self, number: int) -> bool:
+        """Whether a result is a view, or does not lie row-major: outside of the loop its call runs again."""
+        return self._call_of(number).op.view is not None or bool(self._classes[number].permuted)
+
+    def _row(self, iteration: int, number: int) -> Tensor:
         """A result that the loop has to stack. A view is made once more, of memory that others may see, and its history
         is that of what the iteration had: what flows into it there is added up with what flows in from here."""
         self.capture.repeats.has_recorded = True
         with self._as_predicted(), self.capture.repeats.resting(), self.capture.recorder.outermost():
-            if not self._is_view(call):
-                return self._stacked(call, iteration)
-            planned = self.iteration.calls[call]
-            shown: Tensor = self._run_in(iteration, planned)
-            is_last = iteration == self.iterations - 1 and call in self._last
-            source = self._last[call] if is_last else self._stacked(call, iteration)
-            edge = gradient_edge(source) if planned.has_history else None
+            if not self._is_view(number):
+                return self._stacked(number, iteration)
+            call = self._call_of(number)
+            shown = self._run_in(iteration, call)[call.results.index(number)]
+            source = self._last.get((iteration, number))
+            if source is None:
+                source = self._stacked(number, iteration)
+            edge = gradient_edge(source) if self.iteration.histories[number] else None
             if edge is not None:
                 shown._autograd = AutogradState(False, *edge)
             return shown
 
-    def _stacked(self, call: int, iteration: int) -> Tensor:
-        """The row of what a call gave in an iteration, of what it gave in all of them."""
-        rows = self._all(call)
+    def _stacked(self, number: int, iteration: int) -> Tensor:
+        """The row of a result in an iteration, of what it was in all of them."""
+        rows = self._all(number)
         if self.trip is None:
             return rows[iteration]  # type: ignore[no-any-return]
         self._number(iteration)  # (the first rows are one tensor)
         return aten.select(rows[LATE + 1 - (self.iterations - iteration)], 0, 0)  # type: ignore[no-any-return]
 
-    def _all(self, call: int) -> Any:
-        """What a call gave: a tensor for each iteration; of a loop of a size one for all but the last iterations, and
-        one for each of those."""
-        rows = self._rows.get(call)
+    def _all(self, number: int) -> Any:
+        """A result: a tensor for each iteration; of a loop of a size one for all but the last iterations, and one for
+        each of those."""
+        rows = self._rows.get(number)
         if rows is None:
             assert self._history is not None
-            carried = list(self.iteration.carried)
-            stacked = self._history.rows(*self._body[call], carried.index(call) if call in carried else None)
-            rows = self._rows[call] = (
+            stacked = self._history.rows(*self._body[number], self._oldest(number))
+            rows = self._rows[number] = (
                 aten.unbind(stacked, 0) if self.trip is None
                 else aten.split_with_sizes(stacked, (self.trip - LATE, *[1] * LATE), 0)
             )
@@ -279,22 +296,42 @@ class PythonLoop:
                 RowsBackward(rows)
         return rows
 
-    def joined(self, call: int) -> list[Tensor]:
-        """What a call gave in all iterations of a loop of a size, as pieces with a row for each."""
+    def _oldest(self, number: int) -> tuple[int, int] | None:
+        """Where among the carried values a result is for the last time, and how many iterations later; None where it is
+        not handed on."""
+        places = [(i, o.ago) for i, o in enumerate(self.iteration.carried) if o.result == number]
+        return max(places, key=lambda place: place[1], default=None)
+
+    def _read_last(self, begin: Before) -> tuple[int, int]:
+        """Where among the carried values what one of them begins with is read for the last time, and in which
+        iteration."""
+        oldest = self._oldest(begin.result)
+        assert oldest is not None
+        return oldest[0], oldest[1] - begin.ago
+
+    def joined(self, number: int) -> list[Tensor]:
+        """A result in all iterations of a loop of a size, as pieces with a row for each."""
         self.capture.repeats.has_recorded = True
         with self._as_predicted(), self.capture.repeats.resting(), self.capture.recorder.outermost():
-            pieces = list(self._all(call))
-            if call in self._last:
-                pieces[-1] = aten.unsqueeze(self._last[call], 0)
+            pieces = list(self._all(number))
+            for i in range(1, LATE + 1):
+                last = self._last.get((self.iterations - i, number))
+                if last is not None:
+                    pieces[-i] = aten.unsqueeze(last, 0)
         return pieces
 
-    def _run_in(self, iteration: int, call: PlannedCall) -> Any:
-        """A call of one iteration, outside of the loop."""
+    def _run_in(self, iteration: int, call: PlannedCall) -> tuple[Tensor, ...]:
+        """The results of a call of one iteration, outside of the loop."""
 
-        def before(number: int) -> Tensor:
-            return self.result(iteration - 1, number) if iteration else self.iteration.carried[number]
+        def before(o: Before) -> Tensor:
+            if iteration >= o.ago:
+                return self.result(iteration - o.ago, o.result)
+            return self.iteration.carried[Before(o.result, o.ago - iteration)]
 
-        same, number = partial(self.result, iteration), self._number(iteration)
+        def number(o: Any) -> Any:
+            return o.at(self._number(iteration))
+
+        same = partial(self.result, iteration)
         return self._run(call, tuple([argument_of(o, same, before, number) for o in call.operands]))
 
 
