@@ -35,6 +35,7 @@ from weft.support.function_wrapper import FunctionWrapper
 from weft.support.garbage import collection_held
 from weft.support.knobs import knobs
 from weft.support.progress import progress_shown
+from weft.support.seams import exported_step
 from weft.tensor import modes as mode_settings
 from weft.tensor.dense import is_dense
 from weft.tensor.modes import Floor, modes, top_interceptor
@@ -327,6 +328,11 @@ class CompiledFunction(FunctionWrapper):
             return match
         entry = self.capture(leaves, spec)
         return entry, entry.match(leaves, spec)
+
+    def export(self, path: str, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None, **options: Any) -> Any:
+        """Write a program as files that need no Python: object code, a header of C, a manifest and the state
+        (docs/shipping.md; weft.export.write.export_step has the options: target, threads, bounds, shared)."""
+        return exported_step(self, path, args, kwargs, **options)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else method_of(self, instance)

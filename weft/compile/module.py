@@ -10,7 +10,7 @@ from weft.compile.driver import CompiledFunction
 from weft.support.seams import split_function
 
 # what a compiled function says of its programs: of a compiled module too, unless the module has such a name
-_OF_PROGRAMS = frozenset({"stages", "cuts"})
+_OF_PROGRAMS = frozenset({"stages", "cuts", "export"})
 # methods of every module that give the module back
 _CHAINED = frozenset({
     "apply", "bfloat16", "cpu", "cuda", "double", "eval", "float", "half", "requires_grad_", "share_memory", "to",
@@ -19,8 +19,8 @@ _CHAINED = frozenset({
 
 
 class CompiledModule:
-    """An nn.Module whose calls run as programs. Attributes, parameters, state_dict and isinstance
-    are the module's own; `stages` and `cuts` are those of the compiled calls, unless the module has such names."""
+    """An nn.Module whose calls run as programs. Attributes, parameters, state_dict and isinstance are the module's own;
+    `stages`, `cuts` and `export` are those of the compiled calls, unless the module has such names."""
 
     def __init__(self, module: Any, backend: str | None, split: bool = False) -> None:
         object.__setattr__(self, "_module", module)

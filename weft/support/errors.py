@@ -106,6 +106,10 @@ class CaptureError(WeftError, RuntimeError):
     where: Location | None = None
 
 
+class ExportError(WeftError, RuntimeError):
+    """A step that cannot be shipped as object code."""
+
+
 class ValuesThatWait(CaptureError):
     """A function that is captured meets a tensor whose values wait (on a lazy device): its operators wait too."""
 

@@ -16,6 +16,8 @@ compiled_graph   weft.compile(graph) of a captured backward that was read from a
                  imported when first called)
 storage_accessed  Python reads or writes elements of a plain storage, without a tensor: whoever records or defers calls
                  on its memory is told (installed by tensor)
+exported_step    compiled.export(path) writes a compiled function as object code (installed by the front door, imported
+                 when first called)
 cast_layer       what casts operands in a block of autocast (installed by the front door, imported when first called)
 split_function   weft.compile(function, split=True) makes a function whose operators wait (installed by the front door,
                  imported when first called)
@@ -68,5 +70,6 @@ native_product = Seam("native_product")
 standalone = Seam("standalone")
 compiled_graph = Seam("compiled_graph")
 split_function = Seam("split_function")
+exported_step = Seam("exported_step")
 cast_layer = Seam("cast_layer")
 storage_accessed = Seam("storage_accessed")
