@@ -13,9 +13,10 @@ from typing import Any
 from weft.codegen.compiler import new_machine, parsed
 from weft.codegen.emit import Module
 from weft.codegen.shared_code import CONVOLUTIONS, LAUNCHING, PRODUCTS
-from weft.codegen.target import Target
+from weft.codegen.target import X86_LEVELS, Target, aarch64_target, host_target, x86_target
 from weft.runtime.pool_ir import pool_module
 from weft.support.counters import counters
+from weft.support.errors import ValueProblem
 
 
 def standalone_object(module: Module, exports: Collection[str], target: Target, *, workers: bool) -> bytes:
@@ -60,3 +61,17 @@ def _drop_unused(module: Any, target: Target) -> None:
     manager = llvm.create_new_module_pass_manager()
     manager.add_global_dead_code_eliminate_pass()
     manager.run(module, builder)
+
+
+def named_target(name: str) -> Target:
+    """A target by its name: "native" (this machine), one of the x86-64 levels, "aarch64", or "wasm64" (WebAssembly with
+    64-bit addresses and vectors of 128 bits). Raises ValueProblem for others."""
+    if name == "native":
+        return host_target()
+    if name in X86_LEVELS:
+        return x86_target(name)
+    if name == "aarch64":
+        return aarch64_target()
+    if name == "wasm64":
+        return Target("wasm64-unknown-unknown", "generic", "+simd128,+bulk-memory", 16, 16, has_fma=False)
+    raise ValueProblem(f"no target {name!r}; there are native, {', '.join(X86_LEVELS)}, aarch64 and wasm64")

@@ -132,17 +132,3 @@ def x86_target(level: str = "x86-64", system: str = "unknown-linux-gnu") -> Targ
     if level not in X86_LEVELS:
         raise ValueProblem(f"x86_target: no level {level!r}; there are {', '.join(X86_LEVELS)}")
     return _x86_target(f"x86_64-{system}", level, "", frozenset(_implied(level)))
-
-
-def named_target(name: str) -> Target:
-    """A target by its name: "native" (this machine), one of the x86-64 levels, "aarch64", or "wasm64" (WebAssembly with
-    64-bit addresses and vectors of 128 bits). Raises ValueProblem for others."""
-    if name == "native":
-        return host_target()
-    if name in X86_LEVELS:
-        return x86_target(name)
-    if name == "aarch64":
-        return aarch64_target()
-    if name == "wasm64":
-        return Target("wasm64-unknown-unknown", "generic", "+simd128,+bulk-memory", 16, 16, has_fma=False)
-    raise ValueProblem(f"no target {name!r}; there are native, {', '.join(X86_LEVELS)}, aarch64 and wasm64")

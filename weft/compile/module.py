@@ -6,7 +6,7 @@ import copy
 import functools
 from typing import Any
 
-from weft.compile.driver import CompiledFunction
+from weft.compile.driver import CompiledFunction, with_programs
 from weft.support.seams import split_function
 
 # what a compiled function says of its programs: of a compiled module too, unless the module has such a name
@@ -88,9 +88,13 @@ class CompiledModule:
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledModule:
         return CompiledModule(copy.deepcopy(self._module, memo), self._compiled.backend, self._split)
 
+    def __copy__(self) -> CompiledModule:
+        return CompiledModule(self._module, self._compiled.backend, self._split)
+
     def __reduce__(self) -> Any:
-        """Pickled as its module and back end; programs are captured anew."""
-        return (CompiledModule, (self._module, self._compiled.backend, self._split))
+        """Pickled as its module and back end, with the code of its programs."""
+        programs = None if self._split else self._compiled.programs_to_carry()
+        return (with_programs, (programs, CompiledModule, self._module, self._compiled.backend, self._split))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.__reduce__()

@@ -14,8 +14,8 @@ from weft.codegen.emit import Module
 from weft.codegen.lower.graph import lower_graph
 from weft.codegen.program.entry_point import POOL_BYTES, EntryPoint, emit_entry_point
 from weft.codegen.program.layout import native_layout
-from weft.codegen.standalone import standalone_object
-from weft.codegen.target import Target, named_target
+from weft.codegen.standalone import named_target, standalone_object
+from weft.codegen.target import Target
 from weft.compile.driver import CompiledFunction
 from weft.compile.program.entry import Entry
 from weft.export.contents import MOST, Bounds, Contents
@@ -55,7 +55,7 @@ def export_step(
     Args:
         path: where, without an ending; its last part begins the names of the C functions.
         args, kwargs: arguments for which the step is exported. Without any, the program that was used last.
-        target: a name (codegen/target.py), or a Target.
+        target: a name (codegen/standalone.py), or a Target.
         threads: whether the object has a worker pool; None: where the target is Linux. The results are the same.
         bounds: the least and the largest size of dims, as {"x": {0: (1, 64)}}.
         shared: write `path`.so too, with the linker that is there.
