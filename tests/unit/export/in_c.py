@@ -1,4 +1,4 @@
-"""An exported step as a program of C: compiled beside it, run on batches of a test's, its state and outputs read back."""
+"""An exported step as a program of C: compiled beside it, run on a test's batches, its state and outputs read."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from weft.types.parse import parse_dim
 DRIVER = Path(__file__).with_name("driver.c")
 COMPILER = next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), None)
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler here")
-# what an object may ask of its surroundings: functions of libc on memory, of libm, threads and the futex of Linux
-ALLOWED = {"memcpy", "memset", "memmove", "fma", "fmaf", "pow", "pthread_create", "pthread_join", "sched_yield", "syscall"}
+# what an object may ask of its surroundings: libc on memory, libm, threads and the futex of Linux
+ALLOWED = {
+    "memcpy", "memset", "memmove", "fma", "fmaf", "pow", "pthread_create", "pthread_join", "sched_yield", "syscall",
+}
 
 
 def run_in_c(
