@@ -72,7 +72,7 @@ class Contents:
     def __init__(self, compiled: CompiledFunction, entry: Entry, bounds: Bounds) -> None:
         self.compiled, self.entry, self.bounds = compiled, entry, bounds
         self.env = entry.capture.env
-        self.settled = settled_sizes(self.env)
+        self.solved = settled_sizes(self.env)
         self.sizes: list[SizeArgument] = []
         self.inputs: list[Array] = []
         self.outputs: list[Array] = []
@@ -152,7 +152,7 @@ class Contents:
         self.inputs.append(Array(name, kind.dtype.name, dims, "tensor", written))
         self._arguments[leaf] = len(self.inputs) - 1
         limits = self.bounds.get(name, {})
-        for axis, d in enumerate(map(self.settled.settle, kind.shape)):
+        for axis, d in enumerate(map(self.solved.settle, kind.shape)):
             if isinstance(d, Expr) and d.symbol_name is not None and d.symbol_name not in self._symbols:
                 self._argument_size(f"{name}_{axis}", d.symbol_name, f"dim {axis} of {name}", 0, *limits.get(axis, ()))
         return InInput(len(self.inputs) - 1)
@@ -194,9 +194,9 @@ class Contents:
         for state in self.entry.guards.random:
             self._take_generator(state)
         for name in self.env.examples:
-            settled = self.settled.settle(dm.symbol(name))
-            if name not in self._symbols and dm.symbols(settled) <= self._symbols.keys():
-                self._symbols[name] = settled
+            reduced = self.solved.settle(dm.symbol(name))
+            if name not in self._symbols and dm.symbols(reduced) <= self._symbols.keys():
+                self._symbols[name] = reduced
 
     def _take_generator(self, state: Any) -> None:
         stream = state.stream
@@ -334,7 +334,7 @@ class Contents:
     def _of_number(self, returned: ReturnNumber) -> Leaf:
         if returned.position is None:
             assert returned.dim is not None
-            dim = self.settled.settle(returned.dim)
+            dim = self.solved.settle(returned.dim)
             return Leaf("constant", 0, dim) if isinstance(dim, int) else self._output(dim, "int64", (), "number")
         value = self.entry.graph.results[returned.position]
         assert isinstance(value, Value)
@@ -374,8 +374,8 @@ class Contents:
         return Leaf(leaf.kind, leaf.index, None, dims, strides, self._size(shown.geometry.offset), name)
 
     def _size(self, dim: Dim) -> Size:
-        settled = self.settled.settle(dim)
-        return settled if isinstance(settled, int) else str(settled)
+        reduced = self.solved.settle(dim)
+        return reduced if isinstance(reduced, int) else str(reduced)
 
     # ---- as an entry point
     def entry_point(self, name: str, frame: Frame, layout: Layout, has_pool: bool) -> EntryPoint:
@@ -387,8 +387,8 @@ class Contents:
                     "export: how much memory the step needs depends on a number of Python's state; pass it as an "
                     "argument"
                 )
-        settled, guards = settled_guards(self.env).values(), self.env.guards.values()
-        checks = [(guard, self._text(guard)) for guard in settled if self._is_of_sizes(guard.relation.expr)]
+        reduced, guards = settled_guards(self.env).values(), self.env.guards.values()
+        checks = [(guard, self._text(guard)) for guard in reduced if self._is_of_sizes(guard.relation.expr)]
         asked = [
             (guard, self._text(guard)) for guard in guards
             if not self._is_of_sizes(guard.relation.expr) and guard.relation.expr.symbols() <= self._symbols.keys()
@@ -404,7 +404,7 @@ class Contents:
 
     def _is_of_sizes(self, dim: Dim) -> bool:
         """Whether a size is known when the arguments are."""
-        return dm.symbols(self.settled.settle(dim)) <= {s.symbol for s in self.sizes}
+        return dm.symbols(self.solved.settle(dim)) <= {s.symbol for s in self.sizes}
 
     def _text(self, guard: ShapeGuard) -> str:
         names = {s.symbol: s.name for s in self.sizes}

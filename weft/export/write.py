@@ -140,13 +140,13 @@ class _Step:
         )
 
     def _arena(self) -> Size:
-        settled = self.contents.settled.settle(self.arena)
-        return settled if isinstance(settled, int) else str(settled)
+        reduced = self.contents.solved.settle(self.arena)
+        return reduced if isinstance(reduced, int) else str(reduced)
 
     def _arena_most(self) -> int | None:
         """The most that the arena needs, where all sizes have bounds."""
         most = {s.symbol: s.most for s in self.contents.sizes if s.most < MOST and s.least >= 0}
-        return upper_bound(self.contents.settled.settle(self.arena), lambda atom: most.get(atom.key))
+        return upper_bound(self.contents.solved.settle(self.arena), lambda atom: most.get(atom.key))
 
 
 def _link(object_file: Path) -> Path:
