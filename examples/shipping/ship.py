@@ -1,6 +1,6 @@
 """A training step as an object file: written here, run by a C program, and by ctypes without weft's compiler.
 
-    python examples/ship.py --folder /tmp/fit
+    python examples/shipping/ship.py --folder /tmp/fit
 """
 
 from __future__ import annotations

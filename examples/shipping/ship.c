@@ -1,4 +1,4 @@
-/* A training step in a program without Python. `python examples/ship.py` writes what it needs, and says how to build it:
+/* A training step in a program without Python. `python examples/shipping/ship.py` writes what it needs, and says how to build it:
 
        cc -O2 ship.c fit.o -lm -lpthread -o ship && ./ship 100
 
