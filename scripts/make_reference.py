@@ -133,7 +133,8 @@ PAGES: dict[str, Page] = {
             "The switches: `python -m weft knobs`."
         ),
         (), (
-            "weft.explanations", "weft.compile", "weft.record", "weft.programs", "weft.compiler", "weft.runtime.pool",
+            "weft.explanations", "weft.export", "weft.compile", "weft.record", "weft.programs", "weft.compiler",
+            "weft.runtime.pool",
             "weft.layers.threads",
             "weft.support.knobs", "weft.support.counters",
         ),

@@ -41,6 +41,7 @@ from weft.support.seams import captured_backward as _captured_backward
 from weft.support.seams import cast_layer as _cast_layer
 from weft.support.seams import checked_run as _checked_run
 from weft.support.seams import compiled_graph as _compiled_graph
+from weft.support.seams import exported_step as _exported_step
 from weft.support.seams import native_product as _native_product
 from weft.support.seams import open_function as _open_function
 from weft.support.seams import split_function as _split_function
@@ -103,6 +104,7 @@ _open_function.install_from("weft.compile.open_function", "open_function")
 _compiled_graph.install_from("weft.compiled_autograd.api", "compiled_graph")
 _split_function.install_from("weft.lazy.split.function", "SplitFunction")
 _checked_run.install_from("weft.programs.nan_watch", "checked_run")
+_exported_step.install_from("weft.export.write", "export_step")
 _cast_layer.install_from("weft.layers.autocast", "CastLayer")
 _install_tracebacks()
 
@@ -132,6 +134,7 @@ _LAZY = {
 _providers["lazy"] = "weft.lazy"
 _LAZY_NAMES = {
     "vmap": ("weft.func.mapping", "vmap"), "compile": ("weft.compile.api", "compile"),
+    "load_exported": ("weft.export.load", "load_exported"),
     "explain": ("weft.explanations.explain", "explain"), "cond": ("weft.record.blocks.control", "cond"),
     "while_loop": ("weft.record.blocks.control", "while_loop"), "scan": ("weft.record.blocks.scan", "scan"),
     "manual_seed": ("weft.random", "manual_seed"),

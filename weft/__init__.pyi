@@ -54,6 +54,7 @@ from weft.types.formats import preserve_format as preserve_format
 from weft.types.formats import strided as strided
 from weft.func.mapping import vmap as vmap
 from weft.compile.api import compile as compile
+from weft.export.load import load_exported as load_exported
 from weft.explanations.explain import explain as explain
 from weft.record.blocks.control import cond as cond
 from weft.record.blocks.control import while_loop as while_loop

@@ -36,6 +36,17 @@ def compiler_stamp() -> str:
     return digest.hexdigest()
 
 
+@functools.cache
+def compiler_digest() -> str:
+    """Digest of the content of those files: the same on every machine that has this version."""
+    digest = hashlib.blake2b(digest_size=16)
+    for package in _PACKAGES:
+        for entry in sorted(_sources(os.path.join(_HERE, package)), key=lambda e: e.path):
+            with open(entry.path, "rb") as file:
+                digest.update(f"{entry.path[len(_HERE):]}|".encode() + file.read())
+    return digest.hexdigest()
+
+
 def _sources(folder: str) -> Iterator[os.DirEntry[str]]:
     with os.scandir(folder) as listing:
         for entry in listing:

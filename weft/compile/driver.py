@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import sys
 import threading
 import time
@@ -24,6 +25,8 @@ from weft.guards import Switch
 from weft.guards.values import number_kind
 from weft.ir.value_numbers import ValueNumbers
 from weft.ops.overrides import current_modes, override_classes
+from weft.programs.carried import Carried, take, to_carry
+from weft.programs.executable import Compiled
 from weft.programs.store import Miss, Variants, narrowed
 from weft.record.miss_text import miss_text, takes_keywords
 from weft.record.restart import Restart
@@ -36,6 +39,7 @@ from weft.support.function_wrapper import FunctionWrapper
 from weft.support.garbage import collection_held
 from weft.support.knobs import knobs
 from weft.support.progress import progress_shown
+from weft.support.seams import exported_step
 from weft.tensor import modes as mode_settings
 from weft.tensor.dense import is_dense
 from weft.tensor.modes import Floor, modes, top_interceptor
@@ -351,6 +355,11 @@ class CompiledFunction(FunctionWrapper):
         entry = self.capture(leaves, spec)
         return entry, entry.match(leaves, spec)
 
+    def export(self, path: str, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None, **options: Any) -> Any:
+        """Write a program as files that need no Python: object code, a header of C, a manifest and the state
+        (docs/shipping.md; weft.export.write.export_step has the options: target, threads, bounds, shared)."""
+        return exported_step(self, path, args, kwargs, **options)
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else method_of(self, instance)
 
@@ -361,20 +370,44 @@ class CompiledFunction(FunctionWrapper):
             return copied
         return type(self)(copy.deepcopy(self.function, memo), self.name, self.backend)
 
+    def __copy__(self) -> CompiledFunction:
+        """A function that captures anew; one that is found by its name, or on its instance, is its own copy."""
+        is_found = is_method(self) or by_name(self.__module__, getattr(self, "__qualname__", "")) is self
+        return self if is_found else type(self)(self.function, self.name, self.backend)
+
     def __reduce__(self) -> Any:
-        """Pickled by name where a module has it under its name, a method as its instance's attribute,
-        others as function and back end."""
+        """Pickled by name where a module has it under its name, a method as its instance's attribute, others as
+        function and back end; with the code of its programs, so that they are not compiled anew."""
+        programs = self.programs_to_carry()
         if is_method(self):
-            return (getattr, (self.function.__self__, self.__name__))  # type: ignore[attr-defined]
+            return (with_programs, (programs, getattr, self.function.__self__, self.__name__))  # type: ignore[attr-defined]
         name: str = getattr(self, "__qualname__", "")
-        named: Any = sys.modules.get(self.__module__)
-        for part in name.split("."):
-            named = getattr(named, part, None)
-        return name if named is self else (type(self), (self.function, self.name, self.backend))
+        if by_name(self.__module__, name) is self:
+            return name if programs is None else (with_programs, (programs, by_name, self.__module__, name))
+        return (with_programs, (programs, type(self), self.function, self.name, self.backend))
+
+    def programs_to_carry(self) -> Carried | None:
+        """The code of its programs, for another process; None where there is none."""
+        executables = [executable for entry in self.entries for executable in entry.executables]
+        return to_carry([e.to_carry() for e in executables if isinstance(e, Compiled)])
 
     def __repr__(self) -> str:
         return f"<compiled {self.name}: {len(self.entries)} program(s)>"
 
+
+def with_programs(programs: Carried | None, make: Callable[..., Any], *args: Any) -> Any:
+    """What a pickle of a compiled function becomes: what `make` makes, with these programs at hand."""
+    take(programs)
+    return make(*args)
+
+
+def by_name(module: str, name: str) -> Any:
+    """What a module has under a name; None where it has nothing."""
+    value: Any = sys.modules.get(module)
+    value = importlib.import_module(module) if value is None else value
+    for part in name.split("."):
+        value = getattr(value, part, None)
+    return value
 
 
 def is_watched() -> bool:

@@ -6,11 +6,11 @@ import copy
 import functools
 from typing import Any
 
-from weft.compile.driver import CompiledFunction
+from weft.compile.driver import CompiledFunction, with_programs
 from weft.compile.whole_or_split import WholeOrSplit
 
 # what a compiled function says of its programs: of a compiled module too, unless the module has such a name
-_OF_PROGRAMS = frozenset({"stages", "cuts"})
+_OF_PROGRAMS = frozenset({"stages", "cuts", "export"})
 # methods of every module that give the module back
 _CHAINED = frozenset({
     "apply", "bfloat16", "cpu", "cuda", "double", "eval", "float", "half", "requires_grad_", "share_memory", "to",
@@ -19,8 +19,8 @@ _CHAINED = frozenset({
 
 
 class CompiledModule:
-    """An nn.Module whose calls run as programs. Attributes, parameters, state_dict and isinstance
-    are the module's own; `stages` and `cuts` are those of the compiled calls, unless the module has such names."""
+    """An nn.Module whose calls run as programs. Attributes, parameters, state_dict and isinstance are the module's own;
+    `stages`, `cuts` and `export` are those of the compiled calls, unless the module has such names."""
 
     def __init__(self, module: Any, backend: str | None, split: bool = False) -> None:
         object.__setattr__(self, "_module", module)
@@ -88,9 +88,13 @@ class CompiledModule:
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledModule:
         return CompiledModule(copy.deepcopy(self._module, memo), self._compiled.backend, self._split)
 
+    def __copy__(self) -> CompiledModule:
+        return CompiledModule(self._module, self._compiled.backend, self._split)
+
     def __reduce__(self) -> Any:
-        """Pickled as its module and back end; programs are captured anew."""
-        return (CompiledModule, (self._module, self._compiled.backend, self._split))
+        """Pickled as its module and back end, with the code of its programs."""
+        programs = None if self._split else self._compiled.programs_to_carry()
+        return (with_programs, (programs, CompiledModule, self._module, self._compiled.backend, self._split))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.__reduce__()

@@ -16,8 +16,16 @@ from weft.passes.partition import Halves
 from weft.passes.pipeline import fold, optimize, optimize_folded
 from weft.passes.recompute import recompute
 from weft.passes.run import Run
+from weft.programs.carried import CarriedProgram
 from weft.programs.live_programs import LiveProgram, is_sharable, living_programs
-from weft.programs.program_cache import added_since, find_program, program_key, store_guards, with_answers
+from weft.programs.program_cache import (
+    added_since,
+    find_program,
+    guards_text,
+    program_key,
+    store_guards,
+    with_answers,
+)
 from weft.runtime.cache import Cache, user_cache
 from weft.runtime.segments import HostSegment, Layout
 from weft.runtime.storage import root_of
@@ -108,7 +116,7 @@ class Compiled:
         return self
 
     def _code(self) -> LiveProgram:
-        text = program_key(self.folded)
+        text = self._text = program_key(self.folded)  # (passes will add answers to it)
         return self._living(text) if is_sharable(self.folded) else self._compile(text, Cache(None))
 
     def _refuse_loops(self, layout: Layout) -> None:
@@ -143,6 +151,16 @@ class Compiled:
             store_guards(cache, key, added)
             self._show_kernels()
         return LiveProgram(code, tuple(added))
+
+    def to_carry(self) -> CarriedProgram | None:
+        """The code with what says when it fits, for another process; None where there is none that another may take."""
+        if self.backend == "numpy" or not is_sharable(self.folded):
+            return None
+        from weft.codegen.program.compile import code_bytes  # deferred: brings in llvmlite
+
+        guards = self._live.guards
+        code = code_bytes(self.optimized, with_answers(self._text, guards))
+        return None if code is None else CarriedProgram(self._text, guards_text(guards), code)
 
     def _show_kernels(self) -> None:
         for word in ("nests", "llvm"):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from weft.codegen.program_key import compiler_stamp
@@ -40,10 +41,28 @@ def _name(key: str) -> str:
 
 def store_guards(cache: Cache, key: str, added: list[ShapeGuard]) -> None:
     """Keep the guards that the passes added."""
-    cache.put(_name(key), json.dumps([[g.relation.op, str(g.relation.expr), g.answer] for g in added]).encode())
+    cache.put(_name(key), guards_text(added).encode())
 
 
-def with_answers(key: str, added: list[ShapeGuard]) -> str:
+def guards_text(added: Sequence[ShapeGuard]) -> str:
+    """Guards as the cache keeps them."""
+    return json.dumps([[g.relation.op, str(g.relation.expr), g.answer] for g in added])
+
+
+def carry_guards(cache: Cache, key: str, texts: Sequence[str]) -> Iterator[str]:
+    """Have guards of programs of one graph, as `guards_text` wrote them, in this process alone; gives the key of each
+    one's code."""
+    for number, text in enumerate(texts):
+        name = _variant(key, number)
+        cache.carried.carry(_name(name), text.encode())
+        yield with_answers(name, [_guard(*fields) for fields in json.loads(text)])
+
+
+def _variant(key: str, number: int) -> str:
+    return key if number == 0 else f"{key}\nvariant {number}"
+
+
+def with_answers(key: str, added: Sequence[ShapeGuard]) -> str:
     """The key of the program that was made under these answers. Guards and program are two entries:
     each is of use only beside the other."""
     return "\n".join((key, *sorted(f"{g.relation} is {g.answer}" for g in added)))
@@ -63,7 +82,7 @@ def find_program(cache: Cache, key: str, env: ShapeEnv) -> tuple[str, list[Shape
     `key` variant 1, ...
     """
     for number in itertools.count():
-        name = key if number == 0 else f"{key}\nvariant {number}"
+        name = _variant(key, number)
         guards = _cached_guards(cache, name)
         if guards is None or all(_holds(g, env) for g in guards):
             return name, guards

@@ -4,7 +4,7 @@ result.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -177,8 +177,10 @@ class GradEffect:
 
 @dataclass(frozen=True, eq=False)
 class NumberWrite:
-    """A number attribute that the function changed: how to set it, and its new value."""
+    """A number attribute that the function changed: how to set it, and its new value. place: what it goes by, as where
+    it is an input (NumberInput)."""
 
     set: Callable[[Any], None]
     position: int | None
     dim: Dim | None
+    place: Hashable = None

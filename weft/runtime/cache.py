@@ -29,6 +29,20 @@ _KEY = re.compile(r"[0-9a-f]{8,128}")
 _warned = False
 
 
+class Carried(dict[str, bytes]):
+    """What a process has without a folder, such as code that came with a pickle. The oldest goes where it is more than
+    `limit` bytes."""
+
+    limit = limits.CARRIED
+
+    def carry(self, key: str, data: bytes) -> None:
+        """Have bytes under a key."""
+        self.pop(key, None)
+        self[key] = data
+        while sum(map(len, self.values())) > self.limit:
+            del self[next(iter(self))]
+
+
 @dataclass
 class CacheStats:
     """What a Cache has done in this process: entries found, not found, written, thrown away as damaged."""
@@ -49,8 +63,12 @@ class Cache:
     than `limit` bytes.
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None, limit: int = limits.DISK_CACHE) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str] | None, limit: int = limits.DISK_CACHE, carried: Carried | None = None
+    ) -> None:
+        """carried: bytes that this process has beside the folder's."""
         self.folder = None if folder is None else Path(folder)
+        self.carried = Carried() if carried is None else carried
         self.limit = limit
         self.stats = CacheStats()
         self._unpruned = 0
@@ -59,7 +77,8 @@ class Cache:
 
     def get(self, key: str) -> bytes | None:
         """The bytes stored under `key`, or None. Never raises for what is on disk."""
-        data = self._read(key)
+        data = self.carried.get(key)
+        data = self._read(key) if data is None else data
         if data is None:
             self.stats.misses += 1
             return None
@@ -238,11 +257,12 @@ def user_folder() -> Path | None:
 
 
 _shared: dict[Path | None, Cache] = {}
+carried = Carried()
 
 
 def user_cache() -> Cache:
     """The process's Cache over `user_folder()`."""
     folder = user_folder()
     if folder not in _shared:
-        _shared[folder] = Cache(folder)
+        _shared[folder] = Cache(folder, carried=carried)
     return _shared[folder]

@@ -20,6 +20,7 @@ SLEEPERS, SEQUENCE, WAITING, SPIN, STOP, WORKERS, BUSY = 192, 256, 320, 384, 392
 POOL_EXPORTS = ("weft_parallel", "weft_pool_worker", "weft_pool_lock", "weft_pool_unlock", "weft_pool_stop")
 
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
+WITH_WORKERS = tuple(_FUTEX)  # architectures
 _PAUSE = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
     "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),

@@ -114,6 +114,10 @@ class ValueChanged(WeftError):
     """A run of a program finds another answer than the program was recorded for: another program serves the call."""
 
 
+class ExportError(WeftError, RuntimeError):
+    """A step that cannot be shipped as object code."""
+
+
 class ValuesThatWait(CaptureError):
     """A function that is captured meets a tensor whose values wait (on a lazy device): its operators wait too."""
 

@@ -33,6 +33,7 @@ SUSPECTS: Final = 8  # numbers each of which is tried as the one that no program
 VARIANTS_OF_CODE: Final = 8  # of one graph: its passes may ask what the graph leaves open
 RECENT_CODE: Final = 32  # kept though nobody runs it: whoever makes trainers one after the other compiles once
 KERNELS: Final = 16 << 20  # bytes of object code, kept for programs that have some of the same kernels
+CARRIED: Final = 256 << 20  # bytes of code that came with pickles of compiled functions; the oldest goes first
 FRAMES_OF_A_PROGRAM: Final = 4  # concurrent calls whose memory is kept
 DISK_CACHE: Final = 512 << 20  # bytes
 GENERATED_TEXTS: Final = 8192  # whose code and lines are kept, for tracebacks; the oldest goes first

@@ -18,6 +18,8 @@ checked_run      a run of a program names the operator that made a NaN (installe
                  called)
 storage_accessed  Python reads or writes elements of a plain storage, without a tensor: whoever records or defers calls
                  on its memory is told (installed by tensor)
+exported_step    compiled.export(path) writes a compiled function as object code (installed by the front door, imported
+                 when first called)
 cast_layer       what casts operands in a block of autocast (installed by the front door, imported when first called)
 split_function   weft.compile(function, split=True) makes a function whose operators wait (installed by the front door,
                  imported when first called)
@@ -70,6 +72,7 @@ native_product = Seam("native_product")
 standalone = Seam("standalone")
 compiled_graph = Seam("compiled_graph")
 split_function = Seam("split_function")
+exported_step = Seam("exported_step")
 cast_layer = Seam("cast_layer")
 checked_run = Seam("checked_run")
 storage_accessed = Seam("storage_accessed")

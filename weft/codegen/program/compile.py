@@ -145,12 +145,32 @@ def _shared(layout: Layout, target: Target) -> tuple[Library, NativeCaller, Pool
 
 
 # ---- the disk cache
+def code_bytes(graph: GraphSource, cache_key: str, cache: Cache | None = None) -> bytes | None:
+    """The code of a graph as the cache keeps it for this machine: found there, or compiled once more. None for a
+    program that is not kept."""
+    cache, target = cache or user_cache(), host_target()
+    key = program_key(cache_key, target)
+    kept = cache.get(key)
+    return _joined(*_compiled(_Source(graph).graph, target, _lower_graph(), None)) if kept is None else kept
+
+
+def carry_code(cache_key: str, data: bytes, cache: Cache | None = None) -> None:
+    """Have code that `code_bytes` gave, perhaps in another process, for when a graph of this key is compiled."""
+    (cache or user_cache()).carried.carry(program_key(cache_key, host_target()), data)
+
+
 def _keep(cache: Cache, key: str, layout: Layout, objects: Sequence[bytes]) -> None:
+    data = _joined(layout, objects)
+    if data is not None:
+        cache.put(key, data)
+
+
+def _joined(layout: Layout, objects: Sequence[bytes]) -> bytes | None:
     try:
         text = encode(layout).encode()
     except TypeError:  # a result that is an object of Python's: this program is compiled anew each time
-        return
-    cache.put(key, b"".join(_LENGTH.pack(len(part)) + part for part in (text, *objects)))
+        return None
+    return b"".join(_LENGTH.pack(len(part)) + part for part in (text, *objects))
 
 
 def _cached(cache: Cache, key: str, target: Target) -> Code | None:
@@ -165,7 +185,7 @@ def _cached(cache: Cache, key: str, target: Target) -> Code | None:
 
 
 def _parts(data: bytes) -> Iterator[bytes]:
-    """What `_keep` has joined."""
+    """What `_joined` has joined."""
     at = 0
     while at + _LENGTH.size <= len(data):
         begin = at + _LENGTH.size

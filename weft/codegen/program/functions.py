@@ -41,7 +41,7 @@ def emit_plan(
     for word, dim in sizes.items():
         table.put(dim, word)
     if slots is not None:
-        _put_offsets(table, *slots)
+        put_offsets(table, *slots)
     if len(table):
         callee = module.declare("weft_calculate", *SERVICES["weft_calculate"])
         f.call(callee, [frame, module.table("weft_sizes", I32, table.numbers), const(I64, len(table))])
@@ -56,7 +56,7 @@ def emit_end(module: Module, name: str, rooms: Sequence[int]) -> None:
     f.ret(const(I64, 0))
 
 
-def _put_offsets(table: SizeTable, word: int, sizes: Sequence[Dim]) -> None:
+def put_offsets(table: SizeTable, word: int, sizes: Sequence[Dim]) -> None:
     """The words of the offsets follow each other; the total is the offset behind the last slot."""
     table.put(0, word if sizes else TOTAL)
     for i, size in enumerate(sizes, 1):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from weft.codegen.emit import Module
 from weft.codegen.program.control_flow import emit_if, emit_loop
@@ -15,11 +15,16 @@ from weft.plan.items import BlockItem, CountStep, Item, NumberStep, early_number
 from weft.runtime.segments import Layout, NativeSegment, Segment
 
 
-def native_layout(lowered: LoweredGraph, module: Module) -> Layout:
-    """Emit the program's functions into `module`, which has the kernels, and describe how to run them."""
+def native_layout(
+    lowered: LoweredGraph, module: Module, show: Callable[[Frame, Layout], None] = lambda frame, layout: None
+) -> Layout:
+    """Emit the program's functions into `module`, which has the kernels, and describe how to run them. show: is shown
+    the plan and the layout, and may add functions that know both."""
     frame = Frame(lowered)
     module.keep(frame.functions)  # nobody calls the rest: numbers, and blocks that run as one node in NumPy
-    return _Assembly(frame, module).layout()
+    layout = _Assembly(frame, module).layout()
+    show(frame, layout)
+    return layout
 
 
 class _Assembly:

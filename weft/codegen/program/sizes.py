@@ -1,11 +1,14 @@
-"""Sizes in machine code: the one native loop that takes the steps of any table of sizes (plan/sizes.py),
-and division as Python rounds."""
+"""Sizes in machine code: the one native loop that takes the steps of any table of sizes (plan/sizes.py), a single size
+in a line, and division as Python rounds."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from weft.codegen.emit import I32, I64, PTR, Function, Module, Value, const
 from weft.plan.arena import ALIGNMENT
 from weft.plan.sizes import RECORD, Operation
+from weft.types.dims import Atom, Dim, Expr
 
 
 def divide(f: Function, kind: str, a: Value, b: Value) -> Value:
@@ -57,3 +60,24 @@ def _result(f: Function, operation: Operation, x: Value, y: Value) -> Value:
             return f.add(x, f.and_(f.add(y, ALIGNMENT - 1), -ALIGNMENT))
         case _:
             return divide(f, operation.name.lower(), x, y)
+
+
+def emit_dim(f: Function, dim: Dim, symbols: Mapping[str, Value]) -> Value:
+    """The value of a size, where its symbols are at hand."""
+    if not isinstance(dim, Expr):
+        return const(I64, dim)
+    total: Value | None = None
+    for monomial, coefficient in dim.terms:
+        term = const(I64, coefficient)
+        for atom in monomial:
+            term = f.mul(term, _atom(f, atom, symbols))
+        total = term if total is None else f.add(total, term)
+    return const(I64, 0) if total is None else total
+
+
+def _atom(f: Function, atom: Atom, symbols: Mapping[str, Value]) -> Value:
+    if atom.kind == "symbol":
+        return symbols[str(atom.args[0])]
+    a, b = atom.args
+    assert isinstance(a, (int, Expr)) and isinstance(b, (int, Expr))
+    return _result(f, Operation[atom.kind.upper()], emit_dim(f, a, symbols), emit_dim(f, b, symbols))

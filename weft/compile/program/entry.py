@@ -98,6 +98,12 @@ class Entry:
         """What runs at a call, by title, in order."""
         return [("program", self.graph, self.executable)]
 
+    @property
+    def executables(self) -> list[Interpreted | Compiled]:
+        """Everything that was compiled for it: what runs at a call, and the backward of what it returns."""
+        forward = [executable for _, _, executable in self.programs]
+        return forward if self.joint is None else [*forward, self.joint.backward]
+
     def stages(self) -> dict[str, Any]:
         """Every stage by name."""
         return self.stages_of(self.executable)

@@ -37,7 +37,7 @@ def number_writes_of(outcome: Outcome, recorded: guards.Observation) -> list[Num
             position = outcome.result(value.value)
         else:
             dim = operand_of(value)
-        writes.append(NumberWrite(write.target.put, position, dim))
+        writes.append(NumberWrite(write.target.put, position, dim, write.target.key))
     return writes
 
 
