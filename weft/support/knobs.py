@@ -128,10 +128,10 @@ KNOBS: dict[str, Knob] = {
 }
 
 
-# What else reads the environment: the worker pool, ./dev, and the project's own tests and benchmarks.
+# What else reads the environment: the worker pool, ranks, ./dev, and the project's own tests and benchmarks.
 _OTHER_VARIABLES = frozenset((
     "WEFT_NUM_THREADS", "WEFT_VENV", "WEFT_TEST_SEED", "WEFT_AGREE", "WEFT_ACCEPT", "WEFT_BLESS",
-    "WEFT_BENCH_TORCH", "WEFT_FAMILIES", "WEFT_BENCH_REAL_TIME", "WEFT_TORCH_PYTHON",
+    "WEFT_BENCH_TORCH", "WEFT_FAMILIES", "WEFT_BENCH_REAL_TIME", "WEFT_TORCH_PYTHON", "WEFT_RUN",
 ))
 
 

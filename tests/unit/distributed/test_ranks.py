@@ -1,0 +1,76 @@
+"""Ranks that compute together, as processes of mpiexec: all checks in one session, a rank that is killed, and
+exit codes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+CHECKS = ("collectives",)
+
+mpi4py = pytest.importorskip("mpi4py", reason="mpi4py is not installed (pip install 'weft[mpi]')")
+
+
+def run(ranks: int, *script: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "weft.distributed.run", "-n", str(ranks), *options, *script]
+    return subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def session() -> subprocess.CompletedProcess[str]:
+    return run(2, str(HERE / "ranks.py"), *CHECKS)
+
+
+@pytest.mark.parametrize("module", CHECKS)
+def test_every_rank_passes_every_check(session: subprocess.CompletedProcess[str], module: str) -> None:
+    checks = [line[4:].split("(")[0] for line in (HERE / f"{module}.py").read_text().splitlines()
+              if line.startswith("def check_")]
+    lines = session.stdout.splitlines()
+    missing = [f"[{rank}] {check}" for rank in (0, 1) for check in checks if f"[{rank}] {check} ok" not in lines]
+    assert checks and not missing, session.stdout + session.stderr
+    assert session.returncode == 0, session.stderr
+
+
+KILLED = """
+import os, signal, time
+import weft, weft.distributed as dist
+dist.init_process_group()
+x = weft.ones(1000)
+for step in range(1000):
+    if step == 3 and dist.get_rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.all_reduce(x)
+"""
+LEAVES = """
+import sys, time
+import weft.distributed as dist
+dist.init_process_group()
+if dist.get_rank() == 1:
+    sys.exit(7)
+time.sleep(200)
+"""
+
+
+def test_a_killed_rank_is_named_by_the_others(tmp_path: Path) -> None:
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    done = run(3, str(script))  # far below the time-out of half an hour, for which nobody waits
+    assert done.returncode == 128 + 9, done.stderr
+    for rank in (0, 2):
+        lines = [line for line in done.stderr.splitlines() if line.startswith(f"[{rank}]")]
+        errors = [line for line in lines if "DistBackendError: all_reduce" in line]
+        assert any("rank 1 (process" in line and "is gone" in line for line in errors), done.stderr
+
+
+def test_the_exit_code_is_of_the_first_that_fails_and_the_others_are_ended(tmp_path: Path) -> None:
+    script = tmp_path / "leaves.py"
+    script.write_text(LEAVES)
+    done = run(2, str(script), options=("--grace", "0.5"))
+    assert done.returncode == 7 and "rank 1 failed (exit code 7)" in done.stderr, done.stderr
