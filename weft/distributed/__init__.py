@@ -5,6 +5,8 @@ channel.py       the interface to what carries bytes; a group of one process    
 peers.py         whether other ranks are there      work.py        collectives under way: waiting, time-outs
 groups.py        how groups start and end           buffers.py     tensors as buffers
 collectives.py, messages.py, objects.py             what ranks exchange
+entries.py       collectives as operators, which programs keep in order
+optim.py         optimizers whose state is shared out      checkpoint.py     checkpoints of many ranks
 run.py           `python -m weft.distributed.run -n 4 SCRIPT.py` starts ranks       rank_process.py    one of them
 
 Start reading at groups.py. Without mpi4py there is one process: it may make a group of itself. docs/scale.md shows use.
@@ -12,6 +14,7 @@ Start reading at groups.py. Without mpi4py there is one process: it may make a g
 
 from __future__ import annotations
 
+import weft.distributed.entries  # noqa: F401  (its operators)
 from weft.distributed.collectives import (
     all_gather,
     all_gather_into_tensor,

@@ -14,12 +14,17 @@ from typing import Any
 import numpy as np
 
 from weft.distributed.buffers import check_tensor, check_tensors, joined, read, spread, written
-from weft.distributed.channel import Array
+from weft.distributed.channel import DONE, Array
 from weft.distributed.groups import ProcessGroup, get_group_rank, is_member, the_group
 from weft.distributed.names import DistBackendError, ReduceOp
 from weft.distributed.work import Work, move_on
+from weft.ops.packet import namespace_of
 from weft.support.errors import ShapeError, ValueProblem
+from weft.tensor.dense import has_memory
+from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
+
+comm = namespace_of("comm")  # the operators of entries.py
 
 
 def over(work: Work, async_op: bool) -> Work | None:
@@ -28,6 +33,13 @@ def over(work: Work, async_op: bool) -> Work | None:
         return move_on(work)
     work.wait()
     return None
+
+
+def written_later(tensor: Tensor, value: Tensor, async_op: bool) -> Work | None:
+    """A collective's result written into a tensor of a capture, where it is an operator like others (entries.py)."""
+    with no_grad():
+        tensor.copy_(value)
+    return Work(DONE, "collective of a program", None, (), 0.0) if async_op else None
 
 
 def root_in(group: ProcessGroup, root: int | None, group_root: int | None, what: str) -> int:
@@ -51,7 +63,9 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, a
     if not is_member(group):
         return None
     on = the_group(group)
-    buffer, finish = written(check_tensor("all_reduce", tensor), "all_reduce")
+    if not has_memory(check_tensor("all_reduce", tensor)):
+        return written_later(tensor, comm.all_reduce(tensor.detach(), op.name, on.number), async_op)
+    buffer, finish = written(tensor, "all_reduce")
 
     def end() -> Tensor:
         averaged(buffer, op, on.size())
@@ -119,7 +133,8 @@ def broadcast(
         return None
     on = the_group(group)
     root = root_in(on, src, group_src, "broadcast")
-    check_tensor("broadcast", tensor)
+    if not has_memory(check_tensor("broadcast", tensor)):
+        return written_later(tensor, comm.broadcast(tensor.detach(), root, on.number), async_op)
     if on.rank() == root:
         buffer, finish = read(tensor, "broadcast"), lambda: tensor
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -28,12 +28,12 @@ class ProcessGroup:
 
     def __init__(
         self, channel: Channel | None = None, ranks: Sequence[int] = (), timeout: timedelta = DEFAULT_TIMEOUT,
-        name: str = "", peers: Peers | None = None,
+        name: str = "", peers: Peers | None = None, number: int = 0,
     ) -> None:
         if channel is None:
             raise StateError("ProcessGroup: init_process_group and new_group make groups")
         self.channel, self.ranks, self.name, self.peers = channel, tuple(ranks), name, peers
-        self.timeout = timeout
+        self.timeout, self.number = timeout, number
         self._numbers = itertools.count(1)
 
     def rank(self) -> int:
@@ -68,7 +68,8 @@ class _GroupMember:
 @dataclass
 class _State:
     world: ProcessGroup | None = None
-    groups: int = 0  # that this process took part in naming
+    groups: int = 0  # that were asked for so far: the same number in every rank
+    by_number: dict[int, ProcessGroup] = field(default_factory=dict)
 
 
 _state = _State()
@@ -137,7 +138,7 @@ def init_process_group(
         _close(world)
         asked = f"world_size={world_size}, rank={rank}"
         raise ValueProblem(f"init_process_group: {asked}, but the launcher made this {seen}")
-    _state.world = world
+    _state.world = _state.by_number[0] = world
 
 
 def _open(timeout: timedelta) -> ProcessGroup:
@@ -177,6 +178,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
         return
     ended = the_group(group)
     _close(ended)
+    _state.by_number.pop(ended.number, None)
     if ended is _state.world:
         _state.world = None
 
@@ -214,7 +216,18 @@ def new_group(
     if channel is None:
         return GroupMember.NON_GROUP_MEMBER
     limit = world.timeout if timeout is None else timeout
-    return ProcessGroup(channel, chosen, limit, group_desc or f"group {_state.groups}", world.peers)
+    name = group_desc or f"group {_state.groups}"
+    group = ProcessGroup(channel, chosen, limit, name, world.peers, _state.groups)
+    _state.by_number[group.number] = group
+    return group
+
+
+def group_of_number(number: int) -> ProcessGroup:
+    """The group that a program names. Raises ValueProblem where it has been destroyed."""
+    group = _state.by_number.get(number)
+    if group is None:
+        raise ValueProblem(f"a collective of process group {number}, which is not there (any more)")
+    return group
 
 
 def get_rank(group: Any = None) -> int:
