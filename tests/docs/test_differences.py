@@ -115,7 +115,7 @@ def test_not_there() -> None:
     with pytest.raises(weft.WeftError, match="no backend 'nccl'"):
         weft.distributed.init_process_group("nccl")
     assert not hasattr(weft.optim, "SparseAdam")
-    with pytest.raises(weft.WeftError, match="no process group"):
+    with pytest.raises(weft.WeftError, match="init_process_group"):
         weft.nn.parallel.DistributedDataParallel(weft.nn.Linear(1, 1))
     norm, images = weft.nn.SyncBatchNorm(3), weft.ones(2, 3, 4, 4)
     assert weft.equal(norm(images), weft.nn.BatchNorm2d(3)(images))

@@ -4,12 +4,11 @@ others at once when it goes."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
 import threading
-from multiprocessing.connection import Client
+from multiprocessing.connection import Client, Connection
 from typing import Any, BinaryIO
 
 from weft.distributed.launched import LAUNCHER, read_launched
@@ -27,6 +26,7 @@ def main(script: list[str]) -> int:
         close_fds=False,  # the child is the process that speaks to mpiexec
     )
     connection.send((rank, "started", child.pid))
+    threading.Thread(target=_end_with_launcher, args=(connection, child), daemon=True).start()
     pumps = [
         threading.Thread(target=_pump, args=(source, target, f"[{rank}] ".encode()))
         for source, target in ((child.stdout, sys.stdout.buffer), (child.stderr, sys.stderr.buffer))
@@ -37,9 +37,20 @@ def main(script: list[str]) -> int:
     for pump in pumps:
         pump.join(5)  # a grandchild may hold the pipe
     connection.send((rank, "ended", code))
-    with contextlib.suppress(EOFError):  # the launcher is gone
+    _all_ended.wait()
+    return 0
+
+
+_all_ended = threading.Event()
+
+
+def _end_with_launcher(connection: Connection, child: subprocess.Popen[bytes]) -> None:
+    """Wait for the launcher's word that all ranks have ended; where the launcher itself is gone, end the script."""
+    try:
         connection.recv()
-    os._exit(0)
+    except (EOFError, OSError):
+        child.kill()
+    _all_ended.set()
 
 
 def _pump(source: Any, target: BinaryIO, prefix: bytes) -> None:
@@ -49,4 +60,4 @@ def _pump(source: Any, target: BinaryIO, prefix: bytes) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

@@ -85,12 +85,15 @@ class _Ranks:
             process = subprocess.Popen(
                 [*launcher, sys.executable, "-m", "weft.distributed.rank_process", *self._script()],
                 env=self._environment(str(listener.address), key), stdin=subprocess.DEVNULL,
+                start_new_session=True,  # mpiexec would end all ranks at Ctrl-C; they are told, and have a moment
             )
             threading.Thread(target=self._watch, args=(process,), daemon=True).start()
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
             try:
-                code = self._wait()
+                code = self._wait(0, None)
             except KeyboardInterrupt:
-                code = INTERRUPTED
+                self._signal(signal.SIGINT)
+                code = self._wait(INTERRUPTED, time.monotonic() + self.options.grace)
             self._end_all(process)
         return code
 
@@ -125,10 +128,10 @@ class _Ranks:
     def _watch(self, process: subprocess.Popen[bytes]) -> None:
         self.events.put((None, "ended", process.wait()))
 
-    def _wait(self) -> int:
-        """Wait until all ranks have ended, and end those that go on for too long after one failed."""
-        deadline: float | None = None
-        code, sent = 0, 0
+    def _wait(self, code: int, deadline: float | None) -> int:
+        """Wait until all ranks have ended, and end those that go on for too long after one failed. Returns the exit
+        code: `code` if it is not 0, else that of the first that failed."""
+        sent = 0
         while len(self.ended) < self.options.ranks:
             try:
                 left = None if deadline is None else max(0.0, deadline - time.monotonic())
