@@ -28,6 +28,7 @@ from weft.types import dtype as dt
 from weft.types.tensor_type import TensorType, tensor_type
 
 comm = namespace_of("comm")
+_SMALL = 65_536  # bytes; less is moved on by who waits for it, which costs no change of threads
 _LINEAR = ("SUM", "AVG")
 
 
@@ -63,7 +64,7 @@ _under_way = _UnderWay()
 def _start(what: str, on: ProcessGroup, out: Array, request: Any, end: Callable[[], None] | None = None) -> Array:
     ticket = next(_under_way.tickets)
     work = on.start(what, request, end, out)
-    _under_way.works[ticket] = move_on(work), out
+    _under_way.works[ticket] = work if out.nbytes < _SMALL else move_on(work), out
     return np.array(ticket)
 
 
