@@ -112,11 +112,10 @@ def test_texts_for_devices() -> None:
 
 
 def test_not_there() -> None:
-    assert not weft.distributed.is_available()
-    with pytest.raises(weft.WeftError, match="one process"):
-        weft.distributed.init_process_group("gloo")
+    with pytest.raises(weft.WeftError, match="no backend 'nccl'"):
+        weft.distributed.init_process_group("nccl")
     assert not hasattr(weft.optim, "SparseAdam")
-    with pytest.raises(weft.WeftError, match="no process group"):
+    with pytest.raises(weft.WeftError, match="init_process_group"):
         weft.nn.parallel.DistributedDataParallel(weft.nn.Linear(1, 1))
     norm, images = weft.nn.SyncBatchNorm(3), weft.ones(2, 3, 4, 4)
     assert weft.equal(norm(images), weft.nn.BatchNorm2d(3)(images))

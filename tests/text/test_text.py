@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import weft
+import weft.distributed.entries
 from tests.compare_graphs import difference
 from weft.cli.opt import SCRIPTED
 from weft.ir.graph import Graph
@@ -19,6 +20,7 @@ from weft.ir.verifier import verify
 from weft.passes.count_steps import count_picks, count_steps
 from weft.passes.dce import dce
 from weft.passes.decompose import decompose
+from weft.passes.effects import overlap
 from weft.passes.fold.fold_loops import fold_loops
 from weft.passes.gather_as_mask import gather_as_mask
 from weft.passes.join_scatters import join_scatters
@@ -45,7 +47,7 @@ PASSES = {
     "optimize": optimize, "differentiate": differentiate, "sum_windows": sum_windows,
     "legalize_matmul": legalize_matmul,
     "gather_as_mask": gather_as_mask, "scatter_rows": scatter_rows, "scatter_sums": scatter_sums,
-    "settle_sizes": settle_sizes, "own_memory": own_memory, "count_steps": count_steps,
+    "settle_sizes": settle_sizes, "own_memory": own_memory, "overlap": overlap, "count_steps": count_steps,
     "count_picks": count_picks, "join_scatters": join_scatters, "open_views": open_views, "fold_loops": _fold_all,
     **SCRIPTED,
 }

@@ -14,6 +14,7 @@ from weft import Tensor
 from weft.cli import recipe
 from weft.cli.checkpoint import Checkpoint, Settings
 from weft.cli.gpt import GPT
+from weft.nn.parallel import DistributedDataParallel
 from weft.nn.utils import clip_grad_norm_
 
 Array = NDArray[Any]
@@ -21,16 +22,21 @@ Step = Callable[[Tensor, Tensor], Tensor]
 READ_EVERY = 10  # steps between two looks at the losses in lazy mode
 
 
-def make_step(model: GPT, optimizer: weft.optim.Optimizer) -> Step:
-    """One training step, as one writes it in any script: `weft.compile` takes it as it is."""
+def make_step(model: Callable[[Tensor], Tensor], optimizer: weft.optim.Optimizer, ranks: int = 1) -> Step:
+    """One training step, as one writes it in any script: `weft.compile` takes it as it is. With several ranks the loss
+    is the mean of theirs."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
 
     def step(x: Tensor, y: Tensor) -> Tensor:
         optimizer.zero_grad()
         logits = model(x)
         loss = F.cross_entropy(logits.reshape(-1, recipe.BYTES), y.reshape(-1))
         loss.backward()
-        clip_grad_norm_(model.parameters(), recipe.CLIP)
+        clip_grad_norm_(parameters, recipe.CLIP)
         optimizer.step()
+        if ranks > 1:
+            loss = loss.detach()
+            weft.distributed.all_reduce(loss, weft.distributed.ReduceOp.AVG)
         return loss
 
     return step
@@ -42,9 +48,10 @@ class Run:
 
     In lazy mode Python traces the next steps while the native program of earlier ones runs: losses are read now and
     then, and the one that is shown may be some steps old.
+    Where weft.distributed has a group of several ranks, each of them trains on its part of every batch.
     """
 
-    def __init__(self, settings: Settings, tokens: Array, mode: str) -> None:
+    def __init__(self, settings: Settings, tokens: Array, mode: str, deterministic: bool = False) -> None:
         self.settings, self.tokens, self.mode = settings, tokens, mode
         weft.manual_seed(settings.seed)
         self.model = GPT(settings.size, settings.dropout)
@@ -59,7 +66,13 @@ class Run:
         )
         self.losses: list[float] = []
         self._unread: list[Tensor] = []
-        step = make_step(self.model, self.optimizer)
+        distributed = weft.distributed
+        self.rank, self.ranks = 0, 1
+        parallel: Callable[[Tensor], Tensor] = self.model
+        if distributed.is_initialized():
+            self.rank, self.ranks = distributed.get_rank(), distributed.get_world_size()
+            parallel = DistributedDataParallel(self.model, deterministic=deterministic)
+        step = make_step(parallel, self.optimizer, self.ranks)
         self.compiled: Any = step if mode in ("eager", "lazy") else weft.compile(step)
 
     @property
@@ -70,6 +83,7 @@ class Run:
         """Inputs and targets of the next step: a function of the seed and the number of steps done."""
         settings = self.settings
         x, y = recipe.window_batch(self.tokens, settings.seed, self.steps_done, settings.batch, settings.size.context)
+        x, y = (np.split(rows, self.ranks)[self.rank] for rows in (x, y))
         return weft.tensor(x, device=self.device), weft.tensor(y, device=self.device)
 
     def train_step(self) -> float:
@@ -88,6 +102,14 @@ class Run:
         if self.mode != "lazy" or self.steps_done % READ_EVERY == 0 or self.steps_done in (1, self.settings.steps):
             self.read_losses()
         return self.losses[-1]
+
+    def agree(self, is_asked: bool) -> bool:
+        """Whether any rank is asked to stop."""
+        if self.ranks == 1:
+            return is_asked
+        asked = weft.tensor([int(is_asked)])
+        weft.distributed.all_reduce(asked, weft.distributed.ReduceOp.MAX)
+        return bool(asked.item())
 
     def read_losses(self) -> None:
         """Wait for the losses of all steps done."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,13 @@ def add_command(commands: Any) -> None:
         "--save-every", type=int, default=250, metavar="N", help="steps between checkpoints (default: 250)"
     )
     parser.add_argument("--threads", **number, help="worker threads (default: as many as there are cores)")
+    parser.add_argument(
+        "--ranks", type=int, default=1, metavar="N",
+        help="processes that share each batch out (needs 'weft[mpi]'; default: 1)",
+    )
+    parser.add_argument(
+        "--deterministic", action="store_true", help="sum the ranks' gradients in the order of ranks, not in MPI's"
+    )
     parser.add_argument("--prompt", help="text to continue at the end (default: the beginning of the held-out part)")
     parser.set_defaults(run=run)
 
@@ -75,8 +83,12 @@ def run(options: argparse.Namespace) -> int:
         raise CommandError("--save-every and --threads must be at least 1")
     if options.prompt is not None:
         check_prompt(options.prompt)
+    if options.ranks != 1 and "RANK" not in os.environ:
+        return _start_ranks(options)
     resumed = load_checkpoint(options.resume) if options.resume else None
     settings = _settings(options, resumed)
+    if settings.batch % options.ranks:
+        raise CommandError(f"--batch {settings.batch} does not divide into {options.ranks} ranks")
     text = load_text(settings.data)
     check_length(text, settings.size.context)
     check_memory(settings)
@@ -86,6 +98,15 @@ def run(options: argparse.Namespace) -> int:
     from weft.cli.training import train  # weft.nn is not needed to say that a file is missing
 
     return train(settings, text, resumed, out, options)
+
+
+def _start_ranks(options: argparse.Namespace) -> int:
+    """The same command in each of several processes."""
+    if options.ranks < 1:
+        raise CommandError("--ranks must be at least 1")
+    from weft.distributed.run import main as start  # only for several processes
+
+    return start(["-n", str(options.ranks), "--module", "weft", *options.arguments])
 
 
 def _settings(options: argparse.Namespace, resumed: Checkpoint | None) -> Settings:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
+import os
 import shlex
 import sys
 import time
@@ -39,10 +41,16 @@ def train(settings: Settings, text: Text, resumed: Checkpoint | None, out: Path,
     """Train, or go on from `resumed`; write results into `out`. Returns the exit code. Raises CommandError."""
     if options.threads is not None:
         weft.set_num_threads(options.threads)
+    if options.ranks > 1:
+        weft.distributed.init_process_group()
     tokens, tail = recipe.split(text.content)
-    run = Run(settings, tokens, options.mode)
+    run = Run(settings, tokens, options.mode, options.deterministic)
     if resumed:
         run.restore(resumed)
+    if run.rank:
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), StopRequest() as stop:
+            _train_steps(run, None, options.save_every, stop)
+        return stop.exit_code
     _introduce(run, text, tail)
     checkpoint = out / FILE_NAME
     with StopRequest() as stop:
@@ -61,7 +69,8 @@ def train(settings: Settings, text: Text, resumed: Checkpoint | None, out: Path,
     return 0
 
 
-def _train_steps(run: Run, checkpoint: Path, save_every: int, stop: StopRequest) -> None:
+def _train_steps(run: Run, checkpoint: Path | None, save_every: int, stop: StopRequest) -> None:
+    """All steps that are left. checkpoint: None in ranks that write nothing."""
     steps, tokens = run.settings.steps, run.settings.batch * run.settings.size.context
     if run.steps_done == steps:
         return
@@ -71,14 +80,14 @@ def _train_steps(run: Run, checkpoint: Path, save_every: int, stop: StopRequest)
     print(describe_first_step(run, time.perf_counter() - start), flush=True)
     with show_progress(first, steps) as progress:
         progress.step_done(run.steps_done, run.losses, tokens)
-        while run.steps_done < steps and not stop.asked:
+        while run.steps_done < steps and not run.agree(stop.asked):
             _train_step(run, checkpoint, save_every)
             progress.step_done(run.steps_done, run.losses, tokens)
     seconds, done = time.perf_counter() - start, run.steps_done - first
     print(f"{done:,} steps in {seconds:.1f} s, {done * tokens / seconds:,.0f} tokens/s with the first step")
 
 
-def _train_step(run: Run, checkpoint: Path, save_every: int) -> None:
+def _train_step(run: Run, checkpoint: Path | None, save_every: int) -> None:
     """The next step; every so often a checkpoint. Raises CommandError if training has diverged,
     so that none is overwritten by what it left."""
     loss = run.train_step()
@@ -87,6 +96,8 @@ def _train_step(run: Run, checkpoint: Path, save_every: int) -> None:
             f"the loss of step {run.steps_done} is {loss}: training has diverged, and what came of it is not saved; "
             "try a smaller --learning-rate"
         )
+    if checkpoint is None:
+        return
     if run.steps_done % save_every == 0 and run.steps_done < run.settings.steps:  # the last is saved by the caller
         save_checkpoint(checkpoint, run.checkpoint())
 

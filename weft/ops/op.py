@@ -180,6 +180,9 @@ class Op:
             an input. For any other value the rules get what is no Python number, and may not ask for its value.
         enter: who answers calls on tensors in place of the walk, `enter(walk, op, args)` (an operator of the user's has
             kernels, gradients and batch rules that are registered later); `walk(op, args)` goes on from there.
+        halves: of what takes its time elsewhere (a message): the operators that start it and that wait for it. The
+            first takes the same arguments and a text, the order of all such calls of the program, and gives a ticket;
+            the second takes the first argument (for its type) and the ticket. A program computes in between.
         reads_any_strides: its native kernel takes operands as they lie, so that a copy to row-major order is lost work.
         lies: how results lie in memory that are not row-major: `lies(*arguments)` gives an order of dims for each, from
             the outermost to the innermost (None: row-major), with an Operand in place of each tensor. A `Follows` where
@@ -238,6 +241,7 @@ class Op:
     identity: Rule | None = None
     copies: Op | None = None
     scatters: Op | None = None
+    halves: tuple[Op, Op] | None = None
     reads_any_strides: bool = False
     lies: Rule | None = None
     failure: Rule | None = None

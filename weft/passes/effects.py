@@ -6,14 +6,21 @@ raises   a check: it comes before any state is written (the planner's affair), a
          io and python node. Those of numbers alone keep their order, which costs no fusion: the first error is raised
 io, python   keep their order among each other, and with the checks around them: what a failed check would have
              prevented does not happen before it
+
+`overlap` has messages under way while a program computes: what an entry does in two halves (Op.halves) is started where
+its operands are there, and waited for where nothing is left that could be computed without it. Starts keep their order,
+among each other and among all else that has effects. The first start of a program carries the order of all of them as a
+text, which is compared with that of the other processes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from weft.ir.graph import Node
+from weft.ir.builder import Builder
+from weft.ir.graph import Block, Graph, Node, Operand, Value
 from weft.ops.op import Op
+from weft.passes.rebuild import rebuild
 
 ORDERED = frozenset(("io", "python"))
 KEPT = ORDERED | {"raises"}
@@ -57,3 +64,50 @@ def effect_order(nodes: Iterable[Node]) -> dict[Node, tuple[Node, ...]]:
             of_numbers = (node,) if _is_of_numbers(node) else of_numbers
             checks.append(node)
     return {node: before for node, before in predecessors.items() if before}
+
+
+def overlap(graph: Graph) -> Graph:
+    """The graph with both halves in place of such nodes. Within loops and branches one follows the other; where sizes
+    are bound on the way, which other nodes must follow, all stay whole."""
+    calls = [node for node in graph.nodes if node.op.halves is not None]
+    if not calls or graph.env.has_unbacked:
+        return graph
+    order = ["; ".join(map(_text, calls))]
+
+    def split(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+        if node.op.halves is None:
+            return None
+        start, wait = node.op.halves
+        (ticket,) = builder.emit(start, (*args, order.pop() if order else "")).outputs
+        return builder.emit(wait, (args[0], ticket)).outputs
+
+    halved = rebuild(graph, split, lambda node: node.op.halves is not None)
+    waits = {node.op.halves[1] for node in calls if node.op.halves is not None}
+    nodes = _waiting_late(halved.nodes, {node for node in halved.nodes if node.op in waits})
+    return Graph(halved.name, Block(halved.params, nodes, halved.results), halved.env, halved.writes)
+
+
+def _text(node: Node) -> str:
+    """`comm::all_reduce(f32[26], SUM, 0, False)`."""
+    return f"{node.op.name}({', '.join(str(a.type) if isinstance(a, Value) else str(a) for a in node.args)})"
+
+
+def _waiting_late(nodes: Sequence[Node], waits: set[Node]) -> tuple[Node, ...]:
+    """The nodes in an order in which each wait comes when all is done that can be done without it."""
+    follows = effect_order([node for node in nodes if node not in waits])
+    ordered: list[Node] = []
+    rest = list(nodes)
+    while rest:
+        put_off: list[Node] = []
+        late: set[Node | Value] = set()
+        for node in rest:
+            is_late = node in waits or not late.isdisjoint(node.needs()) or not late.isdisjoint(follows.get(node, ()))
+            if is_late:
+                put_off.append(node)
+                late.update((node, *node.outputs))
+            else:
+                ordered.append(node)
+        rest = put_off
+        if rest:
+            ordered.append(rest.pop(next(i for i, node in enumerate(rest) if node in waits)))
+    return tuple(ordered)

@@ -6,6 +6,7 @@ from weft.ir.graph import Graph
 from weft.passes.count_steps import count_picks, count_steps
 from weft.passes.dce import dce
 from weft.passes.decompose import decompose_parts
+from weft.passes.effects import overlap
 from weft.passes.fold.fold_loops import fold_loops
 from weft.passes.gather_as_mask import gather_as_mask
 from weft.passes.join_scatters import join_scatters
@@ -56,6 +57,7 @@ def optimize_folded(graph: Graph, run: Run, folds: bool = True) -> Graph:
     graph = run.apply("join_scatters", join_scatters, graph)  # writes through views: of a part, in place
     graph = run.apply("gather_as_mask", gather_as_mask, graph)  # losses over classes: a pick that fuses with its rows
     graph = run.apply("scatter_rows", scatter_rows, graph)  # other writes at computed places: rows by number
+    graph = run.apply("overlap", overlap, graph)  # messages: started early, waited for late
     graph = run.apply("own_memory", own_memory, graph)  # last, so that no view is put in front of its copies
     graph = run.apply("settle_sizes", settle_sizes, graph)  # what these passes asked
     graph = run.apply("dce", dce, graph)

@@ -142,10 +142,10 @@ KNOBS: dict[str, Knob] = {
 }
 
 
-# What else reads the environment: ./dev, and the project's own tests and benchmarks.
+# What else reads the environment: ranks, ./dev, and the project's own tests and benchmarks.
 _OTHER_VARIABLES = frozenset((
     "WEFT_VENV", "WEFT_TEST_SEED", "WEFT_AGREE", "WEFT_ACCEPT", "WEFT_BLESS",
-    "WEFT_BENCH_TORCH", "WEFT_FAMILIES", "WEFT_BENCH_REAL_TIME", "WEFT_TORCH_PYTHON",
+    "WEFT_BENCH_TORCH", "WEFT_FAMILIES", "WEFT_BENCH_REAL_TIME", "WEFT_TORCH_PYTHON", "WEFT_RUN",
 ))
 
 

@@ -57,8 +57,9 @@ cudnn.benchmark = True
 assert torch.backends.cudnn.benchmark and not cudnn.is_available() and torch.version.cuda is None
 for device in (torch.cuda, torch.mps, torch.xpu, torch.mtia, torch.accelerator):
     assert not device.is_available() and device.device_count() == 0
-assert not torch.distributed.is_available() and not torch.distributed.is_initialized()
-assert "one process" in message(RuntimeError, "torch.distributed.get_rank()") and not torch.jit.is_scripting()
+distributed = torch.distributed
+assert distributed.is_available() is distributed.is_mpi_available() and not distributed.is_initialized()
+assert "init_process_group" in message(ValueError, "torch.distributed.get_rank()") and not torch.jit.is_scripting()
 assert torch.backends.cuda.math_sdp_enabled() and not torch.backends.cuda.flash_sdp_enabled()
 assert not torch.compiler.is_compiling() and torch.get_default_dtype() is torch.float32
 

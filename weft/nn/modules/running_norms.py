@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import weft.nn.functional as F
 import weft.nn.init as init
 from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter, empty, ones, zeros
-from weft.ops.packet import aten
+from weft.ops.packet import aten, namespace_of
 from weft.support.errors import ValueProblem
 from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
@@ -131,8 +132,8 @@ class BatchNorm3d(BatchNorm):
 
 
 class SyncBatchNorm(BatchNorm):
-    """Each channel of [n, c, ...] normalized by the statistics of all processes' batches. weft computes in one process,
-    whose batch is all there is."""
+    """Each channel of [n, c, ...] normalized by the statistics of all ranks' batches, in training and where
+    weft.distributed has a process group of more than one; else as BatchNorm does."""
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
@@ -145,6 +146,45 @@ class SyncBatchNorm(BatchNorm):
     def _check_rank(self, input: Tensor) -> None:
         if input.ndim < 2:
             raise ValueProblem(f"expected at least 2D input (got {input.ndim}D input)")
+
+    def forward(self, input: Tensor) -> Tensor:
+        distributed = sys.modules.get("weft.distributed.groups")  # imported by whoever makes a group
+        by_batch = self.training or self.running_mean is None
+        if distributed is None or not by_batch or not distributed.is_initialized():
+            return super().forward(input)
+        group = distributed.the_group(self.process_group)
+        return super().forward(input) if group.size() == 1 else self._over_ranks(input, group.number)
+
+    def _over_ranks(self, input: Tensor, group: int) -> Tensor:
+        """Mean and variance of all ranks' elements, in two sums over ranks; gradients go through them."""
+        self._check_rank(input)
+        comm = namespace_of("comm")
+        x = input.to(dt.float32) if input.dtype.itemsize < 4 else input
+        others = [d for d in range(x.ndim) if d != 1]
+        count = aten.full((1,), x.numel() // x.shape[1], dtype=x.dtype)
+        sums = comm.all_reduce(aten.cat([x.sum(others), count]), "SUM", group)
+        total = sums[-1].detach()
+        shown = (1, -1, *[1] * (x.ndim - 2))
+        mean = sums[:-1] / total
+        centered = x - mean.view(shown)
+        variance = comm.all_reduce((centered * centered).sum(others), "SUM", group) / total
+        self._note(mean.detach(), variance.detach() * (total / (total - 1)))
+        out = centered * aten.rsqrt(variance + self.eps).view(shown)
+        if self.weight is not None:
+            out = out * self.weight.view(shown)
+        if self.bias is not None:
+            out = out + self.bias.view(shown)
+        return out.to(input.dtype)
+
+    def _note(self, mean: Tensor, variance: Tensor) -> None:
+        """Move the running statistics on."""
+        if not (self.training and self.track_running_stats) or self.running_mean is None:
+            return
+        with no_grad():
+            self.num_batches_tracked.add_(1)
+            share = 1.0 / self.num_batches_tracked.to(mean.dtype) if self.momentum is None else self.momentum
+            for running, statistic in ((self.running_mean, mean), (self.running_var, variance)):
+                running.copy_(running + (statistic.to(running.dtype) - running) * share)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:

@@ -1,5 +1,5 @@
-"""weft.nn.parallel: the wrappers of models that are spread over devices or processes. weft computes in one process on
-the CPU: DataParallel calls its module, and DistributedDataParallel is a type that cannot be made."""
+"""weft.nn.parallel: the wrappers of models that are spread over devices or processes. DistributedDataParallel averages
+gradients over the ranks of weft.distributed; DataParallel, which is for several GPUs, calls its module."""
 
 from weft.nn.parallel.data_parallel import DataParallel, data_parallel
 from weft.nn.parallel.distributed import DistributedDataParallel

@@ -15,8 +15,8 @@ class DistributedSampler(Sampler[int]):
     """The indices rank, rank + num_replicas, ... of an order that all replicas agree on: shuffled by seed + epoch
     (see set_epoch), or as it is.
 
-    All parts have one length: some samples are visited twice, or left out with drop_last. weft has no process groups,
-    so both numbers must be given.
+    All parts have one length: some samples are visited twice, or left out with drop_last. Where the two numbers are not
+    given, they are those of weft.distributed's process group.
     """
 
     def __init__(
@@ -24,7 +24,10 @@ class DistributedSampler(Sampler[int]):
         seed: int = 0, drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            raise ValueProblem("DistributedSampler: weft has no process groups to ask; give num_replicas= and rank=")
+            from weft.distributed.groups import get_rank, get_world_size  # only for who has several processes
+
+            num_replicas = get_world_size() if num_replicas is None else num_replicas
+            rank = get_rank() if rank is None else rank
         if not 0 <= rank < num_replicas:
             raise ValueProblem(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
         self.dataset, self.num_replicas, self.rank, self.epoch, self.drop_last = (
