@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from weft.support.errors import StateError, ValueProblem
@@ -30,7 +30,6 @@ class _Rule:
         return f"CHECK{'' if self.kind == 'check' else '-' + self.kind.upper()}: {self.text}"
 
 
-@dataclass
 class FileCheck:
     """Asks a text for pieces in their order. Each method adds a rule and returns the object itself; `run` applies them.
 
@@ -39,7 +38,8 @@ class FileCheck:
     shows the rule and the text.
     """
 
-    _rules: list[_Rule] = field(default_factory=list)
+    def __init__(self) -> None:
+        self._rules: list[_Rule] = []
 
     def check(self, text: str) -> FileCheck:
         """`text` comes next, somewhere behind."""
