@@ -1,4 +1,4 @@
-"""weft.testing: assert_close for tests of programs, and tensors of random contents for them."""
+"""weft.testing: assert_close for tests of programs, tensors of random contents for them, and a checker of texts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from weft.support.errors import ArgumentError, ValueProblem
+from weft.support.file_check import FileCheck
 from weft.tensor.creation import as_tensor
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
-__all__ = ["assert_close", "make_tensor"]
+__all__ = ["FileCheck", "assert_close", "make_tensor"]
 
 # rtol and atol by dtype, as in PyTorch; other dtypes are compared exactly
 _TOLERANCES = {

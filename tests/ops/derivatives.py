@@ -27,8 +27,18 @@ WITHOUT_SLOPE = {
 CONSTANT = {"empty_permuted", "empty_strided", "new_empty_strided", "unique_consecutive"}
 
 
+# Backward through them says that there is no formula (tests/regress/autograd), and so do composites of them.
+NO_FORMULA = {
+    "_binomial", "_unique2", "_unique_consecutive", "binomial", "bincount", "heaviside", "unique",
+    "unique_consecutive", "unique_dim",
+}
+WITHOUT_SLOPE |= NO_FORMULA
+
+
 def differentiable_positions(op: Op, args: tuple[Any, ...]) -> list[Position]:
     """Where the float64 tensors are, alone or in lists, that the entry promises a gradient for."""
+    if op.name.removeprefix("aten::") in NO_FORMULA:
+        return []
     promised = None
     if op.vjp:
         promised = set(getattr(op.vjp, "inputs", None) or op.vjp)

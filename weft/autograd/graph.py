@@ -12,6 +12,7 @@ from weft.autograd.hooks import register_multi_grad_hook
 from weft.autograd.node import GradientEdge, Node
 from weft.autograd.record import arrival_edge
 from weft.autograd.saved import save_on_cpu, saved_tensors_hooks
+from weft.autograd.views import refuse_inference
 from weft.ops.packet import aten
 from weft.support.errors import NestingError, StateError
 from weft.tensor.tensor import Tensor
@@ -34,6 +35,7 @@ def increment_version(tensor: Any) -> None:
     """Count a write that weft did not see (through NumPy, say), so that backward refuses stale saved tensors.
     Takes one tensor or several."""
     for t in (tensor,) if isinstance(tensor, Tensor) else tuple(tensor):
+        refuse_inference(t)
         t.storage().version += 1
 
 

@@ -215,8 +215,7 @@ def check_inplace(tensor: Tensor, other_needs_grad: bool) -> None:
     """Refuse the in-place writes that PyTorch refuses."""
     if modes.inference:
         return
-    if tensor.is_inference():
-        raise StateError(INFERENCE_WRITE)
+    refuse_inference(tensor)
     if not modes.grad:
         return
     state, view = tensor._autograd, tensor._view
@@ -237,6 +236,12 @@ def check_inplace(tensor: Tensor, other_needs_grad: bool) -> None:
     # a view of a view that was made a leaf
     if state is not None and state.node is not None and view.base.is_leaf and tensor.requires_grad:
         raise StateError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+
+
+def refuse_inference(tensor: Tensor) -> None:
+    """Refuse a write into a tensor of inference mode outside of it. Raises StateError."""
+    if not modes.inference and tensor.is_inference():
+        raise StateError(INFERENCE_WRITE)
 
 
 INFERENCE_WRITE = (

@@ -4,6 +4,9 @@ raises, with the lines that led there.
 
 from __future__ import annotations
 
+import ast
+import linecache
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -77,12 +80,33 @@ def _located(error: Exception, where: Location | None, operator: str) -> Excepti
         return error
     spoken = f"{operator} " if operator and not isinstance(error, Error) else ""
     column = f", column {where.column}" if where.column else ""
-    quoted = f"\n    {where.text}" if isinstance(where, Quoted) and where.text else ""
-    line = f"\n  {spoken}at {where.file}, line {where.line}{column}{quoted}"
+    line = f"\n  {spoken}at {where.file}, line {where.line}{column}{_quoted(where)}"
     if isinstance(error, Error):
         error.args = (f"{error.args[0]}{line}", *error.args[1:])
         return error
     return made(type(error), f"{type(error).__name__}: {error}{line}", error)
+
+
+def _quoted(where: Location) -> str:
+    """The line of the program, if it can be read, and below it a mark under what stands at the column."""
+    if isinstance(where, Quoted):
+        return f"\n    {where.text}" if where.text else ""
+    line = linecache.getline(where.file, where.line).rstrip()
+    text = line.lstrip()
+    start = (where.column or 0) - 1 - (len(line) - len(text))
+    if not text or not 0 <= start < len(text):
+        return f"\n    {text}" if text else ""
+    return f"\n    {text}\n    {' ' * start}^{'~' * (_width(text, start) - 1)}"
+
+
+def _width(text: str, start: int) -> int:
+    """How long the longest expression of a line is that begins at `start`; 1 where the line alone is no statement."""
+    for whole in (text, f"{text} pass"):
+        with suppress(SyntaxError):
+            nodes = [n for n in ast.walk(ast.parse(whole)) if isinstance(n, ast.expr) and n.col_offset == start]
+            ends = [n.end_col_offset for n in nodes if n.end_col_offset is not None]
+            return max(ends, default=start + 1) - start
+    return 1
 
 
 def made(kind: type[Exception], text: str, cause: Exception | None) -> Error:

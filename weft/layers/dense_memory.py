@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.ops.geometry import Geometry, contiguous_strides, reach
 from weft.runtime.storage import Storage, UntypedStorage, resized, root_of
-from weft.support.errors import ArgumentError, StateError
+from weft.support.errors import ArgumentError, StateError, too_large
 from weft.tensor.dense import is_dense, over_storage
 from weft.tensor.tensor import Tensor
 from weft.types.dtype import DType
@@ -32,7 +32,10 @@ def resize(tensor: Tensor, dims: tuple[int, ...]) -> None:
         else:
             tensor.storage().resize(needed)
     storage = tensor.storage()
-    tensor._data = over_storage(storage, dtype, Geometry(dims, contiguous_strides(dims), place))
+    try:
+        tensor._data = over_storage(storage, dtype, Geometry(dims, contiguous_strides(dims), place))
+    except ValueError as problem:  # no elements, and strides of too many
+        raise too_large("resize_", problem) or problem from None
     storage.version, storage.is_inference = version + 1, is_inference
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.autograd.record import gradient_edge
-from weft.autograd.views import INFERENCE_WRITE, check_inplace, storage_order
+from weft.autograd.views import check_inplace, refuse_inference, storage_order
 from weft.layers.backends import backend_for
 from weft.ops.geometry import repeats_elements
 from weft.ops.overrides import overridable
@@ -97,7 +97,7 @@ def _inplace_view(name: str) -> Callable[..., Tensor]:
         capture = modes.capture
         if capture is not None:
             capture.outside.may_reshape(self, f"{name}_")
-        _refuse_inference(self)
+        refuse_inference(self)
         check_inplace(self, False)
         storage, grad = self.storage(), modes.grad or _has_history(self)
         if self._view is None:
@@ -126,11 +126,6 @@ def _has_history(view: Tensor) -> bool:
 def _refuse_in_capture(tensor: Tensor, name: str) -> None:
     if modes.capture is not None:
         modes.capture.outside.refuse_reshaping(tensor, name)
-
-
-def _refuse_inference(tensor: Tensor) -> None:
-    if not modes.inference and tensor.is_inference():
-        raise StateError(INFERENCE_WRITE)
 
 
 def _former(tensor: Tensor) -> Tensor:
@@ -181,7 +176,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     if memory_format == "channels_last" and len(dims) != 4:
         raise ShapeError(f"required rank 4 tensor to use channels_last format, got rank {len(dims)}")
     _refuse_in_capture(self, "resize_")
-    _refuse_inference(self)
+    refuse_inference(self)
     if tuple(dims) != self.dims:
         backend_for((self,)).resize(self, tuple(dims))
     if memory_format == "channels_last":

@@ -221,6 +221,11 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         view.index_put_(indices, value)
 
 
+def delitem(self: Tensor, index: Any) -> None:
+    """Raises ArgumentError (a TypeError): elements can be written, not taken away."""
+    raise ArgumentError("Tensor does not support deleting items")
+
+
 def _given(kwargs: dict[str, Any]) -> dict[str, Any]:
     """Keyword arguments that differ from their defaults."""
     return {name: value for name, value in kwargs.items() if value is not None and value is not False}
@@ -353,7 +358,8 @@ def install() -> None:
         setattr(Tensor, name, _caster(name, dtype))
     for name, method in (
         ("to", to), ("contiguous", contiguous), ("type", type_), ("__getitem__", getitem), ("__setitem__", setitem),
-        ("new_tensor", new_tensor), ("new", new), ("apply_", apply_), ("map_", map_), ("cpu", cpu), ("clone", clone),
+        ("__delitem__", delitem), ("new_tensor", new_tensor),
+        ("new", new), ("apply_", apply_), ("map_", map_), ("cpu", cpu), ("clone", clone),
         ("type_as", type_as), ("reshape_as", reshape_as), ("where", where), ("polygamma", polygamma),
         ("polygamma_", polygamma_),
     ):

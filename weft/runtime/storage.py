@@ -114,6 +114,10 @@ class ElementRow:
         with self.edited("a write to a storage") as row:
             row[index] = value
 
+    def untyped(self) -> UntypedStorage:
+        """The same memory as bytes."""
+        return UntypedStorage(self)
+
     def tolist(self) -> list[Any]:
         """The elements in order."""
         elements: list[Any] = self.elements("the elements of a storage").tolist()
@@ -354,6 +358,16 @@ class UntypedStorage:
         if step != 1:
             raise StateError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
         return begin, max(begin, end)
+
+    def untyped(self) -> UntypedStorage:
+        """Itself: its elements are bytes."""
+        return self
+
+    def copy_as(self, dtype: np.dtype[Any]) -> Array:
+        """A copy of the bytes as elements of a dtype; bytes at the end that make no element are left out."""
+        row = self._bytes(self.storage.elements("the bytes of a storage"))
+        copy: Array = np.frombuffer(row[: row.size - row.size % dtype.itemsize].tobytes(), dtype).copy()
+        return copy
 
     def tolist(self) -> list[int]:
         """The bytes as numbers."""

@@ -10,6 +10,7 @@ import numpy as np
 from weft.ops.overrides import overridable
 from weft.ops.packet import aten
 from weft.ops.rules import check_fits
+from weft.runtime.storage import ElementRow, UntypedStorage
 from weft.support.errors import ArgumentError, DTypeError, StateError, ValueProblem
 from weft.tensor.backend import backend_at
 from weft.tensor.dense import lend
@@ -26,9 +27,10 @@ from weft.types.sym import SymInt
 def tensor(
     data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
 ) -> Tensor:
-    """A new tensor that owns a copy of `data` (number, nested sequences, ndarray, or tensor).
+    """A new tensor that owns a copy of `data` (number, nested sequences, ndarray, tensor, or storage).
 
-    Python floats become the default dtype, integers int64, bools bool. Raises ValueProblem for ragged nesting.
+    Python floats become the default dtype, integers int64, bools bool. The bytes of an untyped storage are elements of
+    the dtype (int64 without one). Raises ValueProblem for ragged nesting.
     """
     if dtype is not None:
         dtype = dt.as_dtype(dtype)
@@ -87,6 +89,10 @@ def _copied(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
         array = np.asarray(data)
         wanted = dt.from_numpy(array.dtype) if dtype is None else dtype
         return np.array(array, dtype=wanted.numpy, order="C")
+    if isinstance(data, UntypedStorage):  # memory, not numbers
+        return data.copy_as((dtype or dt.int64).numpy)
+    if isinstance(data, ElementRow):
+        return _copied(data.elements("weft.tensor()"), dtype)
     plain = _plain(data)
     dtype = dtype or _dtype_of(data)
     try:

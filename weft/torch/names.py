@@ -20,6 +20,7 @@ ATTRIBUTES: dict[str, str] = {
 }
 # of other modules
 ATTRIBUTES_OF: dict[str, dict[str, str]] = {
+    "jit": {"_fork": "weft.jit:fork", "_wait": "weft.jit:wait"},  # their names before they had public ones
     "serialization": {"load": "weft.torch.files:load", "save": "weft.torch.files:save"},
 }
 # where PyTorch says that a class of the module torch stands, if not in torch

@@ -118,7 +118,7 @@ def test_an_error_has_the_lines_of_all_open_calls() -> None:
         return str(caught.value).split("\n")
 
     assert lines(0) == lines(1 << 60)
-    assert len(lines(0)) == 4
+    assert len([line for line in lines(0) if line.startswith("  at ")]) == 3
     assert "integer division or modulo by zero" in lines(0)[0]
 
 

@@ -133,9 +133,15 @@ index_add = define(
 
 def _selected(g: Any, source_dims: Any, dim: int, index: Any) -> Any:
     return (
-        aten.expand_as(aten.index_select(g, dim, index), aten.new_zeros(g, source_dims)) if not source_dims
+        aten.reshape(aten.index_select(g, dim, index), ()) if not source_dims
         else aten.index_select(g, dim, index)
     )
+
+
+def _index_copy_type(self: TensorType, dim: int, index: TensorType, source: TensorType) -> TensorType:
+    if self.is_complete and source.is_complete and self.ndim == 1 and source.ndim == 0:
+        source = source.with_dims((1,))  # a number is a slice of a vector
+    return _index_add_type(self, dim, index, source)
 
 
 def _index_copy(x: Array, dim: int, index: Array, source: Array) -> None:
@@ -151,7 +157,7 @@ define(
     "aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
     "A copy of self in which the slices along dim that index lists are those of source.",
     precision="widest",
-    type=_index_add_type,
+    type=_index_copy_type,
     **writing(_index_copy),
     vjp={
         "self": lambda g, dim, index: aten.index_fill(g, dim, index, 0),

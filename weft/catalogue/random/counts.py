@@ -16,7 +16,7 @@ import numpy as np
 from weft.catalogue.pointwise.arithmetic import add
 from weft.catalogue.random.factories import drawn_bits
 from weft.catalogue.random.streams import first_accepted, numbers_of_words, of_elements, uniform_of
-from weft.ops.op import NOT_DIFFERENTIABLE, define
+from weft.ops.op import define, no_formula
 from weft.ops.packet import aten
 from weft.support.errors import NotForDType, StateError
 from weft.types import dtype as dt
@@ -154,7 +154,7 @@ numbers_of_words(
 numbers_of_words(
     "_binomial", "Tensor count, Tensor prob",
     "A number of a binomial distribution for each word of 64 random bits, of so many trials with this chance.",
-    _binomial_kernel, vjp=NOT_DIFFERENTIABLE,
+    _binomial_kernel, vjp=no_formula("binomial", "prob"),
 )
 
 

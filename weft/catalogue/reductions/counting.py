@@ -12,7 +12,7 @@ from weft.catalogue.reductions.sums import reduced_type
 from weft.catalogue.samples import F, I, case, draw
 from weft.catalogue.shapes.rearranging import run_size, share_of
 from weft.ops.batching import along
-from weft.ops.op import NOT_DIFFERENTIABLE, define
+from weft.ops.op import NOT_DIFFERENTIABLE, define, no_formula
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
 from weft.support.errors import DTypeError, IndexBoundsError, NotForDType, ShapeError
@@ -186,7 +186,7 @@ define(
     "How often each integer from 0 on occurs in a vector, or the sum of the weights of its occurrences.",
     type=_bincount_type,
     kernel=_bincount,
-    vjp=NOT_DIFFERENTIABLE,
+    vjp=no_formula("bincount", "weights"),
     effect="raises",
     counted=_bins,
     failure=lambda self, weights, minlength: ShapeError(_NOT_COUNTED),
@@ -272,7 +272,7 @@ define(
     "The first of each run of equal elements, the run of each element, and the runs' lengths.",
     type=_runs_type,
     kernel=lambda x, dim: _runs(np.atleast_1d(x), dim) if dim is not None else _runs(x, None),
-    vjp=NOT_DIFFERENTIABLE,
+    vjp=no_formula("unique_consecutive", "self"),
     public=(),
     dynamic_output_shape=True,
 )

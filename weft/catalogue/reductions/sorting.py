@@ -11,7 +11,7 @@ from weft.catalogue.reductions.sums import reduced_type
 from weft.catalogue.shapes.rearranging import share_of
 from weft.ops.batching import along
 from weft.ops.layout import Follows, order_like
-from weft.ops.op import NOT_DIFFERENTIABLE, Out, define
+from weft.ops.op import NOT_DIFFERENTIABLE, Out, define, no_formula
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
 from weft.ops.tangents import picked
@@ -279,7 +279,7 @@ define(
     "The distinct elements in order, the index among them of each element, and how often each occurs.",
     type=_unique2_type,
     kernel=_unique_flat,
-    vjp=NOT_DIFFERENTIABLE,
+    vjp=no_formula("_unique2", "self"),
     public=(),
     dynamic_output_shape=True,
 )
@@ -289,7 +289,7 @@ define(
     "The distinct slices along `dim` in order, the index among them of each slice, and how often each occurs.",
     type=_unique_dim_type,
     kernel=_unique_along,
-    vjp=NOT_DIFFERENTIABLE,
+    vjp=no_formula("unique_dim", "self"),
     public=(),
     dynamic_output_shape=True,
 )

@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.catalogue.shapes.batching import moved
 from weft.catalogue.shapes.twins import view
+from weft.ops.compute import geometry_of, strided
 from weft.ops.geometry import Geometry
 from weft.ops.op import NOT_DIFFERENTIABLE, define, itself
 from weft.ops.packet import aten
@@ -141,7 +142,8 @@ def _bits_geometry(g: Geometry, dtype: DType, size: int) -> Geometry:
         n = size // new
         return Geometry((*g.dims[:-1], g.dims[-1] * n), (*(s * n for s in g.strides[:-1]), 1), g.offset * n)
     n = new // size
-    for what, d in (("self.size(-1)", g.dims[-1]), ("self.storage_offset()", g.offset)):
+    sizes = [("self.size(-1)", g.dims[-1]), ("self.storage_offset()", g.offset)]
+    for what, d in (*sizes, *((f"self.stride({i})", s) for i, s in enumerate(g.strides[:-1]))):
         if not shape_env.equal(dm.mod(d, n), 0):
             raise ShapeError(
                 f"{what} must be divisible by {n} to view {size}-byte elements as {dtype} (different element "
@@ -162,13 +164,11 @@ def _bits_type(self: TensorType, dtype: DType, size: int) -> TensorType:
 
 
 def _numpy_bits(x: Any, dtype: DType, size: int) -> Any:
-    _bits_type(tensor_type(dt.from_numpy(x.dtype), x.shape), dtype, size)
-    if x.size and dtype.itemsize != size and x.strides[-1] != x.itemsize:
-        raise ShapeError(
-            f"self.stride(-1) must be 1 to view {size}-byte elements as {dtype} (different element sizes), but got "
-            f"{x.strides[-1] // x.itemsize}"
-        )
-    return x.view(dtype.numpy)
+    if dtype.itemsize == size:
+        return x.view(dtype.numpy)
+    shown = _bits_geometry(geometry_of(x), dtype, size)
+    view = x.view(dtype.numpy)
+    return view if view.size else strided(view, shown)  # NumPy forgets the strides of no elements
 
 
 view_bits = view(

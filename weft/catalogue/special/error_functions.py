@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.families import conjugate, dtype_of, pointwise
-from weft.ops.op import NOT_DIFFERENTIABLE, define
+from weft.ops.op import define, no_formula
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise
 from weft.ops.schema import parse_schema
@@ -224,6 +224,6 @@ heaviside = pointwise(
         s.where(s.gt(x, s.const(0, s.dtype(x))), s.const(1, s.dtype(x)), s.const(0, s.dtype(x)))),
     rule=_SameDtype,
     numbers=False,
-    vjp=NOT_DIFFERENTIABLE,
+    vjp=no_formula("heaviside", "self", "values"),
     reference=np.heaviside,
 )

@@ -200,7 +200,7 @@ def multi_margin_loss(
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:
     """The mean over classes j other than the target y of weight[y] * max(0, margin - input[y] + input[j])^p.
-    input: [n, c] or [c]."""
+    input: [n, c] or [c]; target: [n], or [] for one row, whose loss is [] then."""
     if p not in (1, 2):
         raise ValueProblem("only p == 1 and p == 2 supported")
     if reduction not in ("none", "mean", "sum"):
@@ -218,7 +218,7 @@ def multi_margin_loss(
     with on_device(rows.device):
         others = aten.ne(aten.arange(rows.dims[1]), classes)
     loss = aten.sum(aten.where(others, gap, 0), 1) / rows.dims[1]
-    return reduced(aten.squeeze(loss, 0) if input.ndim < 2 else loss, reduction_of(size_average, reduce, reduction))
+    return reduced(aten.squeeze(loss, 0) if target.ndim == 0 else loss, reduction_of(size_average, reduce, reduction))
 
 
 @with_precision("float32")
