@@ -172,11 +172,20 @@ PAGES: dict[str, Page] = {
     "array-api": Page(
         "Array API", "Names of the standard (2024.12) that PyTorch lacks.", (), ("weft.layers.array_api",),
     ),
+    "debug": Page(
+        "Debugging", "Eager beside compiled, the pass at fault, why calls miss: `weft.debug`.", (), ("weft.debug",),
+    ),
+    "compiled-autograd": Page(
+        "Compiled autograd", "Backward calls of eager programs, captured.", (), ("weft.compiled_autograd",),
+    ),
+    "distributed": Page(
+        "Several processes", "Ranks over MPI, collectives, and training on several of them.", (),
+        ("weft.distributed", "weft.nn.parallel"),
+    ),
     "single-process": Page(
-        "What is for several processes or devices",
+        "What is for several devices",
         "Names that programs for PyTorch ask for, each as it is in one process on a CPU.", (),
-        ("weft.hub", "weft.profiler", "weft.multiprocessing", "weft.__future__", "weft.amp", "weft.ao",
-         "weft.nn.parallel"),
+        ("weft.hub", "weft.profiler", "weft.multiprocessing", "weft.__future__", "weft.amp", "weft.ao"),
     ),
     "more": Page("More", "What has no page of its own yet."),
 }

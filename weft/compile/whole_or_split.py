@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.compile.assumptions import Assumptions
 from weft.compile.driver import CompiledFunction, is_watched
-from weft.compile.program.entry import BEHIND_A_RUN
+from weft.compile.program.entry import AFTER_A_RUN
 from weft.record.writes import ArgumentChange
 from weft.support import limits, pytree
 from weft.support.errors import CaptureError, NotFiniteError, Unsupported, ValuesThatWait
@@ -48,7 +48,7 @@ class WholeOrSplit(CompiledFunction):
         except NotFiniteError:  # (somebody looks for it)
             raise
         except Exception as error:
-            if BEHIND_A_RUN in vars(error):  # the call has been made
+            if AFTER_A_RUN in vars(error):  # the call has been made
                 raise
             self._note_failure(error)
         return self._as_python(args, kwargs)  # (if it is the function's own error, this raises it)

@@ -22,7 +22,7 @@ from weft.runtime.program import Interrupted
 from weft.support import pytree
 from weft.support.interrupts import to_the_end
 
-BEHIND_A_RUN = "_weft_behind_a_run"  # an attribute of errors of the user's code, raised where a program has written
+AFTER_A_RUN = "_weft_after_a_run"  # an attribute of errors of the user's code, raised where a program has written
 
 
 @dataclass(eq=False)
@@ -76,7 +76,7 @@ class Entry:
             to_the_end(lambda: self._finish(leaves, inputs, results, symbols, grads, kept_up, before))
             raise
         except Exception as error:
-            vars(error)[BEHIND_A_RUN] = True
+            vars(error)[AFTER_A_RUN] = True
             raise
         if interrupt is not None:
             raise interrupt
