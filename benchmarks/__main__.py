@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
 BENCHMARKS = (
     "steps", "eager", "backward", "lazy", "capture", "first_call", "first_call_stages", "loops", "matrices",
-    "orderings", "convolutions", "products", "calls",
+    "orderings", "convolutions", "products", "calls", "split",
 )  # fmt: skip
 END = "<!-- end of figures -->"
 

@@ -12,7 +12,7 @@ from weft.compile.driver import CompiledFunction, is_watched
 from weft.compile.program.entry import AFTER_A_RUN
 from weft.record.writes import ArgumentChange
 from weft.support import limits, pytree
-from weft.support.errors import CaptureError, NotFiniteError, Unsupported, ValuesThatWait
+from weft.support.errors import OR_SPLIT, CaptureError, NotFiniteError, Unsupported, ValuesThatWait
 from weft.support.knobs import knobs
 from weft.support.seams import split_function
 from weft.tensor.modes import floor, modes
@@ -104,7 +104,8 @@ class WholeOrSplit(CompiledFunction):
         self._failures += 1
         if isinstance(error, (CaptureError, Unsupported, ArgumentChange)) or self._failures > limits.FAILURES:
             self.is_whole = False
-            self._say(f"{error} ({self.name} is no whole program: Python runs on each call)")
+            why = str(error).removesuffix(OR_SPLIT)
+            self._say(f"{why} ({self.name} is no whole program: Python runs on each call)")
             self.entries.remove(lambda entry: True)
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ from operator import methodcaller
 from typing import Any, Final
 
 from weft.guards.asked import QUESTIONS
-from weft.support.errors import CaptureError
+from weft.support.errors import OR_SPLIT, CaptureError
 from weft.support.locations import Location
 
 
@@ -22,7 +22,7 @@ class SideEffectError(CaptureError):
         self.where = where
         super().__init__(
             f"{where or 'the compiled function'} {deed}; the compiled program would not repeat it on later "
-            f"calls. {remedy} Or compile with split=True, which runs Python on each call."
+            f"calls. {remedy}{OR_SPLIT}"
         )
 
 

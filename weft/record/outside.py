@@ -24,7 +24,7 @@ from weft.record.state import StateSlot, choose_base, row_of, type_of_array
 from weft.record.symbolic import SymbolicPayload, SymbolicStorage
 from weft.record.writes import ArgumentChange, Writes
 from weft.support import pytree
-from weft.support.errors import CaptureError, ValuesThatWait
+from weft.support.errors import OR_SPLIT, CaptureError, ValuesThatWait
 from weft.support.locations import Location, user_location
 from weft.tensor.dense import is_dense
 from weft.tensor.flattening import inner_tensors, is_traceable_wrapper_subclass
@@ -201,8 +201,8 @@ class GuardedState:
         """The error for a read or write of the elements of a storage without a tensor, which later calls would not
         repeat."""
         error = self.recorder.refused = refusal(
-            f"a compiled function asks for {what}, which a program does not repeat: use an operator of the tensor, "
-            "move this line out of the compiled function, or compile with split=True, which runs Python on each call"
+            f"a compiled function asks for {what}, which a program does not repeat: use an operator of the tensor, or "
+            f"move this line out of the compiled function.{OR_SPLIT}"
         )
         raise error
 

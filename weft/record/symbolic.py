@@ -15,7 +15,7 @@ from weft.functionalizer.writes import Path, replay
 from weft.ir.graph import Node, Value, map_operand, values_in
 from weft.ops.geometry import Geometry, contiguous_strides
 from weft.record.writes import ArgumentChange
-from weft.support.errors import CaptureError
+from weft.support.errors import OR_SPLIT, CaptureError
 from weft.support.locations import Location, user_location
 from weft.tensor.payload import Payload
 from weft.tensor.tensor import Tensor
@@ -328,8 +328,8 @@ class SymbolicPayload(Payload, View[Value]):
             )
         return (
             f"{at}a compiled function asks a tensor of type {self.type} for {what} while it is being captured. "
-            "The value is only known when the program runs: use weft.cond, weft.while_loop or weft.where, "
-            "move this line out of the compiled function, or compile with split=True, which runs Python on each call."
+            "The value is only known when the program runs: use weft.cond, weft.while_loop or weft.where, or move "
+            f"this line out of the compiled function.{OR_SPLIT}"
         )
 
 

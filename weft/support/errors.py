@@ -104,6 +104,9 @@ class VersionError(StateError):
     """A tensor saved for backward was modified in place afterwards."""
 
 
+OR_SPLIT = " Or compile with split=True, which takes any Python."  # behind what is refused of a whole program
+
+
 class CaptureError(WeftError, RuntimeError):
     """A function cannot be captured by weft.compile as it stands. `where` is the user's line, if the text names one."""
 

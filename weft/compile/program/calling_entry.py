@@ -29,15 +29,16 @@ from weft.record.numbers.lifted import NumberInput
 from weft.record.python_call import NotCallable
 from weft.runtime.program import Interrupted
 from weft.support import limits
+from weft.support.errors import OR_SPLIT
 from weft.support.memo import Memo
 
 _CHANGED = (
     "{where}: this hook changes something that the compiled step has read before it was called; the step stops behind "
-    "the hook, and later calls run as they are written. Compile with split=True, which runs Python on each call"
+    f"the hook, and later calls run as they are written.{OR_SPLIT}"
 )
 _LOST = (
     "{where}: this hook writes a view that it is given, of which the compiled step has made a copy; the step stops "
-    "behind the hook, and later calls run as they are written. Compile with split=True, which runs Python on each call"
+    f"behind the hook, and later calls run as they are written.{OR_SPLIT}"
 )
 
 
