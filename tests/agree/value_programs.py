@@ -46,6 +46,7 @@ STATEMENTS = (
     "n = int((v > 0).sum())\nv = v * n", "self.history.append(({t}.item(), {u}.item()))",
     "v = weft.where({t} > {c}, v, -v)", "if {t}:\n    v = v * 1.5", "v = v + math.exp(-abs({t}.item()))",
     "self.history[:] = self.history[-2:]", "v = v + self.scale",
+    "if int(v.argmax()) * 4611686018427387904 > {c}: v = v * 3", "self.count = int(v.argmax()) * 1152921504606846976",
 )
 ENDINGS = (
     "return v.sum().item()", "return v", "return v.sum(), self.count",

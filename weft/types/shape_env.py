@@ -20,11 +20,11 @@ from weft.types.relation import Demand, Relation, ShapeGuard, lower_bound_of, po
 class Answers(Protocol):
     """What answers questions about sizes that a run finds: the program is for these answers."""
 
-    def relation(self, relation: Relation) -> bool:
-        """Whether a relation holds."""
+    def relation(self, relation: Relation) -> bool | None:
+        """Whether a relation holds; None where that cannot be told."""
 
-    def number(self, dim: Dim) -> int:
-        """The value of a dim."""
+    def number(self, dim: Dim) -> int | None:
+        """The value of a dim; None where that cannot be told."""
 
 
 @dataclass(eq=False, repr=False)
@@ -184,8 +184,9 @@ class ShapeEnv:
         if guard is not None:
             return guard.answer
         missing = [s for s in relation.expr.symbols() if s not in self.examples]
-        if missing and self.answers is not None:
-            return self.answers.relation(relation)
+        known = self.answers.relation(relation) if missing and self.answers is not None else None
+        if known is not None:
+            return known
         if missing:
             raise UnknownSize(
                 f"the answer to `{relation}` depends on {', '.join(sorted(missing))}, a size that is only known while "

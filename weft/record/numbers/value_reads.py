@@ -24,7 +24,7 @@ from weft.support import limits
 from weft.support.errors import CaptureError
 from weft.types import dims
 from weft.types import dtype as dt
-from weft.types.dims import Dim
+from weft.types.dims import Dim, Expr
 from weft.types.relation import Relation
 from weft.types.tensor_type import BOOL
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _NUMBER = OPS["prim::number"]
 _RUN_TIME = Facts(is_known=False)
+_BITS = 31  # of a size that the run finds, or of an integer that is read
 
 
 class ValueReads:
@@ -66,6 +67,11 @@ class ValueReads:
             return SymFloat(number, self._numbers, lambda values: float(values[key]), _RUN_TIME)
         if dtype is dt.bool_:
             return self.decide(value)
+        if dtype.itemsize == 8:
+            is_small = builder.emit(aten.lt.Tensor.op, (builder.emit(aten.abs.default.op, (value,)).output, 1 << _BITS))
+            if not unwatched(self._value_of, is_small.output):
+                return NotImplemented
+            builder.emit(EXPECT, (is_small.output, True))
         return self._numbers.whole_number(value, builder.emit(aten.neg.default.op, (value,)).output)
 
     def decide(self, condition: Operand) -> bool:
@@ -83,13 +89,17 @@ class ValueReads:
         self._recorder.builder.emit(EXPECT, (condition, answer))
         return answer
 
-    def relation(self, relation: Relation) -> bool:
+    def relation(self, relation: Relation) -> bool | None:
         """Whether a relation of sizes that the run finds holds in this call; the program is for that."""
+        if not _stays_small(relation.expr):
+            return None
         compare = aten.eq.Tensor if relation.op == "==" else aten.lt.Tensor
         return self.decide(self._recorder.builder.emit(compare.op, (relation.expr, 0)).output)
 
-    def number(self, dim: Dim) -> int:
+    def number(self, dim: Dim) -> int | None:
         """What a number that hangs on sizes which the run finds is in this call; the program is for that."""
+        if not _stays_small(dim):
+            return None
         unwatched(self._evaluate)
         value = dims.evaluate(dim, self._evaluator.symbols)
         self.decide(self._recorder.builder.emit(aten.eq.Tensor.op, (dim, value)).output)
@@ -119,3 +129,11 @@ class ValueReads:
         self._recorder.refused = error = refusal(what, 4)
         return error
 
+
+def _stays_small(dim: object) -> bool:
+    """Whether 64 bits hold it, and all on the way to it, as native code computes it: Python's integers do not wrap."""
+    if not isinstance(dim, Expr):
+        return True
+    atoms = [atom for monomial, _ in dim.terms for atom in monomial]
+    most = sum([abs(factor) << _BITS * len(monomial) for monomial, factor in dim.terms])
+    return most >> 63 == 0 and all(_stays_small(part) for atom in atoms if atom.kind != "symbol" for part in atom.args)
