@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options, unknown = parser.parse_known_args(arguments)
     if unknown:  # argparse would print the usage of all commands
         commands.get(options.command, parser).error(f"unrecognized arguments: {' '.join(unknown)}")
-    options.arguments = list(sys.argv[1:] if arguments is None else arguments)
+    options.command_line = list(sys.argv[1:] if arguments is None else arguments)
     if options.command is None:
         parser.print_help()
         return 0

@@ -106,7 +106,7 @@ def _start_ranks(options: argparse.Namespace) -> int:
         raise CommandError("--ranks must be at least 1")
     from weft.distributed.run import main as start  # only for several processes
 
-    return start(["-n", str(options.ranks), "--module", "weft", *options.arguments])
+    return start(["-n", str(options.ranks), "--module", "weft", *options.command_line])
 
 
 def _settings(options: argparse.Namespace, resumed: Checkpoint | None) -> Settings:

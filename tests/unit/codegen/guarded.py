@@ -116,8 +116,8 @@ def install() -> None:
 
     program.np = _Numpy()  # type: ignore[assignment]
     program.Program.__init__ = made  # type: ignore[method-assign]
-    assert hasattr(emission, "_put_offsets")
-    emission._put_offsets = spread
+    assert hasattr(emission, "put_offsets")
+    emission.put_offsets = spread
     Frame.reserve = reserve  # type: ignore[method-assign]
 
 
