@@ -14,7 +14,7 @@ import weft
 from weft.ops.op import OPS, Op
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise
-from weft.support.errors import NotForDType, ShapeError
+from weft.support.errors import NotForDType, ShapeError, Unsupported
 
 DTYPES = {"float32": 2e-6, "float64": 1e-13}  # and how far the two may be apart
 TOGETHER = 24  # operators in one program
@@ -83,7 +83,7 @@ def all_calls(dtype: str, rng: np.random.Generator) -> dict[str, Call]:
         try:
             found = call_of(op, dtype, rng)
             results(*found)
-        except (NoSample, NotForDType, ShapeError):  # (one that takes integers, or a number in a tensor)
+        except (NoSample, NotForDType, ShapeError, Unsupported):  # (one that takes integers, or a number in a tensor)
             continue
         calls[op.name] = found
     return calls

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from inspect import Parameter, Signature
 from typing import Any
 
-from weft.ops.op import Joint, Op, define
+from weft.ops.op import NOT_DIFFERENTIABLE, Joint, Op, define
 from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.ops.rules import Pointwise
 from weft.ops.schema import parse_schema
+from weft.support.errors import Unsupported
 from weft.types.dtype import DType
 
 Vjp = Mapping[str, Callable[..., Any]] | Joint | None
@@ -74,3 +76,41 @@ def is_one(value: Any) -> bool:
 def scaled(g: Any, factor: Any) -> Any:
     """g * factor, without the multiplication by a literal 1."""
     return g if is_one(factor) else g * factor
+
+
+def _error(grad: Any, self: Any, operator: str) -> Unsupported:
+    return Unsupported(
+        f"the derivative for '{operator}' is not implemented; detach() its result where no gradient is wanted"
+    )
+
+
+def _refuse(grad: Any, self: Any, operator: str) -> Any:
+    raise _error(grad, self, operator)
+
+
+_REFUSED = define(
+    "prim::no_formula(Tensor grad, Tensor self, str operator) -> Tensor",
+    "The gradient of an operator by `self`, which nobody can compute: raises Unsupported (a NotImplementedError) when "
+    "a backward call comes to it.",
+    type=lambda grad, self, operator: self,
+    kernel=_refuse,
+    vjp=NOT_DIFFERENTIABLE,
+    effect="raises",
+    public=(),
+)
+
+
+def no_formula(operator: str, *inputs: str) -> Mapping[str, Callable[..., Any]]:
+    """The `vjp` of an operator whose derivative by `inputs` is not zero but not there: the results require grad, and
+    backward raises Unsupported where it comes to them, instead of losing a gradient."""
+
+    def rule(name: str) -> Callable[..., Any]:
+        def refuse(g: Any, value: Any) -> Any:
+            return call(_REFUSED, (g, value, operator))
+
+        # (formulas are given what their parameters are named after)
+        parameters = [Parameter(each, Parameter.POSITIONAL_OR_KEYWORD) for each in ("g", name)]
+        refuse.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        return refuse
+
+    return {name: rule(name) for name in inputs}

@@ -27,7 +27,7 @@ import numpy as np
 
 from weft.ops.layout import Follows
 from weft.ops.schema import Schema, parse_schema
-from weft.support.errors import Unsupported, ValueProblem
+from weft.support.errors import ValueProblem
 
 Rule = Callable[..., Any]
 
@@ -123,20 +123,6 @@ def itself(*arguments: Any) -> int:
 
 
 NOT_DIFFERENTIABLE: Mapping[str, Rule] = {}
-
-
-def no_formula(operator: str, *inputs: str) -> Mapping[str, Rule]:
-    """The `vjp` of an operator whose derivative by `inputs` is not zero but not there: the results require grad, and
-    backward raises Unsupported (a NotImplementedError) where it comes to them, instead of losing a gradient."""
-
-    def refuse(g: Any) -> Any:
-        raise Unsupported(
-            f"the derivative for '{operator}' is not implemented; detach() its result where no gradient is wanted"
-        )
-
-    return dict.fromkeys(inputs, refuse)
-
-
 HOWS = ("scalar", "reduce", "kernel", "view", "decompose")
 
 

@@ -184,12 +184,12 @@ class ShapeEnv:
         if guard is not None:
             return guard.answer
         missing = [s for s in relation.expr.symbols() if s not in self.examples]
-        known = self.answers.relation(relation) if missing and self.answers is not None else None
-        if known is not None:
-            return known
+        answered = self.answers.relation(relation) if missing and self.answers is not None else None
+        if answered is not None:
+            return answered
         if missing:
             raise UnknownSize(
-                f"the answer to `{relation}` depends on {', '.join(sorted(missing))}, a size that is only known while "
+                f"the answer to `{relation}` depends on {', '.join(sorted(missing))}, a size that is only answered while "
                 f"the program runs{self._origin_text(missing)}; use weft.cond, or avoid the question"
             )
         answer = relation.holds(self.examples)

@@ -49,3 +49,14 @@ def test_a_compiled_step_says_so(rng: np.random.Generator) -> None:
     x = weft.from_numpy(rng.standard_normal(4)).requires_grad_()
     with pytest.raises(NotImplementedError, match="'_unique2' is not implemented"):
         weft.compile(lambda x: x.unique().sum())(x).backward()
+
+
+def test_a_compiled_function_may_give_it_back() -> None:
+    """Backward refuses, not the call that gives the result."""
+    x = weft.tensor([1.0, -2.0, 3.0], requires_grad=True)
+    for function in (lambda x: weft.heaviside(x, weft.ones(())), lambda x: (x * 2).unique()):
+        for options in ({}, {"split": True}):
+            out = weft.compile(function, **options)(x)
+            assert weft.equal(out.detach(), function(x).detach()) and out.requires_grad
+            with pytest.raises(NotImplementedError, match="is not implemented; detach"):
+                out.sum().backward()

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from weft.catalogue.families import no_formula
 from weft.catalogue.pointwise.arithmetic import add
 from weft.catalogue.random.factories import drawn_bits
 from weft.catalogue.random.streams import first_accepted, numbers_of_words, of_elements, uniform_of
-from weft.ops.op import define, no_formula
+from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.support.errors import NotForDType, StateError
 from weft.types import dtype as dt

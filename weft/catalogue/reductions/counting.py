@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from weft.catalogue.families import no_formula
 from weft.catalogue.reductions.extrema import picked_gradient
 from weft.catalogue.reductions.sorting import first_and, stable_order
 from weft.catalogue.reductions.sums import reduced_type
 from weft.catalogue.samples import F, I, case, draw
 from weft.catalogue.shapes.rearranging import run_size, share_of
 from weft.ops.batching import along
-from weft.ops.op import NOT_DIFFERENTIABLE, define, no_formula
+from weft.ops.op import NOT_DIFFERENTIABLE, define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
 from weft.support.errors import DTypeError, IndexBoundsError, NotForDType, ShapeError

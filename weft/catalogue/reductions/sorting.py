@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from weft.catalogue.families import no_formula
 from weft.catalogue.reductions.extrema import picked_gradient, shared_among_ties
 from weft.catalogue.reductions.sums import reduced_type
 from weft.catalogue.shapes.rearranging import share_of
 from weft.ops.batching import along
 from weft.ops.layout import Follows, order_like
-from weft.ops.op import NOT_DIFFERENTIABLE, Out, define, no_formula
+from weft.ops.op import NOT_DIFFERENTIABLE, Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
 from weft.ops.tangents import picked

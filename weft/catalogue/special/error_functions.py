@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.catalogue.families import conjugate, dtype_of, pointwise
-from weft.ops.op import define, no_formula
+from weft.catalogue.families import conjugate, dtype_of, no_formula, pointwise
+from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise
 from weft.ops.schema import parse_schema
