@@ -189,7 +189,7 @@ class ShapeEnv:
             return answered
         if missing:
             raise UnknownSize(
-                f"the answer to `{relation}` depends on {', '.join(sorted(missing))}, a size that is only answered while "
+                f"the answer to `{relation}` depends on {', '.join(sorted(missing))}, a size that is only known while "
                 f"the program runs{self._origin_text(missing)}; use weft.cond, or avoid the question"
             )
         answer = relation.holds(self.examples)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import weft
+from tests.deferred import deferred
 from weft.ops.route import default_route
 
 SEEN: list[str] = []
@@ -199,7 +200,7 @@ def test_a_split_function_is_not_cut_by_it(happens: Callable[[], None]) -> None:
         happens()
         return y * 2
 
-    split = weft.compile(step, split=True)
+    split = deferred(step)
     for n in (2, 2, 3, 4):
         assert split(weft.ones(n)).tolist() == [4.0] * n
     assert len(SEEN) == 4 and not [name for name in SEEN if ":" in name], SEEN
@@ -212,7 +213,7 @@ def test_a_split_function_and_a_signal() -> None:
         signal.raise_signal(signal.SIGUSR1)
         return y * 2
 
-    split = weft.compile(step, split=True)
+    split = deferred(step)
     before = signal.signal(signal.SIGUSR1, lambda number, frame: work("signal"))
     try:
         assert split(weft.ones(2)).tolist() == [4.0, 4.0]

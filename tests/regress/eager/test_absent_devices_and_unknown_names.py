@@ -158,7 +158,7 @@ def test_annotations_of_types() -> None:
 
 @pytest.mark.parametrize(("owner", "name", "text"), [
     (weft, "sparse_coo_tensor", "sparse"),
-    (weft, "rpc", "one process"), (weft, "bits8", "twelve dtypes"),
+    (weft, "rpc", "no remote calls"), (weft, "bits8", "twelve dtypes"),
     (weft.optim, "SparseAdam", "sparse"), (weft.Tensor, "to_sparse", "sparse"),
     (weft.ones(2), "coalesce", "sparse"), (weft.ones(2), "dequantize", "quantized"),
 ])
