@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 import weft
+from tests.deferred import deferred
 
 GIVES = [(True, False), (True, True), (True, False), (False, False), (True, False), (True, True)]
 WRAPS: dict[str, Callable[[Any], Any]] = {
-    "compiled autograd": lambda f: f, "compiled": weft.compile, "split": lambda f: weft.compile(f, split=True),
+    "compiled autograd": lambda f: f, "compiled": weft.compile, "split": deferred,
 }
 
 
