@@ -17,7 +17,7 @@ asked.py has what Python answers from hidden state, and which objects written in
 
 What is not seen: code in C that keeps Python objects where nothing leads to them, builtins that are replaced, frames
 of callers, and the content of NumPy arrays above 1 MiB (their identity is guarded). What was drawn from an older
-iterator in a `for` cannot be put back when the call is refused.
+iterator in a `for` cannot be put back when the call is refused. Where `is_strict`, all this is refused when it is met.
 Imports support/ only; Tensor, Module and the rest are known through `Kinds`.
 """
 

@@ -3,6 +3,7 @@ objects written in C, with what tells their content."""
 
 from __future__ import annotations
 
+import builtins
 import contextvars
 import datetime
 import functools
@@ -141,7 +142,23 @@ _FIXED: Final = (  # what they are is all there is to know, or others watch it
 # which count as iterators, but are more than that
 IN_MEMORY: Final = (io.StringIO, io.BytesIO, weakref.ProxyType, weakref.CallableProxyType)
 _MAY_CHANGE: Final = (*IN_MEMORY, types.CellType, super, type(np.zeros(0).flags))
-_FIXED_MODULES: Final = frozenset(str.split("decimal typing _abc _ctypes zoneinfo _operator _functools numpy builtins"))
+_FIXED_MODULES: Final = frozenset(str.split("decimal typing _abc _ctypes zoneinfo _operator _functools numpy"))
+# Python's own classes that have no name in builtins (3.10 to 3.13). Extension modules may have classes that say the
+# same module: these are not among them.
+_UNNAMED: Final = frozenset(str.split(
+    "EncodingMap FrameLocalsProxy InstructionSequence InterpreterID NoDefaultType NoneType NotImplementedType "
+    "PyCapsule UnraisableHookArgs _buffer_wrapper anext_awaitable async_generator async_generator_asend "
+    "async_generator_athrow async_generator_wrapped_value asyncgen_hooks builtin_function_or_method "
+    "builtin_method bytearray_iterator bytes_iterator callable_iterator cell classmethod_descriptor code "
+    "coroutine coroutine_wrapper dict_itemiterator dict_items dict_keyiterator dict_keys "
+    "dict_reverseitemiterator dict_reversekeyiterator dict_reversevalueiterator dict_valueiterator dict_values "
+    "ellipsis entry fieldnameiterator formatteriterator frame function generator generic_alias_iterator "
+    "getset_descriptor hamt hamt_array_node hamt_bitmap_node hamt_collision_node instancemethod items iterator "
+    "keys line_iterator list_iterator list_reverseiterator longrange_iterator managedbuffer mappingproxy "
+    "member_descriptor memory_iterator method method-wrapper method_descriptor module moduledef odict_items "
+    "odict_iterator odict_keys odict_values positions_iterator range_iterator set_iterator stderrprinter "
+    "str_ascii_iterator str_iterator symtable traceback tuple_iterator values wrapper_descriptor"
+))
 _LOCKS: Final = (type(threading.Lock()), type(threading.RLock()))
 
 
@@ -161,7 +178,11 @@ def is_fixed(cls: type) -> bool:
     """Whether objects of a class written in C have nothing that could change unseen."""
     if issubclass(cls, _MAY_CHANGE) or (cls.__module__ == "decimal" and cls.__name__ == "Context"):
         return False
-    return cls is object or issubclass(cls, _FIXED[1:]) or (cls.__module__ or "").partition(".")[0] in _FIXED_MODULES
+    if cls is object or issubclass(cls, _FIXED[1:]):
+        return True
+    if cls.__module__ == "builtins":
+        return getattr(builtins, cls.__name__, None) is cls or cls.__name__ in _UNNAMED
+    return (cls.__module__ or "").partition(".")[0] in _FIXED_MODULES
 
 
 def content_of(value: Any) -> Any:

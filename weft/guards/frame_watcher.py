@@ -66,13 +66,13 @@ class FrameWatcher:
 
     def __init__(
         self, kinds: Kinds | None = None, lifted: Mapping[Key, Any] | None = None,
-        step_aside: StepAside = contextlib.nullcontext,
+        step_aside: StepAside = contextlib.nullcontext, is_strict: bool = False,
     ) -> None:
         self.kinds = kinds or Kinds()
         self._step_aside = step_aside
         self._aside: tuple[FrameType, contextlib.ExitStack] | None = None
         self._open = contextlib.ExitStack()
-        self.reads = Reads(self.kinds, lifted or {})
+        self.reads = Reads(self.kinds, lifted or {}, is_strict)
         self.visitor = Visitor(self.reads)
         self.refusal: SideEffectError | None = None
         self._table: dict[
@@ -467,7 +467,8 @@ class FrameWatcher:
                 return
             self.reads.opaque(owner, type(owner).__name__, Location(user.f_code.co_filename, user.f_lineno))
             content = self.reads.opaques[id(owner)]
-        if content is not None and content.before is MISSING:
+        is_unknown = content is None and self.reads.is_strict and not is_fixed(solid_class(type(owner)))
+        if is_unknown or (content is not None and content.before is MISSING):
             self.refuse(
                 user, f"calls {function.__name__} of a {type(owner).__name__} that existed before the call, of which "
                 "nobody can tell when it changes", PASS_IN,

@@ -160,16 +160,17 @@ def observe(
     substitution: Substitution | None = None,
     epoch_source: Callable[[], int] | None = None,
     at_end: Callable[[Iterable[object]], None] | None = None, tell: Iterable[Callable[[Midway], None]] = (),
-    step_aside: StepAside = nullcontext,
+    step_aside: StepAside = nullcontext, is_strict: bool = False,
 ) -> tuple[Any, Observation]:
     """Call `fn` once and record it. An exception of `fn`, or SideEffectError, leaves the Python state
     as it was before the call.
 
     at_end: called with the objects that the code which ran has met, however the call ends. tell: each called first,
     with what can be asked while `fn` runs. step_aside: within such a block code runs as if nothing were captured
-    (asides.py).
+    (asides.py). is_strict: refuse whatever could not be put back, or be compared at the next call, before it happens:
+    somebody else runs the call then.
     """
-    watcher = FrameWatcher(kinds, substitution.real if substitution else None, step_aside)
+    watcher = FrameWatcher(kinds, substitution.real if substitution else None, step_aside, is_strict)
     for listener in tell:
         listener(Midway(watcher))
     named = dict(kwargs or {})

@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.guards.asked import AMBIENT, content_of, module_of, settings_now
 from weft.guards.class_reads import DESCRIPTORS
-from weft.guards.effects import SideEffectError, builtin_deed, caller_deed, refusal
+from weft.guards.effects import PASS_IN, SideEffectError, builtin_deed, caller_deed, refusal
 from weft.guards.guard import FunctionGuard, TypeGuard
 from weft.guards.held import HOLDING, note_attribute
 from weft.guards.hidden_guard import AnswerGuard
@@ -75,10 +75,12 @@ class Reads(LeafReads):
 
     known: objects older than the call, because a chain of reads leads to them;
     tentative: objects met in frames by another way, which are older or were made by the call itself.
+    is_strict: whether what could not be put back, or not be compared at the next call, is refused where it is met.
     """
 
-    def __init__(self, kinds: Kinds, lifted: Mapping[Key, Any]) -> None:
+    def __init__(self, kinds: Kinds, lifted: Mapping[Key, Any], is_strict: bool = False) -> None:
         super().__init__()
+        self.is_strict = is_strict
         self.kinds, self.lifted = kinds, dict(lifted)
         self.entries: dict[Key, Entry] = {}
         self.items: dict[int, list[Entry]] = {}  # entries of items, by the container that holds them
@@ -175,6 +177,7 @@ class Reads(LeafReads):
             if isinstance(value, abc.ABCMeta):
                 self.registries[id(value)] = (value, where)
         elif kind is Kind.ITERATOR:
+            self._strictly("comes upon an iterator that existed before the call", where)
             self.drawn[id(value)] = Drawn(value, position(value), where, text)
         elif kind is Kind.RANDOM:
             self.random(value, text, where)
@@ -203,6 +206,8 @@ class Reads(LeafReads):
         """A NumPy array: its content, and what objects in it and an array of a subclass hold besides."""
         if value.nbytes <= _ARRAY_LIMIT:
             self.arrays[id(value)] = ArrayContent(value, value.copy(), where, text)
+        else:
+            self._strictly("comes upon a large NumPy array, whose content is not compared", where)
         if value.dtype.hasobject:
             for i, item in enumerate(value.ravel().tolist()):
                 self.note(item, f"{text}[{i}]", where)
@@ -220,6 +225,8 @@ class Reads(LeafReads):
     def opaque(self, value: Any, text: str, where: Location) -> None:
         """An object written in C: what it holds, and what that holds."""
         content = self.opaques[id(value)] = OpaqueContent(value, content_of(value), where, text)
+        if content.before is MISSING:
+            self._strictly(f"comes upon a {type(value).__name__}, of which nobody can tell when it changes", where)
         pending = [content.before]
         while pending:
             each = pending.pop()
@@ -227,6 +234,12 @@ class Reads(LeafReads):
                 pending.extend(each.values() if type(each) is dict else each)
             elif self.kinds.of(each) is Kind.OPAQUE:
                 self.note(each, text, where)
+
+    def _strictly(self, deed: str, where: Location) -> None:
+        """Raises SideEffectError, unless such things are looked at behind the call."""
+        if self.is_strict:
+            self.refused = SideEffectError(where, deed, PASS_IN)
+            raise self.refused
 
     def draws_from(self, value: Any, where: Location) -> None:
         """Code that this leads to may take from an iterator."""

@@ -196,3 +196,25 @@ def test_generators_methods_modules_copies_and_pickles() -> None:
     assert one(weft.ones(2)).tolist() == [2, 2] and one(-weft.ones(2)).tolist() == [1, 1]
     for again in (copy.deepcopy(one), pickle.loads(pickle.dumps(one)), copy.deepcopy(compiled)):
         assert again(weft.ones(2)).sum().item() in (2, 4)
+
+
+def test_nothing_is_lost_to_a_call_that_was_no_program() -> None:
+    """What could not be put back is refused before it happens, and what cannot be compared is read by Python."""
+    items, pairs, large = iter([1.0, 2.0, 3.0, 4.0]), zip([1.0, 2.0, 3.0, 4.0], "abcd", strict=True), np.zeros(1 << 18)
+
+    def looped(x: Any) -> Any:
+        for item in items:
+            return x * item
+
+    def unpacked(x: Any) -> Any:
+        for item, _ in pairs:
+            return x * item
+
+    def read(x: Any) -> Any:
+        return x * float(large[5])
+
+    for function in (looped, unpacked, read):
+        split = weft.compile(function, split=True)
+        for i in range(1, 5):
+            large[5] = i
+            assert split(weft.ones(2)).tolist() == [i, i], function.__name__

@@ -140,6 +140,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
         result, seen = guards.observe(
             recording.function, args, kwargs, kinds=kinds(outcome.leaves, outcome.capture), substitution=substitution,
             at_end=empty_caches, tell=(outcome.capture.calls.begin, groups.begin), step_aside=aside,
+            is_strict=recording.assumptions.reads_values,
         )
         try:
             outcome.capture.repeats.finish()
