@@ -12,7 +12,7 @@ import threading
 import types
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, Final
@@ -200,3 +200,17 @@ class Kinds:
         """Whether an attribute of a Module holds its structure (parameters, submodules, hooks),
         so that its entries are guarded."""
         return name in ("_parameters", "_buffers", "_modules") or (name.endswith("_hooks") and "state_dict" not in name)
+
+
+def parts_of(kind: Kind, value: Any, text: str) -> Iterator[tuple[Any, str]]:
+    """What an object of a kind leads to at once, each with its text."""
+    if kind is Kind.TUPLE:
+        yield from ((item, f"{text}[{i}]") for i, item in enumerate(value))
+    elif kind is Kind.METHOD:
+        yield from ((value.__func__, text), (value.__self__, f"{text}.__self__"))
+    elif kind is Kind.REFERENCE:
+        yield (value(), f"{text}()")
+    elif kind is Kind.BUILTIN and value.__self__ is not None:
+        yield (value.__self__, text)
+    elif kind is Kind.PARTIAL:
+        yield from ((value.func, f"{text}.func"), (value.args, f"{text}.args"))

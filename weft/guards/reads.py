@@ -9,7 +9,7 @@ import sys
 import types
 import weakref
 from collections import ChainMap, UserDict, UserList, defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from weft.guards.effects import PASS_IN, SideEffectError, builtin_deed, caller_d
 from weft.guards.guard import FunctionGuard, TypeGuard
 from weft.guards.held import HOLDING, note_attribute
 from weft.guards.hidden_guard import AnswerGuard
-from weft.guards.kinds import BORING, CONTAINERS, Kind, Kinds, is_changeable
+from weft.guards.kinds import BORING, CONTAINERS, Kind, Kinds, is_changeable, parts_of
 from weft.guards.leaf_reads import LeafReads, overrides_instances
 from weft.guards.origin import INTERNAL, USER
 from weft.guards.rewrite import original
@@ -184,7 +184,7 @@ class Reads(LeafReads):
         else:
             if kind is Kind.REFERENCE:
                 self.behind(value, text, where)
-            for inner, name in _parts(kind, value, text):
+            for inner, name in parts_of(kind, value, text):
                 self.note(inner, name, where)
                 if kind is not Kind.TUPLE:
                     self.draws_from(inner, where)
@@ -592,21 +592,9 @@ class Reads(LeafReads):
             if name in held:
                 self.mutations.setdefault(id(held), []).append(store)
 
+
 def _content(cell: Any) -> Any:
     try:
         return cell.cell_contents
     except ValueError:
         return None
-
-
-def _parts(kind: Kind, value: Any, text: str) -> Iterator[tuple[Any, str]]:
-    if kind is Kind.TUPLE:
-        yield from ((item, f"{text}[{i}]") for i, item in enumerate(value))
-    elif kind is Kind.METHOD:
-        yield from ((value.__func__, text), (value.__self__, f"{text}.__self__"))
-    elif kind is Kind.REFERENCE:
-        yield (value(), f"{text}()")
-    elif kind is Kind.BUILTIN and value.__self__ is not None:
-        yield (value.__self__, text)
-    elif kind is Kind.PARTIAL:
-        yield from ((value.func, f"{text}.func"), (value.args, f"{text}.args"))
