@@ -372,8 +372,7 @@ class CompiledFunction(FunctionWrapper):
 
     def __copy__(self) -> CompiledFunction:
         """A function that captures anew; one that is found by its name, or on its instance, is its own copy."""
-        is_found = is_method(self) or by_name(self.__module__, getattr(self, "__qualname__", "")) is self
-        return self if is_found else type(self)(self.function, self.name, self.backend)
+        return self if is_method(self) or self.is_under_its_name else type(self)(self.function, self.name, self.backend)
 
     def __reduce__(self) -> Any:
         """Pickled by name where a module has it under its name, a method as its instance's attribute, others as
@@ -381,8 +380,8 @@ class CompiledFunction(FunctionWrapper):
         programs = self.programs_to_carry()
         if is_method(self):
             return (with_programs, (programs, getattr, self.function.__self__, self.__name__))  # type: ignore[attr-defined]
-        name: str = getattr(self, "__qualname__", "")
-        if by_name(self.__module__, name) is self:
+        if self.is_under_its_name:
+            name: str = getattr(self, "__qualname__", "")
             return name if programs is None else (with_programs, (programs, by_name, self.__module__, name))
         return (with_programs, (programs, type(self), self.function, self.name, self.backend))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,14 @@ class FunctionWrapper:
         functools.update_wrapper(wrapper, function, updated=())
         self.function, self.backend = function, backend
         self.name = str(name or getattr(function, "__name__", type(function).__name__))
+
+    @property
+    def is_under_its_name(self) -> bool:
+        """Whether its module, if that is loaded, has this object under its name: it is pickled by that then."""
+        value: Any = sys.modules.get(self.__module__)
+        for part in getattr(self, "__qualname__", "").split("."):
+            value = getattr(value, part, None)
+        return value is self
 
     def __prepare_scriptable__(self) -> Any:
         """What `weft.jit.script` compiles: the function."""

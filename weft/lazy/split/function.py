@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from types import MethodType
@@ -88,10 +87,9 @@ class SplitFunction(FunctionWrapper):
 
     def __reduce__(self) -> Any:
         """Pickled by name where a module has it under its name, others as function and back end."""
-        named: Any = sys.modules.get(self.__module__)
-        for part in getattr(self, "__qualname__", "").split("."):
-            named = getattr(named, part, None)
-        return self.__qualname__ if named is self else (SplitFunction, (self.function, self.name, self.backend))
+        if self.is_under_its_name:
+            return self.__qualname__
+        return SplitFunction, (self.function, self.name, self.backend)
 
     def explain(self) -> str:
         """The cuts as text."""
