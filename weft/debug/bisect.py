@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.codegen.program.compile import compile_program
-from weft.debug.compare import both
+from weft.debug.compare import both, name_of
 from weft.debug.repeat import write_script
 from weft.debug.shrink import Part, shrunk
 from weft.debug.stages import CODE, Stage, changes
@@ -79,7 +79,7 @@ def bisect(
     default `repeat_<name>.py` in the current folder.
     """
     compiled, eager = both(function)
-    name = str(getattr(function, "name", None) or getattr(function, "__name__", type(function).__name__))
+    name = name_of(function)
     state, tolerance = State(eager or compiled, (args, kwargs)), Tolerance(rtol, atol)
     with program_runs() as runs:
         compiled(*args, **kwargs)
@@ -87,9 +87,14 @@ def bisect(
     culprit = Culprit(name, programs=len(runs))
     wrong = next((run for run in runs if run.wrong_results(tolerance)), None)
     if wrong is not None:
-        path = Path(script or f"repeat_{re.sub(r'[^0-9a-zA-Z_]+', '_', name).strip('_') or 'function'}.py")
-        narrow(wrong, tolerance, culprit, path)
+        narrow(wrong, tolerance, culprit, script_path(name, "function") if script is None else Path(script))
     return culprit
+
+
+def script_path(name: str, default: str, number: int = 0) -> Path:
+    """Where a script that repeats a miscompile is written, in the current folder. default: for a name that no file can
+    have; number: of several with one name."""
+    return Path(f"repeat_{re.sub(r'[^0-9a-zA-Z_]+', '_', name).strip('_') or default}{number or ''}.py")
 
 
 def narrow(run: ProgramRun, tolerance: Tolerance, culprit: Culprit, path: Path) -> None:

@@ -110,7 +110,7 @@ class _Compared:
     def __init__(self, function: Any, args: Any, kwargs: Any, tolerance: Tolerance) -> None:
         self.compiled, self.eager = both(function)
         self.arguments, self.tolerance = (args, kwargs), tolerance
-        self.name = str(getattr(function, "name", None) or getattr(function, "__name__", type(function).__name__))
+        self.name = name_of(function)
         self.state = State(self.eager or self.compiled, self.arguments)
 
     def comparison(self) -> Comparison:
@@ -203,6 +203,11 @@ class _Compared:
                 if before is not None and before.shape == data.shape and np.array_equal(before, data):
                     return label
         return name
+
+
+def name_of(function: Any) -> str:
+    """What texts call a function."""
+    return str(getattr(function, "name", None) or getattr(function, "__name__", type(function).__name__))
 
 
 def both(function: Any) -> tuple[Callable[..., Any], Callable[..., Any] | None]:

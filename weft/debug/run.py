@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.debug.bisect import Culprit, narrow
+from weft.debug.bisect import Culprit, narrow, script_path
 from weft.debug.held import HeldMemory
 from weft.debug.misses import Misses, noted
 from weft.debug.tolerance import Tolerance
@@ -158,8 +157,7 @@ def _lines(watch: Watch, explanations: list[Explanation], folder: Path) -> Itera
         yield f"wrong values: none; {watch.checked} programs compared with their operators one by one"
     for i, run in enumerate(watch.wrong[:_LINES]):
         culprit = Culprit(run.graph.name, programs=watch.checked)
-        name = re.sub(r"[^0-9a-zA-Z_]+", "_", run.graph.name).strip("_") or "program"
-        narrow(run, watch.tolerance, culprit, folder / f"repeat_{name}{i or ''}.py")
+        narrow(run, watch.tolerance, culprit, folder / script_path(run.graph.name, "program", i))
         yield f"wrong values: {culprit}"
     missed = [Misses(e.name, noted(e.misses), []) for e in explanations if e.misses]
     yield from map(str, missed)

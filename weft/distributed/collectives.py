@@ -42,8 +42,13 @@ def written_later(tensor: Tensor, value: Tensor, async_op: bool) -> Work | None:
     return Work(DONE, "collective of a program", None, (), 0.0) if async_op else None
 
 
-def root_in(group: ProcessGroup, root: int | None, group_root: int | None, what: str) -> int:
-    """The rank in the group of a root that is given by its global rank, or by its rank in the group."""
+def root_in(
+    group: ProcessGroup, root: int | None, group_root: int | None, what: str, default: int | None = None
+) -> int:
+    """The rank in the group of a root that is given by its global rank, or by its rank in the group; default: a global
+    rank where neither is given."""
+    if root is None and group_root is None:
+        root = default
     if (root is None) == (group_root is None):
         raise ValueProblem(f"{what}: give the root's global rank, or its rank in the group")
     if root is not None:
@@ -273,7 +278,7 @@ def gather(
     if not is_member(group):
         return None
     on = the_group(group)
-    root = root_in(on, 0 if dst is None and group_dst is None else dst, group_dst, "gather")
+    root = root_in(on, dst, group_dst, "gather", default=0)
     sent = read(check_tensor("gather", tensor), "gather")
     if on.rank() != root:
         if gather_list:
@@ -293,7 +298,7 @@ def scatter(
     if not is_member(group):
         return None
     on = the_group(group)
-    root = root_in(on, 0 if src is None and group_src is None else src, group_src, "scatter")
+    root = root_in(on, src, group_src, "scatter", default=0)
     out, finish = written(check_tensor("scatter", tensor), "scatter")
     sent = None
     if on.rank() == root:

@@ -57,7 +57,7 @@ def gather_object(
     if not is_member(group):
         return
     on = the_group(group)
-    root = root_in(on, 0 if dst is None and group_dst is None else dst, group_dst, "gather_object")
+    root = root_in(on, dst, group_dst, "gather_object", default=0)
     if (on.rank() == root) != (object_gather_list is not None):
         raise ValueProblem("gather_object: the destination gives object_gather_list, and no other rank does")
     values = _all_to_one(on, obj, root)
@@ -72,7 +72,7 @@ def broadcast_object_list(
     if not is_member(group):
         return
     on = the_group(group)
-    root = root_in(on, 0 if src is None and group_src is None else src, group_src, "broadcast_object_list")
+    root = root_in(on, src, group_src, "broadcast_object_list", default=0)
     data = _pickled(list(object_list)) if on.rank() == root else np.empty(0, np.uint8)
     size = np.array([data.size], np.int64)
     on.start("broadcast_object_list", on.channel.broadcast(size, root)).wait()

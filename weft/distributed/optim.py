@@ -36,7 +36,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         self.optim = optimizer_class(shares, **defaults) if self._has_share else None
         if self.optim is not None:
             for group, share in zip(self.param_groups, self.optim.param_groups, strict=True):
-                group.update({key: value for key, value in share.items() if key != "params"})
+                group.update(_options(share))
 
     def _mine(self, params: Sequence[Tensor]) -> list[Tensor]:
         return [p for p in params if self._owners[id(p)] == self.process_group.rank()]
@@ -48,7 +48,7 @@ class ZeroRedundancyOptimizer(Optimizer):
             loss = None if closure is None else closure()
         else:
             for group, share in zip(self.param_groups, self.optim.param_groups, strict=True):
-                share.update({key: value for key, value in group.items() if key != "params"})
+                share.update(_options(group))
             loss = self.optim.step(closure) if closure is not None else self.optim.step()
         with no_grad():
             for group in self.param_groups:
@@ -86,7 +86,7 @@ class ZeroRedundancyOptimizer(Optimizer):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take the state of a whole optimizer, of which this rank keeps its share."""
         for group, stored in zip(self.param_groups, state_dict["param_groups"], strict=True):
-            group.update({key: value for key, value in stored.items() if key != "params"})
+            group.update(_options(stored))
         if self.optim is None:
             return
         params = [p for g in self.param_groups for p in g["params"]]
@@ -95,8 +95,13 @@ class ZeroRedundancyOptimizer(Optimizer):
         state = {local[id(params[i])]: state_dict["state"][i] for i in mine if i in state_dict["state"]}
         groups = self.optim.state_dict()["param_groups"]
         for group, stored in zip(groups, state_dict["param_groups"], strict=True):
-            group.update({key: value for key, value in stored.items() if key != "params"})
+            group.update(_options(stored))
         self.optim.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _options(group: Mapping[str, Any]) -> dict[str, Any]:
+    """What a group has besides its parameters."""
+    return {key: value for key, value in group.items() if key != "params"}
 
 
 def _owners(params: Sequence[Tensor], ranks: int) -> dict[int, int]:

@@ -43,12 +43,7 @@ class _Bucket(Function):
     def backward(ctx: Any, token: Tensor, *grads: Tensor) -> Any:
         total = ctx.owner.with_unreduced(ctx.parameters, grads)
         flat = aten.cat([g.reshape(-1) for g in total])
-        reduced = ctx.owner.reduced(flat)
-        results, at = [], 0
-        for g in grads:
-            results.append(reduced[at : at + g.numel()].view(g.shape))
-            at += g.numel()
-        return (None, token, *results)
+        return (None, token, *_parts(ctx.owner.reduced(flat), grads))
 
 
 class _Anchor(Function):
@@ -121,10 +116,8 @@ class DistributedDataParallel(Module):
             for same in _by_dtype(tensors):
                 flat = aten.cat([t.detach().reshape(-1) for t in same])
                 flat = comm.broadcast(flat, source, self.process_group.number)
-                at = 0
-                for t in same:
-                    t.copy_(flat[at : at + t.numel()].view(t.shape))
-                    at += t.numel()
+                for t, part in zip(same, _parts(flat, same), strict=True):
+                    t.copy_(part)
 
     # ---- a call
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
@@ -232,6 +225,14 @@ def _in_buckets(named: Sequence[tuple[str, Tensor]], limit: float) -> list[list[
         buckets[-1].append((name, p))
         filled += size
     return buckets
+
+
+def _parts(flat: Tensor, like: Sequence[Tensor]) -> Iterator[Tensor]:
+    """The parts of a flat tensor, each with the shape of one of these."""
+    at = 0
+    for t in like:
+        yield flat[at : at + t.numel()].view(t.shape)
+        at += t.numel()
 
 
 def _by_dtype(tensors: Sequence[Tensor]) -> list[list[Tensor]]:
