@@ -189,6 +189,9 @@ _LAZY_NAMES = {
     **{name: ("weft.jit", name) for name in ("CompilationUnit", "ScriptFunction", "ScriptModule")},
     "svd_lowrank": ("weft.layers.low_rank", "svd_lowrank"), "pca_lowrank": ("weft.layers.low_rank", "pca_lowrank"),
     **{name: ("weft.nn.functions.of_tensors", name) for name in ("batch_norm", "instance_norm")},
+    **{name: ("weft.nn.functions.recurrence", name) for name in (
+        "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell",
+    )},
     **{name: ("weft.nn.functional", name) for name in (
         "adaptive_avg_pool1d", "bilinear", "pairwise_distance", "pdist",
     )},

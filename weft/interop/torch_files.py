@@ -12,6 +12,8 @@ import struct
 import sys
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -40,11 +42,27 @@ _UNFOLDED, _AT_LEAST = 16, 1 << 20  # how many times its size a zip file may unf
 
 def decode(content: bytearray) -> Any:
     """The object in the bytes of a zip file. Raises ParseError, which names anything that only code could build."""
+    with opened(content) as archive:
+        if archive.has_programs:
+            raise ParseError("load: this is a TorchScript archive, which is a program: weft.jit.load reads it")
+        return TorchReader(archive).read(archive.read("data.pkl"))
+
+
+def is_program(content: bytearray) -> bool:
+    """Whether the bytes are those of a TorchScript archive. Raises ParseError for a damaged zip file."""
+    if content[:4] != b"PK\x03\x04":
+        return False
+    with opened(content) as archive:
+        return archive.has_programs
+
+
+@contextmanager
+def opened(content: bytearray) -> Iterator[Archive]:
+    """The archive in the bytes of a zip file. Raises ParseError for damaged ones, also while it is read."""
     with as_parse_error("load: not a file that torch.save wrote"):
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as file:
-                archive = Archive(file, max(_UNFOLDED * len(content), _AT_LEAST))
-                return TorchReader(archive).read(archive.read("data.pkl"))
+                yield Archive(file, max(_UNFOLDED * len(content), _AT_LEAST))
         except _DAMAGED as problem:
             raise ParseError(f"load: not a whole zip file: {excerpt(problem) or type(problem).__name__}") from None
 
@@ -57,14 +75,19 @@ class Archive:
         self.names = frozenset(file.namelist())
         pickles = [n for n in file.namelist() if n.endswith("data.pkl") and n.count("/") <= 1]
         if len(pickles) != 1:
-            raise ParseError(
-                "load: the zip file holds no data.pkl; it is not one that torch.save wrote (TorchScript archives "
-                "are not read)"
-            )
+            raise ParseError("load: the zip file holds no data.pkl; it is not one that torch.save or torch.jit.save wrote")
         self.prefix = pickles[0][: -len("data.pkl")]
-        if any(n.startswith(self.prefix + "code/") for n in self.names):
-            raise ParseError("load: this is a TorchScript archive, which is a program; save a state dict")
         self._check_order()
+
+    @property
+    def has_programs(self) -> bool:
+        """Whether the file is one of torch.jit.save's, which holds code beside the tensors."""
+        return any(n.startswith(self.prefix + "code/") for n in self.names)
+
+    def below(self, folder: str) -> list[str]:
+        """The names of the files in a folder (`extra/`) and its folders, without the folder's."""
+        start = self.prefix + folder
+        return sorted(n[len(start) :] for n in self.names if n.startswith(start) and not n.endswith("/"))
 
     def holds(self, name: str) -> bool:
         """Whether there is a file of this name."""
@@ -95,11 +118,11 @@ class Archive:
 
 
 class TorchReader(PickleReader):
-    """The meanings of PyTorch's globals."""
+    """The meanings of PyTorch's globals. `folder` has the bytes of the storages."""
 
-    def __init__(self, archive: Archive) -> None:
+    def __init__(self, archive: Archive, folder: str = "data") -> None:
         super().__init__()
-        self.archive = archive
+        self.archive, self.folder = archive, folder
         self._bases: dict[str, Tensor] = {}
         self.calls.update({
             "torch._utils._rebuild_tensor_v2": self._tensor, "torch._utils._rebuild_tensor": self._tensor,
@@ -129,7 +152,7 @@ class TorchReader(PickleReader):
     def _base(self, key: str) -> Tensor:
         base = self._bases.get(key)
         if base is None:
-            name = f"data/{key}"
+            name = f"{self.folder}/{key}"
             if not self.archive.holds(name):
                 raise ParseError(f"load: the file lacks the bytes of storage {excerpt(key)}")
             base = self._bases[key] = Tensor(np.frombuffer(bytearray(self.archive.read(name)), np.uint8))

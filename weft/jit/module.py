@@ -66,7 +66,7 @@ class ScriptModule(Module, metaclass=_Compiling):
     def _name_it(self, cls: type) -> None:
         fields = self.__dict__
         fields["_programs"], fields["_original"] = {}, None
-        fields["_script_name"] = unique_name(cls)
+        fields["_script_name"] = unique_name(cls.__name__)
         OBJECTS[fields["_script_name"]] = self
 
     def _compile_stubs(self) -> None:
@@ -328,9 +328,9 @@ OWN = STATE | {"_programs", "_original", "_script_name", "_class_name", "_given_
 _COUNTS: dict[str, int] = {}
 
 
-def unique_name(cls: type) -> str:
+def unique_name(class_name: str) -> str:
     """A name for the type of one object: its class's, with a number behind the first."""
-    stem = "".join(c if c.isalnum() or c == "_" else "_" for c in cls.__name__)
+    stem = "".join(c if c.isalnum() or c == "_" else "_" for c in class_name)
     while True:
         count = _COUNTS[stem] = _COUNTS.get(stem, -1) + 1
         name = f"{stem}_{count}" if count else stem

@@ -209,3 +209,9 @@ def on_default_change(listener: Callable[[], None]) -> None:
 def compute_dtype(dtype: DType) -> DType:
     """The dtype in which arithmetic on `dtype` is done: half precisions compute in float32."""
     return float32 if dtype is float16 or dtype is bfloat16 else dtype
+
+# The numbers by which TorchScript's programs name dtypes.
+BY_NUMBER = dict(enumerate((uint8, int8, int16, int32, int64, float16, float32, float64))) | {
+    9: complex64, 10: complex128, 11: bool_, 15: bfloat16
+}
+NUMBERS = {dtype: number for number, dtype in BY_NUMBER.items()}

@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.catalogue.language.entries import ORDERED
 from weft.ops.op import NOT_DIFFERENTIABLE, Op, define
+from weft.types import dtype as dt
 from weft.types import tensor_type as tt
 from weft.types.tensor_type import Type, list_of, optional
 
@@ -58,6 +59,18 @@ _ask(
     ORDERED, observes="pure",
 )
 _ask("prim::dtype(Tensor self) -> ScalarType", "The dtype.", lambda x: x.dtype, tt.DTYPE)
+_ask(
+    "prim::dtype_number(Tensor self) -> int", "The number of its dtype in TorchScript's programs.",
+    lambda x: dt.NUMBERS[x.dtype], tt.INT,
+)
+_ask(
+    "prim::dtype_of_number(int self) -> ScalarType", "The dtype of TorchScript's number. Raises KeyError.",
+    lambda number: dt.BY_NUMBER[number], tt.DTYPE, "raises",
+)
+_ask(
+    "prim::dtype_of_optional_number(int? self) -> ScalarType?", "The dtype of TorchScript's number, None for None.",
+    lambda number: None if number is None else dt.BY_NUMBER[number], optional(tt.DTYPE), "raises",
+)
 _ask("prim::device(Tensor self) -> Device", "The device.", lambda x: x.device, tt.DEVICE)
 _ask("prim::layout(Tensor self) -> Layout", "The layout.", lambda x: x.layout, tt.LAYOUT)
 _ask(

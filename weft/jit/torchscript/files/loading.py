@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from weft.interop import files
+from weft.interop import files, streams, torch_files
 from weft.ir.parser import parse_graph
 from weft.ir.verifier import verify
 from weft.jit.errors import Quoted
@@ -24,12 +24,16 @@ from weft.types.tensor_type import ClassType, Type
 
 
 def load(f: Any, map_location: Any = None, _extra_files: dict[str, Any] | None = None) -> Any:
-    """The function or Module that `save` wrote. No code is run. Raises ParseError for a damaged file, Unsupported for a
-    newer version.
+    """The function or Module that `save`, or torch.jit.save, wrote. No code of the file is run: the text of a
+    TorchScript archive is compiled as any scripted program is. Raises ParseError for a damaged file, Unsupported for a
+    newer version, CompileError, with the archive's line, for an operator that weft does not have.
 
     _extra_files: a dict whose names are filled with the bytes that were stored under them.
     """
-    content = files.load(f, map_location)
+    stored = streams.read(f)
+    if torch_files.is_program(stored):
+        return _of_torch(stored, map_location, _extra_files)
+    content = files.load(stored, map_location)
     if not isinstance(content, dict) or KEY not in content:
         raise ParseError("weft.jit.load: the file holds no program of weft.jit (weft.load reads tensors)")
     version = content.get("version", content[KEY])  # (files of earlier versions have the second alone)
@@ -49,6 +53,19 @@ def load(f: Any, map_location: Any = None, _extra_files: dict[str, Any] | None =
         raise ParseError(
             f"weft.jit.load: the file's parts do not fit: {type(problem).__name__}: {str(problem)[:200]}"
         ) from None
+
+
+def _of_torch(stored: bytearray, map_location: Any, extra_files: dict[str, Any] | None) -> Any:
+    """The Module of an archive that torch.jit.save wrote."""
+    from weft.jit.torchscript.archives.loading import load_archive  # (few programs come from elsewhere)
+    from weft.jit.torchscript.archives.reading import read_parts
+
+    parts = read_parts(stored)
+    module = load_archive(parts)
+    for name in extra_files or ():
+        assert extra_files is not None
+        extra_files[name] = parts.extra.get(name, b"")
+    return module if map_location is None else module.to(map_location)
 
 
 class _Reader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.ir.graph import Operand
@@ -15,7 +16,7 @@ from weft.ops.schema import Argument
 from weft.support.errors import ArgumentError
 from weft.types import dtype as dt
 from weft.types import tensor_type as tt
-from weft.types.tensor_type import TensorType
+from weft.types.tensor_type import DictType, ListType, TensorType
 
 # TorchScript's names of what the language calls otherwise.
 _NAMES = {
@@ -28,9 +29,6 @@ _NAMES = {
     "aten::__and__": "bitwise_and", "aten::__or__": "bitwise_or", "aten::__xor__": "bitwise_xor",
     "aten::__range_length": "range_length",
 }  # fmt: skip
-_DTYPES = dict(enumerate((
-    dt.uint8, dt.int8, dt.int16, dt.int32, dt.int64, dt.float16, dt.float32, dt.float64,
-))) | {9: dt.complex64, 10: dt.complex128, 11: dt.bool_, 15: dt.bfloat16}
 _ROW_MAJOR = (0, 1)  # contiguous_format, preserve_format
 _ON_TENSORS = {
     "aten::__and__": "aten::bitwise_and",
@@ -39,18 +37,18 @@ _ON_TENSORS = {
 }
 
 
-def call_by_name(ctx: Context, at: ast.AST, kind: str, args: list[Simple]) -> list[Simple]:
+def call_by_name(
+    ctx: Context, at: ast.AST, kind: str, args: Sequence[SugaredValue], kwargs: Mapping[str, SugaredValue] | None = None
+) -> list[Simple]:
     """The results of an operator: the tensors' if a tensor is among the arguments, else the language's. Raises
     ArgumentError.
     """
-    name = kind
-    on_tensors = any(isinstance(a.type, TensorType) for a in args)
+    name, kwargs = kind, kwargs or {}
+    on_tensors = any(isinstance(a, Simple) and isinstance(a.type, TensorType) for a in args)
     base = name.partition("::")[2]
-    if name not in _ON_TENSORS if on_tensors and name not in PACKETS else not on_tensors:
-        own = f"prim::{_NAMES.get(name, base)}"
-        if len(args) == 1 and f"{own}_of" in OPS:  # `max(items)`
-            own = f"{own}_of"
-        results = _language(ctx, at, own, args) if own in OPS else None
+    plain = name not in _ON_TENSORS if on_tensors and name not in PACKETS else not on_tensors
+    if (plain or _on_container(args)) and not kwargs:
+        results = _language(ctx, at, base, name, args)
         if results is not None:
             return results
     name = _ON_TENSORS.get(name, name)
@@ -59,10 +57,11 @@ def call_by_name(ctx: Context, at: ast.AST, kind: str, args: list[Simple]) -> li
     if not candidates:
         raise ArgumentError(f"no operator {kind}")
     problem = ""
-    for op in _ordered(candidates, args):
-        fitted = _fitted(op, args)
+    for op in sorted(candidates, key=lambda op: _distance(op, args, len(args) + len(kwargs))):
+        fitted = _fitted(ctx, at, op, args, kwargs)
         if fitted is None:
-            problem = problem or f"{base}() takes {len(op.schema.arguments)} arguments, not {len(args)}: {op.schema}"
+            given = len(args) + len(kwargs)
+            problem = problem or f"{base}() takes {len(op.schema.arguments)} arguments, not {given}: {op.schema}"
             continue
         try:
             return spread(ctx, at, call_any(ctx, at, base, [op], fitted[0], fitted[1], in_place))
@@ -71,54 +70,99 @@ def call_by_name(ctx: Context, at: ast.AST, kind: str, args: list[Simple]) -> li
     raise ArgumentError(problem)
 
 
-def _fitted(op: Op, args: list[Simple]) -> tuple[list[Simple], dict[str, Simple]] | None:
+def _on_container(args: Sequence[SugaredValue]) -> bool:
+    """Whether the first argument is a list, dict or text, whose operators are the language's."""
+    first = args[0] if args else None
+    return isinstance(first, Simple) and (isinstance(first.type, (ListType, DictType)) or first.type is tt.STR)
+
+
+def _fitted(
+    ctx: Context, at: ast.AST, op: Op, args: Sequence[SugaredValue], kwargs: Mapping[str, SugaredValue]
+) -> tuple[list[SugaredValue], dict[str, SugaredValue]] | None:
     """The arguments that stand in order and those with names. TorchScript gives a layout and whether memory is pinned
     too, and a memory format at the end.
     """
     arguments = op.schema.arguments
     limit = sum(not a.keyword_only for a in arguments)
     names = [a.name for a in arguments[limit:]]
-    count, rest = min(limit, len(args)), args[limit:]
-    if names[:2] == ["dtype", "device"]:
+    count, rest = min(limit, len(args)), list(args[limit:])
+    if names[:2] == ["dtype", "device"] and not kwargs:
         required = sum(not a.has_default for a in arguments[:limit])
-        at = next((n for n in range(limit, required - 1, -1) if len(args) - n == len(names) + 2), None)
-        if at is not None:
-            dtype, _, device, _, *more = args[at:]
-            count, rest = at, [dtype, device, *more]
-    elif len(args) == len(arguments) + 1 and args[-1].operand in (None, *_ROW_MAJOR):
+        place = next((n for n in range(limit, required - 1, -1) if len(args) - n == len(names) + 2), None)
+        if place is not None:
+            dtype, _, device, _, *more = args[place:]
+            count, rest = place, [dtype, device, *more]
+    elif len(args) == len(arguments) + 1 and _immediate(args[-1]) in (None, *_ROW_MAJOR):
         rest = rest[:-1]
     if len(rest) > len(names):
         return None
-    placed = [_with_dtype(a, v) for a, v in zip(arguments, args[:count], strict=False)]
-    named = zip(arguments[limit:], rest, strict=False)
-    return placed, {a.name: _with_dtype(a, v) for a, v in named}
+    by_name = {a.name: a for a in arguments}
+    placed = [_with_dtype(ctx, at, a, v) for a, v in zip(arguments, args[:count], strict=False)]
+    named = {a.name: _with_dtype(ctx, at, a, v) for a, v in zip(arguments[limit:], rest, strict=False)}
+    for name, value in kwargs.items():
+        if name in by_name:
+            named[name] = _with_dtype(ctx, at, by_name[name], value)
+        elif name not in _SAYS_NOTHING or _immediate(value) not in (None, False, *_ROW_MAJOR):
+            return None
+    return placed, named
 
 
-def _with_dtype(argument: Argument, value: Simple) -> Simple:
-    """A dtype that TorchScript writes as a number."""
-    if argument.kind != "ScalarType" or type(value.operand) is not int or value.operand not in _DTYPES:
-        return value
-    return constant(_DTYPES[value.operand], tt.DTYPE)
+_SAYS_NOTHING = ("layout", "pin_memory", "memory_format", "non_blocking", "device")  # where memory is of one kind
+_NO_IMMEDIATE = object()
+
+
+def _immediate(value: SugaredValue) -> object:
+    """The number, text or None that an argument is; something else for a value of the graph."""
+    return value.operand if isinstance(value, Simple) and value.is_constant else _NO_IMMEDIATE
+
+
+def _with_dtype(ctx: Context, at: ast.AST, argument: Argument, value: SugaredValue) -> SugaredValue:
+    return as_dtype(ctx, at, value) if argument.kind == "ScalarType" and isinstance(value, Simple) else value
+
+
+def as_dtype(ctx: Context, at: ast.AST, value: Simple) -> Simple:
+    """A dtype that TorchScript has as a number; other values as they are."""
+    number = _immediate(value)
+    if type(number) is int and number in dt.BY_NUMBER:
+        return constant(dt.BY_NUMBER[number], tt.DTYPE)
+    if value.type is tt.INT:
+        return ctx.prim("dtype_of_number", at, value)
+    return ctx.prim("dtype_of_optional_number", at, value) if value.type is tt.optional(tt.INT) else value
 
 
 def make_tensor(ctx: Context, at: ast.AST, args: list[Simple]) -> Simple:
     """`aten::tensor(data, dtype, device, requires_grad)`."""
     data, dtype, _, requires_grad = args
-    named: dict[str, Operand] = {"dtype": _DTYPES.get(dtype.operand) if type(dtype.operand) is int else dtype.operand}
-    named["requires_grad"] = requires_grad.operand
+    named: dict[str, Operand] = {"dtype": as_dtype(ctx, at, dtype).operand, "requires_grad": requires_grad.operand}
     keywords = {n: v for n, v in named.items() if v is not None and v is not False}
     operands = ("weft.tensor", (data.operand, *keywords.values()), tuple(keywords), str(tt.TENSOR))
     return ctx.emit(ctx.op("prim::CallBuiltin"), operands, at, (tt.TENSOR,))
 
 
-def _language(ctx: Context, at: ast.AST, own: str, args: list[Simple]) -> list[Simple] | None:
-    op = OPS[own]
-    if op.schema.arguments and op.schema.arguments[0].name == "elements":  # they are given one by one
-        elements = tuple(a.operand for a in args)
-        args = args if any(isinstance(a, tuple) for a in elements) else [Simple(elements, tt.ANY)]
-    if len(args) > len(op.schema.arguments):
+def _language(
+    ctx: Context, at: ast.AST, base: str, name: str, args: Sequence[SugaredValue]
+) -> list[Simple] | None:
+    """The results of the language's operator of this name, for numbers and containers; None where there is none that
+    takes the arguments.
+    """
+    own = f"prim::{_NAMES.get(name, base)}"
+    if len(args) == 1 and f"{own}_of" in OPS:  # `max(items)`
+        own = f"{own}_of"
+    if own not in OPS:
+        own = f"math::{base}"
+    if own not in OPS:
         return None
-    operands = [a.operand for a in args] + [a.default for a in op.schema.arguments[len(args) :]]
+    op = OPS[own]
+    values = [a.as_value(ctx, at) for a in args]
+    if op.schema.arguments and op.schema.arguments[0].name == "elements":  # they are given one by one
+        elements = tuple(a.operand for a in values)
+        values = values if any(isinstance(a, tuple) for a in elements) else [Simple(elements, tt.ANY)]
+    if len(values) > len(op.schema.arguments):
+        return None
+    missing = op.schema.arguments[len(values) :]
+    if not all(a.has_default or a.name in _OF_SLICES for a in missing):
+        return None
+    operands = [a.operand for a in values] + [a.default if a.has_default else _OF_SLICES[a.name] for a in missing]
     try:
         result = ctx.emit(op, tuple(operands), at)
     except CompileError:
@@ -126,9 +170,17 @@ def _language(ctx: Context, at: ast.AST, own: str, args: list[Simple]) -> list[S
     return [] if not op.schema.returns else [result]
 
 
-def _ordered(candidates: Any, args: list[Simple]) -> list[Any]:
-    """Overloads with as many arguments as are given first."""
-    return sorted(candidates, key=lambda op: len(op.schema.arguments) != len(args))
+_OF_SLICES = {"start": None, "stop": None, "step": 1}
+
+
+def _distance(op: Op, args: Sequence[SugaredValue], count: int) -> tuple[bool, bool, bool]:
+    """What speaks against an overload: fewer arguments than are given, numbers where it has tensors, more arguments."""
+    arguments = op.schema.arguments
+    converts = any(
+        a.kind == "Tensor" and isinstance(v, Simple) and v.type in (tt.INT, tt.FLOAT, tt.BOOL)
+        for a, v in zip(arguments, args, strict=False)
+    )
+    return len(arguments) < count, converts, len(arguments) != count
 
 
 def spread(ctx: Context, node: ast.AST, value: SugaredValue) -> list[Simple]:

@@ -203,7 +203,7 @@ def _getattr(ctx: Context, node: ast.Call, expected: Type | None) -> SugaredValu
     return ctx.expression(node.args[0]).attribute(ctx, node, name.operand)
 
 
-def _unwrap(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
+def unwrap(ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> SugaredValue:
     """What is not None, or an error when the program runs."""
     value = args[0].as_value(ctx, node)
     if not isinstance(value.type, OptionalType):
@@ -317,7 +317,7 @@ _OWN: dict[Any, SugaredValue] = {
     is_scripting: Builtin("is_scripting", lambda ctx, node, args, kwargs: constant(True, tt.BOOL), _NONE, ()),
     is_tracing: Builtin("is_tracing", lambda ctx, node, args, kwargs: constant(False, tt.BOOL), _NONE, ()),
     isinstance_of: TypedBuiltin(_instance),
-    unwrap_optional: Builtin("_unwrap_optional", _unwrap, _ONE, ()),
+    unwrap_optional: Builtin("_unwrap_optional", unwrap, _ONE, ()),
     Device: Builtin("device", _device),
     fork: Builtin("fork", _fork, _SEVERAL),
     grad: Builtin("grad", _grad),
