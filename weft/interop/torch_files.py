@@ -75,7 +75,7 @@ class Archive:
         self.names = frozenset(file.namelist())
         pickles = [n for n in file.namelist() if n.endswith("data.pkl") and n.count("/") <= 1]
         if len(pickles) != 1:
-            raise ParseError("load: the zip file holds no data.pkl; it is not one that torch.save or torch.jit.save wrote")
+            raise ParseError("load: the zip file holds no data.pkl; neither torch.save nor torch.jit.save wrote it")
         self.prefix = pickles[0][: -len("data.pkl")]
         self._check_order()
 

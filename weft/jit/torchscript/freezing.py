@@ -44,7 +44,7 @@ def freeze(module: Any, preserved_attrs: Sequence[str] | None = None, optimize_n
         raise ArgumentError(f"freeze takes a scripted Module, not {type(module).__name__}; call weft.jit.script first")
     if module.training:
         raise StateError("freeze works on Modules in eval mode; call .eval() first")
-    frozen = loaded_module(unique_name(module._original_class()), module.original_name)
+    frozen = loaded_module(unique_name(module.original_name), module.original_name)
     frozen.training = False
     kept = tuple(preserved_attrs or ())
     for name in kept if kept and "forward" not in module._programs else ("forward", *kept):

@@ -1,7 +1,7 @@
 """Recurrent layers as functions of their parameters: `weft.lstm`, `gru`, `rnn_tanh`, `rnn_relu`, and their cells.
 
-Arguments stand in PyTorch's order. params: the parameters of each layer and direction in turn, weight_ih, weight_hh, and
-with has_biases bias_ih, bias_hh (and weight_hr of an LSTM with projections).
+Arguments stand in PyTorch's order. params: the parameters of each layer and direction in turn, weight_ih, weight_hh,
+and with has_biases bias_ih, bias_hh (and weight_hr of an LSTM with projections).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def gru(
     train: bool, bidirectional: bool, batch_first: bool,
 ) -> tuple[Tensor, Tensor]:
     """Outputs and last states of a stack of GRU layers."""
-    return _layer(GRU, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)(input, hx)  # type: ignore[no-any-return]
+    return _layer(GRU, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)(input, hx)
 
 
 def rnn_tanh(
@@ -45,7 +45,7 @@ def rnn_tanh(
 ) -> tuple[Tensor, Tensor]:
     """Outputs and last states of a stack of Elman's layers with tanh."""
     layer = _layer(RNN, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, "tanh")
-    return layer(input, hx)  # type: ignore[no-any-return]
+    return layer(input, hx)
 
 
 def rnn_relu(
@@ -54,7 +54,7 @@ def rnn_relu(
 ) -> tuple[Tensor, Tensor]:
     """Outputs and last states of a stack of Elman's layers with relu."""
     layer = _layer(RNN, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, "relu")
-    return layer(input, hx)  # type: ignore[no-any-return]
+    return layer(input, hx)
 
 
 def lstm_cell(
@@ -97,14 +97,15 @@ def _layer(
     if cls is LSTM and len(params) == len(places) * (len(names) + 1):
         names.append("weight_hr")
     if not places or len(params) != len(places) * len(names):
-        raise ArgumentError(
-            f"{num_layers} layers in {len(ends)} directions have {len(places) * len(names)} parameters, not {len(params)}"
-        )
+        wanted = len(places) * len(names)
+        raise ArgumentError(f"{num_layers} layers in {len(ends)} directions have {wanted} params, not {len(params)}")
     layer = cls.__new__(cls)
     Module.__init__(layer)
     held: dict[str, Any] = dict(zip((f"{n}{p}" for p in places for n in names), params, strict=True))
     layer._parameters.update(held)
-    layer.mode, layer.nonlinearity = f"RNN_{nonlinearity.upper()}" if nonlinearity else cls.__name__, nonlinearity  # type: ignore[assignment]
+    layer.mode = f"RNN_{nonlinearity.upper()}" if nonlinearity else cls.__name__
+    if isinstance(layer, RNN):
+        layer.nonlinearity = nonlinearity
     layer.input_size, layer.hidden_size = params[0].shape[1], params[0].shape[0] // cls._gates
     layer.proj_size = held["weight_hr_l0"].shape[0] if "weight_hr" in names else 0
     layer.num_layers, layer.bias, layer.batch_first = num_layers, has_biases, batch_first

@@ -6,7 +6,7 @@ Each is a scripted function; its name is the operator's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Dict, List, Optional, Tuple  # noqa: UP035  (as scripts write them)
+from typing import Any, Dict  # noqa: UP035  (as scripts write them)
 
 import weft.nn.functional as F
 from weft.jit.program import Program
@@ -37,57 +37,57 @@ def reduction_name(reduction: int) -> str:
 
 # ---- pooling, padding, resizing
 @_composed
-def adaptive_max_pool1d(self: Tensor, output_size: List[int]) -> Tuple[Tensor, Tensor]:
+def adaptive_max_pool1d(self: Tensor, output_size: list[int]) -> tuple[Tensor, Tensor]:
     return F.adaptive_max_pool1d(self, output_size, return_indices=True)  # type: ignore[no-any-return]
 
 
 @_composed
-def adaptive_max_pool2d(self: Tensor, output_size: List[int]) -> Tuple[Tensor, Tensor]:
+def adaptive_max_pool2d(self: Tensor, output_size: list[int]) -> tuple[Tensor, Tensor]:
     return F.adaptive_max_pool2d(self, output_size, return_indices=True)  # type: ignore[no-any-return]
 
 
 @_composed
-def adaptive_max_pool3d(self: Tensor, output_size: List[int]) -> Tuple[Tensor, Tensor]:
+def adaptive_max_pool3d(self: Tensor, output_size: list[int]) -> tuple[Tensor, Tensor]:
     return F.adaptive_max_pool3d(self, output_size, return_indices=True)  # type: ignore[no-any-return]
 
 
 @_composed
-def reflection_pad1d(self: Tensor, padding: List[int]) -> Tensor:
+def reflection_pad1d(self: Tensor, padding: list[int]) -> Tensor:
     return F.pad(self, padding, "reflect")
 
 
 @_composed
-def reflection_pad2d(self: Tensor, padding: List[int]) -> Tensor:
+def reflection_pad2d(self: Tensor, padding: list[int]) -> Tensor:
     return F.pad(self, padding, "reflect")
 
 
 @_composed
-def reflection_pad3d(self: Tensor, padding: List[int]) -> Tensor:
+def reflection_pad3d(self: Tensor, padding: list[int]) -> Tensor:
     return F.pad(self, padding, "reflect")
 
 
 @_composed
-def replication_pad1d(self: Tensor, padding: List[int]) -> Tensor:
+def replication_pad1d(self: Tensor, padding: list[int]) -> Tensor:
     return F.pad(self, padding, "replicate")
 
 
 @_composed
-def replication_pad2d(self: Tensor, padding: List[int]) -> Tensor:
+def replication_pad2d(self: Tensor, padding: list[int]) -> Tensor:
     return F.pad(self, padding, "replicate")
 
 
 @_composed
-def replication_pad3d(self: Tensor, padding: List[int]) -> Tensor:
+def replication_pad3d(self: Tensor, padding: list[int]) -> Tensor:
     return F.pad(self, padding, "replicate")
 
 
 @_composed
-def _pad_circular(self: Tensor, pad: List[int]) -> Tensor:
+def _pad_circular(self: Tensor, pad: list[int]) -> Tensor:
     return F.pad(self, pad, "circular")
 
 
 def _resized(
-    x: Tensor, size: Optional[List[int]], scales: Optional[List[float]], mode: str, align: Optional[bool]
+    x: Tensor, size: list[int] | None, scales: list[float] | None, mode: str, align: bool | None
 ) -> Tensor:
     if size is not None:
         return F.interpolate(x, size=size, mode=mode, align_corners=align)
@@ -96,70 +96,70 @@ def _resized(
 
 @_composed
 def upsample_nearest1d(
-    input: Tensor, output_size: Optional[List[int]], scale_factors: Optional[List[float]] = None
+    input: Tensor, output_size: list[int] | None, scale_factors: list[float] | None = None
 ) -> Tensor:
     return _resized(input, output_size, scale_factors, "nearest", None)
 
 
 @_composed
 def upsample_nearest2d(
-    input: Tensor, output_size: Optional[List[int]], scale_factors: Optional[List[float]] = None
+    input: Tensor, output_size: list[int] | None, scale_factors: list[float] | None = None
 ) -> Tensor:
     return _resized(input, output_size, scale_factors, "nearest", None)
 
 
 @_composed
 def upsample_nearest3d(
-    input: Tensor, output_size: Optional[List[int]], scale_factors: Optional[List[float]] = None
+    input: Tensor, output_size: list[int] | None, scale_factors: list[float] | None = None
 ) -> Tensor:
     return _resized(input, output_size, scale_factors, "nearest", None)
 
 
 @_composed
 def _upsample_nearest_exact2d(
-    input: Tensor, output_size: Optional[List[int]], scale_factors: Optional[List[float]] = None
+    input: Tensor, output_size: list[int] | None, scale_factors: list[float] | None = None
 ) -> Tensor:
     return _resized(input, output_size, scale_factors, "nearest-exact", None)
 
 
 @_composed
 def _upsample_nearest_exact1d(
-    input: Tensor, output_size: Optional[List[int]], scale_factors: Optional[List[float]] = None
+    input: Tensor, output_size: list[int] | None, scale_factors: list[float] | None = None
 ) -> Tensor:
     return _resized(input, output_size, scale_factors, "nearest-exact", None)
 
 
 @_composed
 def _upsample_nearest_exact3d(
-    input: Tensor, output_size: Optional[List[int]], scale_factors: Optional[List[float]] = None
+    input: Tensor, output_size: list[int] | None, scale_factors: list[float] | None = None
 ) -> Tensor:
     return _resized(input, output_size, scale_factors, "nearest-exact", None)
 
 
 @_composed
 def upsample_linear1d(
-    input: Tensor, output_size: Optional[List[int]], align_corners: bool, scale_factors: Optional[List[float]] = None
+    input: Tensor, output_size: list[int] | None, align_corners: bool, scale_factors: list[float] | None = None
 ) -> Tensor:
     return _resized(input, output_size, scale_factors, "linear", align_corners)
 
 
 @_composed
 def upsample_bilinear2d(
-    input: Tensor, output_size: Optional[List[int]], align_corners: bool, scale_factors: Optional[List[float]] = None
+    input: Tensor, output_size: list[int] | None, align_corners: bool, scale_factors: list[float] | None = None
 ) -> Tensor:
     return _resized(input, output_size, scale_factors, "bilinear", align_corners)
 
 
 @_composed
 def upsample_bicubic2d(
-    input: Tensor, output_size: Optional[List[int]], align_corners: bool, scale_factors: Optional[List[float]] = None
+    input: Tensor, output_size: list[int] | None, align_corners: bool, scale_factors: list[float] | None = None
 ) -> Tensor:
     return _resized(input, output_size, scale_factors, "bicubic", align_corners)
 
 
 @_composed
 def upsample_trilinear3d(
-    input: Tensor, output_size: Optional[List[int]], align_corners: bool, scale_factors: Optional[List[float]] = None
+    input: Tensor, output_size: list[int] | None, align_corners: bool, scale_factors: list[float] | None = None
 ) -> Tensor:
     return _resized(input, output_size, scale_factors, "trilinear", align_corners)
 
@@ -174,21 +174,21 @@ def grid_sampler(
 
 
 @_composed
-def affine_grid_generator(theta: Tensor, size: List[int], align_corners: bool) -> Tensor:
+def affine_grid_generator(theta: Tensor, size: list[int], align_corners: bool) -> Tensor:
     return F.affine_grid(theta, size, align_corners)
 
 
 @_composed
 def im2col(
-    self: Tensor, kernel_size: List[int], dilation: List[int], padding: List[int], stride: List[int]
+    self: Tensor, kernel_size: list[int], dilation: list[int], padding: list[int], stride: list[int]
 ) -> Tensor:
     return F.unfold(self, kernel_size, dilation, padding, stride)
 
 
 @_composed
 def col2im(
-    self: Tensor, output_size: List[int], kernel_size: List[int], dilation: List[int], padding: List[int],
-    stride: List[int],
+    self: Tensor, output_size: list[int], kernel_size: list[int], dilation: list[int], padding: list[int],
+    stride: list[int],
 ) -> Tensor:
     return F.fold(self, output_size, kernel_size, dilation, padding, stride)
 
@@ -196,8 +196,8 @@ def col2im(
 # ---- layers
 @_composed
 def _convolution(
-    input: Tensor, weight: Tensor, bias: Optional[Tensor], stride: List[int], padding: List[int], dilation: List[int],
-    transposed: bool, output_padding: List[int], groups: int, benchmark: bool = False, deterministic: bool = False,
+    input: Tensor, weight: Tensor, bias: Tensor | None, stride: list[int], padding: list[int], dilation: list[int],
+    transposed: bool, output_padding: list[int], groups: int, benchmark: bool = False, deterministic: bool = False,
     cudnn_enabled: bool = True, allow_tf32: bool = True,
 ) -> Tensor:
     if transposed:
@@ -215,10 +215,22 @@ def _convolution(
 
 @_composed
 def convolution(
-    input: Tensor, weight: Tensor, bias: Optional[Tensor], stride: List[int], padding: List[int], dilation: List[int],
-    transposed: bool, output_padding: List[int], groups: int,
+    input: Tensor, weight: Tensor, bias: Tensor | None, stride: list[int], padding: list[int], dilation: list[int],
+    transposed: bool, output_padding: list[int], groups: int,
 ) -> Tensor:
-    return _convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+    return _convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)  # type: ignore[no-any-return]
+
+
+@_composed
+def _convolution_mode(
+    input: Tensor, weight: Tensor, bias: Tensor | None, stride: list[int], padding: str, dilation: list[int],
+    groups: int,
+) -> Tensor:
+    if weight.dim() == 3:
+        return F.conv1d(input, weight, bias, stride, padding, dilation, groups)
+    if weight.dim() == 4:
+        return F.conv2d(input, weight, bias, stride, padding, dilation, groups)
+    return F.conv3d(input, weight, bias, stride, padding, dilation, groups)
 
 
 @_composed
@@ -235,19 +247,19 @@ def rrelu(self: Tensor, lower: float = 0.125, upper: float = 1.0 / 3, training: 
 
 @_composed
 def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
-    dims: List[int] = []
+    dims: list[int] = []
     for d in range(v.dim()):
         if d != dim:
             dims.append(d)
-    return v * (g / aten.linalg_vector_norm(v, 2.0, dims, True))
+    return v * (g / aten.linalg_vector_norm(v, 2.0, dims, True))  # type: ignore[no-any-return]
 
 
 @_composed
 def embedding_bag(
     weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False, mode: int = 0,
-    sparse: bool = False, per_sample_weights: Optional[Tensor] = None, include_last_offset: bool = False,
-    padding_idx: Optional[int] = None,
-) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+    sparse: bool = False, per_sample_weights: Tensor | None = None, include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     name = "sum" if mode == 0 else "mean" if mode == 1 else "max"
     bags = F.embedding_bag(
         indices, weight, offsets, None, 2.0, scale_grad_by_freq, name, sparse, per_sample_weights,
@@ -260,9 +272,9 @@ def embedding_bag(
 @_composed
 def _native_multi_head_attention(
     query: Tensor, key: Tensor, value: Tensor, embed_dim: int, num_head: int, qkv_weight: Tensor, qkv_bias: Tensor,
-    proj_weight: Tensor, proj_bias: Tensor, mask: Optional[Tensor] = None, need_weights: bool = True,
-    average_attn_weights: bool = True, mask_type: Optional[int] = None,
-) -> Tuple[Tensor, Tensor]:
+    proj_weight: Tensor, proj_bias: Tensor, mask: Tensor | None = None, need_weights: bool = True,
+    average_attn_weights: bool = True, mask_type: int | None = None,
+) -> tuple[Tensor, Tensor]:
     wq, wk, wv = qkv_weight.chunk(3)
     bq, bk, bv = qkv_bias.chunk(3)
     n, length = query.size(0), query.size(1)
@@ -287,7 +299,7 @@ def _transformer_encoder_layer_fwd(
     src: Tensor, embed_dim: int, num_heads: int, qkv_weight: Tensor, qkv_bias: Tensor, proj_weight: Tensor,
     proj_bias: Tensor, use_gelu: bool, norm_first: bool, eps: float, norm_weight_1: Tensor, norm_bias_1: Tensor,
     norm_weight_2: Tensor, norm_bias_2: Tensor, ffn_weight_1: Tensor, ffn_bias_1: Tensor, ffn_weight_2: Tensor,
-    ffn_bias_2: Tensor, mask: Optional[Tensor] = None, mask_type: Optional[int] = None,
+    ffn_bias_2: Tensor, mask: Tensor | None = None, mask_type: int | None = None,
 ) -> Tensor:
     x = src
     before = F.layer_norm(x, [embed_dim], norm_weight_1, norm_bias_1, eps) if norm_first else x
@@ -344,21 +356,21 @@ def kl_div(self: Tensor, target: Tensor, reduction: int = 1, log_target: bool = 
 
 @_composed
 def nll_loss_nd(
-    self: Tensor, target: Tensor, weight: Optional[Tensor] = None, reduction: int = 1, ignore_index: int = -100
+    self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100
 ) -> Tensor:
     return F.nll_loss(self, target, weight, ignore_index=ignore_index, reduction=reduction_name(reduction))
 
 
 @_composed
 def nll_loss(
-    self: Tensor, target: Tensor, weight: Optional[Tensor] = None, reduction: int = 1, ignore_index: int = -100
+    self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100
 ) -> Tensor:
     return F.nll_loss(self, target, weight, ignore_index=ignore_index, reduction=reduction_name(reduction))
 
 
 @_composed
 def cross_entropy_loss(
-    self: Tensor, target: Tensor, weight: Optional[Tensor] = None, reduction: int = 1, ignore_index: int = -100,
+    self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Tensor:
     return F.cross_entropy(
@@ -369,14 +381,14 @@ def cross_entropy_loss(
 
 @_composed
 def binary_cross_entropy(
-    self: Tensor, target: Tensor, weight: Optional[Tensor] = None, reduction: int = 1
+    self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1
 ) -> Tensor:
     return F.binary_cross_entropy(self, target, weight, reduction=reduction_name(reduction))
 
 
 @_composed
 def binary_cross_entropy_with_logits(
-    self: Tensor, target: Tensor, weight: Optional[Tensor] = None, pos_weight: Optional[Tensor] = None,
+    self: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None,
     reduction: int = 1,
 ) -> Tensor:
     return F.binary_cross_entropy_with_logits(
@@ -425,11 +437,11 @@ def triplet_margin_loss(
 
 # ---- older names
 @_composed
-def frobenius_norm(self: Tensor, dim: List[int], keepdim: bool = False) -> Tensor:
-    return aten.linalg_vector_norm(self, 2.0, dim, keepdim)
+def frobenius_norm(self: Tensor, dim: list[int], keepdim: bool = False) -> Tensor:
+    return aten.linalg_vector_norm(self, 2.0, dim, keepdim)  # type: ignore[no-any-return]
 
 
 @_composed
 def cholesky(self: Tensor, upper: bool = False) -> Tensor:
     factor = aten.linalg_cholesky(self)
-    return factor.mT.contiguous() if upper else factor
+    return factor.mT.contiguous() if upper else factor  # type: ignore[no-any-return]

@@ -83,9 +83,9 @@ class _Loader:
             self._classes[definition.name] = owner = describe(cls, {})
             for name in definition.methods():
                 setattr(cls, name, _method(name, owner))
-            owner.attributes.update({
-                n: self.code.type_of(t, definition.source) for n, t in definition.attributes().items()
-            })
+            owner.attributes.update(
+                {n: self.code.type_of(t, definition.source) for n, t in definition.attributes().items()}
+            )
         return owner
 
     def named_tuple(self, definition: Definition) -> TupleType:
@@ -112,8 +112,10 @@ class _Loader:
             return enumeration_type(self.enumeration(definition))
         if definition.kind == "object":
             return class_type(self.class_of(definition).cls)
-        refuse(f"{name} is a {definition.kind}; weft reads archives that pass tensors, numbers, containers and objects "
-               "of plain classes between functions")
+        refuse(
+            f"{name} is a {definition.kind}; weft reads archives that pass tensors, numbers, containers and objects "
+            "of plain classes between functions"
+        )
 
     # ---- objects
     def value(self, stored: Any) -> Any:
@@ -134,8 +136,10 @@ class _Loader:
         definition = self.code.find(stored.name)
         if definition is None:
             if stored.name.startswith("__torch__.torch.classes."):
-                refuse(f"the archive holds a {stored.name.removeprefix('__torch__.')}, a class of PyTorch's own C++, "
-                       "such as the weights of a quantized layer; save the model without quantization")
+                refuse(
+                    f"the archive holds a {stored.name.removeprefix('__torch__.')}, a class of PyTorch's own C++, "
+                    "such as the weights of a quantized layer; save the model without quantization"
+                )
             raise ParseError(f"weft.jit.load: the archive has no definition of {excerpt(stored.name)}")
         if definition.kind == "Module":
             return self._module(stored, definition)
@@ -145,7 +149,8 @@ class _Loader:
             self._objects[id(stored)] = class_of_tuple(self.named_tuple(definition))(map(self.value, stored.args))
         elif definition.kind == "object":
             cls = self.class_of(definition).cls
-            instance = self._objects[id(stored)] = cls.__new__(cls)
+            instance: Any = object.__new__(cls)
+            self._objects[id(stored)] = instance
             for name, held in _state(stored).items():
                 setattr(instance, name, self.value(held))
         else:
@@ -159,8 +164,10 @@ class _Loader:
         types = fields["_given_types"] = {}
         self._definitions[fields["_script_name"]] = definition
         if "__setstate__" in definition.methods():
-            refuse(f"{definition.name} makes its state anew when it is loaded (__setstate__), as quantized layers do; "
-                   "save the model without quantization")
+            refuse(
+                f"{definition.name} makes its state anew when it is loaded (__setstate__), as quantized layers do; "
+                "save the model without quantization"
+            )
         constants, written = definition.constants(), definition.attributes()
         parameters, buffers = constants.get("__parameters__", ()), constants.get("__buffers__", ())
         plain = {n: v for n, v in constants.items() if n in written}  # (Final attributes stand in the class)

@@ -18,15 +18,16 @@ from weft.jit.script.frontend.python.builtins import ANNOTATE, builtin, unwrap
 from weft.jit.script.frontend.python.foreign import GradMode, NamedTupleClass
 from weft.jit.script.frontend.types import annotated_type
 from weft.jit.script.frontend.values import NOTHING, Simple, SugaredValue, TupleValue, constant
-from weft.jit.torchscript.archives.composites import composite
 from weft.jit.torchscript.archives.code import NUMBERS, Definition, constant_of
+from weft.jit.torchscript.archives.composites import composite
 from weft.jit.torchscript.archives.older import older_meaning
 from weft.jit.torchscript.archives.reading import NEWEST
 from weft.jit.torchscript.graphs.calls import as_dtype, call_by_name, make_tensor
-from weft.ops.op import OPS, PACKETS
+from weft.ops.op import PACKETS
 from weft.support.errors import ArgumentError
 from weft.tensor.device import Device
 from weft.types import tensor_type as tt
+from weft.types.dtype import float64
 from weft.types.tensor_type import TupleType, Type
 
 Values = Sequence[SugaredValue]
@@ -81,8 +82,11 @@ _PYTHON = ("int", "float", "bool", "str", "complex", "print", "range", "getattr"
 def _of_library(ctx: Context, node: ast.AST, path: str) -> SugaredValue:
     _, library, name = path.split(".")
     if library not in ("prim", "aten") and f"{library}::{name}" not in PACKETS:
-        ctx.fail(node, f"the archive calls {library}::{name}, an operator of another library: define one of this name "
-                       "with weft.library before the archive is loaded")
+        ctx.fail(
+            node,
+            f"the archive calls {library}::{name}, an operator of another library: define one of this name "
+            "with weft.library before the archive is loaded",
+        )
     return _function(library, name)
 
 
@@ -117,7 +121,7 @@ def _operator(ctx: Context, node: ast.AST, kind: str, args: Values, kwargs: Kwar
 
 
 def _public(kind: str) -> Any:
-    """The function of weft's that has the name and the arguments of an operator of PyTorch; None where there is none."""
+    """The function of weft's with the name and the arguments of an operator of PyTorch; None where there is none."""
     library, _, name = kind.partition("::")
     if library != "aten" or name.startswith("_") or kind in PACKETS:
         return None
@@ -144,7 +148,7 @@ def _to(ctx: Context, node: ast.AST, args: Values, kwargs: Kwargs) -> SugaredVal
     named = {n: v.as_value(ctx, node) for n, v in kwargs.items() if n in ("dtype", "device", "non_blocking", "copy")}
     named.update(zip(("non_blocking", "copy"), flags, strict=False))
     plain = [as_dtype(ctx, node, v) for v in rest if v.type is not tt.BOOL and v.type is not tt.NONE]
-    said = {n: as_dtype(ctx, node, v) if n == "dtype" else v for n, v in named.items() if v.type is not tt.NONE}
+    said: Kwargs = {n: as_dtype(ctx, node, v) if n == "dtype" else v for n, v in named.items() if v.type is not tt.NONE}
     if not plain and not {"dtype", "device"} & said.keys():
         return x
     return x.attribute(ctx, node, "to").call(ctx, node, plain, said, 1)
@@ -154,6 +158,13 @@ def _make_tensor(ctx: Context, node: ast.AST, args: Values, kwargs: Kwargs) -> S
     named = [kwargs.get(name) for name in ("dtype", "device", "requires_grad")]
     values = [a.as_value(ctx, node) for a in args] + [NOTHING if v is None else v.as_value(ctx, node) for v in named]
     return make_tensor(ctx, node, values)
+
+
+def _of_number(ctx: Context, node: ast.AST, args: Values, kwargs: Kwargs) -> SugaredValue:
+    """A number as a tensor, of as many bits as Python's has."""
+    value = args[0].as_value(ctx, node)
+    dtype = constant(float64, tt.DTYPE) if value.type is tt.FLOAT else NOTHING
+    return make_tensor(ctx, node, [value, dtype, NOTHING, NOTHING])
 
 
 def _warn(ctx: Context, node: ast.AST, args: Values, kwargs: Kwargs) -> SugaredValue:
@@ -194,7 +205,8 @@ def _raise(ctx: Context, node: ast.AST, args: Values, kwargs: Kwargs) -> Sugared
 _SPECIAL: dict[str, Callable[[Context, ast.AST, Values, Kwargs], SugaredValue]] = {
     "aten::tensor": _make_tensor, "aten::warn": _warn, "aten::device": _device, "aten::format": _format,
     "aten::percentFormat": _percent, "aten::__derive_index": _index_of_range, "prim::RaiseException": _raise,
-    "aten::to": _to, "aten::_unwrap_optional": unwrap, "prim::unchecked_unwrap_optional": unwrap,
+    "prim::NumToTensor": _of_number, "aten::to": _to, "aten::_unwrap_optional": unwrap,
+    "prim::unchecked_unwrap_optional": unwrap,
 }  # fmt: skip
 
 
@@ -265,7 +277,8 @@ class _Mode(GradMode):
 
 
 _GRAD_MODES = {
-    "__torch__.torch.autograd.grad_mode.no_grad": False, "__torch__.torch.autograd.grad_mode.enable_grad": True,
+    "__torch__.torch.autograd.grad_mode.no_grad": False,
+    "__torch__.torch.autograd.grad_mode.enable_grad": True,
     "__torch__.torch.autograd.grad_mode.inference_mode": False,
 }
 

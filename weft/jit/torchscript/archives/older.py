@@ -1,4 +1,4 @@
-"""Operators whose meaning has changed since an archive was written, with the meaning that its programs were written for."""
+"""Operators whose meaning has changed since an archive was written, with the one that its programs count on."""
 
 from __future__ import annotations
 

@@ -43,20 +43,21 @@ def read_parts(content: bytearray) -> Parts:
         if archive.holds("constants.pkl"):
             folder = "constants" if archive.below("constants/") else "data"
             constants = _ObjectReader(archive, folder).read(archive.read("constants.pkl"))
+            if not isinstance(constants, (tuple, list)):
+                raise ParseError("load: the archive's constants are none")
         root = _ObjectReader(archive).read(archive.read("data.pkl"))
         extra = {name: archive.read(f"extra/{name}") for name in archive.below("extra/")}
-    return Parts(root, tuple(constants), code, version, extra)
-
-
-def _version(archive: Archive) -> int:
-    name = next((n for n in ("version", ".data/version") if archive.holds(n)), None)
-    version = 0 if name is None else int(archive.read(name).decode().strip())
     if version > NEWEST:
         raise Unsupported(
             f"weft.jit.load: the TorchScript archive has version {version}, this weft reads up to {NEWEST}; install a "
             "newer weft"
         )
-    return version
+    return Parts(root, tuple(constants), code, version, extra)
+
+
+def _version(archive: Archive) -> int:
+    name = next((n for n in ("version", ".data/version") if archive.holds(n)), None)
+    return 0 if name is None else int(archive.read(name).decode().strip())
 
 
 class _ObjectReader(TorchReader):
@@ -64,9 +65,9 @@ class _ObjectReader(TorchReader):
 
     def __init__(self, archive: Archive, folder: str = "data") -> None:
         super().__init__(archive, folder)
-        self.calls.update({
-            f"torch.jit._pickle.build_{kind}list": self._listed for kind in ("int", "double", "bool", "tensor")
-        })
+        self.calls.update(
+            {f"torch.jit._pickle.build_{kind}list": self._listed for kind in ("int", "double", "bool", "tensor")}
+        )
         self.calls["torch.jit._pickle.restore_type_tag"] = lambda value, tag: value
 
     def _listed(self, items: Any) -> list[Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from weft.interop import files, streams, torch_files
 from weft.ir.parser import parse_graph
 from weft.ir.verifier import verify
-from weft.jit.errors import Quoted
+from weft.jit.errors import CompileError, Quoted
 from weft.jit.functions import ScriptFunction
 from weft.jit.module import ScriptModule
 from weft.jit.program import MISSING, Parameter, Program, accepted
@@ -41,14 +43,24 @@ def load(f: Any, map_location: Any = None, _extra_files: dict[str, Any] | None =
         raise Unsupported(
             f"weft.jit.load: the file has version {version!r}, this weft reads up to {VERSION}; install a newer weft"
         )
-    try:
-        root = _Reader(content).root()
+    with _parts_fit():
+        try:
+            root = _Reader(content).root()
+        except (ParseError, VerifyError) as problem:
+            raise ParseError(f"weft.jit.load: {problem}") from None
         for name in _extra_files or ():
             assert _extra_files is not None
             _extra_files[name] = bytes(content.get("extra", {}).get(name, b""))
         return root
-    except (ParseError, VerifyError) as problem:
-        raise ParseError(f"weft.jit.load: {problem}") from None
+
+
+@contextmanager
+def _parts_fit() -> Iterator[None]:
+    """Whatever a file's content makes this block raise is a ParseError; a CompileError shows the line already."""
+    try:
+        yield
+    except (ParseError, CompileError, Unsupported):
+        raise
     except (LookupError, TypeError, ValueError, AttributeError, AssertionError, RecursionError, WeftError) as problem:
         raise ParseError(
             f"weft.jit.load: the file's parts do not fit: {type(problem).__name__}: {str(problem)[:200]}"
@@ -61,7 +73,8 @@ def _of_torch(stored: bytearray, map_location: Any, extra_files: dict[str, Any] 
     from weft.jit.torchscript.archives.reading import read_parts
 
     parts = read_parts(stored)
-    module = load_archive(parts)
+    with _parts_fit():
+        module = load_archive(parts)
     for name in extra_files or ():
         assert extra_files is not None
         extra_files[name] = parts.extra.get(name, b"")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from weft.ir.graph import Operand
 from weft.jit.errors import CompileError
