@@ -95,12 +95,11 @@ class _Loader:
 
     def enumeration(self, definition: Definition) -> Any:
         """A class of enumerated constants."""
-        made = self._enumerations.get(definition.name)
-        if made is None:
+        if definition.name not in self._enumerations:
             space, _, own = definition.name.rpartition(".")
             make: Any = enum.Enum
-            made = self._enumerations[definition.name] = make(own, list(definition.constants().items()), module=space)
-        return made
+            self._enumerations[definition.name] = make(own, list(definition.constants().items()), module=space)
+        return self._enumerations[definition.name]
 
     def _type_named(self, name: str) -> Type:
         definition = self.code.find(name)

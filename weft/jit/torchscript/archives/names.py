@@ -173,9 +173,9 @@ def _warn(ctx: Context, node: ast.AST, args: Values, kwargs: Kwargs) -> SugaredV
 
 
 def _device(ctx: Context, node: ast.AST, args: Values, kwargs: Kwargs) -> SugaredValue:
-    made = builtin(Device)
-    assert made is not None
-    return made.call(ctx, node, args, kwargs, 1)
+    constructor = builtin(Device)
+    assert constructor is not None
+    return constructor.call(ctx, node, args, kwargs, 1)
 
 
 def _format(ctx: Context, node: ast.AST, args: Values, kwargs: Kwargs) -> SugaredValue:
@@ -197,8 +197,9 @@ def _raise(ctx: Context, node: ast.AST, args: Values, kwargs: Kwargs) -> Sugared
     message = args[0].as_value(ctx, node)
     kind = args[1].as_value(ctx, node).operand if len(args) > 1 else "Exception"
     name = str(kind).rpartition(".")[2]
-    known = isinstance(getattr(builtins, name, None), type) and issubclass(getattr(builtins, name), Exception)
-    ctx.prim("RaiseException", node, message, constant(name if known else "Exception", tt.STR))
+    cls = getattr(builtins, name, None)
+    is_exception = isinstance(cls, type) and issubclass(cls, Exception)
+    ctx.prim("RaiseException", node, message, constant(name if is_exception else "Exception", tt.STR))
     return NOTHING
 
 

@@ -59,8 +59,8 @@ def call_by_name(
     for op in sorted(candidates, key=lambda op: _distance(op, args, len(args) + len(kwargs))):
         fitted = _fitted(ctx, at, op, args, kwargs)
         if fitted is None:
-            given = len(args) + len(kwargs)
-            problem = problem or f"{base}() takes {len(op.schema.arguments)} arguments, not {given}: {op.schema}"
+            wanted = len(op.schema.arguments)
+            problem = problem or f"{base}() takes {wanted} arguments, not {len(args) + len(kwargs)}: {op.schema}"
             continue
         try:
             return spread(ctx, at, call_any(ctx, at, base, [op], fitted[0], fitted[1], in_place))
