@@ -36,6 +36,11 @@ def add_command(commands: Any) -> None:
         )
     parser.add_argument("--batch", **number, default=4, help="pieces of text per step (default: 4)")
     parser.add_argument("--details", action="store_true", help="all kernels, state and guards as well")
+    parser.add_argument(
+        "--html", metavar="FILE",
+        help="write a page for a browser, too: your source with the time of each line, kernels with their loops and "
+        "machine code, a timeline of threads, memory over time",
+    )
     add_script(parser, is_optional=True)
     parser.set_defaults(run=run)
 
@@ -63,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     if options.stage == SUMMARY:
         explanation = weft.explain(training.compiled, *batch)
         print(explanation.details() if options.details else explanation)
-        return 0
+        return _write_page(options, [explanation])
     stages = training.compiled.stages(*batch)
     if options.stage == "list":
         print("\n".join([SUMMARY, *stages]))
@@ -89,4 +94,18 @@ def _explain_script(options: argparse.Namespace) -> int:
         )
     for number, explanation in enumerate(explanations):
         print(("\n" if number else "") + (explanation.details() if options.details else str(explanation)))
-    return code
+    return code or _write_page(options, explanations)
+
+
+def _write_page(options: argparse.Namespace, explanations: list[Any]) -> int:
+    """Write the page that was asked for, if there is anything on it."""
+    if options.html is None or not explanations:
+        return 0
+    from weft.explanations.page import write_page  # with the explanations
+
+    try:
+        write_page(explanations, options.html, title=str(options.script or "weft train"))
+    except OSError as error:
+        raise CommandError(f"--html {options.html}: {error.strerror or error}") from None
+    print(f"\nwrote {options.html}")
+    return 0

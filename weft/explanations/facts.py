@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from weft.interop.streams import Target
 from weft.ir.graph import Graph
 from weft.ir.opaque import plan_of_opaque
 from weft.passes.fold.notes import latest, notes_of_loops
@@ -161,6 +162,15 @@ class Explanation:
         from weft.explanations.text import details_lines  # (it knows the facts)
 
         return "\n".join(details_lines(self))
+
+    def save(self, path: Target) -> None:
+        """Write a page of HTML that a browser shows without a network: the source with the time of each line, kernels
+        with their loops and machine code, a timeline of threads, memory over time. path: of a file, or a binary file.
+        Programs are timed on copies. Raises OSError.
+        """
+        from weft.explanations.page import write_page  # (it knows the facts)
+
+        write_page([self], path)
 
     def __str__(self) -> str:
         from weft.explanations.text import lines_of  # (it knows the facts)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from weft.ir.graph import Graph, Value
 from weft.plan.numpy_layout import graph_symbols
 from weft.runtime.program import Program
 from weft.runtime.segments import NativeSegment
-from weft.runtime.trace import BEGIN, END, NUMBER, PART, WHOLE, read_clock
+from weft.runtime.trace import BEGIN, END, NUMBER, PART, THREAD, WHOLE, Clock, read_clock
 from weft.runtime.watched_run import WatchedRun
 from weft.support.counters import counters
 from weft.support.observers import observers
@@ -30,6 +30,7 @@ class Measured:
 
     seconds: of all; native, host: of that in native code, and in steps that NumPy runs. kernels: of each launch's
     kernel by its number, with how often it was launched. sizes: (bytes, operations) of a launch by the same numbers.
+    timeline: what ran on which thread of the shortest run; symbols: the sizes that it ran with, by their names.
     """
 
     seconds: float
@@ -38,6 +39,21 @@ class Measured:
     kernels: Mapping[int, tuple[float, int]]
     sizes: Mapping[int, tuple[int, int]]
     runs: int
+    timeline: tuple[Span, ...] = ()
+    symbols: Mapping[str, int] = field(default_factory=dict)
+
+
+class Span(NamedTuple):
+    """What one thread did: a kernel's number, or HOST for a step that NumPy runs; the thread (0 is the caller's); begin
+    and end in seconds from the beginning of the run."""
+
+    kernel: int
+    thread: int
+    begin: float
+    end: float
+
+
+HOST = -1
 
 
 class _Watch:
@@ -45,12 +61,12 @@ class _Watch:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.runs: list[tuple[int, WatchedRun]] = []
+        self.runs: list[tuple[int, int, WatchedRun]] = []  # length and beginning, in nanoseconds
 
     def begin(self, program: Any, frame: Any) -> None:
         """A run begins; those of other programs, in other threads, are not looked at."""
         if program is self.program:
-            WatchedRun(program, frame, lambda run, begin, end: self.runs.append((end - begin, run)))
+            WatchedRun(program, frame, lambda run, begin, end: self.runs.append((end - begin, begin, run)))
 
 
 def measure(program: Program, graph: Graph, inputs: Sequence[Any] | None = None) -> Measured | str:
@@ -90,7 +106,7 @@ def _times(program: Program, sources: list[Any], symbols: Sequence[int]) -> Meas
         observers.programs = None
         for name, count in before.items():  # nobody called it
             setattr(counters, name, count)
-    length, run = min(watch.runs, key=lambda pair: pair[0])
+    length, began, run = min(watch.runs, key=lambda each: each[0])
     native = host = 0
     for (begin, end), segment in zip(run.segments, program.layout.segments, strict=True):
         if isinstance(segment, NativeSegment):
@@ -110,7 +126,25 @@ def _times(program: Program, sources: list[Any], symbols: Sequence[int]) -> Meas
         i: (int(dm.evaluate(parts.kernels[i].bytes, sizes)), int(dm.evaluate(parts.kernels[i].operations, sizes)))
         for i in kernels
     }
-    return Measured(length / 1e9, native / 1e9, host / 1e9, kernels, work, len(watch.runs))
+    timeline = (*_spans(records, clock, began), *_host_spans(program, run, began))
+    return Measured(
+        length / 1e9, native / 1e9, host / 1e9, kernels, work, len(watch.runs), timeline, sizes
+    )
+
+
+def _spans(records: Any, clock: Clock, began: int) -> Iterator[Span]:
+    """What each thread did of each kernel; of a kernel that was not divided, the launch."""
+    divided = set(records[records[:, PART] != WHOLE][:, NUMBER].tolist())
+    for record in records.tolist():
+        if record[PART] != WHOLE or record[NUMBER] not in divided:
+            begin, end = ((clock.at(record[n]) - began) / 1e9 for n in (BEGIN, END))
+            yield Span(record[NUMBER], record[THREAD], begin, end)
+
+
+def _host_spans(program: Program, run: WatchedRun, began: int) -> Iterator[Span]:
+    for (begin, end), segment in zip(run.segments, program.layout.segments, strict=True):
+        if not isinstance(segment, NativeSegment):
+            yield Span(HOST, 0, (begin - began) / 1e9, (end - began) / 1e9)
 
 
 def _input(param: Value, value: Any, symbols: Mapping[str, int]) -> Any:

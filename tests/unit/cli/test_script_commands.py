@@ -41,8 +41,10 @@ def script(tmp_path: Path) -> Path:
 
 def test_a_script_is_explained(script: Path, capsys: Any) -> None:
     argv, path = list(sys.argv), list(sys.path)
-    assert main(["explain", str(script), "--flag", "3"]) == 0
+    page = script.with_suffix(".html")
+    assert main(["explain", "--html", str(page), str(script), "--flag", "3"]) == 0
     out = capsys.readouterr().out
+    assert f"wrote {page}" in out and "work.py" in page.read_text()
     assert "said __main__ ['--flag', '3']" in out and sys.argv == argv and sys.path == path
     assert "work: compiled function, work.py:5" in out and "called 4 times" in out
     assert "parts: function that runs in parts" in out and "asks a tensor of type f32[] for numpy()" in out
@@ -73,6 +75,7 @@ def test_what_a_script_raises_is_shown_from_its_own_frames_on(tmp_path: Path, ca
     (["profile", "no_such.py"], "no_such.py: no such file"),
     (["explain", "no_such.py"], "no_such.py: no such file"),
     (["explain", "."], "a folder, not a Python file"),
+    (["explain", "--html", "no/such/folder.html", "--width", "8", "--context", "4"], "--html no/such/folder.html: "),
     (["profile", "--rows", "0", __file__], "--rows must be at least 1"),
     (["profile", "--sort", "counts", __file__], "did you mean count?"),
 ])
