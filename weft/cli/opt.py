@@ -17,7 +17,7 @@ from weft.jit.torchscript.inlining import inlined_among
 from weft.passes.dce import dce
 from weft.passes.decompose import decompose
 from weft.passes.gather_as_mask import gather_as_mask
-from weft.passes.legalize_matmul import legalize_matmul
+from weft.passes.legalize import complex_parts, legalize_matmul
 from weft.passes.open_opaque import open_opaque
 from weft.passes.pipeline import optimize
 from weft.passes.scatter_rows import scatter_rows
@@ -46,6 +46,7 @@ SCRIPTED: dict[str, Callable[[Graph], Graph]] = {
 }
 CAPTURED: dict[str, Callable[[Graph], Graph]] = {
     "decompose": decompose, "gather_as_mask": gather_as_mask, "sum_windows": sum_windows,
+    "complex_parts": complex_parts,
     "legalize_matmul": legalize_matmul,
     "open_opaque": open_opaque, "optimize": optimize, "scatter_rows": scatter_rows, "scatter_sums": scatter_sums,
     "simplify_views": simplify_views,

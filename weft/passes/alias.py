@@ -88,11 +88,6 @@ def changes_dtype(view: Node) -> bool:
     return dtype_of(view.outputs[0]) is not dtype_of(view.args[0])
 
 
-def _is_complex(value: Value) -> bool:
-    dtype = dtype_of(value)
-    return dtype is not None and dtype.is_complex
-
-
 class Aliases:
     """Values that are views of materialised buffers. `geometry[value] = (root, Geometry)`;
     a value without entry is a root."""
@@ -109,9 +104,9 @@ class Aliases:
         return (value, contiguous(dims_of(value))) if place is None else place
 
     def add_view(self, node: Node) -> bool:
-        """Resolve a view node. False when strides cannot express it, its bytes are read as another dtype,
-        or no kernel reads them (complex numbers): its result then needs a buffer of its own."""
-        if changes_dtype(node) or _is_complex(node.args[0]):
+        """Resolve a view node. False when strides cannot express it, or its bytes are read as another dtype: its
+        result then needs a buffer of its own."""
+        if changes_dtype(node):
             return False
         root, source = self.of(node.args[0])
         if node.op.view is not None and node.op.view.is_free and source != contiguous(dims_of(node.args[0])):

@@ -260,13 +260,16 @@ def is_leaf(node: Node) -> bool:
 
 
 def is_fusible(node: Node) -> bool:
-    """Whether the node is pointwise or a reduction, without effects, over dtypes that kernels compute with."""
+    """Whether the node is pointwise or a reduction, without effects, over dtypes that kernels compute with (of
+    complex numbers, reductions to bool alone: their sums are those of their parts by then)."""
     if (node.op.scalar is None and node.op.reduce is None) or node.op.effect in KEPT:
         return False
     for value in (*node.outputs, *node.inputs()):
         dtype = dtype_of(value)
-        if dtype is None or dtype.is_complex:
+        if dtype is None:
             return False
+    if node.op.reduce is not None and dtype_of(node.outputs[0]).is_complex:  # type: ignore[union-attr]
+        return False
     return all(map(_is_plain, _takes_elements(node.op), node.args))
 
 
@@ -280,5 +283,5 @@ def _is_plain(is_element: bool, operand: Operand) -> bool:
     """Whether a kernel can take the operand: values and sizes only where the body expects an element."""
     kind = type(operand)
     if is_element:
-        return kind is not complex and kind is not tuple
+        return kind is not tuple
     return kind is not Expr and kind is not Value and not (kind is tuple and values_in(operand))

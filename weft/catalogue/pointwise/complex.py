@@ -1,8 +1,9 @@
-"""Complex numbers: conjugate, angle, and numbers from their parts.
+"""Complex numbers: conjugate, angle, parts, and numbers from their parts.
 (The views real, imag and view_as_* are in shapes/complex_views.py.)"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,26 @@ conj = define(
     reference=np.conjugate,
     identity=lambda self: None if getattr(dtype_of(self), "is_complex", True) else 0,
 )
+
+
+def _define_part(name: str, words: str, vjp: Callable[[Any], Any], scalar: Callable[..., Any], reference: Any) -> None:
+    pointwise(
+        f"aten::{name}(Tensor self) -> Tensor",
+        f"The {words} part in memory of its own.",
+        scalar=scalar,
+        result="real",
+        inplace=False, out=False, numbers=False,
+        public=(),
+        vjp={"self": lambda g, self_dtype: vjp(g) if self_dtype.is_complex else g},
+        reference=reference,
+    )
+
+
+_define_part(
+    "_real_part", "real", lambda g: aten.complex(g, aten.zeros_like(g)), lambda s, x: s.real(x), lambda x: np.real(x))
+_define_part(
+    "_imaginary_part", "imaginary", lambda g: aten.complex(aten.zeros_like(g), g),
+    lambda s, x: s.imag(x), lambda x: np.imag(x))
 
 
 def _angle_gradient(g: Any, self: Any) -> Any:

@@ -10,6 +10,7 @@ from weft.codegen.lower import (  # noqa: F401  # enter their lowerings
     checks,
     convolution,
     distances,
+    fourier,
     gather,
     masks,
     matrices,

@@ -183,8 +183,7 @@ class BlockLowering:
 
 
 def _is_native(value: Value) -> bool:
-    dtype = dtype_of(value)
-    return dtype is not None and not dtype.is_complex
+    return dtype_of(value) is not None
 
 
 def _is_whole(root: Value, geometry: Geometry, dims: tuple[Dim, ...]) -> bool:

@@ -85,7 +85,7 @@ class _Masked:
 
 
 def _moved(dtype: DType | None) -> LType | None:
-    return None if dtype is None or dtype.is_complex else _MOVED[dtype.itemsize]
+    return None if dtype is None else _MOVED.get(dtype.itemsize)
 
 
 @lowers(aten.nonzero.default)

@@ -133,7 +133,7 @@ def lower_cat(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """One copy for each operand. Operands of other dtypes are converted on the way."""
     out = node.outputs[0]
     tensors: tuple[Value, ...] = node.args[0]
-    if any(dtype_of(t) is None or dtype_of(t).is_complex for t in (*tensors, out)):  # type: ignore[union-attr]
+    if any(dtype_of(t) is None for t in (*tensors, out)):
         return None
     dims = dims_of(out)
     strides = contiguous_strides(dims)
@@ -156,7 +156,7 @@ def lower_pad(block: BlockLowering, node: Node) -> list[KernelCall] | None:
     """The value everywhere, then the tensor at its place."""
     x, pad, value = node.args
     out = node.outputs[0]
-    if type(value) in (Value, complex) or isinstance(value, Expr):
+    if type(value) is Value or isinstance(value, Expr):
         return None
     root, geometry = block.aliases.of(x)
     dims, strides, offset = list(geometry.dims), contiguous_strides(dims_of(out)), geometry.offset

@@ -110,10 +110,10 @@ def lay_out(nest: Nest, target: Target) -> Layout:
 
 
 def _is_all_wide(nest: Nest, joins: bool) -> bool:
-    """Whether all elements are of eight bytes: of what is added up alone where lanes are joined, so that the order does
-    not depend on what else is computed."""
+    """Whether all elements are of eight bytes or more: of what is added up alone where lanes are joined, so that the
+    order does not depend on what else is computed."""
     counted = [i for i in nest.instrs if (i.kind == "reduce" if joins else i.level == FULL)]
-    return all((i.compute or i.dtype).itemsize == 8 for i in counted)
+    return all((i.compute or i.dtype).itemsize >= 8 for i in counted)
 
 
 def _pass_weight(nest: Nest, phase: int) -> int:

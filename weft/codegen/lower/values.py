@@ -19,7 +19,9 @@ Pointers = dict[int, Value]  # access number -> address (or linear index) of the
 
 def raw_type(dtype: DType, lanes: int) -> LType:
     """The LLVM type that elements are loaded and stored as. Half precisions move as integers: LLVM would call a support
-    library for some moves."""
+    library for some moves. A complex number is two lanes, its real and its imaginary part."""
+    if dtype.is_complex:
+        return memory_type(dtype, 2 * lanes)
     return vec(I16, lanes) if dtype in HALVES else memory_type(dtype, lanes)
 
 
@@ -53,7 +55,7 @@ class Vectors:
         """A scalar element in every lane."""
         if lanes == 1:
             return x
-        return Element(x.dtype, self.f.splat(x.value, lanes))
+        return Element(x.dtype, self.f.splat(x.value, lanes), None if x.imag is None else self.f.splat(x.imag, lanes))
 
     # ---- half precisions
     def held(self, x: Element) -> Element:
@@ -86,42 +88,68 @@ class Vectors:
         type = raw_type(dtype, lanes)
         if stride == 1:
             at = pointer if spot.index is None else f.gep(elem, pointer, spot.index)
-            raw = f.load(type, at) if spot.mask is None else f.masked_load(type, at, spot.mask)
-        else:
-            mask = spot.mask
-            rest = None if mask is None else const(type, 0)
-            raw = f.gather(type, self._lane_pointers(elem, pointer, stride, spot), mask, rest)
-        return self._from_raw(dtype, raw, lanes)
+            mask = self._mask(dtype, spot)
+            return self._from_raw(dtype, f.load(type, at) if mask is None else f.masked_load(type, at, mask), lanes)
+        return self._gathered(dtype, self._lane_pointers(elem, pointer, stride, spot), spot)
+
+    def _gathered(self, dtype: DType, pointers: Value, spot: Spot) -> Element:
+        """One element from each address."""
+        f, type = self.f, register_type(dtype, spot.lanes) if dtype.is_complex else raw_type(dtype, spot.lanes)
+        rest = None if spot.mask is None else const(type, 0)
+        first = f.gather(type, pointers, spot.mask, rest)
+        if not dtype.is_complex:
+            return self._from_raw(dtype, first, spot.lanes)
+        return Element(dtype, first, f.gather(type, f.gep(type.elem, pointers, 1), spot.mask, rest))
 
     def _from_raw(self, dtype: DType, raw: Value, lanes: int) -> Element:
+        if dtype.is_complex:
+            return Element(dtype, self._every_second(raw, 0, lanes), self._every_second(raw, 1, lanes))
         return Element(dtype, raw) if dtype in HALVES else self.scalar(lanes).from_memory(dtype, raw)
+
+    def _every_second(self, raw: Value, first: int, lanes: int) -> Value:
+        if lanes == 1:
+            return self.f.extractelement(raw, first)
+        return self.f.shufflevector(raw, None, range(first, 2 * lanes, 2))
+
+    def _mask(self, dtype: DType, spot: Spot) -> Value | None:
+        """The spot's mask for elements as they lie in memory."""
+        if spot.mask is None or not dtype.is_complex:
+            return spot.mask
+        return self.f.shufflevector(spot.mask, None, [k // 2 for k in range(2 * spot.lanes)])
+
+    def _pairs(self, x: Element, lanes: int) -> Value:
+        """Complex elements as they lie in memory."""
+        f, (real, imag) = self.f, x.pair
+        if lanes == 1:
+            pair = f.insertelement(const(raw_type(x.dtype, 1), 0), real, 0)
+            return f.insertelement(pair, imag, 1)
+        return f.shufflevector(real, imag, [k // 2 + k % 2 * lanes for k in range(2 * lanes)])
 
     def store(self, x: Element, dtype: DType, pointer: Value, stride: Value | int, spot: Spot) -> None:
         """Write elements (converted to `dtype`) at a spot."""
         f, s = self.f, self.scalar(spot.lanes)
         x = self.cast(x, dtype, spot.lanes)
-        raw = x.value if dtype in HALVES else s.to_memory(x)
         elem = raw_type(dtype, 1)
-        if spot.lanes == 1:
-            f.store(raw, pointer)
+        if spot.lanes > 1 and stride != 1:
+            places = self._lane_pointers(elem, pointer, stride, spot)
+            f.scatter(x.value if dtype in HALVES else s.to_memory(x), places, spot.mask)
+            if x.imag is not None:
+                f.scatter(x.imag, f.gep(x.imag.type.elem, places, 1), spot.mask)
             return
-        if stride != 1:
-            f.scatter(raw, self._lane_pointers(elem, pointer, stride, spot), spot.mask)
-            return
-        at = pointer if spot.index is None else f.gep(elem, pointer, spot.index)
-        if spot.mask is None:
+        raw = self._pairs(x, spot.lanes) if dtype.is_complex else x.value if dtype in HALVES else s.to_memory(x)
+        at = pointer if spot.index is None or spot.lanes == 1 else f.gep(elem, pointer, spot.index)
+        mask = self._mask(dtype, spot)
+        if mask is None or spot.lanes == 1:
             f.store(raw, at)
         else:
-            f.masked_store(raw, at, spot.mask)
+            f.masked_store(raw, at, mask)
 
     def gather(self, dtype: DType, pointer: Value, offsets: Value, spot: Spot) -> Element:
         """One element for each lane, `offsets` elements from the pointer."""
         f, lanes, elem = self.f, spot.lanes, raw_type(dtype, 1)
         if lanes == 1:
             return self._from_raw(dtype, f.load(elem, f.gep(elem, pointer, offsets)), 1)
-        type = raw_type(dtype, lanes)
-        rest = None if spot.mask is None else const(type, 0)
-        return self._from_raw(dtype, f.gather(type, f.gep(elem, pointer, offsets), spot.mask, rest), lanes)
+        return self._gathered(dtype, f.gep(elem, pointer, offsets), spot)
 
     def _lane_pointers(self, elem: Any, pointer: Value, stride: Value | int, spot: Spot) -> Value:
         return self.f.gep(elem, pointer, self.lane_indices(stride, spot))

@@ -81,6 +81,11 @@ def cos(m: FloatMath, x: Value) -> Value:
     return m.rare(_is_far(m, x), near, "cos", x)
 
 
+def near_zero(m: FloatMath, r: Value) -> tuple[Value, Value]:
+    """Cosine and sine of |r| <= pi/4."""
+    return _cosine(m, r), _sine(m, r)
+
+
 def tan(m: FloatMath, x: Value) -> Value:
     """Tangent of x radians."""
     r, q = reduce_angle(m, x)

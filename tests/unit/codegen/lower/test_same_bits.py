@@ -35,6 +35,8 @@ class Model(nn.Module):
 def sums(x, dim):
     return weft.stack([x.sum(dim), x.var(dim), x.prod(dim), weft.logsumexp(x, dim)])
 
+conjugates = weft.compile(lambda z: weft.fft.fft(z.conj() * z, dim=0))
+
 for threads in (1, 2, 8):
     weft.set_num_threads(threads)
     weft.manual_seed(3)
@@ -55,6 +57,9 @@ for threads in (1, 2, 8):
         images = rng.standard_normal((9, 3, 15, 14)).astype(np.float32)
         loss = step(weft.from_numpy(images), weft.from_numpy(rng.integers(0, 7, 9)))
     state = [loss, *model.state_dict().values()]
+    signals = weft.from_numpy(rng.standard_normal((19, 2, 90)).astype(np.float32))
+    for length in (90, 91, 128):  # by factors, as a convolution, halved
+        state += [weft.view_as_real(f(weft.fft.rfft(signals, length))).sum(0) for f in (conjugates, weft.fft.ifft)]
     # short of a block, between blocks, and past several
     for length in (1, 15, 17, 64, 100, 1023, 1025, 2047, 2048, 5000):
         rows = weft.from_numpy(rng.standard_normal((3, length)).astype(np.float32))
