@@ -114,8 +114,25 @@ def over_a_state_of_two(x: Any, h: Any, w: Any) -> Any:
     return state[0] * state[1]
 
 
+def over_a_later_dim(x: Any, h: Any, w: Any) -> Any:
+    columns = x.transpose(0, 1)
+    others = (columns * 2).contiguous()
+    for t in range(columns.shape[1]):
+        h = weft.tanh(h * w + columns[:, t] * others[..., t])
+    return h
+
+
+def over_the_end_of_a_list(x: Any, h: Any, w: Any) -> Any:
+    path, sums = [h, h * 2], [h.sum()]
+    for row in x:
+        path.append(weft.tanh(path[-1] * w + row))
+        sums.append(path[-1].sum())
+    return weft.stack(sums), weft.stack(path[1:]) * sums[-1]
+
+
 @pytest.mark.parametrize("function", [
-    over_a_size, over_len_and_back, over_rows, over_pairs, over_numbered_rows, over_a_state_of_two,
+    over_a_size, over_len_and_back, over_rows, over_pairs, over_numbered_rows, over_a_state_of_two, over_a_later_dim,
+    over_the_end_of_a_list,
 ])  # fmt: skip
 def test_one_program(function: Function) -> None:
     assert programs(function, LONG) == 1
@@ -325,9 +342,19 @@ def with_what_a_container_has(x: Any, h: Any, w: Any) -> Any:
     return h * len(held), len(more)
 
 
+def with_another_name_of_a_list(x: Any, h: Any, w: Any) -> Any:
+    path: list[Any] = []
+    kept = {"path": path}
+    for t in range(x.shape[0]):
+        h = weft.tanh(h * w + x[t]) * 0.9
+        path.append(h)
+    return h * len(kept["path"])
+
+
 @pytest.mark.parametrize("function", [
     by_index, by_a_call_with_the_index, by_an_object, by_an_iterator, by_an_item, by_a_break, by_turns, with_a_count,
     with_the_last_index, with_the_length_of_a_list, with_an_item_of_a_list, with_what_a_container_has,
+    with_another_name_of_a_list,
 ])  # fmt: skip
 def test_a_program_for_each_length(function: Function) -> None:
     lengths = (16, 25, 17)
