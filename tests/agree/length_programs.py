@@ -40,6 +40,7 @@ _BEHIND = (
     "out = out[::-1]", "s0 = s0 + x[x.shape[0] // 2]", "s0 = s0 * (2 if x.shape[0] > 14 else 1)",
 )  # fmt: skip
 _JOINED = ("weft.stack(out)", "weft.cat(out)", "weft.stack(out, 1)", "weft.stack(out, dim=-1)",
+           "weft.stack(out[1:])", "weft.cat(out[2:], 0)",
            "weft.cumsum(weft.stack(out), 0)")  # fmt: skip
 _PREAMBLE = """
 class Box:
@@ -98,7 +99,9 @@ def draw_lengths(seed: int) -> LengthProgram:
 
     width, states = int(rng.choice([1, 3, 5])), int(rng.integers(1, 4))
     has_list, differs, sees = chance(.6), chance(.35), chance(.25)
-    lines = ["out = []", "kept, seen, count, box = [], set(), [0], Box()", "k = u = None; u, v = p, y; scale = .5"]
+    begun = has_list and chance(.3)  # the list begins with a value, whose last item iterations read
+    lines = ["out = [y]" if begun else "out = []", "xt = x.transpose(0, 1); xc = xt.contiguous()"]
+    lines += ["kept, seen, count, box = [], set(), [0], Box()", "k = u = None; u, v = p, y; scale = .5"]
     lines += ["numbers = iter([.5] * 12 + [.9] * 99); many = [.9] * 14 + [.4] * 99", "loss = 0."]
     lines += [f"s{i} = y * {one_of(('1.', '.5', 'p.sum()'))}" for i in range(states)]
     last = one_of(("", "before = s0"))
@@ -106,11 +109,12 @@ def draw_lengths(seed: int) -> LengthProgram:
     for _ in range(1 + chance(.2)):
         head = one_of(_HEADS)
         has_index = head.startswith("for t")
-        rows = ["x[t]"] if has_index else []
+        rows = [one_of(("x[t]", "x[t]", "xt[:, t]", "xc[:, t]"))] if has_index else []
         rows += ["x[t + 1]"] if "- 1" in head or "steps" in head else []
         rows += ["row"] if "row" in head else []
         rows += ["other"] if "other" in head else []
         operands = [*[f"s{i}" for i in range(states)] * 2, *rows * 2, "p", *["before"] * bool(last)]
+        operands += ["out[-1]"] * begun
         lines.append(head)
         body, values = [], []
         for j in range(int(rng.integers(2, 6))):

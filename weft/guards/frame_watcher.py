@@ -144,7 +144,7 @@ class FrameWatcher:
         for code in self._codes:
             if self._table[id(code)] is False:
                 self._filter.leave_out(code)
-        for kind in [c for c, kind in self.kinds.by_class.items() if kind in BORING]:
+        for kind in {*[c for c, kind in self.kinds.by_class.items() if kind in BORING], type(None)}:
             self._filter.leave_out(kind)
         self._tell_filter()
         hook.install = self._filter.install

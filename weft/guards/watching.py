@@ -57,9 +57,12 @@ def _put_on(hook: Any) -> None:
         install()
 
 
-def quicken(make_filter: Any) -> None:
+def quicken(make_filter: Any) -> Any:
     """From within `unwatched`: many calls are about to come. make_filter: gives a filter of events for the hook of the
-    capture, or None (runtime/profile_filter.py)."""
+    capture, or None (runtime/profile_filter.py). The hook, if it has one: it is put on again by hook.install()."""
     hook = _taken_off.hook
-    if hook is not None:
-        hook.watcher.filter_events(hook, make_filter)
+    if hook is None:
+        return None
+    hook.watcher.filter_events(hook, make_filter)
+    return None if hook.install is None else hook
+

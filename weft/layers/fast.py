@@ -205,6 +205,20 @@ def _syntax(name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
     return known_as(slow, method)
 
 
+def _reflected(name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
+    """`other <op> self`, the same for an operator whose operands may change places."""
+    plain = getattr(aten, name).calls.plain
+
+    def method(self: Any, other: Any) -> Any:
+        try:
+            op, rest, route = plain[type(self), type(other)] if type(self) in plain_kinds else _UNKNOWN
+        except KeyError:
+            route = None
+        return slow(self, other) if route is None else route(op, (self, other, *rest))
+
+    return known_as(slow, method)
+
+
 def known_as(slow: Callable[..., Any], method: Any) -> Callable[..., Any]:
     """A short way under the name and with the docstring of the method that it is a short way of."""
     method.__name__ = method.__qualname__ = slow.__name__
@@ -220,8 +234,14 @@ _SYNTAX = {
 }
 
 
+_REFLECTED = {"add": "__radd__", "mul": "__rmul__"}
+_UNKNOWN = None, (), None
+
+
 def install() -> None:
     """Put the short ways on Tensor (after the catalogue is complete)."""
     for name, syntax in _SYNTAX.items():
         setattr(Tensor, syntax, _syntax(name, getattr(OperatorMethods, syntax)))
+    for name, syntax in _REFLECTED.items():
+        setattr(Tensor, syntax, _reflected(name, getattr(OperatorMethods, syntax)))
     offer_entries(entry_of, inplace_entry_of)

@@ -102,6 +102,7 @@ class Capture:
                 self.recorder.explain_raised(error)
             raise
         finally:
+            self.repeats.abandon()
             modes.capture = previous
             self.python_state.settle_numbers()
 

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 import weft
+from weft.guards.frame_watcher import FrameWatcher
 from weft.ir.graph import Graph, Node
+from weft.runtime.profile_filter import can_filter
 
 STEPS = 40
 Body = Callable[..., Any]
@@ -107,6 +109,34 @@ def test_predicted_calls_are_not_recorded() -> None:
             captured(recurrence(steps), *arguments()[:2], weft.zeros(steps, 5, dtype=weft.float64))
         made.append(count[0])
     assert made[1] == made[2]
+
+
+@pytest.mark.skipif(not can_filter(), reason="events come to Python")
+def test_predicted_calls_bring_no_event_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a capture's profile function is called for does not grow with the iterations."""
+    events, plain = [0], FrameWatcher._watch
+
+    def counting(watcher: Any) -> Any:
+        watch = plain(watcher)
+
+        def hook(frame: Any, event: str, arg: Any) -> None:
+            events[0] += 1
+            watch(frame, event, arg)
+
+        return hook
+
+    def step(w: Any, v: Any, steps: int) -> Any:
+        for _ in range(steps):
+            v = 0.5 * weft.tanh(v * w + 0.1) - weft.sin(v)
+        return v.sum()
+
+    monkeypatch.setattr(FrameWatcher, "_watch", counting)
+    counts = []
+    for steps in (30, 30, 300):
+        events[0] = 0
+        captured(step, *arguments()[:2], steps)
+        counts.append(events[0])
+    assert counts[2] - counts[1] < 100
 
 
 def test_few_iterations_stay_nodes() -> None:

@@ -82,7 +82,7 @@ def trace_program(
     capture.leaf_gradients.knows_gradients = assumptions.knows_gradients
     capture.changing_sizes = assumptions.changing_sizes
     if knobs.fold != "off" and not assumptions.unrolled:
-        capture.repeats = RepeatedCalls(capture)
+        capture.repeats = RepeatedCalls(capture, follows_sizes=not assumptions.counted)
     calls = capture.calls
     calls.codes, calls.missing, calls.switches = assumptions.called, assumptions.missing, assumptions.switches
     calls.gone, calls.functions.forwards = assumptions.without_gradient, assumptions.forwards

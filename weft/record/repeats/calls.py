@@ -18,10 +18,11 @@ from weft.ops.op import Op
 from weft.record.repeats.each_call import EachCall, Run
 from weft.record.repeats.iteration import Call, Iteration, NoIteration
 from weft.record.repeats.joins import is_joined, joined
-from weft.record.repeats.lengths import LoopOverSize, may_change, over
+from weft.record.repeats.lengths import LoopOverSize, over
 from weft.record.repeats.python_loop import PythonLoop
 from weft.support.locations import is_internal
 from weft.tensor.modes import modes
+from weft.types.sym import SymInt
 
 if TYPE_CHECKING:
     from weft.record.capture import Capture
@@ -36,12 +37,13 @@ FRAMES = 8  # of the user's that tell where a call stands
 class RepeatedCalls(EachCall):
     """The latest calls of one capture.
 
-    predicted: gives the result of the call that `call` names, where it is the predicted one.
+    predicted: gives the result of the call that `call` names, where it is the predicted one. follows_sizes: whether
+    loops over a size may go on for others.
     """
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: Capture, follows_sizes: bool = True) -> None:
         super().__init__()
-        self.capture = capture
+        self.capture, self.follows_sizes = capture, follows_sizes
         self.loop: PythonLoop | None = None
         self._calls: list[Call] = []
         self._latest: dict[tuple[Any, ...], int] = {}  # by place, the number of the last call there
@@ -79,14 +81,16 @@ class RepeatedCalls(EachCall):
 
     def over(self, size: Any, frame: FrameType, item: Any, make: Callable[[int], Any]) -> LoopOverSize | None:
         """What a `for` statement goes over (lengths.py)."""
-        loop = None if self._depth or modes.capture is not self.capture else over(self.capture, size, frame, item, make)
+        if self._depth or modes.capture is not self.capture or not self.may_change(size):
+            return None
+        loop = over(self.capture, size, frame, item, make)
         if loop is not None:
             self._over.append(loop)
         return loop
 
     def may_change(self, size: Any) -> bool:
-        """Whether calls bring other values of a size, or of a number."""
-        return may_change(self.capture, size)
+        """Whether calls may bring other values of a size, or of a number."""
+        return self.follows_sizes and type(size) is SymInt and size.is_live
 
     def finish(self) -> None:
         """The function has ended: what is not known to be a loop of a size is one of so many iterations."""
@@ -94,6 +98,12 @@ class RepeatedCalls(EachCall):
         for loop in self._over:
             loop.fix()
         self._over.clear()
+
+    def abandon(self) -> None:
+        """Nothing more is recorded."""
+        if self.loop is not None:
+            self.loop.abandon()
+        self.loop, self.predicted, self.call = None, (), None
 
     def end(self) -> None:
         """What follows is not a predicted call: the iterations so far are recorded."""

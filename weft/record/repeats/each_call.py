@@ -32,12 +32,15 @@ class EachCall:
         return None
 
     def may_change(self, size: Any) -> bool:
-        """Whether calls bring other values of a size, for which a loop over it may go on."""
+        """Whether calls may bring other values of a size, for which a loop over it goes on."""
         return False
 
     def finish(self) -> None:
         """The function has ended."""
         self.end()
+
+    def abandon(self) -> None:
+        """Nothing more is recorded."""
 
     def end(self) -> None:
         """What follows is not a predicted call."""

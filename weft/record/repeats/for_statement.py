@@ -8,17 +8,19 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from weft.guards.rewrite import original
 from weft.support import limits
 
+LATE = 3  # iterations at the end of a loop of a size, whose results may be read one by one
 IGNORED = frozenset({"RESUME", "NOP", "CACHE", "PRECALL", "EXTENDED_ARG", "NOT_TAKEN", "MAKE_CELL", "COPY_FREE_VARS"})
 _JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
 _NEVER_GO_ON = ("RETURN_", "RAISE_VARARGS", "RERAISE")
 _BACK = ("JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE")
 _LOCAL = ("FAST", "DEREF", "CLOSURE", "CLASSDEREF")
+_CONSTANTS = ("LOAD_CONST", "LOAD_SMALL_INT")
 _SEE_LOCALS = frozenset({"locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe"})
 
 
@@ -75,7 +77,8 @@ def _statement_at(code: CodeType, at: int) -> ForStatement | None:
     body: list[dis.Instruction] = []
     for ins in steps[i + 2 :]:
         if ins.opcode in _JUMPS:
-            is_end = ins.opname in _BACK and ins.argval == head.offset
+            # (a jump to an instruction of many bytes goes to the first of its prefixes)
+            is_end = ins.opname in _BACK and steps[i].offset < ins.argval <= head.offset
             return ForStatement(code, head.offset, tuple(body), head.argval) if is_end and body else None
         if ins.opname.startswith(_NEVER_GO_ON):
             return None
@@ -148,35 +151,68 @@ def _from(by_offset: dict[int, int], at: int) -> int:
     return min((i for offset, i in by_offset.items() if offset >= at), default=len(by_offset))
 
 
-def uses_of_list(statement: ForStatement, name: str) -> Iterator[tuple[str, str | None]]:
+def uses_of_list(statement: ForStatement, frame: FrameType, name: str) -> Iterator[tuple[str, str | None]]:
     """The functions (a global name, and an attribute of it or None) that are called with a local list, whose results
-    are all that the function knows of it. Raises Unsteady where it may know more: how long the list is, or one of its
-    items."""
+    are all that the function knows of it but for its last items. Raises Unsteady where it may know more: how long the
+    list is, or one of the others; or somebody else may, who has the list too."""
     code = statement.code
-    if name in code.co_cellvars or name in code.co_freevars or name in code.co_varnames[: _arguments(code)]:
+    if name in code.co_cellvars or name in code.co_freevars or _references(frame, name) > _OWN_REFERENCES:
         raise Unsteady
     steps = instructions(code)
     for i, ins in enumerate(steps):
-        if name not in _names(ins):
-            continue
-        if ins.opname == "STORE_FAST":
-            if steps[i - 1].opname != "BUILD_LIST":
-                raise Unsteady
-        elif not _appends(steps, i):
+        is_read = name in _names(ins) and ins.opname not in ("STORE_FAST", "STORE_FAST_STORE_FAST")
+        if is_read and not _appends(steps, i) and not _takes_late_item(steps, i):
             yield _called_with(steps, i)
 
 
-def _arguments(code: CodeType) -> int:
-    return code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+def _takes_late_item(steps: Sequence[dis.Instruction], i: int) -> bool:
+    """Whether an instruction loads a local list for one of its last items."""
+    if not steps[i].opname.startswith("LOAD_FAST") or len(_names(steps[i])) != 1:
+        return False
+    key, end = steps[i + 1], steps[i + 2]
+    is_item = end.opname == "BINARY_SUBSCR" or (end.opname == "BINARY_OP" and end.argrepr == "[]")
+    return is_item and key.opname in _CONSTANTS and is_late(key.argval)
+
+
+def is_late(key: Any) -> bool:
+    """Whether a key is that of one of the last items of a list, which three iterations have appended to."""
+    return type(key) is int and -LATE <= key < 0
+
+
+def _references(frame: FrameType, name: str) -> int:
+    """How many references there are to what a local name of a frame stands for."""
+    return sys.getrefcount(frame.f_locals[name])
+
+
+def _own_references() -> int:
+    only: list[Any] = []
+    return _references(sys._getframe(), "only") + len(only)
+
+
+_OWN_REFERENCES = _own_references()  # where there is none but the name's
+
+
+def _end_of_slice(steps: Sequence[dis.Instruction], i: int) -> int:
+    """Where the code goes on that takes the items from a constant number on of the list before it; i if it does not."""
+    ends = [steps[i + n].opname for n in range(min(4, len(steps) - i))]
+    keys = [ins.argval for ins, name in zip(steps[i:], ends, strict=False) if name in _CONSTANTS][:2]
+    if type(keys[0] if keys else None) is slice:
+        start, stop, count = keys[0].start, keys[0].stop if keys[0].step is None else 0, 2
+        is_slice = ends[1:2] in (["BINARY_OP"], ["BINARY_SUBSCR"])
+    else:
+        start, stop = keys if len(keys) == 2 else (0, 0)
+        is_short = ends[2:3] == ["BINARY_SLICE"]
+        is_slice, count = is_short or ends[2:] == ["BUILD_SLICE", "BINARY_SUBSCR"], 3 if is_short else 4
+    return i + count if is_slice and stop is None and (start is None or (type(start) is int and start >= 0)) else i
 
 
 def _called_with(steps: Sequence[dis.Instruction], i: int) -> tuple[str, str | None]:
     if not steps[i].opname.startswith("LOAD_FAST") or len(_names(steps[i])) != 1:
         raise Unsteady
-    end = i + 1
-    while steps[end].opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
+    begin = end = _end_of_slice(steps, i + 1)
+    while steps[end].opname in _CONSTANTS:
         end += 1
-    extra = end - i - 1
+    extra = end - begin
     if steps[end].opname == "KW_NAMES":
         end += 1
     elif steps[end].opname in ("CALL_KW", "CALL_FUNCTION_KW"):

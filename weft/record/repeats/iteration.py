@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +21,6 @@ from weft.support.generated import function_factory
 from weft.support.locations import Location, located
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-from weft.types.dtype import get_default
 
 if TYPE_CHECKING:
     from weft.record.capture import Capture
@@ -88,6 +88,13 @@ class Counted(NamedTuple):
         return self.begin + self.step * iteration
 
 
+class Row(NamedTuple):
+    """Where a call reads along one dim of a tensor: at a place that changes by the same step with each iteration."""
+
+    place: Counted
+    dim: int
+
+
 class Numbers:
     """A number of Python's in the place of a tensor, another one in each iteration. values: those so far."""
 
@@ -106,13 +113,13 @@ class Several(NamedTuple):
 
 
 class PlannedCall(NamedTuple):
-    """A call of an iteration. row: whether it reads the row of its first operand that the iteration's number says;
+    """A call of an iteration. row: where it reads its first operand, if that is a row by the iteration's number;
     results: the numbers of its results; outs: what they were in the latest iteration; is_tuple: whether it gives a
     tuple of them; mark: the user's instruction that it comes from."""
 
     op: Op
     operands: tuple[Any, ...]
-    row: Counted | None
+    row: Row | None
     results: range
     outs: tuple[Tensor, ...]
     is_tuple: bool
@@ -278,35 +285,36 @@ class Iteration:
                 return Before(number, ago) if ago else Same(number)
         return Fixed(value)
 
-    def _row(self, number: int, operands: tuple[Any, ...], counted: Counted) -> Counted:
+    def _row(self, number: int, operands: tuple[Any, ...], counted: Counted) -> Row:
         """Which row of its first operand a call reads in the first iteration. Raises NoIteration where it reads
         something else."""
         base = operands[0]
-        if type(base) is not Fixed or self.iterations[0][number].op.view is None:
+        if type(base) is not Fixed or self.iterations[0][number].op.view is None or counted.begin < 0:
             raise NoIteration
         whole = self.capture.tensors.payload_of(base.value).geometry()
-        rows = []
-        for each in self.iterations:
-            shown = each[number].out._data.geometry()
-            offset = shown.offset - whole.offset
-            if shown.dims != whole.dims[1:] or shown.strides != whole.strides[1:]:
-                raise NoIteration
-            rows.append(offset)
-        if any(offset != counted.at(i) * whole.strides[0] for i, offset in enumerate(rows)) or counted.begin < 0:
-            raise NoIteration
-        return counted
+        shown = [each[number].out._data.geometry() for each in self.iterations]
+        for dim in range(len(whole.dims)):
+            dims, strides = ((*all_[:dim], *all_[dim + 1 :]) for all_ in (whole.dims, whole.strides))
+            if all([
+                row.dims == dims and row.strides == strides
+                and row.offset - whole.offset == counted.at(i) * whole.strides[dim]
+                for i, row in enumerate(shown)
+            ]):
+                return Row(counted, dim)
+        raise NoIteration
 
     # ---- the code that compares calls with it
-    def comparing(self, loop: Any, classes: Sequence[type[PendingStorage]]) -> Iterator[Any]:
+    def comparing(self, loop: Any, classes: Sequence[type[PendingStorage]], install: Any) -> Iterator[Any]:
         """The results of one call after the other (`RepeatedCalls.call`), up to one that is not as planned. `loop` is
-        told how far it came.
+        told how far it came. install: puts the capture's profile function on, which is taken off meanwhile; or None.
 
         An iterator, since a step of it is not seen by a profile function as a call is: that is most of what a call
         costs."""
         names: dict[str, Any] = {
+            "install": install, "take_off": sys.setprofile,
             "loop": loop, "repeats": self.capture.repeats, "modes": modes, "hooks": default_hooks,
             "new": object.__new__, "Tensor": Tensor, "Payload": SymbolicPayload, "State": PendingState,
-            "key": memo_key, "grad": self.grad, "default": get_default, "dtype": get_default(),
+            "key": memo_key, "grad": self.grad,
         }
 
         def name(value: Any) -> str:
@@ -320,20 +328,21 @@ class Iteration:
         for i, call in enumerate(self.calls):
             tests = [f"op is {name(call.op)}", f"len(a) == {len(call.operands)}"]
             tests += [test for at, o in enumerate(call.operands) for test in _tests(o, f"a[{at}]", name)]
-            tests += ["modes.grad is grad", "modes.special is None", "not hooks.stack", "default() is dtype"]
-            lines += ["    yield out", "    op, a = repeats.call", f"    if not ({' and '.join(tests)}): return"]
+            # (the default dtype stays: a function that sets it is no program)
+            tests += ["modes.grad is grad", "modes.special is None", "not hooks.stack"]
+            body = ["op, a = repeats.call", f"if not ({' and '.join(tests)}): return"]
             numbers = [(at, o.values) for at, o in enumerate(call.operands) if type(o) is Numbers]
-            lines += [f"    {name(values)}.append(a[{at}])" for at, values in numbers]
+            body += [f"{name(values)}.append(a[{at}])" for at, values in numbers]
             for number, out in zip(call.results, call.outs, strict=True):
-                pending = _pending(number, out, self.histories[number], classes[number], name)
-                lines += [f"    {line}" for line in pending]
+                body += _pending(number, out, self.histories[number], classes[number], name)
             result = f"s{call.results[0]}"
             if call.is_tuple:
                 result = f"({', '.join(f's{number}' for number in call.results)},)"
                 named = class_of(call.op, len(call.results))
                 if named is not None:
                     result = f"{name(named)}{result}"
-            lines.append(f"    out, loop.calls = {result}, {i + 1}")
+            body.append(f"out, loop.calls = {result}, {i + 1}")
+            lines += ["    yield out", *[f"    {line}" for line in (body if install is None else _unwatched(body))]]
         lines += ["    n = loop.iterations = n + 1", *[f"    {line}" for line in map(_handed_on, before)]]
         results = function_factory("loop", tuple(names), "calls()", lines)(*names.values())()
         next(results)  # up to where it waits for a call
@@ -371,6 +380,11 @@ def _pending(
         yield f"s{number}._autograd = h"
     else:
         yield f"s{number}._autograd = None"
+
+
+def _unwatched(lines: Sequence[str]) -> list[str]:
+    """Lines that run without the profile function of the capture."""
+    return ["take_off(None)", "try:", *[f"    {line}" for line in lines], "finally: install()"]
 
 
 def _handed_on(before: Before) -> str:

@@ -5,8 +5,9 @@ What must hold: the body of the `for` statement, and what it calls, changes noth
 rows alone (steady.py); between predicted iterations each local name holds the same object, or what the same call gave
 just now or equally long ago; the statement ended since its iterator was exhausted; nothing behind it can tell how many
 iterations there were: the index is not read, and lists of results are joined only. So iteration k + 1 does what
-iteration k did, for every k from the first predicted one on, and what comes behind sees the same. Sizes below those
-that were looked at have another program.
+iteration k did, for every k from the first predicted one on, and what comes behind sees the same. The recorded
+iterations are in the program as they were, so every size serves for which Python ends where it was looked at, or later;
+lower ones have another program.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from weft.record.repeats.for_statement import (
 )
 from weft.record.repeats.joins import JOINING
 from weft.record.repeats.steady import Steady
-from weft.types.dims import symbols
 from weft.types.relation import Relation
 from weft.types.sym import SymInt, to_dim
 
@@ -36,13 +36,6 @@ if TYPE_CHECKING:
 LOOKED_AT = 2  # predicted iterations in front of which the names are looked at
 Names = dict[str, Any]
 _NUMBERS = (int, float, bool, complex, str)  # that are equal where the same is computed
-
-
-def may_change(capture: Capture, size: Any) -> bool:
-    """Whether calls bring other values of a size, or of a number."""
-    return type(size) is SymInt and size.is_live and any(
-        name[0] == "i" or name in capture.changing_sizes for name in symbols(size.expr)
-    )
 
 
 class LoopOverSize:
@@ -60,6 +53,7 @@ class LoopOverSize:
         self._item, self._make = item, make
         self._loop: PythonLoop | None = None
         self._seen: list[tuple[tuple[int, int], Names]] = []  # in front of predicted iterations
+        self._least = 0  # how many the loop had at the first of them
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -91,6 +85,8 @@ class LoopOverSize:
             if loop is None:
                 return
         if len(self._seen) < LOOKED_AT or self.number >= self.count:
+            if not self._seen:
+                self._least = loop.iterations
             phase = self.number - loop.iterations, loop.calls
             self._seen.append((phase, self._names(loop)))
 
@@ -110,7 +106,10 @@ class LoopOverSize:
     def _end(self) -> None:
         """All iterations have been. Where others would be the same, the loop is one of as many as the size says."""
         loop, capture = self._loop, self.capture
-        if loop is None or not self._is_steady(loop) or not loop.serve(self.size - (self.count - loop.iterations)):
+        # (the program has the names as they were in front of the first iteration that was looked at)
+        if loop is None or not self._is_steady(loop) or not loop.serve(
+            self.size - (self.count - loop.iterations), self._least
+        ):
             self.fix()
         else:
             capture.has_loops_for_sizes = True
@@ -126,7 +125,7 @@ class LoopOverSize:
             steady.follow(statement, frame, frame.f_locals, self._item)
             refuse_names_read_after(statement, frozenset(steady.indices))
             for name in statement.lists:
-                self._refuse_other_uses(name, frame.f_globals)
+                self._refuse_other_uses(name, frame)
         except (Unsteady, LookupError, AttributeError, TypeError):
             return False
         phases, names = zip(*seen, strict=True)
@@ -136,9 +135,9 @@ class LoopOverSize:
         marks = [call.mark for call, _, _ in loop.rows]
         return all((frame.f_code, at) in marks for at in steady.rows) and self._has_only_bounds(loop)
 
-    def _refuse_other_uses(self, name: str, scope: dict[str, Any]) -> None:
-        for function, attribute in uses_of_list(self.statement, name):
-            value = scope[function]
+    def _refuse_other_uses(self, name: str, frame: FrameType) -> None:
+        for function, attribute in uses_of_list(self.statement, frame, name):
+            value = frame.f_globals[function]
             called = value if attribute is None else getattr(value, attribute)
             packet = getattr(called, "packet", None)
             if packet is None or not all(op in JOINING for op in packet.overloads):
@@ -178,7 +177,5 @@ def over(
 ) -> LoopOverSize | None:
     """What a `for` statement that begins on this frame goes over; None where its iterations may differ, or where it is
     none."""
-    if not may_change(capture, size):
-        return None
     statement = statement_at(frame.f_code, frame.f_lasti)
     return None if statement is None else LoopOverSize(capture, size, statement, frame, item, make)

@@ -3,6 +3,7 @@ iterations, those that were recorded before it was recognised among them; or cal
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -20,8 +21,8 @@ from weft.ops.route import call as run_operator
 from weft.record.blocks.loops import Loop, Outcome, repeat
 from weft.record.blocks.memory import end_of
 from weft.record.repeats.backward import RepeatedBackward, RowsBackward
-from weft.record.repeats.for_statement import is_item_of_loop
-from weft.record.repeats.iteration import Before, Counted, Fixed, Iteration, Numbers, PlannedCall, argument_of
+from weft.record.repeats.for_statement import LATE, is_item_of_loop
+from weft.record.repeats.iteration import Before, Fixed, Iteration, Numbers, PlannedCall, Row, argument_of
 from weft.record.repeats.pending import PendingStorage, make_pending, storage_class
 from weft.record.restart import Restart
 from weft.record.symbolic import SymbolicPayload
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 FEWEST = 6  # iterations of a loop
 LEAST = 64  # calls that a loop leaves out
 ALL = 4, 4  # the same where the knob `fold` says all
-LATE = 3  # iterations at the end of a loop of a size, whose results may be read one by one
+# code that is profiled is not specialized there; from then on it is, and to take a profile function off costs more
+IS_SLOW_UNDER_PROFILE = sys.version_info < (3, 12)
 
 
 class PythonLoop:
@@ -50,8 +52,10 @@ class PythonLoop:
         self.capture, self.iteration, self.place = capture, iteration, iteration.place
         self.iterations, self.calls = iteration.recorded, 0
         self._classes = [storage_class(self, i, out._data) for i, out in enumerate(iteration.outs)]
-        quicken(_profile_filter)
-        self.predicted: Iterable[Any] = iteration.comparing(self, self._classes)
+        # (kept: while it is taken off nothing else refers to it. No longer than that: it knows what was read)
+        hook = quicken(_profile_filter)
+        self._hook = hook if IS_SLOW_UNDER_PROFILE else None
+        self.predicted: Iterable[Any] = iteration.comparing(self, self._classes, getattr(self._hook, "install", None))
         self.trip: SymInt | None = None
         self.guards = len(capture.env.guards)
         self._single: dict[tuple[int, int], Tensor] = {}  # results by iteration and number, that have a tensor
@@ -61,9 +65,14 @@ class PythonLoop:
         self._history: RepeatedBackward | None = None
         self._is_recorded = False
 
+    def abandon(self) -> None:
+        """Expect no more calls."""
+        self.predicted, self._hook = (), None
+
     def record(self) -> bool:
         """Record what was predicted. False where it is no loop."""
-        self.predicted, self._is_recorded = (), True
+        self.abandon()
+        self._is_recorded = True
         with self._as_predicted():
             is_loop = self._is_worthwhile() and self.iteration.may_be_taken_back() and self._take_back()
             if is_loop:
@@ -87,12 +96,13 @@ class PythonLoop:
     def _has_rows(self) -> bool:
         """Whether rows are read from the first on where they are counted down (Python counts on from the last one), and
         the order of the iterations is that in which gradients of a row are added up."""
-        reads: dict[int, list[Counted]] = {}
+        reads: dict[int, list[Row]] = {}
         for call in self.iteration.calls:
             if call.row is not None:
                 reads.setdefault(id(call.operands[0].value), []).append(call.row)
-        return all(row.at(self.iterations - 1) >= 0 for rows in reads.values() for row in rows) and all(
-            len(rows) <= 2 or all(row.step == 1 for row in rows) for rows in reads.values()
+        return all(row.place.at(self.iterations - 1) >= 0 for rows in reads.values() for row in rows) and all(
+            len({row.dim for row in rows}) == 1 and (len(rows) <= 2 or all(row.place.step == 1 for row in rows))
+            for rows in reads.values()
         )
 
     # ---- a loop of a size
@@ -108,8 +118,9 @@ class PythonLoop:
         rows = []
         for i, call in enumerate(self.iteration.calls):
             if call.row is not None:
-                size = self.capture.tensors.payload_of(call.operands[0].value).geometry().dims[0]
-                rows.append((call, size, call.row.at(self.iterations + (i < self.calls) - 1) + 1))
+                place, dim = call.row
+                size = self.capture.tensors.payload_of(call.operands[0].value).geometry().dims[dim]
+                rows.append((call, size, place.at(self.iterations + (i < self.calls) - 1) + 1))
         return rows
 
     def result_of(self, value: Any) -> tuple[int, int] | None:
@@ -120,15 +131,16 @@ class PythonLoop:
         results = enumerate(self.iteration.results)
         return next(((n, each[id(value)]) for n, each in results if id(value) in each), None)
 
-    def serve(self, trip: SymInt) -> bool:
-        """Record it as a loop of as many iterations as a size says. False where it is no loop."""
+    def serve(self, trip: SymInt, least: int) -> bool:
+        """Record it as a loop of as many iterations as a size says, `least` or more. False where it is no loop."""
         env, more = self.capture.env, trip - self.iterations
         if any(type(o) is Numbers for call in self.iteration.calls for o in call.operands):
             return False
-        if self.iterations < FEWEST or any(call.row is None or call.row.step != 1 for call, _, _ in self.rows):
+        if self.iterations < FEWEST or any(call.row is None or call.row.place.step != 1 for call, _, _ in self.rows):
             return False
         env.take_back(self.guards)
-        if env.less(to_dim(trip), FEWEST) or any(env.less(size, to_dim(end + more)) for _, size, end in self.rows):
+        too_few = env.less(to_dim(trip), max(least, LATE))
+        if too_few or any(env.less(size, to_dim(end + more)) for _, size, end in self.rows):
             return False
         self.trip = trip
         self.capture.repeats.end()
@@ -140,7 +152,7 @@ class PythonLoop:
         if self.trip is None:
             return iteration
         if self.iterations - iteration > LATE:
-            raise Restart(unrolled=True)
+            raise Restart(counted=True)
         return self.trip - (self.iterations - iteration)
 
     def result(self, iteration: int, number: int) -> Tensor:
@@ -238,11 +250,13 @@ class PythonLoop:
     def _slices(self, call: PlannedCall) -> Tensor:
         base = call.operands[0]
         assert call.row is not None and type(base) is Fixed
-        first, step = call.row
-        if step > 0:
-            return aten.slice(base.value, 0, first, first + (self.count - 1) * step + 1, step)  # type: ignore[no-any-return]
+        (first, step), dim = call.row
         last = first + (self.count - 1) * step
-        return aten.flip(aten.slice(base.value, 0, last, first + 1, -step), (0,))  # type: ignore[no-any-return]
+        if step > 0:
+            slices = aten.slice(base.value, dim, first, last + 1, step)
+        else:
+            slices = aten.flip(aten.slice(base.value, dim, last, first + 1, -step), (dim,))
+        return aten.movedim(slices, dim, 0) if dim else slices  # type: ignore[no-any-return]
 
     def _call_of(self, number: int) -> PlannedCall:
         """The call that gives a result."""
@@ -344,4 +358,4 @@ def _profile_filter(hook: Any) -> Any:
 def _begin(call: PlannedCall) -> int:
     """The row that a call reads in the first iteration."""
     assert call.row is not None
-    return call.row.begin
+    return call.row.place.begin

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from weft.guards.rewrite import original
 from weft.ops.overrides import plain_kinds
 from weft.record.numbers.sym_float import SymFloat
-from weft.record.repeats.for_statement import ForStatement, Unsteady, instructions, is_method_load
+from weft.record.repeats.for_statement import ForStatement, Unsteady, instructions, is_late, is_method_load
 from weft.support import registry
 from weft.support.locations import is_internal
 from weft.support.naming import is_own
@@ -214,7 +214,10 @@ class _Code:
     def subscript(self, ins: Instruction) -> None:
         """An item: a row by the index, or one by a key that stays what it is."""
         container, key = self.pops(2)
-        if key is _INDEX:
+        if type(container) is _Collected and type(key) is _Known and is_late(key.value):
+            self.stack.append(_DATA)
+            return
+        if key is _INDEX or (type(key) is _Item and _has_index(key)):
             if not self.is_body or not (
                 container is _DATA or (type(container) is _Known and _is_tensor(container.value))
             ):
@@ -263,6 +266,14 @@ class _Code:
         for value in self.pops(count):
             self.plain(value)
         self.stack.append(_DATA)
+
+    def build_tuple(self, ins: Instruction) -> None:
+        """A tuple of data. As a subscript it may have the index among them."""
+        values = self.pops(ins.arg or 0)
+        for value in values:
+            if value is not _INDEX:
+                self.plain(value)
+        self.stack.append(_Item(tuple(values)) if any(v is _INDEX for v in values) else _DATA)
 
     def extend(self, ins: Instruction) -> None:
         """A list literal of constants."""
@@ -444,7 +455,7 @@ _RULES: dict[str, Callable[[_Code, Instruction], Any]] = {
     "UNPACK_SEQUENCE": _Code.unpack, "POP_TOP": lambda code, ins: code.pop(), "SWAP": _Code.swap, "COPY": _Code.copy,
     "BINARY_SUBSCR": _Code.subscript, "BINARY_OP": _Code.binary, "COMPARE_OP": _gathering(lambda n: 2),
     "BINARY_SLICE": _gathering(lambda n: 3), "BUILD_SLICE": _gathering(lambda n: n),
-    "BUILD_TUPLE": _gathering(lambda n: n), "BUILD_LIST": _gathering(lambda n: n), "LIST_EXTEND": _Code.extend,
+    "BUILD_TUPLE": _Code.build_tuple, "BUILD_LIST": _gathering(lambda n: n), "LIST_EXTEND": _Code.extend,
     "CALL": _Code.call, "CALL_KW": _Code.call,
     **dict.fromkeys(("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT", "UNARY_NOT"), _gathering(lambda n: 1)),
     **dict.fromkeys(
