@@ -20,13 +20,12 @@ from weft.functionalizer.views import refuse_write
 from weft.layers import walk
 from weft.layers.results import named
 from weft.lazy.arguments import has_indices, has_value, is_settled_by, on_cpu, values_of, versions_of
-from weft.lazy.backward import Backwards
+from weft.lazy.backward import run_graph
 from weft.lazy.calls import NoValue, values_in
 from weft.lazy.composites import Composites
 from weft.lazy.device import LazyDevice
 from weft.lazy.draws import drawn_numbers
 from weft.lazy.inline.calls import learn
-from weft.lazy.inline.updates import Update
 from weft.lazy.inline.writer import MISSED, note
 from weft.lazy.inline.writes import Target, learn_write, write_of
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh, received
@@ -58,7 +57,6 @@ class Lazy(Backend):
 
     def __init__(self, device: LazyDevice) -> None:
         self.where = device
-        self._backwards = Backwards(device)
         self._composites = Composites(device)
 
     def at(self, where: Device) -> Lazy:
@@ -181,10 +179,7 @@ class Lazy(Backend):
         """A rule that writes into tensors, idem: all rows together, or else one by one."""
         everything = tuple([a for row in rows for a in row]) + args
         together = repeated(rule, len(rows), len(rows[0]))
-        rules, learnt = self._rules(), self.where.trace.state.inline.get(together)
-        if rules is not None and learnt is not None and any(cache(everything) for cache in learnt.caches):
-            return
-        if rules is None or not self._update(rules, together, everything):
+        if not self._repeat(together, everything):
             for row in rows:
                 if len(rows) == 1 or not self._repeat(rule, row + args):
                     rule(*row, *args)
@@ -194,21 +189,10 @@ class Lazy(Backend):
         rules = self._rules()
         return rules is not None and rules.update(rule, args) is not None
 
-    def _update(self, rules: Rules, rule: Any, args: Args) -> bool:
-        """Whether a rule that writes is repeated as it was recorded. The state learns of it."""
-        trace = self.where.trace
-        at = trace.point()
-        if rules.update(rule, args) is None:
-            return False
-        latest = rules.latest
-        if latest is not None:
-            note(trace, at, rule, lambda: Update(self.where, at, args, latest).run)
-        return True
-
     def backward(self, roots: Sequence[Any], seeds: Sequence[Tensor], keep: bool) -> bool:
         """Whether a backward call is known from earlier steps, idem: it is one entry of the trace then."""
         rules = self._rules()
-        return rules is not None and self._backwards.run(self.where.trace.state, rules, roots, seeds, keep)
+        return rules is not None and run_graph(self.where, rules, roots, seeds, keep)
 
     def _rules(self) -> Rules | None:
         """Those that are recorded, where operators do nothing but compute."""

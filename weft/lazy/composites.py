@@ -17,20 +17,19 @@ from weft.autograd.saved import SavedTensor, default_hooks
 from weft.functionalizer.storage import Order
 from weft.functionalizer.writes import Path
 from weft.lazy.device import LazyDevice
+from weft.lazy.operands import Operands
 from weft.lazy.payload import LazyPayload
 from weft.lazy.recorded import Recorded, Structure
 from weft.lazy.recording import Args, Operand, Recording, Unrecordable, ViewOfOperand
-from weft.lazy.rules import NOT_RECORDED, Operands, Rules
+from weft.lazy.rules import NOT_RECORDED, Rules
 from weft.lazy.values import Deferred
 from weft.ops.geometry import Geometry
 from weft.ops.op import Op
-from weft.support import limits
 from weft.support.locations import user_mark
 from weft.tensor.backend import type_of
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-from weft.types import dtype as dt
 from weft.types.tensor_type import TensorType
 
 HOPELESS = 4  # kinds of operands, and none of them could be recorded: then the operator runs as it is
@@ -269,37 +268,34 @@ class Composites:
 
     def __init__(self, device: LazyDevice) -> None:
         self._device = device
-        self._known: dict[Any, Composite | None] = {}
-        self._kinds: Counter[Op] = Counter()
         self._recorded: set[Op] = set()
+        self._failed: Counter[Op] = Counter()
         self.latest: Composite | None = None
 
     def run(self, rules: Rules, op: Op, args: Args) -> Any:
         """The operator's results, or NOT_RECORDED."""
-        if op not in self._recorded and self._kinds[op] >= HOPELESS:
+        if op not in self._recorded and self._failed[op] >= HOPELESS:
             return NOT_RECORDED
         if op.effect not in ("pure", "raises") or default_hooks.stack or anomaly.enabled or modes.inference:
             return NOT_RECORDED
         operands = Operands()
-        signs = rules.signs(args, operands, None)
-        if signs is None or not operands.tensors:
+        if not operands.look(self._device, args) or not operands.tensors:
             return NOT_RECORDED
         needs = tuple([t.requires_grad for t in operands.tensors]) if modes.grad else (False,) * len(operands.tensors)
-        key = (op, signs, needs, dt.get_default())
-        composite = self._known.get(key, NOT_RECORDED)
+        operands.looks.append(needs)
+        composite: Composite | None = rules.find(op, operands.looks)
         if composite is NOT_RECORDED:
-            composite = self._record(rules, key, args, operands)
+            composite = self._record(rules, op, args, operands, needs)
         if composite is None or not self._device.may_repeat(composite.calls):
             return NOT_RECORDED
-        values = rules.appended(composite, operands.values, ())
         self.latest = composite
-        return composite.replay(self._device, operands.tensors, values)
+        return composite.replay(self._device, operands.tensors, rules.appended(composite, operands.values, ()))
 
-    def _record(self, rules: Rules, key: Any, args: Args, operands: Operands) -> Composite | None:
-        op, _, needs, _ = key
-        if self._kinds[op] >= limits.KINDS_OF_A_RULE:
+    def _record(
+        self, rules: Rules, op: Op, args: Args, operands: Operands, needs: tuple[bool, ...]
+    ) -> Composite | None:
+        if rules.is_full(op):
             return None
-        self._kinds[op] += 1
         recording = HistoryRecording(self._device.name, rules.make)
         before = modes.grad
         try:
@@ -310,7 +306,8 @@ class Composites:
             self._recorded.add(op)
         except Exception:  # what is wrong is said where the operator runs as it is
             composite = None
+            self._failed[op] += 1
         finally:
             modes.grad = before
-        self._known[key] = composite
+        rules.keep(op, operands.looks, composite)
         return composite

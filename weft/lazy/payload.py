@@ -166,8 +166,7 @@ class LazyStorage(Storage[Deferred]):
         if value.cell is None:
             self.device.trace.storages[id(self)] = ref(self)
 
-    def ask(self) -> None:
-        """Nothing: numbers leave no questions open."""
+    write = replace  # numbers leave no questions open
 
     def put(self, path: Path, new: Deferred, is_splat: bool) -> None:
         """Write a value to the part that a path shows."""
@@ -392,11 +391,14 @@ class LazyPayload(Payload, View[Deferred]):
 
 def fresh(device: Device, value: Deferred, order: Order | None = None) -> Tensor:
     """A tensor with memory of its own around a value, its dims in an order in memory (None: row-major)."""
-    storage = LazyStorage(device, value, order)
-    out = Tensor.__new__(Tensor)
-    out._data, out._storage = LazyPayload(storage, (), value.type_), storage
+    out = new(Tensor)
+    storage = out._storage = LazyStorage(device, value, order)
+    out._data = LazyPayload(storage, (), value.type_)
     out._autograd = out._view = None
     return out
+
+
+new = object.__new__
 
 
 def received(device: Device, array: Array, order: Order | None = None) -> Tensor:

@@ -61,12 +61,13 @@ class RecordedCall:
 class Recorded:
     """The calls of a rule for operands of certain types, and the results that leave it.
 
-    used: the operands that the calls read. numbers: of the calls, in order; given: for some of them, their place and
-    the turn of the argument that stands there. counted: the operators that were called, for the counters.
+    used: the operands that the calls read (a range where these are the first ones). numbers: of the calls, in order;
+    given: for some of them, their place and the turn of the argument that stands there. counted: the operators that
+    were called, for the counters.
     """
 
     structure: Structure
-    used: tuple[int, ...]
+    used: Sequence[int]
     calls: tuple[RecordedCall, ...]
     numbers: tuple[Any, ...]
     given: tuple[tuple[int, int], ...]

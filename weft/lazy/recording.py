@@ -165,7 +165,10 @@ class Replay:
             return tensors[output.turn]
         if kind is ViewOfOperand:
             return output.made(device, tensors[output.turn])
-        return kind([self._made(o, device, tensors, values) for o in output])
+        return kind([
+            device.fresh(values[o.turn], o.order) if type(o) is FreshResult and not o.path
+            else self._made(o, device, tensors, values) for o in output
+        ])
 
 
 # ---- recording
@@ -294,8 +297,7 @@ class Recording:
         structure = structures.setdefault(key, Structure())
         by_identity = {id(g): i for i, g in enumerate(floats)}
         held = tuple([(i, by_identity[id(n)]) for i, n in enumerate(numbers) if id(n) in by_identity])
-        types = tuple([v.type_ for v in self._results])
-        return Recorded(
-            structure, tuple(used), tuple(calls), tuple(numbers), held, results, types,
-            tuple(self.device.trace.counted),
-        )
+        types, first = tuple([v.type_ for v in self._results]), range(len(used))
+        read = first if used == list(first) else tuple(used)
+        counted = tuple(self.device.trace.counted)
+        return Recorded(structure, read, tuple(calls), tuple(numbers), held, results, types, counted)

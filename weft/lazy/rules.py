@@ -9,40 +9,35 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from weft.functionalizer.memory_format import is_permuted, order_like
-from weft.functionalizer.storage import Order
 from weft.functionalizer.writes import Path, replay
 from weft.lazy.device import LazyDevice
+from weft.lazy.operands import SPECIAL, Operands, order_of
 from weft.lazy.payload import CALLS, LazyPayload
 from weft.lazy.recorded import Recorded, Structure
 from weft.lazy.recording import Args, Operand, Recording, Replay, Rule, Unrecordable
 from weft.lazy.values import Deferred
 from weft.lazy.views import is_plain
-from weft.ops.geometry import Geometry
-from weft.ops.overrides import plain_kinds
 from weft.support import limits
 from weft.support.locations import user_mark
 from weft.support.memo import Memo
 from weft.tensor.backend import Backend
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
-from weft.types.dtype import DType
 from weft.types.tensor_type import TensorType
 
 NOT_RECORDED: Any = object()  # the rule is to be run as it is
 
 
 class Rules:
-    """The rules that were recorded for one device. make: what makes a back end for a device."""
+    """What was recorded for one device, by what was called and what the call looked like. make: what makes a back end
+    for a device."""
 
     def __init__(self, device: LazyDevice, make: Callable[[LazyDevice], Backend]) -> None:
         self._device, self.make = device, make
-        self._known: dict[tuple[Any, ...], Replay | None] = {}
+        self._known: dict[tuple[Any, ...], Any] = {}
         self.structures: dict[Any, Structure] = {}
         self._kinds: Counter[Any] = Counter()
-        self._orders: Memo[Geometry, Order | bool | None] = Memo(limits.ORDERS)
         self._shown: Memo[tuple[TensorType, Path], Recorded] = Memo(limits.PATHS)
-        self.latest: Replay | None = None  # what was repeated last
 
     def forget(self) -> None:
         """Record anew from now on."""
@@ -51,56 +46,119 @@ class Rules:
         self._kinds.clear()
         self._shown.clear()
 
+    # ---- what was recorded
+    def find(self, what: Any, looks: list[Any]) -> Any:
+        """What was recorded for a call that looks so (None if it is to be run as it is); NOT_RECORDED where there was
+        none. What came behind the trace's state before is looked at first.
+        """
+        state = self._device.trace.state
+        met = state.met.get(what)
+        if met is not None:
+            for earlier, recorded in met:
+                if earlier == looks:
+                    return recorded
+        recorded = self._known.get((what, dt.get_default(), *looks), NOT_RECORDED)
+        if recorded is not NOT_RECORDED:
+            if met is None:
+                state.met = {**state.met, what: [(looks, recorded)]}
+            elif len(met) < limits.REPLAYS_OF_A_STATE:
+                met.append((looks, recorded))
+        return recorded
+
+    def keep(self, what: Any, looks: list[Any], recorded: Any) -> None:
+        """Have something for calls that look so."""
+        if len(self._known) >= limits.LAZY_CALLS:
+            self.forget()
+        key = (what, dt.get_default(), *looks)
+        self._known[key] = recorded
+
+    def is_full(self, what: Any) -> bool:
+        """Whether something came with so many kinds of operands that no more are recorded for it. Counts one."""
+        self._kinds[what] += 1
+        return self._kinds[what] > limits.KINDS_OF_A_RULE
+
+    # ---- repeating it
     def run(self, owner: Any, rule: Rule, args: Args) -> Any:
         """`rule(*args)`, or NOT_RECORDED. owner: what the rule is known by."""
         operands = Operands()
-        signs = self.signs(args, operands, None)
-        if signs is None:
+        if not operands.look(self._device, args):
             return NOT_RECORDED
-        key = (owner, signs, dt.get_default())
-        replay = self._known.get(key, NOT_RECORDED)
+        replay = self._replay(owner, rule, args, operands, ())
+        if replay is None:
+            return NOT_RECORDED
+        return self.results(replay, operands)
+
+    def of_graph(self, key: list[Any], rule: Rule, values: Sequence[Any]) -> tuple[Replay, Operands] | None:
+        """`rule(*values)`, the gradients of a graph that looks so, as it was recorded, with its operands. None if it is
+        to be run as it is."""
+        operands = Operands()
+        operands.looks += key
+        if not operands.look(self._device, values):
+            return None
+        replay = self.find(Rules.of_graph, operands.looks)
         if replay is NOT_RECORDED:
-            replay = self._record(key, rule, args, operands, ())
-        if replay is None or not self._device.may_repeat(replay.calls):
-            return NOT_RECORDED
-        results = self.appended(replay, operands.values, ())
-        self.latest = replay
-        return replay.results(self._device, operands.tensors, results)
+            replay = self.record(Rules.of_graph, tuple(key), rule, tuple(values), operands)
+        return None if replay is None or not self._device.may_repeat(replay.calls) else (replay, operands)
+
+    def results(self, replay: Replay, operands: Operands) -> Any:
+        """What a recorded rule gives for operands."""
+        return replay.results(self._device, operands.tensors, self.appended(replay, operands.values, ()))
 
     def update(self, rule: Rule, args: Args) -> list[tuple[Tensor, LazyPayload]] | None:
         """Do `rule(*args)`, which writes into tensors among its arguments and gives nothing: those that were written,
         and what they show. None if it is to be run as it is.
         """
         operands, floats = Operands(), list[float]()
-        signs = self.signs(args, operands, floats)
-        payloads = operands.payloads
-        if signs is None or len({id(p.storage) for p in payloads}) < len(payloads):
+        if not operands.look(self._device, args, floats):
             return None
-        key = (rule, signs, dt.get_default())
-        replay = self._known.get(key, NOT_RECORDED)
-        if replay is NOT_RECORDED:
-            replay = self._record(key, rule, args, operands, floats)
-        if replay is None or not self._device.may_repeat(replay.calls):
+        payloads = operands.payloads
+        if len({id(p.storage) for p in payloads}) < len(payloads):
+            return None
+        replay = self._replay(rule, rule, args, operands, floats)
+        if replay is None:
             return None
         mark = user_mark(2)
         results = self.appended(replay, operands.values, floats)
-        self.latest = replay
         changed = []
         for place, count, number in replay.writes:
             written = payloads[place].storage
             written.write(results[number])
             written.lasts = True  # a parameter, or what is known of it
-            storage = operands.tensors[place].storage()
-            storage.version += count
-            storage.written = (storage.version, mark)
-            changed.append((operands.tensors[place], payloads[place]))
+            tensor = operands.tensors[place]
+            storage = tensor._storage or tensor.storage()
+            storage.version = version = storage.version + count
+            storage.written = (version, mark)
+            changed.append((tensor, payloads[place]))
         return changed
+
+    def _replay(
+        self, owner: Any, rule: Rule, args: Args, operands: Operands, floats: Sequence[float]
+    ) -> Replay | None:
+        """The rule as it was recorded, now if it was not; None if it is to be run as it is."""
+        replay: Replay | None = self.find(owner, operands.looks)
+        if replay is NOT_RECORDED:
+            replay = self.record(owner, owner, rule, args, operands, floats)
+        return replay if replay is not None and self._device.may_repeat(replay.calls) else None
+
+    def record(
+        self, what: Any, kind: Any, rule: Rule, args: Args, operands: Operands, floats: Sequence[float] = ()
+    ) -> Replay | None:
+        """Record a rule. kind: whose kinds of operands are counted."""
+        if self.is_full(kind):
+            return None
+        try:
+            replay: Replay | None = self._recorded(rule, args, operands, floats)
+        except Exception:  # what is wrong is said where the rule runs as it is
+            replay = None
+        self.keep(what, operands.looks, replay)
+        return replay
 
     def appended(self, replay: Any, values: list[Deferred], floats: Sequence[float]) -> tuple[Deferred, ...]:
         """The results of what was recorded, one entry of the trace; behind them, from the end, the operands."""
         trace, calls = self._device.trace, replay.calls
         self._device.make_room()
-        results = trace.replay(calls, tuple([values[i] for i in calls.used]), calls.numbers_with(floats))
+        used = tuple(values) if calls.used == range(len(values)) else tuple([values[i] for i in calls.used])
+        results = trace.replay(calls, used, calls.numbers_with(floats))
         return (*results, *reversed(values)) if replay.gives_operands else results
 
     def show(self, value: Deferred, path: Path) -> Deferred:
@@ -114,90 +172,7 @@ class Rules:
             recorded = self._shown[key] = Recording(self._device.name, self.make).path(value, path, self.structures)
         return self._device.trace.replay(recorded, (value,), recorded.numbers)[0] if recorded.results else value
 
-    # ---- which recording it is
-    def signs(self, args: Args, operands: Operands, floats: list[float] | None) -> tuple[Any, ...] | None:
-        """What a recording depends on: an entry for each argument; None where there is none for such arguments. floats:
-        takes floats that may be others the next time.
-        """
-        signs: list[Any] = []
-        device = self._device
-        tensors, payloads, values = operands.tensors, operands.payloads, operands.values
-        for a in args:
-            kind = type(a)
-            if kind in plain_kinds or isinstance(a, LazyPayload):
-                data = a._data if kind in plain_kinds else a
-                if type(data) is LazyPayload and data.permuted is False and not data.path:  # (mostly; as below)
-                    storage = data.storage
-                    type_ = storage.type
-                    if storage.device is device and not type_.is_symbolic:
-                        tensors.append(a)
-                        payloads.append(data)
-                        values.append(storage.value)
-                        signs.append(storage.value.type_)
-                        continue
-                data = device.shown(a)
-                if data is None or data.env is not None:
-                    return None
-                value = data.read()
-                tensors.append(a)
-                payloads.append(data)
-                values.append(value)
-                if data.permuted is False and not data.path and not data.is_apart:
-                    signs.append(value.type_)
-                    continue
-                order = self._order(data)
-                if order is False or (floats is not None and (data.path or data.is_apart)):
-                    return None
-                # (what views look like hangs on the gaps too)
-                geometry = data.geometry() if data.path else None
-                signs.append((value.type_, order, data.storage.order, geometry, data.is_apart))
-            elif a is None or kind is DType or kind is str:
-                signs.append(a)
-            elif kind is tuple:
-                inner = self.signs(a, operands, None)
-                if inner is None:
-                    return None
-                signs.append((tuple, inner))
-            elif kind is float:
-                if floats is None or a in SPECIAL:
-                    signs.append((float, repr(a)))
-                else:
-                    floats.append(a)
-                    signs.append(float)
-            elif kind is int or kind is bool:
-                signs.append((kind, a))
-            else:
-                return None
-        return tuple(signs)
-
-    def _order(self, data: LazyPayload) -> Order | bool | None:
-        """The order in memory of dims: None for row-major, False where elements repeat."""
-        if not data.path:
-            return data.storage.order
-        g = data.geometry()
-        order = self._orders.get(g, True)
-        if order is True:
-            if any([s == 0 and d != 1 for s, d in zip(g.strides, g.dims, strict=True)]):
-                order = False
-            else:
-                shown = Tensor(data)
-                order = order_like(shown, None) if is_permuted(shown, None) else None
-            self._orders[g] = order
-        return order
-
-    def _record(
-        self, key: tuple[Any, ...], rule: Rule, args: Args, operands: Operands, floats: Sequence[float]
-    ) -> Replay | None:
-        if self._kinds[key[0]] >= limits.KINDS_OF_A_RULE:
-            return None
-        self._kinds[key[0]] += 1
-        try:
-            replay = self._recorded(rule, args, operands, floats)
-        except Exception:  # what is wrong is said where the rule runs as it is
-            replay = None
-        self._known[key] = replay
-        return replay
-
+    # ---- recording
     def _recorded(self, rule: Rule, args: Args, operands: Operands, floats: Sequence[float]) -> Replay:
         shown = self.shown(operands)
         first = self._run(rule, args, shown, [g * 1.0 for g in floats])
@@ -209,7 +184,7 @@ class Rules:
 
     def shown(self, operands: Operands) -> list[Operand]:
         """What stands for operands in a recording."""
-        orders = [self._order(data) for data in operands.payloads]
+        orders = [order_of(data) for data in operands.payloads]
         return [(data, o if type(o) is tuple else None) for data, o in zip(operands.payloads, orders, strict=True)]
 
     def _run(self, rule: Rule, args: Args, shown: Sequence[Operand], floats: Sequence[float]) -> Replay:
@@ -235,21 +210,8 @@ def repeated(rule: Rule, count: int, width: int) -> Rule:
     return each
 
 
-class Operands:
-    """The tensors among a rule's arguments, what they show, and the values of that."""
-
-    __slots__ = ("payloads", "tensors", "values")
-
-    def __init__(self) -> None:
-        self.tensors: list[Tensor] = []
-        self.payloads: list[LazyPayload] = []
-        self.values: list[Deferred] = []
-
-
 def _differ_in_given_alone(a: Recorded, b: Recorded) -> bool:
     changing = {place for place, _ in a.given}
     rest = [[repr(n) for i, n in enumerate(r.numbers) if i not in changing] for r in (a, b)]
     return a.structure is b.structure and a.given == b.given and rest[0] == rest[1]
 
-
-SPECIAL = frozenset((0.0, 1.0))  # numbers that rules ask for

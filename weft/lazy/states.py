@@ -34,23 +34,25 @@ class InlineCaches:
 
 
 NO_CACHES: dict[Any, InlineCaches] = {}  # of most states: nothing is put there
+NOTHING: dict[Any, Any] = {}  # the same
 
 
 class State:
     """What was called since the cut. after: the state that follows, by the structure of the call. programs: for what is
-    wanted of the trace, the programs that give it. backwards: the graphs of backward calls that were made here; None
-    before the first one, () where the engine makes them. inline: by what came next (an operator, an optimizer's rule, a
-    backward call), the caches of how it came (inline/).
+    wanted of the trace, the programs that give it. met: by what came next, how it looked and what was recorded for it
+    (rules.py). replayed: of what was recorded, where its operands came from the last time, and the state that followed.
+    inline: by the operator that came next, the caches of how it came (inline/).
     """
 
     __slots__ = (
-        "after", "backwards", "code", "depth", "finds", "inline", "is_symbolic", "known", "programs", "same", "types",
+        "after", "code", "depth", "finds", "inline", "is_symbolic", "known", "met", "programs", "replayed", "same",
+        "types",
     )
 
     def __init__(self) -> None:
         self.after: dict[Any, State] = {}
         self.programs: dict[Any, Any] = {}
-        self.backwards: Any = None
+        self.met = self.replayed = NOTHING
         self.inline = NO_CACHES
         # of the call that led here: arguments as its type rule saw them last, and what it said
         self.known: list[Any] | None = None

@@ -233,7 +233,7 @@ class Trace:
     ) -> tuple[Deferred, ...]:
         """Append the calls of a recorded rule: the results that leave it."""
         with self.lock:
-            key: list[Any] = [rule.structure]
+            places: list[Any] = []
             epoch, slots, inputs = self.epoch, self.turns, self.inputs
             inputs_before, before = len(inputs), len(self.nodes)
             for value in operands:  # (as in _place)
@@ -241,19 +241,24 @@ class Trace:
                 if call is None:
                     slot = slots.get(id(value))
                     if slot is not None:
-                        key.append(-1 - slot)
+                        places.append(-1 - slot)
                         continue
                     slot = slots[id(value)] = len(inputs)
                     inputs.append(value)
-                    key.append((slot, value.type_.dtype, value.type_.ndim))
+                    places.append((slot,))  # (of a type that the rule knows)
                 elif call.epoch == epoch:
-                    key.append(call.position << INDEX_BITS | value.index)
+                    places.append(call.position << INDEX_BITS | value.index)
                 else:
-                    key.append(self._place(value))
-            structure = tuple(key)
+                    places.append(self._place(value))
             metrics.count_rule(rule)
             after = self.state
-            state = after.after.get(structure) or self._new_state(structure)
+            latest = after.replayed.get(rule)
+            if latest is not None and latest[0] == places:
+                state = latest[1]
+            else:
+                structure = (rule.structure, *places)
+                state = after.after.get(structure) or self._new_state(structure)
+                after.replayed = {**after.replayed, rule: (places, state)}
             node = Node(rule, operands, numbers, rule.types, state.mark(3))
             if not self._join(node, state, after, epoch):
                 if self.epoch == epoch:
@@ -290,6 +295,7 @@ class Trace:
             root.after.clear()
             root.programs.clear()
             root.inline.clear()
+            root.met = root.replayed = {}
         self.made = 0
 
     def root(self) -> State:

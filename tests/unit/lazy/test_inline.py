@@ -18,6 +18,7 @@ from weft import lazy, nn
 from weft.autograd.graph import saved_tensors_hooks
 from weft.lazy import backend
 from weft.lazy.backend import Lazy
+from weft.lazy.rules import Rules
 from weft.nn import functional as F
 from weft.ops.op import Op
 
@@ -327,15 +328,34 @@ def test_a_repeated_step_goes_no_long_way(
     long_ways: Counter[str], rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World("lazy", int(rng.integers(1 << 30)))
-    updates: list[Any] = []
+    searched: list[Any] = []
+    plain = Rules.record
+    monkeypatch.setattr(Rules, "record", lambda self, *args: (searched.append(args), plain(self, *args))[1])
     for i in range(5):
         if i == 3:
             long_ways.clear()
-            monkeypatch.setattr(Lazy, "_update", lambda *args: updates.append(args))
+            searched.clear()
         _train(world)
         lazy.mark_step()
     assert not +long_ways
-    assert not updates
+    assert not searched
+
+
+def test_what_was_recorded_is_found_behind_the_state_of_the_trace(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An update of another step looks alike: it is found among all that was recorded, once for each place."""
+    worlds = [World("lazy", seed) for seed in [int(rng.integers(1 << 30))] * 2]
+    recorded: list[Any] = []
+    plain = Rules.record
+    monkeypatch.setattr(Rules, "record", lambda self, *args: (recorded.append(args), plain(self, *args))[1])
+    for world in worlds:
+        for _ in range(4):
+            _train(world)
+            lazy.mark_step()
+        recorded.append(None)
+    first = recorded.index(None)
+    assert first > 0 and recorded[first:] == [None, None]
 
 
 def test_views_and_lists_of_operands_go_no_long_way(long_ways: Counter[str], rng: np.random.Generator) -> None:
