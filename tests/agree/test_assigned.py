@@ -3,15 +3,13 @@ and captures are as many as structures."""
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 
 import weft
 from tests.agree.assigned import Assigning, draw_assigning, structure, values
+from tests.agree.width import times
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 CALLS = 100
 
 
@@ -48,7 +46,7 @@ def agree(program: Assigning, rng: np.random.Generator, backend: str) -> None:
 
 @pytest.mark.parametrize(("backend", "count"), [("interpret", 6), ("llvm", 2)])
 def test_assignments_agree(backend: str, count: int, rng: np.random.Generator) -> None:
-    for length in rng.integers(2, 9, size=count * TIMES):
+    for length in rng.integers(2, 9, size=times(count)):
         program = draw_assigning(rng, int(length))
         try:
             agree(program, rng, backend)
@@ -75,7 +73,7 @@ def agree_in_parts(program: Assigning, rng: np.random.Generator) -> None:
 
 
 def test_assignments_agree_in_split_functions(rng: np.random.Generator) -> None:
-    for length in rng.integers(2, 9, size=3 * TIMES):
+    for length in rng.integers(2, 9, size=times(3)):
         program = draw_assigning(rng, int(length))
         try:
             agree_in_parts(program, rng)
