@@ -25,6 +25,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import pytest
 
+pytest_plugins = ["tests.processor_time"]  # --cpu
 FIXED = "20261122"
 YOUNG = 10_000  # objects until the collector looks at them: at 700, as Python has it, it took 4 percent of the time
 ABOUT_CODE = (  # folders of tests whose programs LLVM compiles as it does for users
@@ -94,6 +95,7 @@ def _quick_code(request: pytest.FixtureRequest, _few_objects_to_collect: None) -
     """Programs are compiled by LLVM's quick code generator, in a third of the time and to the same bits, but in the
     folders that are about code or compare all ways to run a program. Neither takes over kernels of the other."""
     from weft.codegen import compilation, compiler, kernel_store  # after the settings above
+    from weft.support.knobs import knobs
 
     path = request.path.relative_to(Path(__file__).parent).as_posix()
     level = compiler.CODEGEN_LEVEL if path.startswith(ABOUT_CODE) else 0
@@ -102,7 +104,10 @@ def _quick_code(request: pytest.FixtureRequest, _few_objects_to_collect: None) -
         _levels[:] = [level]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compilation, "new_machine", functools.partial(compiler.new_machine, level=level))
-        patch.setenv("WEFT_CACHE", os.path.join(os.environ["WEFT_CACHE"], f"level-{level}"))
+        if knobs.cache != "off":
+            folder = os.path.join(os.environ["WEFT_CACHE"], f"level-{level}")
+            patch.setenv("WEFT_CACHE", folder)  # for processes that tests start
+            patch.setattr(knobs, "cache", folder)
         yield
 
 

@@ -12,7 +12,7 @@ import pytest
 import weft
 
 Function = Callable[..., Any]
-LONG = (20, 25, 31, 12)
+LONG = (14, 17, 19, 12)
 SHORT = (0, 1, 3, 7)
 
 
