@@ -3,13 +3,15 @@ and captures are as many as structures."""
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
 import weft
 from tests.agree.assigned import Assigning, draw_assigning, structure, values
-from tests.agree.width import times
 
+TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 CALLS = 100
 
 
@@ -46,7 +48,7 @@ def agree(program: Assigning, rng: np.random.Generator, backend: str) -> None:
 
 @pytest.mark.parametrize(("backend", "count"), [("interpret", 6), ("llvm", 2)])
 def test_assignments_agree(backend: str, count: int, rng: np.random.Generator) -> None:
-    for length in rng.integers(2, 9, size=times(count)):
+    for length in rng.integers(2, 9, size=count * TIMES):
         program = draw_assigning(rng, int(length))
         try:
             agree(program, rng, backend)
@@ -73,7 +75,7 @@ def agree_in_parts(program: Assigning, rng: np.random.Generator) -> None:
 
 
 def test_assignments_agree_in_split_functions(rng: np.random.Generator) -> None:
-    for length in rng.integers(2, 9, size=times(3)):
+    for length in rng.integers(2, 9, size=3 * TIMES):
         program = draw_assigning(rng, int(length))
         try:
             agree_in_parts(program, rng)
