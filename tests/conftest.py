@@ -1,4 +1,4 @@
-"""What every test shares: a seed, a disk cache of its own, and Hypothesis without deadlines.
+"""What every test shares: a seed and a disk cache of its own.
 
 A run draws sizes and programs from one fixed seed, so that a red run is a fault and not luck;
 `./dev sweep` repeats the drawn tests with fresh ones.
@@ -6,6 +6,8 @@ A run draws sizes and programs from one fixed seed, so that a red run is a fault
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import gc
 import os
 import random
@@ -13,6 +15,7 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -21,10 +24,15 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.processor_time"]  # --cpu
 FIXED = "20261122"
 YOUNG = 10_000  # objects until the collector looks at them: at 700, as Python has it, it took 4 percent of the time
+ABOUT_CODE = (  # folders of tests whose programs LLVM compiles as it does for users
+    "agree/test_agree", "agree/test_alias", "agree/test_memory", "agree/test_reductions", "agree/test_sizes",
+    "differential/", "ops/test_compiled_derivatives", "ops/test_half", "ops/test_values", "regress/codegen/",
+    "regress/numerics/", "unit/codegen/", "unit/runtime/",
+)  # fmt: skip
 SEED = int(os.environ.setdefault("WEFT_TEST_SEED", FIXED))  # the processes of one run draw from one seed
 
 # Set before weft is imported, so that a run neither reads nor fills the user's own cache.
@@ -35,10 +43,25 @@ os.environ.setdefault("WEFT_CACHE", _cache.name)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-settings.register_profile(
-    "weft", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True, derandomize=int(FIXED) == SEED
-)
-settings.load_profile("weft")
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Of a run in several processes, each rewrites the assertions of its share of the files and leaves them to the
+    others (all would do all of them at the same time, at 20 seconds each)."""
+    worker: dict[str, Any] | None = getattr(session.config, "workerinput", None)
+    if worker is None or not session.config.args:
+        return
+    here = session.config.invocation_params.dir
+    roots = [here / argument.partition("::")[0] for argument in session.config.args]
+    files = sorted({file for root in roots for file in ([root] if root.is_file() else root.rglob("test_*.py"))})
+    with contextlib.suppress(ImportError, AttributeError):  # pytest's own parts: without them it is just slower
+        from _pytest.assertion import rewrite
+
+        state = session.config.stash[rewrite.assertstate_key]
+        for file in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+            code = rewrite.get_cache_dir(file) / (file.name.removesuffix(".py") + rewrite.PYC_TAIL)
+            is_there = code.exists() and code.stat().st_mtime >= file.stat().st_mtime
+            if not is_there and rewrite.try_makedirs(code.parent):
+                rewrite._write_pyc(state, *rewrite._rewrite_test(file, session.config)[::-1], code)
 
 
 def pytest_report_header() -> str:
@@ -61,7 +84,34 @@ def _few_objects_to_collect() -> None:
     gc.set_threshold(YOUNG)
     gc.collect()
     gc.freeze()
+    compiled_autograd = sys.modules.get("weft.compiled_autograd")
+    if compiled_autograd is not None:  # a new graph is compared with all that are there, to say what is new in it
+        compiled_autograd.reset()
     moving.gc, rewrite.gc = _Collector(0), _Collector(1)  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_code(request: pytest.FixtureRequest, _few_objects_to_collect: None) -> Iterator[None]:
+    """Programs are compiled by LLVM's quick code generator, in a third of the time and to the same bits, but in the
+    folders that are about code or compare all ways to run a program. Neither takes over kernels of the other."""
+    from weft.codegen import compilation, compiler, kernel_store  # after the settings above
+    from weft.support.knobs import knobs
+
+    path = request.path.relative_to(Path(__file__).parent).as_posix()
+    level = compiler.CODEGEN_LEVEL if path.startswith(ABOUT_CODE) else 0
+    if level != _levels[-1]:
+        kernel_store.store.clear()
+        _levels[:] = [level]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compilation, "new_machine", functools.partial(compiler.new_machine, level=level))
+        if knobs.cache != "off":
+            folder = os.path.join(os.environ["WEFT_CACHE"], f"level-{level}")
+            patch.setenv("WEFT_CACHE", folder)  # for processes that tests start
+            patch.setattr(knobs, "cache", folder)
+        yield
+
+
+_levels = [-1]  # of the latest module
 
 
 class _Collector:

@@ -1,18 +1,30 @@
-"""The imports of weft's own files, for the tests that measure who imports whom."""
+"""The syntax trees of weft's own files, each parsed once in a process, and their imports."""
 
 from __future__ import annotations
 
 import ast
 import functools
+import gc
 from collections.abc import Iterator
 from pathlib import Path
+
+
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    """The syntax tree of a file, which nobody may change."""
+    gc.disable()  # (each of its collections would walk over all trees)
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"))
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @functools.cache
 def imports_of(path: Path) -> list[ast.Import | ast.ImportFrom]:
     """Every import statement of a file, inside of functions too, in order; `TYPE_CHECKING` blocks do not run and do
     not count."""
-    return list(_imports(ast.parse(path.read_text(encoding="utf-8")).body))
+    return list(_imports(tree_of(path).body))
 
 
 def _imports(statements: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -27,5 +39,4 @@ def _imports(statements: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom
 @functools.cache
 def all_imports_of(path: Path) -> list[ast.Import | ast.ImportFrom]:
     """Every import statement of a file, those that only a type checker sees too."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    return [node for node in ast.walk(tree_of(path)) if isinstance(node, (ast.Import, ast.ImportFrom))]

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.imports import tree_of
+
 WEFT = Path(__file__).resolve().parents[1] / "weft"
 ARGUMENTS = WEFT / "ops/bind.py"  # lists names of arguments
 _NAMESPACES = ("aten", "np", "math")
@@ -17,7 +19,7 @@ def places_of(name: str) -> set[str]:
     """Paths within weft/."""
     return {
         str(path.relative_to(WEFT)) for path in WEFT.rglob("*.py")
-        if path != ARGUMENTS and any(_mentions(ast.parse(path.read_text(encoding="utf-8")), name))
+        if path != ARGUMENTS and any(_mentions(tree_of(path), name))
     }
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.imports import tree_of
+
 ROOT = Path(__file__).parent.parent / "weft"
 PACKAGES = (
     "autograd", "compile", "compiled_autograd", "func", "functionalizer", "interop", "jit", "layers", "lazy", "library",
@@ -56,7 +58,7 @@ def test_only_the_constructor_of_tensors_asks():
 
 def imported(path: Path) -> set[str]:
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     return names

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.imports import tree_of
 from weft.tensor import capture as protocol
 
 ROOT = Path(__file__).parent.parent / "weft"
@@ -84,7 +85,7 @@ def test_nobody_else_takes_a_capture_apart():
     found = []
     for path in FILES:
         source = path.read_text(encoding="utf-8")
-        for node in ast.walk(ast.parse(source)) if "capture" in source else ():
+        for node in ast.walk(tree_of(path)) if "capture" in source else ():
             names = [a.name for a in node.names] if isinstance(node, (ast.Import, ast.ImportFrom)) else []
             if "active_capture" in names or getattr(node, "module", None) in inner or set(names) & set(inner):
                 found.append(f"{path.relative_to(ROOT.parent)}:{node.lineno}")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.imports import imports_of
+from tests.imports import imports_of, tree_of
 
 ROOT = Path(__file__).parent.parent / "weft"
 FLOORS = {
@@ -85,7 +85,7 @@ def test_no_folder_holds_more_than_its_introduction_can_name() -> None:
 def test_packages_say_their_own_floors_and_what_they_import() -> None:
     wrong = []
     for path in sorted(ROOT.glob("*/__init__.py")):
-        package, doc = path.parent.name, ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        package, doc = path.parent.name, ast.get_docstring(tree_of(path)) or ""
         text = " ".join(doc.split())
         floor = re.match(r"Floor (\d+)", text)
         if floor and int(floor[1]) != FLOORS.get(package, TOP)[0]:

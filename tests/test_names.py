@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from tests.imports import tree_of
+
 ROOT = Path(__file__).parents[1]
 VAGUE = {"found", "made", "given", "known"}
 # How many names of functions, classes, arguments and variables have one of these words: they may only become fewer.
@@ -20,8 +22,9 @@ FORMS = {"settled": "settle", "settles": "settle", "lay": "lies", "turns": "turn
 
 
 @cache
-def trees() -> list[tuple[Path, ast.Module]]:
-    return [(path, ast.parse(path.read_text(encoding="utf-8"))) for path in sorted((ROOT / "weft").rglob("*.py"))]
+def all_names() -> list[tuple[Path, str, int, bool]]:
+    """The names of each file of weft."""
+    return [(path, *name) for path in sorted((ROOT / "weft").rglob("*.py")) for name in names_in(tree_of(path))]
 
 
 def names_in(tree: ast.AST) -> Iterator[tuple[str, int, bool]]:
@@ -41,7 +44,7 @@ def names_in(tree: ast.AST) -> Iterator[tuple[str, int, bool]]:
 
 def test_locals_say_what_they_hold() -> None:
     vague = [
-        f"{path.relative_to(ROOT)}:{line} {name}" for path, tree in trees() for name, line, is_local in names_in(tree)
+        f"{path.relative_to(ROOT)}:{line} {name}" for path, name, line, is_local in all_names()
         if is_local and name in VAGUE
     ]
     assert not vague, "\n".join(vague)
@@ -49,10 +52,9 @@ def test_locals_say_what_they_hold() -> None:
 
 def test_words_of_our_own_become_fewer() -> None:
     counts: Counter[str] = Counter()
-    for _, tree in trees():
-        for name, _, _ in names_in(tree):
-            words = re.split(r"_+|(?<=[a-z])(?=[A-Z])", name)
-            counts.update({FORMS.get(word.lower(), word.lower()) for word in words})
+    for _, name, _, _ in all_names():
+        words = re.split(r"_+|(?<=[a-z])(?=[A-Z])", name)
+        counts.update({FORMS.get(word.lower(), word.lower()) for word in words})
     more = {word: counts[word] for word, most in DATED.items() if counts[word] > most}
     assert not more, f"more names with these words than before; docs/glossary.md has others: {more}"
     fewer = {word: counts[word] for word, most in DATED.items() if counts[word] < most}

@@ -7,7 +7,6 @@ WEFT_AGREE=20 runs twenty times as many. A failure is shrunk and shown as source
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -17,8 +16,8 @@ import weft
 import weft.lazy.inline.writer as writer
 from tests.agree.generate import Program, draw_program
 from tests.agree.running import Skip, check, shrink
+from tests.agree.width import times
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 INTERPRETED = ("eager", "interpret", "split interpret")
 NATIVE = ("eager", "numpy", "llvm", "split llvm")
 
@@ -43,7 +42,7 @@ def several(
     rng: np.random.Generator, count: int, modes: Sequence[str], wants_grad: bool, length: int, dtype: str = "float64"
 ) -> None:
     """Check as many programs; most of them must say something."""
-    seeds = [int(s) for s in rng.integers(2**31, size=count * TIMES)]
+    seeds = [int(s) for s in rng.integers(2**31, size=times(count))]
     said = [agree(draw_program(s, wants_grad, length, dtype), modes) for s in seeds]
     assert sum(said) >= len(said) // 2
 

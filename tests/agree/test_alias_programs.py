@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
@@ -14,10 +13,10 @@ import pytest
 import weft
 import weft.lazy.inline.writer as writer
 from tests.agree.alias_programs import NUMPY, Program, draw
+from tests.agree.width import times
 from weft.func import functionalize
 from weft.support.knobs import knobs
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))  # 67 makes 20,000 programs
 IN_A_TEST = 25
 MODES: dict[str, Callable[[Any], Any]] = {
     "eager": lambda f: f,
@@ -172,7 +171,7 @@ def backend(mode: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("first", range(0, 300 * TIMES, IN_A_TEST))
+@pytest.mark.parametrize("first", range(0, times(300), IN_A_TEST))
 def test_all_aliases_hold_what_numpy_holds(mode: str, first: int) -> None:
     for seed in range(first, first + IN_A_TEST):
         if mode in RARELY and seed % 10:  # compiling takes long; steps that never end are among those that do

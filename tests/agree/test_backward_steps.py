@@ -3,7 +3,6 @@ the program; shrink it by hand and keep it as a case of tests/regress."""
 
 from __future__ import annotations
 
-import os
 import re
 import warnings
 from collections.abc import Callable
@@ -15,10 +14,10 @@ import pytest
 
 import weft
 from tests.agree.backward_steps import Run, difference, draw
+from tests.agree.width import times
 from weft.compiled_autograd import enable
 from weft.compiled_autograd import interpret as interpreted_backward
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 IN_A_TEST = 12
 REFUSALS = {  # what a program refuses, and why
     r"computed before the call and has a history of its own": "histories end at the call",
@@ -51,7 +50,7 @@ def run(seed: int, mode: str | None = None) -> Run:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_programs(mode: str, rng: np.random.Generator) -> None:
-    for seed in rng.integers(0, 2**32, max(1, TIMES * IN_A_TEST // MODES[mode][-1])).tolist():
+    for seed in rng.integers(0, 2**32, max(1, times(IN_A_TEST) // MODES[mode][-1])).tolist():
         expected, outcome = run(seed), run(seed, mode)
         problem = difference(outcome, expected)
         if problem is not None and any(re.search(words, str(outcome.error)) for words in REFUSALS):

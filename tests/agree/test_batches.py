@@ -7,7 +7,6 @@ behind is the same."""
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +14,10 @@ import numpy as np
 import pytest
 
 import weft
+from tests.agree.width import times
 from weft import Tensor, nn
 from weft.nn import functional as F
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 WIDTH = 4
 LAYERS: tuple[Callable[[], nn.Module], ...] = (
     lambda: nn.Linear(WIDTH, WIDTH), lambda: nn.BatchNorm1d(WIDTH), lambda: nn.BatchNorm1d(WIDTH, momentum=None),
@@ -61,7 +60,7 @@ def outcome(step: Callable[[Tensor], Tensor], x: Tensor) -> Any:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("backend", ["numpy", "llvm", "interpret"])
 def test_steps_over_batches_of_any_size(rng: np.random.Generator, backend: str) -> None:
-    for _ in range(6 * TIMES):
+    for _ in range(times(6)):
         chosen = [int(i) for i in rng.integers(len(LAYERS), size=int(rng.integers(1, 5)))]
         end = int(rng.integers(len(ENDS)))
         mine = nn.Sequential(*(LAYERS[i]() for i in chosen))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from typing import Any
 
@@ -11,8 +10,8 @@ import pytest
 
 import weft
 from tests.agree.call_forms import difference, draw, run
+from tests.agree.width import times
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 IN_A_TEST = 20
 MODES: dict[str, Any] = {
     "compile": lambda f: weft.compile(f, backend="interpret"), "native": weft.compile,
@@ -24,7 +23,7 @@ MODES: dict[str, Any] = {
 def test_each_call_is_as_in_eager_mode(mode: str, rng: np.random.Generator) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for _ in range(TIMES * (IN_A_TEST if mode != "native" else 4)):
+        for _ in range(times(IN_A_TEST if mode != "native" else 4)):
             program = draw(rng)
             problem = difference(run(program, MODES[mode]), run(program, lambda f: f))
             assert problem is None, f"{program}\n{problem}"

@@ -5,7 +5,6 @@ A run takes some pairs of the table and some deeper programs; `./dev sweep` take
 
 from __future__ import annotations
 
-import os
 import re
 import warnings
 from collections.abc import Iterator
@@ -28,8 +27,8 @@ from tests.agree.constructs import (
     run,
     smaller,
 )
+from tests.agree.width import TIMES, times
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 EVERY_PAIR = TIMES >= 20
 DEEP = 4  # programs of three constructs in a run
 
@@ -147,7 +146,7 @@ def test_new_sizes_are_no_new_programs(rng: np.random.Generator, mode: str) -> N
 
 def test_deeper_programs(rng: np.random.Generator) -> None:
     """Three constructs."""
-    for _ in range(DEEP * TIMES):
+    for _ in range(times(DEEP)):
         program = draw(rng, 3)
         if has_a_meaning(program):
             check(program, rng)

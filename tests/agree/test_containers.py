@@ -3,7 +3,6 @@ flags, with calls that fail in between, as in eager mode; and no symbol stays on
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,10 @@ import pytest
 
 import weft
 from tests.agree.containers import Keeping, draw_keeping, state_of
+from tests.agree.width import times
 from tests.symbols_left import symbols_left
 from weft.support.errors import CaptureError
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 SIZES = (2, 3, 3, 5)
 
 
@@ -86,11 +85,11 @@ def _same(here: Any, there: Any, path: str) -> None:
 @pytest.mark.parametrize(("options", "count"), [({}, 12), ({"split": True}, 8)], ids=["compile", "split"])
 def test_containers_agree(options: dict[str, Any], count: int, rng: np.random.Generator) -> None:
     refused = 0
-    for _ in range(count * TIMES):
+    for _ in range(times(count)):
         program = draw_keeping(rng)
         try:
             refused += agree(program, rng, **options)
         except (Exception, AssertionError) as error:
             body = program.source.partition("class Model(Base):")[2]
             raise AssertionError(f"{type(error).__name__}: {error}\n{body}") from error
-    assert refused < 2 * count * TIMES, f"{refused} of {4 * count * TIMES} calls were refused"
+    assert refused < 2 * times(count), f"{refused} of {4 * times(count)} calls were refused"

@@ -3,7 +3,6 @@ and run natively: always NumPy's numbers."""
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 
 import weft  # noqa: F401  (defines the operators)
 from tests.agree.control import ControlProgram, draw_control
+from tests.agree.width import times
 from tests.compare_graphs import difference
 from weft.ir.evaluate import interpret
 from weft.ir.graph import Graph
@@ -21,7 +21,6 @@ from weft.passes.pipeline import optimize
 from weft.programs.executable import make_executable
 from weft.record.differentiate import differentiate
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 Array = np.ndarray[Any, Any]
 
 
@@ -46,7 +45,7 @@ def reparsed(graph: Graph) -> Graph:
 
 @pytest.mark.parametrize("size", [6, 16])
 def test_stages_of_random_control_flow(size: int, rng: np.random.Generator) -> None:
-    for _ in range(15 * TIMES):
+    for _ in range(times(15)):
         program = draw_control(rng, size)
         graph = verify(parse_graph(program.text))
         stages = {
@@ -63,7 +62,7 @@ def test_stages_of_random_control_flow(size: int, rng: np.random.Generator) -> N
 
 
 def test_native_control_flow(rng: np.random.Generator) -> None:
-    for _ in range(5 * TIMES):
+    for _ in range(times(5)):
         program = draw_control(rng, 12)
         executable = make_executable(parse_graph(program.text), "llvm")
         for _ in range(3):
@@ -76,7 +75,7 @@ def test_native_control_flow(rng: np.random.Generator) -> None:
 
 
 def test_gradients_of_random_control_flow(rng: np.random.Generator) -> None:
-    for _ in range(8 * TIMES):
+    for _ in range(times(8)):
         program = draw_control(rng, 8)
         graph = parse_graph(program.text)
         results = len(graph.results)
@@ -91,7 +90,7 @@ def test_gradients_of_random_control_flow(rng: np.random.Generator) -> None:
 
 def test_second_derivatives_of_random_control_flow(rng: np.random.Generator) -> None:
     """Along a random direction: the gradient of the gradients' sum against the central difference of that sum."""
-    for _ in range(4 * TIMES):
+    for _ in range(times(4)):
         program = draw_control(rng, 6)
         graph = parse_graph(program.text)
         results, wrt = len(graph.results), range(len(program.params))

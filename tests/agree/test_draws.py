@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tests.agree.draws import MODES, Program, check, draw, fits, run, shrink
+from tests.agree.width import TIMES, times
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))  # 100 makes 400 programs, each in every mode
 COUNT = 4
-SEEDS = np.random.default_rng([int(os.environ["WEFT_TEST_SEED"]), 24]).integers(1 << 40, size=COUNT * TIMES)
+SEEDS = np.random.default_rng([int(os.environ["WEFT_TEST_SEED"]), 24]).integers(1 << 40, size=times(COUNT))
 
 
 def modes_of(program: Program) -> tuple[str, ...]:

@@ -3,19 +3,16 @@ WEFT_AGREE=20 runs twenty times as many."""
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 
 from tests.agree.mixed import draw, problem, shrink
-
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))
+from tests.agree.width import times
 
 
 @pytest.mark.parametrize("mode,count", [("interpret", 40), ("numpy", 12), ("llvm", 12)])
 def test_a_captured_program_is_the_eager_one(mode: str, count: int, rng: np.random.Generator) -> None:
-    for seed in (int(s) for s in rng.integers(2**31, size=count * TIMES)):
+    for seed in (int(s) for s in rng.integers(2**31, size=times(count))):
         program = draw(seed, int(rng.integers(2, 12)))
         if problem(program, mode) is None:
             continue

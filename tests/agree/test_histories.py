@@ -3,7 +3,6 @@ mode does (histories.py). A failure shows the program; shrink it by hand and kee
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -13,10 +12,10 @@ import pytest
 
 import weft
 from tests.agree.histories import Run, difference, draw, quietly
+from tests.agree.width import times
 from weft.compiled_autograd import enable
 from weft.compiled_autograd import interpret as interpreted_backward
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 IN_A_TEST = 25
 
 
@@ -52,7 +51,7 @@ MODES = {
 @pytest.mark.parametrize("mode", MODES)
 def test_programs(mode: str, rng: np.random.Generator) -> None:
     chosen = MODES[mode]
-    for seed in rng.integers(0, 2**32, TIMES * IN_A_TEST // chosen.rarely).tolist():
+    for seed in rng.integers(0, 2**32, times(IN_A_TEST) // chosen.rarely).tolist():
         expected = Mode(counts=chosen.counts).run(seed)
         problem = difference(expected, chosen.run(seed))
         assert problem is None, f"{mode}: {problem}\n{draw(seed)}"

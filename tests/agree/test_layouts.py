@@ -3,7 +3,6 @@ the same in every other mode."""
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,11 @@ import pytest
 
 import weft
 from tests.agree.layouts import draw_operand, joint_order
+from tests.agree.width import times
 from weft.func import functionalize
 from weft.support.knobs import knobs
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))
-COUNT = 60 * TIMES
+COUNT = times(60)
 OPERATORS = (
     "a + b", "a - 2 * b", "where(a > b, a, b)", "addcmul(a, b, c)", "lerp(a, b, c)", "a > b", "a.exp()", "erf(a)",
     "a.double()", "-a", "maximum(a, b)",

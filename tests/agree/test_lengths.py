@@ -14,8 +14,8 @@ import pytest
 import weft
 from tests.agree.length_programs import LengthProgram, draw_lengths
 from tests.agree.test_loops import differ
+from tests.agree.width import times
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 SEED = int(os.environ.get("WEFT_TEST_SEED", "20261129"))
 LONG = 12  # from this length on loops are recognised in every program
 
@@ -24,7 +24,7 @@ def lengths_of(program: LengthProgram) -> list[int]:
     """Lengths of calls: short ones too, one of them again, and the first two long enough for a loop."""
     rng = np.random.default_rng([program.seed, 1])
     short = [int(n) for n in rng.choice(9, 3, replace=False)]
-    long = [int(n) for n in rng.integers(LONG, 40, 4)]
+    long = [int(n) for n in rng.integers(LONG, 22, 4)]
     return [*long[:2], *map(int, rng.permutation([*short, *long[2:]])), long[0], short[0]]
 
 
@@ -72,7 +72,7 @@ def check(program: LengthProgram) -> None:
                 assert x == y, text
 
 
-@pytest.mark.parametrize("number", range(2 * TIMES))
+@pytest.mark.parametrize("number", range(times(2)))
 def test_every_length_is_as_in_eager_mode(number: int) -> None:
     for seed in range(SEED + 2 * number, SEED + 2 * number + 2):
         check(draw_lengths(seed))

@@ -13,8 +13,8 @@ import pytest
 import weft
 from tests.agree.list_programs import ListProgram, draw_lists
 from tests.agree.loop_programs import Program, draw
+from tests.agree.width import times
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 SEED = int(os.environ.get("WEFT_TEST_SEED", "20261129"))
 IN_A_TEST = 3
 CALLS = 2
@@ -56,7 +56,7 @@ def differ(a: Any, b: Any) -> bool:
     return not (a is b or (not isinstance(a, np.ndarray) and not isinstance(b, np.ndarray) and a == b))
 
 
-@pytest.mark.parametrize("number", range(4 * TIMES))
+@pytest.mark.parametrize("number", range(times(4)))
 def test_folded_loops_have_the_bits_of_unrolled_ones(number: int) -> None:
     for seed in range(SEED + number * IN_A_TEST, SEED + (number + 1) * IN_A_TEST):
         program = draw(seed)
@@ -97,7 +97,7 @@ def seen_of_lists(program: ListProgram, fold: str) -> list[Any]:
         return [*values, weft.rand(1).numpy()]
 
 
-@pytest.mark.parametrize("number", range(4 * TIMES))
+@pytest.mark.parametrize("number", range(times(4)))
 def test_loops_over_lists_have_the_bits_of_unrolled_ones(number: int) -> None:
     for seed in range(SEED + number * IN_A_TEST, SEED + (number + 1) * IN_A_TEST):
         program = draw_lists(seed)

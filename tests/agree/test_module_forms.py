@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import re
 import warnings
@@ -12,9 +11,9 @@ import numpy as np
 import pytest
 
 from tests.agree.module_forms import Forms, difference, draw, run
+from tests.agree.width import times
 from weft.support.errors import WeftError
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 IN_A_TEST = 10
 REFUSALS = {  # what a form refuses, by words of its error, and why
     r"with \*args or \*\*kwargs cannot be compiled": "weft's checkpoint takes any arguments",
@@ -43,7 +42,7 @@ def outcome(drawn: Forms) -> tuple[list[Any] | None, str | None]:
 
 @pytest.mark.parametrize("part", range(2))
 def test_forms_within_forms(part: int, rng: np.random.Generator) -> None:
-    for _ in range(TIMES * IN_A_TEST // 2):
+    for _ in range(times(IN_A_TEST) // 2):
         drawn = draw(rng)
         problem = outcome(drawn)[1]
         assert problem is None, f"{drawn}: {problem}"

@@ -3,7 +3,6 @@ the function is refused by an error of weft's."""
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections import Counter
 from typing import Any
@@ -13,10 +12,10 @@ import pytest
 
 import weft
 from tests.agree.number_programs import Program, draw, draw_calls
+from tests.agree.width import times
 from weft.jit.tracing.values import TracerWarning
 from weft.support.errors import WeftError
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 IN_A_TEST = 4
 MODES = ("compile", "interpret", "split", "lazy", "trace")
 
@@ -176,7 +175,7 @@ def check(program: Program, modes: Any = MODES, seen: Counter[str] | None = None
     return None
 
 
-@pytest.mark.parametrize("first", range(0, 4 * TIMES, IN_A_TEST))
+@pytest.mark.parametrize("first", range(0, times(4), IN_A_TEST))
 def test_numbers_made_of_sizes(rng: np.random.Generator, first: int) -> None:
     for seed in rng.integers(2**31, size=IN_A_TEST).tolist():
         text = check(draw(seed))
@@ -186,14 +185,14 @@ def test_numbers_made_of_sizes(rng: np.random.Generator, first: int) -> None:
 def test_numbers_in_models(rng: np.random.Generator, tmp_path: Any) -> None:
     pytest.importorskip("onnx")
     refused = 0
-    for n, seed in enumerate(rng.integers(2**31, size=6 * TIMES).tolist()):
+    for n, seed in enumerate(rng.integers(2**31, size=times(6)).tolist()):
         try:
             text = model_difference(draw(seed, results=1, odds=0.5), tmp_path / f"{n}.onnx")
         except Refused:
             refused += 1
             continue
         assert text is None, f"program {seed}: {text}"
-    assert refused < 6 * TIMES
+    assert refused < times(6)
 
 
 def test_most_of_them_are_computed() -> None:

@@ -3,16 +3,15 @@ beside each: native code gives what eager mode gives, each kernel whatever it sh
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
 import pytest
 
 import weft
+from tests.agree.width import times
 from weft.support import pytree
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 PROGRAMS = 6
 BODIES = (
     "w", "w * w", "(w ** 2) * 2 + w", "(w ** 2) * 2 + (w + 1) ** 3 + (w + 2) ** 2 + w", "w.tanh() * w.exp()",
@@ -64,7 +63,7 @@ def results(source: str, arrays: list[np.ndarray[Any, Any]], compiled: bool) -> 
 
 @pytest.mark.parametrize("part", range(2))
 def test_each_is_what_it_is_alone(rng: np.random.Generator, part: int) -> None:
-    for _ in range(PROGRAMS * TIMES):
+    for _ in range(times(PROGRAMS)):
         source, shapes, dtype = draw(rng)
         arrays = [rng.normal(size=s).astype(dtype) for s in (*shapes, (4, 3))]
         tolerance = 1e-4 if dtype == "float32" else 1e-9

@@ -3,7 +3,6 @@ PyTorch's storages."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,11 +14,11 @@ import weft.lazy.inline.writer as writer
 from tests.agree.resized import Drawn, draw, made
 from tests.agree.test_alias_programs import MODES as ALL_MODES
 from tests.agree.test_alias_programs import OnLazy
+from tests.agree.width import times
 from weft.support.errors import CaptureError
 from weft.support.knobs import knobs
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))
-COUNT = 16 * TIMES
+COUNT = times(16)
 MODES = [mode for mode in ALL_MODES if mode not in ("lazy_native", "split_cuts", "split_native")]
 INSIDE = ("compile", "native")  # a program does not give its arguments other memory
 

@@ -3,7 +3,6 @@ for the example and for every other size that the guards admit."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -12,11 +11,11 @@ import pytest
 
 from tests.agree.draw_sizes import draw
 from tests.agree.size_programs import Program, Sizes
+from tests.agree.width import times
 from weft.programs.executable import make_executable
 from weft.programs.shape_check import shape_check
 from weft.support.errors import StateError, WeftError
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))  # 100 makes 6,000 programs
 IN_A_TEST = 10
 OTHERS = 4  # sizes besides the example's
 
@@ -123,7 +122,7 @@ def _runs(program: Program) -> bool:
     return True
 
 
-@pytest.mark.parametrize("first", range(0, 60 * TIMES, IN_A_TEST))
+@pytest.mark.parametrize("first", range(0, times(60), IN_A_TEST))
 def test_every_size_that_the_guards_admit(first: int) -> None:
     for seed in range(first, first + IN_A_TEST):
         program = draw(seed)

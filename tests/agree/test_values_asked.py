@@ -3,7 +3,6 @@ the object, errors, and the generator; and what is a whole program runs as one."
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,9 @@ import pytest
 
 import weft
 from tests.agree.value_programs import ValueProgram, draw, state_of
+from tests.agree.width import times
 from tests.symbols_left import symbols_left
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 SIZES = (2, 3, 3, 5, 2, 3)
 
 
@@ -67,14 +66,14 @@ def agree(program: ValueProgram, rng: np.random.Generator) -> bool:
 
 def test_values_that_python_asks_for(rng: np.random.Generator) -> None:
     whole = 0
-    for _ in range(25 * TIMES):
+    for _ in range(times(25)):
         program = draw(rng)
         try:
             whole += agree(program, rng)
         except Exception as error:
             body = program.source.partition("def step")[2]
             raise AssertionError(f"{type(error).__name__}: {error}\n{body}") from error
-    assert whole > 8 * TIMES, f"{whole} of {25 * TIMES} were whole programs"
+    assert whole > times(8), f"{whole} of {times(25)} were whole programs"
 
 
 @pytest.mark.parametrize("answers", [2, 5])

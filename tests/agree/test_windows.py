@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
 
+from tests.agree.width import times
 from tests.agree.windows import difference, draw, shrunk
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 IN_A_TEST = 20
 MODES: dict[str, dict[str, Any]] = {
     "compile": {"backend": "interpret"}, "native": {}, "split": {"split": True, "backend": "interpret"},
@@ -18,7 +17,7 @@ RARELY = ("native", "split")
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("first", range(0, 180 * TIMES, IN_A_TEST))
+@pytest.mark.parametrize("first", range(0, times(180), IN_A_TEST))
 def test_windows_of_one_memory(mode: str, first: int) -> None:
     for seed in range(first, first + IN_A_TEST):
         if mode in RARELY and seed % 10:

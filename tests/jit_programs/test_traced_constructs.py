@@ -5,7 +5,6 @@ and gradients of the Module itself, also once saved and loaded, frozen, and expo
 from __future__ import annotations
 
 import io
-import os
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import pytest
 
 import weft
 import weft.onnx
+from tests.agree.width import TIMES, times
 from tests.jit_programs.traced_constructs import (
     AROUND,
     ASKING,
@@ -26,8 +26,7 @@ from tests.jit_programs.traced_constructs import (
 )
 from weft import Tensor
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))
-COUNT = 3 if TIMES == 1 else 5 * TIMES
+COUNT = 3 if TIMES == 1 else times(5)
 
 
 def loaded(module: Any) -> Any:

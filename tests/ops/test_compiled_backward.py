@@ -29,6 +29,12 @@ NATIVE = (
 )
 
 
+@pytest.fixture(autouse=True)
+def _empty_cache():
+    """A new graph is compared with all that are kept, to say what is new in it."""
+    ca.reset()
+
+
 def gradients(function, values):
     """Of orders 1 and 2, with None where there is none."""
     leaves = [weft.from_numpy(np.array(v)).requires_grad_() for v in values]

@@ -18,7 +18,7 @@ from weft.ops.route import call
 from weft.support.knobs import knobs
 from weft.tensor.tensor import Tensor
 
-ROUNDS = 3
+ROUNDS = 2
 SAMPLES = 2 if os.environ.get("WEFT_AGREE") else 1
 
 

@@ -66,11 +66,11 @@ def _machine(target: Target) -> llvm_binding.TargetMachine:
     return new_machine(target)
 
 
-def new_machine(target: Target) -> llvm_binding.TargetMachine:
-    """LLVM's code generator for a target. One thread at a time may use it."""
+def new_machine(target: Target, level: int = CODEGEN_LEVEL) -> llvm_binding.TargetMachine:
+    """LLVM's code generator for a target. One thread at a time may use it. level: how hard it tries, 0 to 3."""
     llvm = _initialised(target.arch)
     return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=CODEGEN_LEVEL, reloc="pic", codemodel="default"
+        cpu=target.cpu, features=target.features, opt=level, reloc="pic", codemodel="default"
     )
 
 

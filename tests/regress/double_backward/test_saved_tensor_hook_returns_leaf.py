@@ -40,10 +40,7 @@ def half_kept(fn: Fn) -> Fn:
     return lambda x, w: checkpoint(fn, x * w, w, use_reentrant=False) * x
 
 
-FNS: list[Fn] = [
-    lambda x, w: x * x * w, lambda x, w: (x * w).sin().exp(),
-    lambda x, w: (x @ w.t()).tanh(), lambda x, w: x[1:] * w[:-1]
-]
+FNS: list[Fn] = [lambda x, w: (x * x * w).sin().exp(), lambda x, w: x[1:] * (x @ w.t()).tanh()[:-1] * w[:-1]]
 
 
 @pytest.mark.parametrize("around", [packed, copied, kept, half_kept])
@@ -53,7 +50,7 @@ def test_second_gradients_are_those_of_eager_mode(
     around: Callable[[Fn], Fn], place: str, walk: Any, rng: np.random.Generator
 ) -> None:
     data = [rng.standard_normal((3, 3)) for _ in range(2)]
-    for fn in FNS if around is not half_kept else FNS[:3]:
+    for fn in FNS if around is not half_kept else FNS[:1]:
         found = []
         for is_compiled in (False, True):
             x, w = (weft.from_numpy(d.copy()).requires_grad_() for d in data)

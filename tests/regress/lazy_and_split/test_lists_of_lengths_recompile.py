@@ -77,12 +77,12 @@ def _split(kind: Any, **options: Any) -> Any:
     ("kind", "options"), [(nn.GRU, {}), (nn.LSTM, {"bidirectional": True}), (nn.RNN, {"num_layers": 2})]
 )
 def test_lists_of_as_many_steps_are_one_program(kind: Any, options: dict[str, Any]) -> None:
-    programs = _agree(_packed_step(kind, **options), _split(kind, **options), _lists(7, lambda i: 5))
+    programs = _agree(_packed_step(kind, **options), _split(kind, **options), _lists(4, lambda i: 4))
     assert programs[0] == programs[-1] == 1
 
 
 def test_lists_of_other_numbers_of_steps_are_not_compiled_one_by_one() -> None:
-    programs = _agree(_packed_step(nn.GRU), _split(nn.GRU), _lists(8, lambda i: 3 + (3 * i) % 7))
+    programs = _agree(_packed_step(nn.GRU), _split(nn.GRU), _lists(6, lambda i: 3 + (3 * i) % 7))
     assert programs[-1] == 1
 
 
@@ -255,7 +255,7 @@ def test_a_recurrent_layer_is_captured_twice_for_any_number_of_steps(name: str) 
         call = weft.compile(step) if is_compiled else step
         weft.counters.reset()
         losses = []
-        for i, steps in enumerate((4, 6, 3, 9, 4, 1, 7)):
+        for i, steps in enumerate((4, 6, 3, 1, 5)):
             size = (2, steps, 3) if model.batch_first else (steps, 2, 3)
             x = weft.tensor(np.random.default_rng(i).standard_normal(size).astype(np.float32), requires_grad=True)
             losses.append(call(x).item())

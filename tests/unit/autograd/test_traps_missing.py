@@ -50,7 +50,7 @@ def test_t_undef_2_some_outputs_used(rng: Rng, cut: str) -> None:
         return parts(t)[used].sin()
 
     x = leaf(rng, 6, 2)
-    assert gradcheck(f, (x,)) and gradgradcheck(f, (x,))
+    assert gradcheck(f, (x,)) and gradgradcheck(f, (x,), fast_mode=True)
 
 
 def test_t_undef_2_lstm_with_some_outputs_used(rng: Rng) -> None:

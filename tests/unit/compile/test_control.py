@@ -146,18 +146,14 @@ def _orders(function, order):
 @pytest.mark.parametrize("backend", ["interpret", "llvm"])
 @pytest.mark.parametrize("function", [_branches, _stops, _loop_in_loop, _branch_in_loop], ids=lambda f: f.__name__[1:])
 def test_higher_orders(function, backend, rng):
+    compiled = [weft.compile(lambda x, w, k=k: _orders(function, k)(x, w).detach(), backend=backend) for k in range(4)]
+    second = weft.compile(lambda x, w: weft.autograd.grad(_orders(function, 1)(x, w), [x, w]), backend=backend)
     for sign in (1, -1):
         x = weft.tensor(sign * rng.uniform(0.2, 1.0, 3), requires_grad=True)
         w = weft.tensor(rng.uniform(0.5, 0.9, 3), requires_grad=True)
-        compiled = [
-            weft.compile(lambda x, w, k=k: _orders(function, k)(x, w).detach(), backend=backend) for k in range(4)
-        ]
         for k in range(4):
             np.testing.assert_allclose(compiled[k](x, w).item(), _orders(function, k)(x, w).item(), rtol=1e-9)
-        # second derivatives
-        slopes = weft.compile(lambda x, w: weft.autograd.grad(_orders(function, 1)(x, w), [x, w]), backend=backend)(
-            x, w
-        )
+        slopes = second(x, w)
         way, step = rng.standard_normal(3), 1e-6
         ends = [
             compiled[1](weft.tensor(x.detach().numpy() + s * step * way, requires_grad=True), w).item() for s in (1, -1)

@@ -13,7 +13,7 @@ import weft
 from weft.support.counters import counters
 
 Function = Callable[..., Any]
-LONG = (20, 25, 31, 12)
+LONG = (14, 17, 19, 12)
 SHORT = (0, 1, 3, 7)
 
 
@@ -381,9 +381,9 @@ def test_rows_have_the_bits_of_the_unrolled_program() -> None:
         for fold in ("on", "off"):
             with weft.knobs(fold=fold):
                 step = weft.compile(function)
-                for n in (12, 14, 15):
+                for n in (12, 15):
                     x, h, _ = given(1, n)
                     w = weft.tensor([-0.0, 1.0, 2.0], dtype=weft.float64)
                     step(x, h, w).sum().backward()
                     bits.append(x.grad.numpy().tobytes() + h.grad.numpy().tobytes())
-        assert bits[:3] == bits[3:]
+        assert bits[:2] == bits[2:]

@@ -98,7 +98,7 @@ def check_bits(first: tuple[int, int]) -> None:
     rng = random.Random(str(first))
     eager, compiled = Trainer("eager"), Trainer("interpret")
     weft.counters.reset()
-    for size in [first, *rng.sample(SIZES, len(SIZES))]:
+    for size in [first, *rng.sample(SIZES, 4)]:
         run_both(eager.step, compiled.step, size, rng, 0.0)
     for key, value in (("lr", 3e-3), ("betas", (0.8, 0.95))):
         for trainer in (eager, compiled):

@@ -297,18 +297,18 @@ def test_t_ca_4_a_parameter_that_is_saved_twice_is_one_input(rng: Rng) -> None:
     assert program_inputs == 5  # the first gradient, x, w, x * w, its sine
 
 
-def test_t_ca_10_ranks_and_ten_thousand_shapes(rng: Rng) -> None:
-    x, rows = leaf(rng, 1), int(rng.integers(90, 110))
+def test_t_ca_10_ranks_and_two_thousand_shapes(rng: Rng) -> None:
+    x, rows = leaf(rng, 1), int(rng.integers(40, 50))
     before = counters.captures
 
     def held() -> int:
         return sum("weft.compiled_autograd" in str(type(o)) for o in gc.get_objects())
 
     with ca.enable():
-        for n in range(10_000):
+        for n in range(2_000):
             y = weft.ones(n % rows, n // rows, requires_grad=True, dtype=weft.float64)
             y.mul(x).sum().backward()
-            if n == 2_000:
+            if n == 500:
                 compiles, alive = counters.llvm_compiles, held()
     assert counters.captures - before == 1 == len(cache)
     assert counters.llvm_compiles == compiles and held() <= alive + 100  # nothing is kept for each

@@ -234,7 +234,7 @@ def test_higher_orders(rng: Rng, mode: Any) -> None:
         (second,) = weft.autograd.grad(first.sum(), x, create_graph=True)
         (third,) = weft.autograd.grad(second.sum(), x)
     np.testing.assert_allclose(third.numpy(), 24 * v)
-    assert weft.autograd.gradgradcheck(lambda t: (t.sin() * t).cumsum(0), (x,))
+    assert weft.autograd.gradgradcheck(lambda t: (t.sin() * t).cumsum(0), (x,), fast_mode=True)
 
 
 @pytest.mark.parametrize("mode", MODES)

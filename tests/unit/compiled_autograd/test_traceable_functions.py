@@ -69,7 +69,7 @@ def test_higher_orders_and_the_engine_agree(rng: Rng) -> None:
     function = scaled()
     x, w = leaves(rng, 3)
     assert weft.autograd.gradcheck(lambda a, b: loss(function, a, b, 0.5), (x, w))
-    assert weft.autograd.gradgradcheck(lambda a, b: loss(function, a, b, 0.5), (x, w))
+    assert weft.autograd.gradgradcheck(lambda a, b: loss(function, a, b, 0.5), (x, w), fast_mode=True)
 
 
 @pytest.mark.parametrize("deed", [

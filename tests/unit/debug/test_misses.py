@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.imports import tree_of
 from weft.guards import content_guard, guard, hidden_guard
 from weft.guards.guard import Guard
 from weft.support.errors import ArgumentError
@@ -112,7 +113,7 @@ def test_every_kind_of_guard_has_a_remedy() -> None:
 def test_every_reason_of_a_program_has_a_remedy() -> None:
     calls = 0
     for path in [*(ROOT / "weft/compile").rglob("*.py"), ROOT / "weft/programs/store.py"]:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Miss":
                 calls += 1
                 assert any(k.arg == "remedy" for k in node.keywords), f"{path}:{node.lineno}"

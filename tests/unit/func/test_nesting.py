@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.agree.width import times
 from weft.autograd import grad as autograd_grad
 from weft.func import grad, jacfwd, jacrev, jvp, vjp, vmap
 
@@ -176,7 +177,7 @@ def agree(f: Program, names: list[str], rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("outer", list(TRANSFORMS))
 @pytest.mark.parametrize("inner", list(TRANSFORMS))
 def test_two_levels(inner, outer, rng):
-    for _ in range(2):
+    for _ in range(times(2)):
         agree(program(rng), [inner, outer], rng)
 
 

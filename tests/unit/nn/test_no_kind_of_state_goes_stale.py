@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import SEED
 from tests.unit.nn.run_kinds_of_state import kinds
 
-COUNT = int(os.environ.get("WEFT_STALE", "24"))  # of some 800
+COUNT = int(os.environ.get("WEFT_STALE", "12"))  # of some 800
 NAMES = random.Random(SEED).sample(sorted(kinds()), min(COUNT, len(kinds())))
 RUNNER = Path(__file__).with_name("run_kinds_of_state.py")
 

@@ -71,9 +71,9 @@ def agree(scripted, changed, runs, capsys) -> None:
 def test_hand_written_programs(function, capsys) -> None:
     rng = np.random.default_rng(len(function.__name__))
     parameters = inspect.signature(function).parameters.values()
-    runs = [[draw(p.annotation, rng) for p in parameters] for _ in range(4)]
+    runs = [[draw(p.annotation, rng) for p in parameters] for _ in range(3)]
     scripted = weft.jit.script(function)
-    for name in rng.permutation(sorted(PASSES))[:2]:
+    for name in rng.permutation(sorted(PASSES))[:1]:
         agree(scripted, passed(scripted, PASSES[name]), runs[:2], capsys)
     agree(scripted, passed(scripted, *in_some_order(rng)), runs, capsys)
 

@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import weft
+from tests.imports import tree_of
 from weft.support import limits
 from weft.support.memo import Memo
 
@@ -26,7 +27,7 @@ def test_a_full_memo_starts_anew() -> None:
 def _literal_limits(path: Path) -> list[int]:
     """Lines on which a cache gets a number of its own as its limit."""
     lines = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             sizes = [k.value for k in node.keywords if k.arg in ("maxsize", "maxlen")]

@@ -12,7 +12,7 @@ import weft
 
 Rng = np.random.Generator
 Tensor = weft.Tensor
-SIZES = (0, 1, 2, 3, 5, 6, 7, 16, 31, 32, 33)
+SIZES = (0, 1, 3, 7, 16, 32, 33)
 KINDS = [  # dtype, tolerance, batch dims, every how many sizes
     (weft.float64, 1e-11, (), 3), (weft.float32, 1e-4, (3,), 1), (weft.float64, 1e-11, (2, 2), 2)
 ]
@@ -68,7 +68,7 @@ def test_values(dtype: weft.dtype, tolerance: float, batch: tuple[int, ...], eve
 def test_systems(dtype: weft.dtype, tolerance: float, batch: tuple[int, ...], every: int, rng: Rng) -> None:
     systems = [
         (_regular(rng, dtype, *batch, n, n), _any(rng, dtype, *batch, n, k))
-        for n, k in [*zip(SIZES, (2, 0, 1, 9, 1, 3, 17, 1, 5, 2, 33), strict=True)][::every]
+        for n, k in [*zip(SIZES, (2, 0, 9, 17, 1, 5, 33), strict=True)][::every]
     ]
 
     def solutions() -> Iterator[Tensor]:
