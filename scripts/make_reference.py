@@ -170,7 +170,8 @@ PAGES: dict[str, Page] = {
         ),
     ),
     "array-api": Page(
-        "Array API", "Names of the standard (2024.12) that PyTorch lacks.", (), ("weft.layers.array_api",),
+        "Array API", "The standard (2024.12): its namespace, and its names in weft that PyTorch lacks.", (),
+        ("weft.layers.array_api", "weft.array_api"),
     ),
     "debug": Page(
         "Debugging", "Eager beside compiled, the pass at fault, why calls miss: `weft.debug`.", (), ("weft.debug",),
