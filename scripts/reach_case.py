@@ -36,6 +36,8 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    if options.side == "torch":
+        name_operators()
     package = package_of(options.package)
     wanted = [m for m in package.models if not options.models or m.name in options.models.split(",")]
     with os.fdopen(options.results, "w") as lines:
@@ -48,6 +50,18 @@ def main(arguments: list[str]) -> int:
             line |= {"name": model.name, "seconds": round(time.perf_counter() - began, 1)}
             print(json.dumps(line), file=lines, flush=True)
     return 0
+
+
+def name_operators() -> None:
+    """Name torchvision's operator where its library, which is built for CUDA, does not load beside a PyTorch for the
+    CPU: the package asks for it when it is imported. No model of the list calls it."""
+    global _library
+    _library = torch.library.Library("torchvision", "FRAGMENT")
+    if not hasattr(torch.ops.torchvision, "nms"):
+        _library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+
+_library: Any = None  # lives as long as its operators
 
 
 def told(error: BaseException) -> dict[str, Any]:
