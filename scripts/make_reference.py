@@ -186,7 +186,7 @@ PAGES: dict[str, Page] = {
     "single-process": Page(
         "What is for several devices",
         "Names that programs for PyTorch ask for, each as it is in one process on a CPU.", (),
-        ("weft.hub", "weft.profiler", "weft.multiprocessing", "weft.__future__", "weft.amp", "weft.ao"),
+        ("weft.hub", "weft.futures", "weft.profiler", "weft.multiprocessing", "weft.__future__", "weft.amp", "weft.ao"),
     ),
     "more": Page("More", "What has no page of its own yet."),
 }

@@ -53,12 +53,12 @@ def main(arguments: list[str]) -> int:
 
 
 def name_operators() -> None:
-    """Name torchvision's operator where its library, which is built for CUDA, does not load beside a PyTorch for the
-    CPU: the package asks for it when it is imported. No model of the list calls it."""
+    """Name torchvision's operators where its library, which is built for CUDA, does not load beside a PyTorch for the
+    CPU: the package asks for them when it is imported. No model of the list calls one."""
     global _library
     _library = torch.library.Library("torchvision", "FRAGMENT")
-    if not hasattr(torch.ops.torchvision, "nms"):
-        _library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    for name in ("nms", "qnms"):
+        _library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 
 
 _library: Any = None  # lives as long as its operators
