@@ -170,7 +170,8 @@ PAGES: dict[str, Page] = {
         ),
     ),
     "array-api": Page(
-        "Array API", "Names of the standard (2024.12) that PyTorch lacks.", (), ("weft.layers.array_api",),
+        "Array API", "The standard (2024.12): its namespace, and its names in weft that PyTorch lacks.", (),
+        ("weft.layers.array_api", "weft.array_api"),
     ),
     "debug": Page(
         "Debugging", "Eager beside compiled, the pass at fault, why calls miss: `weft.debug`.", (), ("weft.debug",),
@@ -185,7 +186,7 @@ PAGES: dict[str, Page] = {
     "single-process": Page(
         "What is for several devices",
         "Names that programs for PyTorch ask for, each as it is in one process on a CPU.", (),
-        ("weft.hub", "weft.profiler", "weft.multiprocessing", "weft.__future__", "weft.amp", "weft.ao"),
+        ("weft.hub", "weft.futures", "weft.profiler", "weft.multiprocessing", "weft.__future__", "weft.amp", "weft.ao"),
     ),
     "more": Page("More", "What has no page of its own yet."),
 }

@@ -128,7 +128,8 @@ _LAZY = {
     "ao": "weft.ao", "hub": "weft.hub", "profiler": "weft.profiler", "multiprocessing": "weft.multiprocessing",
     "distributions": "weft.distributions", "debug": "weft.debug",
     "amp": "weft.amp", "__future__": "weft.__future__", "compiler": "weft.compiler", "accelerator": "weft.accelerator",
-    "serialization": "weft.serialization",
+    "serialization": "weft.serialization", "array_api": "weft.array_api",
+    "futures": "weft.futures",
     **{name: f"weft.{name}" for name in _install_modules()},
 }
 _providers["lazy"] = "weft.lazy"

@@ -169,6 +169,13 @@ class FlopCounterMode:
         raise Unsupported("FlopCounterMode: weft does not count operations; weft.explain shows what a program does")
 
 
+class SobolEngine:
+    """PyTorch's points of low discrepancy: a type that programs name. Raises Unsupported where it is made."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise Unsupported("SobolEngine: weft has no points of low discrepancy; scipy.stats.qmc.Sobol has")
+
+
 class emit_nvtx:
     """PyTorch's marks for a profiler of GPUs: a type that programs name. Raises NoSuchDevice where it is made."""
 
@@ -376,6 +383,22 @@ def _of_tools() -> Iterator[NamedModule]:
     })
 
 
+def _over_devices() -> Iterator[NamedModule]:
+    types, where = "Tensors that lie over several devices: their types.", "weft.distributed.meshes:"
+    mesh = {name: f"{where}{name}" for name in ("DeviceMesh", "init_device_mesh")}
+    tensor = {name: f"{where}{name}" for name in (
+        "DTensor", "DeviceMesh", "Partial", "Placement", "Replicate", "Shard", "distribute_module",
+        "distribute_tensor", "init_device_mesh",
+    )}
+    yield NamedModule("weft.distributed.device_mesh", types, names=mesh)
+    yield NamedModule("weft.distributed.tensor", types, names=tensor)
+    yield NamedModule("weft.distributed._tensor", types, names=tensor)
+    yield NamedModule("weft.distributed.fsdp", types, names={name: f"{where}{name}" for name in (
+        "CPUOffload", "FullyShardedDataParallel", "MixedPrecision", "fully_shard",
+    )})
+    yield NamedModule("weft.quasirandom", "Points of low discrepancy.", names={"SobolEngine": f"{_HERE}SobolEngine"})
+
+
 def _of_other_places() -> Iterator[NamedModule]:
     marks = "PyTorch's tracer of modules, which weft has not: its marks, and whether it is at work."
     yield NamedModule("weft.fx", marks, names={"wrap": f"{_HERE}wrap", "Proxy": f"{_HERE}Proxy"})
@@ -401,6 +424,7 @@ def _modules() -> Iterator[NamedModule]:
     yield from _of_bindings()
     yield from _of_operators()
     yield from _of_tools()
+    yield from _over_devices()
     yield from _of_other_places()
     for version in range(9, 21):
         yield SymbolicOpset(f"weft.onnx.symbolic_opset{version}", f"How weft writes operators for opset {version}.")

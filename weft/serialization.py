@@ -3,13 +3,20 @@ a class out of a file, whatever the list says; torch.load, under `python -m weft
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 from weft.interop.files import load, save
+from weft.tensor.device import Device
 
-__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
+__all__ = [
+    "FILE_LIKE", "MAP_LOCATION", "add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals",
+    "save",
+]
+FILE_LIKE = str | os.PathLike[str] | IO[bytes]  # PyTorch's types of arguments, for annotations
+MAP_LOCATION = Callable[[Any, str], Any] | Device | str | dict[str, str] | None
 Listed = Callable[..., Any] | tuple[Callable[..., Any], str]
 _safe: list[Listed] = []
 

@@ -148,6 +148,10 @@ def test_array_api(rng: RNG) -> None:
     assert weft.zeros(shape=(2,)).shape == (2,) and weft.equal(weft.maximum(x, 0), weft.relu(x))
     assert weft.all(True).item() and weft.result_type(weft.int8, x, 1) is weft.float64
     assert "axis" in inspect.signature(weft.sum).parameters
+    xp = x.__array_namespace__()
+    wide = xp.asarray(float("inf"), dtype=xp.float64)
+    assert xp.add(xp.ones(2), wide).dtype is xp.float64 and (xp.ones(2) + wide).dtype is weft.float32
+    assert xp.sort(x).shape == x.shape and xp.equal(x, x).all() and xp.floor_divide(wide, 2).item() == float("inf")
 
 
 def test_random_numbers(rng: RNG) -> None:

@@ -128,8 +128,15 @@ class Derived(TransformedDistribution):
     _parameters = {}
     expand = Distribution.expand
 
-    def __init__(self) -> None:
-        raise NotImplementedError
+    def __init__(
+        self, base_distribution: Distribution, transforms: Transform | list[Transform],
+        validate_args: bool | None = None,
+    ) -> None:
+        """For classes of packages, which give the parts themselves: the parameters are the base's, by their names."""
+        for name in self._parameters:
+            if hasattr(base_distribution, name):
+                setattr(self, name, getattr(base_distribution, name))
+        super().__init__(base_distribution, transforms, validate_args)
 
     def _parts(self) -> tuple[Distribution, list[Transform]]:
         """The base, and the transforms."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from weft.ops.overrides import overridable
 from weft.ops.packet import aten
-from weft.support.errors import ArgumentError, ValueProblem
+from weft.support.errors import ArgumentError, ShapeError, ValueProblem
 from weft.tensor.device import Device
 from weft.tensor.tensor import Tensor, check_tensor
 from weft.types import dtype as dt
@@ -142,7 +142,10 @@ def bitwise_invert(x: Tensor, /) -> Tensor:
 
 @overridable
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
-    """The sum over one dim of conj(x1) * x2, in the dtype of their product."""
+    """The sum over one dim of conj(x1) * x2, in the dtype of their product. Raises ShapeError where the sizes of that
+    dim differ."""
+    if x1.ndim and x2.ndim and x1.shape[axis] != x2.shape[axis]:
+        raise ShapeError(f"vecdot(): dim {axis} has the sizes {x1.shape[axis]} and {x2.shape[axis]}")
     return aten.linalg_vecdot(x1, x2, dim=axis).to(promote(x1.dtype, x2.dtype))
 
 

@@ -102,11 +102,11 @@ def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
 
 
 def array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:
-    """The module with the functions for this tensor, in the sense of the Array API: weft.
+    """The module with the functions for this tensor, in the sense of the Array API: weft.array_api.
     Raises ValueProblem for a version that is not known."""
     if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
         raise ValueProblem(f"__array_namespace__(): the version {api_version!r} of the Array API is not known")
-    return sys.modules["weft"]
+    return sys.modules["weft"].array_api  # the front door loads it when it is asked for
 
 
 def _caster(name: str, dtype: DType) -> Any:

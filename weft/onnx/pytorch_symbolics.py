@@ -4,6 +4,7 @@ the name (`to_i=1`), and weft's own rules under PyTorch's names (`symbolic_opset
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from weft.onnx.registry import EXPORTS, symbolic
@@ -54,6 +55,7 @@ def parse_args(*arg_descriptors: str) -> Callable[[Callable[..., Any]], Callable
 
 def rule_of(name: str) -> Callable[..., Any]:
     """How weft writes an operator, by PyTorch's name: called as `rule(g, *arguments)`. Raises Unsupported."""
+    import_module("weft.onnx.operators")  # fills the table, and needs the package onnx
     rule = EXPORTS.get(f"aten::{name}")
     if rule is None:
         raise Unsupported(f"onnx: there is no symbolic of {name}")

@@ -45,6 +45,12 @@ class Operator:
 IMPORTS: dict[tuple[str, str], Operator] = {}  # by domain and name
 EXPORTS: dict[str, Callable[..., Any]] = {}  # by weft's name, with the overload
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # of weft's Python that is no operator, by name
+under_way: list[bool] = []  # of `export`, its calls that have not ended
+
+
+def is_in_onnx_export() -> bool:
+    """Whether `export` is tracing or writing a model."""
+    return bool(under_way)
 
 
 def operator(

@@ -19,7 +19,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
         r"_dynamo|_inductor|compiler|export|fx|package|library|ops|symbolic_trace|GraphModule|Tracer|Interpreter",
         "there is no such compiler interface; weft.compile and weft.explain are weft's",
     ),
-    (r"is_distributed|rpc|futures", "weft.distributed has collectives and messages; there are no remote calls"),
+    (r"is_distributed|rpc", "weft.distributed has collectives and messages; there are no remote calls"),
     (r"lazy", "operators are not put off; weft.compile captures whole functions"),
     (
         r"autograd_profiler|profile|record_function",

@@ -52,7 +52,7 @@ class Size(tuple):  # type: ignore[type-arg]
 
     def __radd__(self, other: Any) -> Size:
         if not isinstance(other, tuple):
-            raise ArgumentError(f'can only concatenate tuple (not {type(other).__name__}) to weft.Size')
+            return NotImplemented  # `a_list += size` goes on with the list's own way; `a_list + size` is a TypeError
         return Size(tuple.__add__(other, self))
 
     def __mul__(self, count: Any) -> Size:

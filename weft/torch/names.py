@@ -26,4 +26,4 @@ ATTRIBUTES_OF: dict[str, dict[str, str]] = {
 # where PyTorch says that a class of the module torch stands, if not in torch
 OF_CLASSES: dict[str, str] = {"Generator": "torch._C"}
 # modules of weft's front door that PyTorch has no such module for
-NOT_SHOWN = frozenset({"lazy", "memory", "compiled_autograd", "torch"})
+NOT_SHOWN = frozenset({"array_api", "lazy", "memory", "compiled_autograd", "torch"})

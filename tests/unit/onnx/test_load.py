@@ -158,7 +158,8 @@ def test_an_error_names_the_node():
 
 
 def test_without_the_package_one_error_says_what_to_install():
-    code = "import sys; sys.modules['onnx'] = None\nimport weft, weft.onnx"
+    code = "import sys; sys.modules['onnx'] = None\nimport weft, weft.onnx\n"
+    code += "assert not weft.onnx.is_in_onnx_export()  # what programs ask without it\nweft.onnx.load('model.onnx')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stderr.splitlines()[-1].endswith("pip install 'weft[onnx]'")
 

@@ -17,6 +17,7 @@ from weft.onnx.dtypes import element_of
 from weft.onnx.lists import Listed
 from weft.onnx.outputs import Output
 from weft.onnx.program import Exporter
+from weft.onnx.registry import under_way
 from weft.onnx.writer import Writer
 from weft.passes.scripted.tuples import lower_tuples
 from weft.support.errors import ArgumentError, Unsupported, ValueProblem
@@ -28,7 +29,6 @@ from weft.version import __version__
 
 Axes = Mapping[str, Any]
 LEAST = 13
-_under_way: list[bool] = []
 
 
 def export(
@@ -52,22 +52,17 @@ def export(
         )
     arguments = tuple(args) if isinstance(args, (tuple, list)) else (args,)
     drawn = weft.get_rng_state()
-    _under_way.append(True)
+    under_way.append(True)
     try:
         written = _written(model, arguments, opset_version, dynamic_axes or {}, input_names, output_names)
     finally:
-        _under_way.pop()
+        under_way.pop()
         weft.set_rng_state(drawn)
     onnx.checker.check_model(written)
     if hasattr(path, "write"):
         path.write(written.SerializeToString())
     else:
         onnx.save(written, os.fspath(path))
-
-
-def is_in_onnx_export() -> bool:
-    """Whether `export` is tracing or writing a model."""
-    return bool(_under_way)
 
 
 def _written(
