@@ -46,9 +46,10 @@ class StateGuards:
 
     def __init__(
         self, owner: Owner, capture: Capture, sources: list[Any], memory: Memory, inputs: Inputs,
-        outputs: Outputs, leaves: list[Any], apart: set[int],
+        outputs: Outputs, leaves: list[Any], apart: set[int], named: Container[int] = (),
     ) -> None:
-        """apart: the arguments whose memory other tensors may have or not."""
+        """apart: the arguments whose memory other tensors may have or not. named: ids of the tensors that guards know
+        as the very ones, wherever the function reaches them."""
         self.owner, self.capture, self.memory, self.inputs, self.outputs = owner, capture, memory, inputs, outputs
         states = list(capture.outside.states.values())
         self.by_argument: list[Any] = [s for s in states if s.leaf is not None]
@@ -66,6 +67,7 @@ class StateGuards:
         self.apart = apart
         self.beside = {i for i in apart if not leaves[i].requires_grad}  # which may also share what is not written
         self.sharing = sharing_pattern(leaves, apart)
+        self.elsewhere = {i: t for i, t in enumerate(leaves) if isinstance(t, Tensor) and id(t) in named}
 
     def match_sharing(self, leaves: list[Any]) -> Miss | None:
         """Whether arguments share memory with each other, and with state, as in the capture."""
@@ -84,7 +86,7 @@ class StateGuards:
                 )
         for slot in self.by_argument:
             leaf = leaves[slot.leaf]
-            if slot.is_fixed and leaf.storage() is not slot.storage:
+            if slot.is_fixed and leaf.storage() is not slot.storage or self.elsewhere.get(slot.leaf, leaf) is not leaf:
                 return Miss(
                     "is another tensor, and the function also reaches the first one from elsewhere", 3, leaf=slot.leaf,
                     remedy=_SHARED,

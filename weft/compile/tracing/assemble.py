@@ -66,7 +66,7 @@ def assemble(
         outcome.returns, outcome.spec, outcome.leaves_grad, outcome.assigned, outcome.spent, outcome.late,
         outcome.made_leaves, outcome.retained, outcome.gradients, outcome.changes, joint, capture, sources,
     )
-    state = StateGuards(owner, capture, sources, memory, inputs, outputs, leaves, outcome.apart)
+    state = StateGuards(owner, capture, sources, memory, inputs, outputs, leaves, outcome.apart, outcome.named)
     guards = CallGuards(  # made last: passes may ask about sizes
         outcome.facts, leaves, spec, outcome.checks, state, outcome.bound, sources, outcome.random, capture,
         outcome.identity,
