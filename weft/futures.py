@@ -90,7 +90,7 @@ class Future(Generic[T]):
 def collect_all(futures: Iterable[Future[Any]]) -> Future[list[Future[Any]]]:
     """The future of a list of futures: there once all of them are."""
     waited = list(futures)
-    together: Future[list[Future[Any]]] = Future()
+    gathered: Future[list[Future[Any]]] = Future()
     lock, left = threading.Lock(), [len(waited)]
 
     def count(completed: Future[Any]) -> None:
@@ -98,13 +98,13 @@ def collect_all(futures: Iterable[Future[Any]]) -> Future[list[Future[Any]]]:
             left[0] -= 1
             is_last = left[0] == 0
         if is_last:
-            together.set_result(waited)
+            gathered.set_result(waited)
 
     if not waited:
-        together.set_result(waited)
+        gathered.set_result(waited)
     for future in waited:
         future.add_done_callback(count)
-    return together
+    return gathered
 
 
 def wait_all(futures: Iterable[Future[Any]]) -> list[Any]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.array_api.promotion import together
+from weft.array_api.promotion import promoted
 from weft.ops.packet import aten
 from weft.tensor.tensor import Tensor
 
@@ -35,7 +35,7 @@ def _binary(name: str, operator: str) -> Callable[[Any, Any], Tensor]:
     apply: Any = getattr(aten, operator)
 
     def function(x1: Any, x2: Any, /) -> Tensor:
-        return apply(*together(x1, x2))
+        return apply(*promoted(x1, x2))
 
     return _named(function, name, f"{name} of each pair of elements; one of the two may be a Python number.")
 
@@ -91,7 +91,7 @@ def sign(x: Tensor, /) -> Tensor:
 
 def floor_divide(x1: Any, x2: Any, /) -> Tensor:
     """The quotient, rounded down; with infinities that of the limit: -0 for 1 / -infinity."""
-    x1, x2 = together(x1, x2)
+    x1, x2 = promoted(x1, x2)
     out: Tensor = aten.floor_divide(x1, x2)
     if not out.is_floating_point():
         return out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-from weft.array_api.promotion import together
+from weft.array_api.promotion import promoted
 from weft.layers.array_api import matrix_transpose, outer, trace, vecdot
 from weft.ops.packet import aten
 from weft.support.errors import ValueProblem
@@ -54,7 +54,7 @@ def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The cross product along a dim of size 3. Raises ValueProblem where a tensor lacks that dim."""
-    first, second = together(x1, x2)
+    first, second = promoted(x1, x2)
     return aten.linalg_cross(first, second, dim=axis)
 
 
@@ -85,7 +85,7 @@ def inv(x: Tensor, /) -> Tensor:
 
 def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The matrix product."""
-    return aten.matmul(*together(x1, x2))
+    return aten.matmul(*promoted(x1, x2))
 
 
 def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
@@ -120,7 +120,7 @@ def slogdet(x: Tensor, /) -> SlogdetResult:
 
 def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """x with x1 @ x = x2; x2 is a vector if it has one dim, else matrices. Raises LinAlgError."""
-    matrix, right = together(x1, x2)
+    matrix, right = promoted(x1, x2)
     if right.ndim == 1:
         return aten.linalg_solve(matrix, right.unsqueeze(-1)).squeeze(-1)
     if right.ndim == matrix.ndim - 1 and right.shape == matrix.shape[:-1]:  # which PyTorch takes for vectors
@@ -140,7 +140,7 @@ def svdvals(x: Tensor, /) -> Tensor:
 
 def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
     """The sum of products over dims: the last `axes` of x1 with the first of x2, or the dims of two lists."""
-    first, second = together(x1, x2)
+    first, second = promoted(x1, x2)
     if isinstance(axes, int) and axes < 0:
         raise ValueProblem(f"tensordot(): axes must not be negative, got {axes}")
     return aten.tensordot(first, second, dims=axes)

@@ -41,7 +41,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     return joined
 
 
-def together(*values: Any) -> tuple[Tensor, ...]:
+def promoted(*values: Any) -> tuple[Tensor, ...]:
     """The operands as tensors of their common dtype."""
     dtype = result_type(*values)
     return tuple(

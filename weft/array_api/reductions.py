@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.array_api.promotion import summed, together
+from weft.array_api.promotion import promoted, summed
 from weft.ops.packet import aten
 from weft.support.errors import ValueProblem
 from weft.tensor.tensor import Tensor
@@ -123,13 +123,13 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
 
 def searchsorted(x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:
     """Where elements would go into a sorted tensor; of equal ones before ("left") or behind ("right")."""
-    first, values = together(x1, x2)
+    first, values = promoted(x1, x2)
     return aten.searchsorted(first, values, side=side, sorter=sorter)
 
 
 def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
     """x1 where the condition holds, x2 elsewhere; one of the two may be a Python number."""
-    return aten.where(condition, *together(x1, x2))
+    return aten.where(condition, *promoted(x1, x2))
 
 
 # ---- order

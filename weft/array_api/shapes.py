@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.array_api.promotion import together
+from weft.array_api.promotion import promoted
 from weft.ops.packet import aten
 from weft.support.errors import ValueProblem
 from weft.tensor.tensor import Tensor
@@ -22,13 +22,13 @@ def broadcast_to(x: Tensor, /, shape: Sequence[int]) -> Tensor:
 
 def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
     """The tensors, one behind the other along a dim; axis=None: of the flattened tensors."""
-    parts = together(*arrays)
+    parts = promoted(*arrays)
     return aten.cat([aten.flatten(x) for x in parts], 0) if axis is None else aten.cat(list(parts), axis)
 
 
 def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
     """The tensors, along a new dim."""
-    return aten.stack(list(together(*arrays)), axis)
+    return aten.stack(list(promoted(*arrays)), axis)
 
 
 def flip(x: Tensor, /, *, axis: int | Sequence[int] | None = None) -> Tensor:

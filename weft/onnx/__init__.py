@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from weft.onnx.pytorch_symbolics import register_custom_op_symbolic, unregister_custom_op_symbolic
-from weft.onnx.registry import is_in_onnx_export, symbolic
+from weft.onnx.registry import is_in_onnx_export
+from weft.onnx.registry import users_symbolic as symbolic
 from weft.support.absent import refuse
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from weft.jit.tracing.trace import trace
 from weft.onnx.dependency import helper, onnx
 from weft.onnx.dtypes import element_of
 from weft.onnx.lists import Listed
+from weft.onnx.operators import control as control  # the package fills the table
 from weft.onnx.outputs import Output
 from weft.onnx.program import Exporter
 from weft.onnx.registry import under_way

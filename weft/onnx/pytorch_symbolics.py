@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from weft.onnx.registry import EXPORTS, symbolic
+from weft.onnx.registry import EXPORTS, users_symbolic
 from weft.support.errors import Unsupported
 from weft.tensor.tensor import Tensor
 
@@ -39,7 +39,7 @@ def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Callable[..., A
     if _opsets.get(symbolic_name, -1) > opset_version:
         return
     _opsets[symbolic_name] = opset_version
-    symbolic(symbolic_name)(lambda g, *args: symbolic_fn(g if isinstance(g, _Graph) else _Graph(g), *args))
+    users_symbolic(symbolic_name)(lambda g, *args: symbolic_fn(g if isinstance(g, _Graph) else _Graph(g), *args))
 
 
 def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int = 9) -> None:

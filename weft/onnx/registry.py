@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any, TypeVar
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -87,8 +89,7 @@ def _described(name: str, rule: Callable[..., Any], on_host: Callable[..., Any] 
 
 
 def symbolic(*names: str) -> Callable[[Rule], Rule]:
-    """Register how operators of weft are written: `rule(g, *arguments)` gets the exporter and the arguments in the
-    order of the schema, and returns the result or results."""
+    """Register how operators are written: an entry of the table."""
 
     def register(rule: Rule) -> Rule:
         for name in names:
@@ -96,6 +97,16 @@ def symbolic(*names: str) -> Callable[[Rule], Rule]:
         return rule
 
     return register
+
+
+def users_symbolic(*names: str) -> Callable[[Rule], Rule]:
+    """Register how operators of weft, or of your own, are written to ONNX files: `rule(g, *arguments)` gets the
+    exporter and the arguments in the order of the schema, and returns the result or results. It takes the place of
+    weft's own rule.
+    """
+    with suppress(ImportError):  # weft's rules first; without the package onnx nothing is written
+        import_module("weft.onnx.operators")
+    return symbolic(*names)
 
 
 def function_symbolic(name: str) -> Callable[[Rule], Rule]:

@@ -1,5 +1,6 @@
-"""One tensor at two places, of which one is bound anew by each call: a program for that was taken, too, when the place held
-a view of the tensor, and gave the view where Python gives the tensor itself. Found by the generator of assignments.
+"""One tensor at two places, of which one is bound anew by each call: a program for that was taken, too, when the place
+held a view of the tensor, and gave the view where Python gives the tensor itself. Found by the generator of
+assignments.
 """
 
 from __future__ import annotations

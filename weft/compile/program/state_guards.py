@@ -86,7 +86,8 @@ class StateGuards:
                 )
         for slot in self.by_argument:
             leaf = leaves[slot.leaf]
-            if slot.is_fixed and leaf.storage() is not slot.storage or self.elsewhere.get(slot.leaf, leaf) is not leaf:
+            is_other = slot.is_fixed and leaf.storage() is not slot.storage
+            if is_other or self.elsewhere.get(slot.leaf, leaf) is not leaf:
                 return Miss(
                     "is another tensor, and the function also reaches the first one from elsewhere", 3, leaf=slot.leaf,
                     remedy=_SHARED,
