@@ -83,4 +83,4 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
             raise ValueProblem(f"take(): axis must be given for a tensor of {x.ndim} dims")
         axis = 0
     where: list[Any] = [slice(None)] * (axis % max(x.ndim, 1))
-    return x[(*where, indices)]
+    return x[tuple([*where, indices])]
