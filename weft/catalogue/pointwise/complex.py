@@ -37,7 +37,10 @@ conj = define(
 )
 
 
-def _define_part(name: str, words: str, vjp: Callable[[Any], Any], scalar: Callable[..., Any], reference: Any) -> None:
+def _define_part(
+    name: str, words: str, vjp: Callable[[Any], Any], of_real: Callable[[Any], Any], scalar: Callable[..., Any],
+    reference: Any,
+) -> None:
     pointwise(
         f"aten::{name}(Tensor self) -> Tensor",
         f"The {words} part in memory of its own.",
@@ -45,15 +48,16 @@ def _define_part(name: str, words: str, vjp: Callable[[Any], Any], scalar: Calla
         result="real",
         inplace=False, out=False, numbers=False,
         public=(),
-        vjp={"self": lambda g, self_dtype: vjp(g) if self_dtype.is_complex else g},
+        vjp={"self": lambda g, self_dtype: (vjp if self_dtype.is_complex else of_real)(g)},
         reference=reference,
     )
 
 
 _define_part(
-    "_real_part", "real", lambda g: aten.complex(g, aten.zeros_like(g)), lambda s, x: s.real(x), lambda x: np.real(x))
+    "_real_part", "real", lambda g: aten.complex(g, aten.zeros_like(g)), lambda g: g, lambda s, x: s.real(x),
+    lambda x: np.real(x))
 _define_part(
-    "_imaginary_part", "imaginary", lambda g: aten.complex(aten.zeros_like(g), g),
+    "_imaginary_part", "imaginary", lambda g: aten.complex(aten.zeros_like(g), g), lambda g: aten.zeros_like(g),
     lambda s, x: s.imag(x), lambda x: np.imag(x))
 
 
