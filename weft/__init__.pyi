@@ -169,6 +169,14 @@ from weft.layers.low_rank import svd_lowrank as svd_lowrank
 from weft.layers.low_rank import pca_lowrank as pca_lowrank
 from weft.nn.functions.of_tensors import batch_norm as batch_norm
 from weft.nn.functions.of_tensors import instance_norm as instance_norm
+from weft.nn.functions.recurrence import gru as gru
+from weft.nn.functions.recurrence import gru_cell as gru_cell
+from weft.nn.functions.recurrence import lstm as lstm
+from weft.nn.functions.recurrence import lstm_cell as lstm_cell
+from weft.nn.functions.recurrence import rnn_relu as rnn_relu
+from weft.nn.functions.recurrence import rnn_relu_cell as rnn_relu_cell
+from weft.nn.functions.recurrence import rnn_tanh as rnn_tanh
+from weft.nn.functions.recurrence import rnn_tanh_cell as rnn_tanh_cell
 from weft.nn.functional import adaptive_avg_pool1d as adaptive_avg_pool1d
 from weft.nn.functional import bilinear as bilinear
 from weft.nn.functional import pairwise_distance as pairwise_distance
@@ -233,6 +241,8 @@ from weft import __future__ as __future__
 from weft import compiler as compiler
 from weft import accelerator as accelerator
 from weft import serialization as serialization
+from weft import array_api as array_api
+from weft import futures as futures
 
 class _AminmaxResults(NamedTuple):
     min: Tensor
