@@ -60,9 +60,8 @@ def test_a_page_has_the_kernels_of_the_program(explanation: Any, page: str) -> N
         sum(k.seconds for k in explanation.programs[0].kernel_times)
     )
     assert program["native"] <= program["seconds"]
-    slowest = max(program["kernels"], key=lambda k: k["seconds"])
-    text = program["kernels"][slowest["same"]]
-    assert "ret" in text["code"] and not re.search(r"^\s*\.(text|globl)", text["code"], re.MULTILINE)
+    code = [k["code"] for k in program["kernels"] if k["code"]]  # (products may lie in the objects that are shipped)
+    assert code and all("ret" in c and not re.search(r"^\s*\.(text|globl)", c, re.MULTILINE) for c in code)
     assert any("loop" in k["nest"] or "for" in k["nest"] for k in program["kernels"] if k["nest"])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.codegen.emit import Value
+from weft.codegen.emit import Value, const
 from weft.codegen.math import exponential, logarithm, rounding, trigonometry
 from weft.codegen.math.core import FloatMath
 
@@ -80,13 +80,37 @@ def sqrt(m: FloatMath, x: Pair) -> Pair:
 
 
 def pow(m: FloatMath, x: Pair, y: Pair) -> Pair:
-    """exp(y * log(x)); 1 for exponent 0, and 0 for a base 0 with an exponent of positive real part."""
-    real, imaginary = exp(m, mul(m, y, log(m, x)))
+    """exp(y * log(x)); 1 for exponent 0, and 0 for a base 0 with an exponent of positive real part. What is x itself, a
+    product or a reciprocal for exponents 1, 2, 3 and -1 is computed so: the powers of real and imaginary numbers are
+    exactly such.
+    """
+    exponent = y[0].const if y[1].const == 0 else None
+    if exponent == 1:
+        return x
+    if exponent in (2, 3):
+        square = mul(m, x, x)
+        return square if exponent == 2 else mul(m, x, square)
     f = m.f
+    power = exp(m, mul(m, y, log(m, x)))
     vanishes = f.and_(f.and_(m.equal(x[0], 0.0), m.equal(x[1], 0.0)), m.greater(y[0], 0.0))
     unit = f.and_(m.equal(y[0], 0.0), m.equal(y[1], 0.0))
-    real = m.select(unit, 1.0, m.select(vanishes, 0.0, real))
-    return real, m.select(f.or_(unit, vanishes), 0.0, imaginary)
+    real = m.select(unit, 1.0, m.select(vanishes, 0.0, power[0]))
+    imaginary = m.select(f.or_(unit, vanishes), 0.0, power[1])
+    if y[0].const not in (None, -1):
+        return real, imaginary
+    whole = m.equal(y[1], 0.0)
+    is_base, inverts = f.and_(whole, m.equal(y[0], 1.0)), f.and_(whole, m.equal(y[0], -1.0))
+    inverts = f.and_(inverts, f.and_(_is_finite(m, x), m.greater(m.add(m.abs(x[0]), m.abs(x[1])), 0.0)))
+    inverse = div(m, (const(x[0].type, 1.0), const(x[0].type, 0.0)), x)
+    return (
+        m.select(is_base, x[0], m.select(inverts, inverse[0], real)),
+        m.select(is_base, x[1], m.select(inverts, inverse[1], imaginary)),
+    )
+
+
+def _is_finite(m: FloatMath, x: Pair) -> Value:
+    limit = float("inf")
+    return m.f.and_(m.less(m.abs(x[0]), limit), m.less(m.abs(x[1]), limit))
 
 
 def sinh(m: FloatMath, x: Pair) -> Pair:
