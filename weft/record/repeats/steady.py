@@ -247,7 +247,7 @@ class _Code:
     def binary(self, ins: Instruction) -> None:
         """An operator of two operands."""
         a, b = self.pops(2)
-        sign = ins.argrepr
+        sign = _OLDER_SIGNS.get(ins.opname, ins.argrepr)
         if a is _INDEX and sign in ("+", "-") and type(b) is _Known and type(b.value) is int:
             self.stack.append(_INDEX)
             return
@@ -292,6 +292,11 @@ class _Code:
             raise Unsteady
         self.stack.append(self.stack[-ins.arg])
 
+    def rotate(self, count: int) -> None:
+        """Put the top below so many others."""
+        values = self.pops(count)
+        self.stack += [values[-1], *values[:-1]]
+
     # ---- calls
     def call(self, ins: Instruction) -> None:
         """A call with as many arguments as the instruction says."""
@@ -312,6 +317,14 @@ class _Code:
             self.stack.append(self._call(callee.value, positional, named))
         else:
             raise Unsteady
+
+    def call_alone(self, ins: Instruction) -> None:
+        """A call of what stands below its arguments, without a place for an object (CPython 3.10)."""
+        if ins.opname == "CALL_FUNCTION_KW":
+            self.keywords = self.pop().value
+        arguments = self.pops(ins.arg or 0)
+        self.stack += [_NULL, self.pop(), *arguments]
+        self.call(ins)
 
     def _call_method(self, method: _Method, owner: Any, arguments: list[Any]) -> None:
         for value in arguments:
@@ -447,6 +460,13 @@ def _keywords(code: _Code, ins: Instruction) -> None:
     code.keywords = original(code.code).co_consts[ins.arg or 0]
 
 
+# CPython 3.10 has an instruction for each operator; those in place are no part of a steady body.
+_OLDER_SIGNS = {"BINARY_ADD": "+", "BINARY_SUBTRACT": "-"} | {
+    f"BINARY_{name}": name for name in (
+        "MULTIPLY", "MATRIX_MULTIPLY", "TRUE_DIVIDE", "FLOOR_DIVIDE", "MODULO", "POWER", "LSHIFT", "RSHIFT", "AND",
+        "OR", "XOR",
+    )
+}
 _RULES: dict[str, Callable[[_Code, Instruction], Any]] = {
     "LOAD_CONST": _pushing, "LOAD_SMALL_INT": _pushing, "PUSH_NULL": lambda code, ins: code.stack.append(_NULL),
     "KW_NAMES": _keywords,
@@ -456,7 +476,11 @@ _RULES: dict[str, Callable[[_Code, Instruction], Any]] = {
     "BINARY_SUBSCR": _Code.subscript, "BINARY_OP": _Code.binary, "COMPARE_OP": _gathering(lambda n: 2),
     "BINARY_SLICE": _gathering(lambda n: 3), "BUILD_SLICE": _gathering(lambda n: n),
     "BUILD_TUPLE": _Code.build_tuple, "BUILD_LIST": _gathering(lambda n: n), "LIST_EXTEND": _Code.extend,
-    "CALL": _Code.call, "CALL_KW": _Code.call,
+    "CALL": _Code.call, "CALL_KW": _Code.call, "CALL_METHOD": _Code.call,
+    **dict.fromkeys(("CALL_FUNCTION", "CALL_FUNCTION_KW"), _Code.call_alone),
+    **dict.fromkeys(_OLDER_SIGNS, _Code.binary),
+    "ROT_TWO": lambda code, ins: code.rotate(2), "ROT_THREE": lambda code, ins: code.rotate(3),
+    "DUP_TOP": lambda code, ins: code.stack.extend(code.pops(1) * 2),
     **dict.fromkeys(("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT", "UNARY_NOT"), _gathering(lambda n: 1)),
     **dict.fromkeys(
         (
