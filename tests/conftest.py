@@ -93,12 +93,13 @@ def _few_objects_to_collect() -> None:
 @pytest.fixture(scope="module", autouse=True)
 def _quick_code(request: pytest.FixtureRequest, _few_objects_to_collect: None) -> Iterator[None]:
     """Programs are compiled by LLVM's quick code generator, in a third of the time and to the same bits, but in the
-    folders that are about code or compare all ways to run a program. Neither takes over kernels of the other."""
+    folders that are about code or compare all ways to run a program, and in sweeps. Neither takes over kernels of the other."""
     from weft.codegen import compilation, compiler, kernel_store  # after the settings above
     from weft.support.knobs import knobs
 
     path = request.path.relative_to(Path(__file__).parent).as_posix()
-    level = compiler.CODEGEN_LEVEL if path.startswith(ABOUT_CODE) else 0
+    is_wide = "WEFT_AGREE" in os.environ  # a sweep, or a planted fault that is looked for
+    level = compiler.CODEGEN_LEVEL if is_wide or path.startswith(ABOUT_CODE) else 0
     if level != _levels[-1]:
         kernel_store.store.clear()
         _levels[:] = [level]
