@@ -92,8 +92,9 @@ def _few_objects_to_collect() -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _quick_code(request: pytest.FixtureRequest, _few_objects_to_collect: None) -> Iterator[None]:
-    """Programs are compiled by LLVM's quick code generator, in a third of the time and to the same bits, but in the
-    folders that are about code or compare all ways to run a program, and in sweeps. Neither takes over kernels of the other."""
+    """Programs are compiled by LLVM's quick code generator, in a third of the time and to the same bits, but in sweeps,
+    and in the folders that are about code or compare all ways to run a program. Neither takes over kernels of the
+    other."""
     from weft.codegen import compilation, compiler, kernel_store  # after the settings above
     from weft.support.knobs import knobs
 
