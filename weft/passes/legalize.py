@@ -185,12 +185,17 @@ def _is_even(length: Any) -> bool:
 
 @complex_parts.of(aten.fft_rfft)
 def _real_spectrum(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+    """The half of a complex spectrum, which is its own mirror image: the mean of both images has no imaginary part
+    where a frequency is its own mirror, and no rounding of one."""
     x, n, dim, norm = builder.handle(args[0]), *args[1:]
     axis = normalize_dim("fft_rfft", dim, x.ndim)
-    if _is_even(x.dims[axis] if n is None else n):
+    length, half = x.dims[axis] if n is None else n, node.outputs[0].tensor_type.shape[axis]
+    if _is_even(length):
         return None
     whole = aten.fft_fft(aten._to_copy(x, dtype=node.outputs[0].tensor_type.dtype), n, axis, norm)
-    return results_of(builder, aten.slice(whole, axis, 0, node.outputs[0].tensor_type.shape[axis]))
+    backwards = aten.slice(aten.flip(aten.slice(whole, axis, 1, length), (axis,)), axis, 0, half - 1)
+    mirrored = aten.conj_physical(aten.cat((aten.slice(whole, axis, 0, 1), backwards), axis))
+    return results_of(builder, aten.mul(aten.add(aten.slice(whole, axis, 0, half), mirrored), 0.5))
 
 
 @complex_parts.of(aten.fft_irfft)

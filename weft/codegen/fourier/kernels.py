@@ -175,14 +175,19 @@ class _Kernel:
                     v.store(m.add(e, t), base, f.add(f.mul(k.index, count), q))
 
             v.over(count, join)
+        self._clear_ends(to, count)
+
+    def _clear_ends(self, spectrum: tuple[Value, Value], count: Value) -> None:
+        """The first and the last frequency of a real signal have no imaginary part, and no rounding of one."""
+        f, v = self.f, self.v
+        for k in (const(I64, 0), self.length):
+            f.memset(v.at(spectrum[1], f.mul(k, count)), 0, f.mul(count, v.elem.bytes))
 
     def _from_half(self, count: Value) -> None:
         """The spectrum of the pairs of a real signal, from x into y: twice what `_to_half` begins with, as sums over
         half as many elements ask."""
         f, v, m = self.f, self.v, self.v.math
-        bytes = f.mul(count, v.elem.bytes)
-        f.memset(self.x[1], 0, bytes)  # what these two frequencies have no imaginary part of
-        f.memset(v.at(self.x[1], f.mul(self.length, count)), 0, bytes)
+        self._clear_ends(self.x, count)
         with f.loop(0, self.length, name="k") as k:
             here, there = f.mul(k.index, count), f.mul(f.sub(self.length, k.index), count)
             cosine, sine = self._root(k.index)
