@@ -28,6 +28,16 @@ def _composed(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def _named(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: this function is each of these operators, which differ in the number of dims."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        COMPOSITES.update({f"aten::{name}": function for name in names})
+        return function
+
+    return register
+
+
 def reduction_name(reduction: int) -> str:
     """What `reduction` is called in weft.nn.functional."""
     if reduction == 0:
@@ -51,33 +61,13 @@ def adaptive_max_pool3d(self: Tensor, output_size: list[int]) -> tuple[Tensor, T
     return F.adaptive_max_pool3d(self, output_size, return_indices=True)  # type: ignore[no-any-return]
 
 
-@_composed
-def reflection_pad1d(self: Tensor, padding: list[int]) -> Tensor:
+@_named("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
+def reflection_pad(self: Tensor, padding: list[int]) -> Tensor:
     return F.pad(self, padding, "reflect")
 
 
-@_composed
-def reflection_pad2d(self: Tensor, padding: list[int]) -> Tensor:
-    return F.pad(self, padding, "reflect")
-
-
-@_composed
-def reflection_pad3d(self: Tensor, padding: list[int]) -> Tensor:
-    return F.pad(self, padding, "reflect")
-
-
-@_composed
-def replication_pad1d(self: Tensor, padding: list[int]) -> Tensor:
-    return F.pad(self, padding, "replicate")
-
-
-@_composed
-def replication_pad2d(self: Tensor, padding: list[int]) -> Tensor:
-    return F.pad(self, padding, "replicate")
-
-
-@_composed
-def replication_pad3d(self: Tensor, padding: list[int]) -> Tensor:
+@_named("replication_pad1d", "replication_pad2d", "replication_pad3d")
+def replication_pad(self: Tensor, padding: list[int]) -> Tensor:
     return F.pad(self, padding, "replicate")
 
 
@@ -94,43 +84,15 @@ def _resized(
     return F.interpolate(x, scale_factor=scales, mode=mode, align_corners=align)
 
 
-@_composed
-def upsample_nearest1d(
+@_named("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
+def upsample_nearest(
     input: Tensor, output_size: list[int] | None, scale_factors: list[float] | None = None
 ) -> Tensor:
     return _resized(input, output_size, scale_factors, "nearest", None)
 
 
-@_composed
-def upsample_nearest2d(
-    input: Tensor, output_size: list[int] | None, scale_factors: list[float] | None = None
-) -> Tensor:
-    return _resized(input, output_size, scale_factors, "nearest", None)
-
-
-@_composed
-def upsample_nearest3d(
-    input: Tensor, output_size: list[int] | None, scale_factors: list[float] | None = None
-) -> Tensor:
-    return _resized(input, output_size, scale_factors, "nearest", None)
-
-
-@_composed
-def _upsample_nearest_exact2d(
-    input: Tensor, output_size: list[int] | None, scale_factors: list[float] | None = None
-) -> Tensor:
-    return _resized(input, output_size, scale_factors, "nearest-exact", None)
-
-
-@_composed
-def _upsample_nearest_exact1d(
-    input: Tensor, output_size: list[int] | None, scale_factors: list[float] | None = None
-) -> Tensor:
-    return _resized(input, output_size, scale_factors, "nearest-exact", None)
-
-
-@_composed
-def _upsample_nearest_exact3d(
+@_named("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d")
+def _upsample_nearest_exact(
     input: Tensor, output_size: list[int] | None, scale_factors: list[float] | None = None
 ) -> Tensor:
     return _resized(input, output_size, scale_factors, "nearest-exact", None)
