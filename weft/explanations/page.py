@@ -66,8 +66,9 @@ def page_content(explanations: Sequence[Explanation]) -> dict[str, Json]:
 
 
 def _explanation(explanation: Explanation, files: dict[str, str]) -> dict[str, Json]:
-    slowest = {id(p): [k.name for k, q in explanation.slowest_kernels()[:MACHINE_CODE] if q is p]
-               for p in explanation.programs}  # fmt: skip
+    slowest: dict[int, list[str]] = {id(p): [] for p in explanation.programs}
+    for kernel, program in explanation.slowest_kernels()[:MACHINE_CODE]:
+        slowest[id(program)].append(kernel.name)
     return {
         "name": explanation.name,
         "lines": [*before_kernels(explanation), *after_kernels(explanation)],
@@ -88,7 +89,7 @@ def _explanation(explanation: Explanation, files: dict[str, str]) -> dict[str, J
 def _program(program: ProgramFacts, slowest: Sequence[str], files: dict[str, str]) -> dict[str, Json]:
     shown: dict[str, Json] = {
         "title": program.title, "stages": program.stages, "loops": program.loops, "foreign": program.foreign_lines,
-        "passes": program.passes, "arena": program.arena_bytes, "kernels": [], "spans": [], "buffers": [], "peak": 0,
+        "passes": program.passes, "arena": program.arena_bytes, "kernels": [], "spans": [], "buffers": [],
     }  # fmt: skip
     times = program.measured
     if isinstance(times, str):

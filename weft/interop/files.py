@@ -51,11 +51,15 @@ def load(f: Any, map_location: Any = None, *, weights_only: bool = True, mmap: b
         raise Unsupported(
             "load: weights_only=False would run code out of the file; weft never does. Save a state dict instead."
         )
+    return load_bytes(streams.read(f), map_location)
+
+
+def load_bytes(content: bytearray, map_location: Any = None) -> Any:
+    """What the bytes of a file hold; they are the memory of its tensors from then on. Raises as `load` does."""
     if map_location is not None and not isinstance(map_location, str):
         raise ArgumentError(f"load: map_location must name a device ('cpu', 'meta'), got {type(map_location).__name__}")
-    content = streams.read(f)
-    loaded = torch_files.decode(content) if content[:4] == _ZIP else _decode(content)
-    return loaded if map_location is None else structure.map_tensors(loaded, _mover(usable(map_location)))
+    held = torch_files.decode(content) if content[:4] == _ZIP else _decode(content)
+    return held if map_location is None else structure.map_tensors(held, _mover(usable(map_location)))
 
 
 def _decode(content: bytearray) -> Any:

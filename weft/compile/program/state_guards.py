@@ -46,7 +46,7 @@ class StateGuards:
 
     def __init__(
         self, owner: Owner, capture: Capture, sources: list[Any], memory: Memory, inputs: Inputs,
-        outputs: Outputs, leaves: list[Any], apart: set[int], named: Container[int] = (),
+        outputs: Outputs, leaves: list[Any], apart: set[int], named: Container[int],
     ) -> None:
         """apart: the arguments whose memory other tensors may have or not. named: ids of the tensors that guards know
         as the very ones, wherever the function reaches them."""

@@ -35,7 +35,7 @@ def load(f: Any, map_location: Any = None, _extra_files: dict[str, Any] | None =
     stored = streams.read(f)
     if torch_files.is_program(stored):
         return _of_torch(stored, map_location, _extra_files)
-    content = files.load(stored, map_location)
+    content = files.load_bytes(stored, map_location)
     if not isinstance(content, dict) or KEY not in content:
         raise ParseError("weft.jit.load: the file holds no program of weft.jit (weft.load reads tensors)")
     version = content.get("version", content[KEY])  # (files of earlier versions have the second alone)
