@@ -38,7 +38,8 @@ class ProgramFacts:
     stages: (name, number of operators) in order. steps: what runs, in order: kernels with the operators that they fuse,
     and what runs outside of native code, with the reason. arena_bytes: None where nothing is planned. loops: what
     became of each loop of Python that left many operators: one loop of the program, or why not.
-    param_names: what the user calls the inputs. inputs: what to measure with; None: what it was run on last.
+    param_names: what the user calls the inputs. inputs: what to measure with, of these sizes; None: what it was run on
+    last.
     """
 
     title: str
@@ -55,6 +56,7 @@ class ProgramFacts:
     param_names: list[str] = field(default_factory=list, repr=False)
     executable: Any = field(default=None, repr=False)
     inputs: list[Any] | None = field(default=None, repr=False)
+    sizes: dict[str, int] | None = field(default=None, repr=False)
     _measured: Measured | str | None = field(default=None, repr=False)
 
     @property
@@ -76,7 +78,9 @@ class ProgramFacts:
             elif self.backend != "llvm":
                 self._measured = "nothing of it is native code"
             else:
-                self._measured = measure(self.executable.program, self.executable.optimized(), self.inputs)
+                self._measured = measure(
+                    self.executable.program, self.executable.optimized(), self.inputs, self.sizes
+                )
             self.inputs = None
         return self._measured
 
@@ -202,7 +206,7 @@ def program_facts(
         [(r.name, r.seconds, r.nodes) for r in passes.reports if r.changed], described.backend, list(described.steps),
         described.native_segments, described.foreign_segments, described.arena_bytes,
         list(map(str, latest([*notes_of_loops(graph), *passes.loops]))), sum(r.seconds for r in passes.reports),
-        names or [], executable, inputs,
+        names or [], executable, inputs, symbols if inputs else None,
     )
 
 

@@ -69,19 +69,25 @@ class _Watch:
             WatchedRun(program, frame, lambda run, begin, end: self.runs.append((end - begin, begin, run)))
 
 
-def measure(program: Program, graph: Graph, inputs: Sequence[Any] | None = None) -> Measured | str:
+def measure(
+    program: Program, graph: Graph, inputs: Sequence[Any] | None = None, sizes: Mapping[str, int] | None = None
+) -> Measured | str:
     """The times of a program, or why there are none.
 
-    graph: the optimized one. inputs: what to run on, in the order of its parameters; default what it was run on last,
-    with ones and zeros for what was not kept.
+    graph: the optimized one. inputs: what to run on, in the order of its parameters, of these sizes; default what it was
+    run on last, with ones and zeros for what was not kept.
     """
     if observers.programs is not None:
         return "a profiler is at work"
     if any(node.op.effect in ("io", "python") for node in graph.walk()):
         return "it calls Python, which would be called once more"
     names, count = graph_symbols(graph)
-    kept, sizes = program.latest()
-    symbols = sizes or tuple([graph.env.examples.get(name, 1) for name in names[:count]])
+    kept, latest = program.latest()
+    examples = graph.env.examples
+    if inputs and sizes:
+        symbols = tuple([sizes.get(name, examples.get(name, 1)) for name in names[:count]])
+    else:
+        symbols = latest or tuple([examples.get(name, 1) for name in names[:count]])
     values = dict(zip(names, symbols, strict=False))
     try:
         sources = [
