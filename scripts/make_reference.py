@@ -1,7 +1,7 @@
 """Write docs/reference: one page per area, from the entries (scripts/reference_entries.py)
 and from docstrings (scripts/reference_objects.py).
 
-    python scripts/make_reference.py          writes the pages
+    python scripts/make_reference.py          writes the pages, and names.md, which lists all names
     python scripts/make_reference.py --check  says which are not up to date (exit status 1)
 
 A new package of the catalogue or public module is given its page in PAGES;
@@ -11,7 +11,9 @@ until then it stands on the page of what has no place yet.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +27,7 @@ from reference_objects import dtype_table, object_text, objects_of, tensor_membe
 from weft.ops.op import PACKETS  # noqa: E402
 
 FOLDER = ROOT / "docs" / "reference"
+LONGEST_SIGNATURE = 160  # characters of one among all names
 
 
 @dataclass(frozen=True)
@@ -229,8 +232,8 @@ def page_text(page: Page, parts: dict[str, str]) -> str:
         f"# {page.title}", "", page.about, "",
         "[All pages](README.md). Written by `./dev docs` from the entries and docstrings; not to be edited.", "",
     ]
-    for heading in sorted(parts, key=lambda h: (h.casefold(), h)):
-        lines += [f"## {heading}", "", parts[heading], ""]
+    for heading in ordered(parts):
+        lines += [f"## {escaped(heading)}", "", parts[heading], ""]
     return "\n".join(lines)
 
 
@@ -246,6 +249,7 @@ def index_text(parts: dict[str, dict[str, str]]) -> str:
             "entry), what they are (pointwise, reduction, view, kernel, composite), whether gradients flow through "
             "them, and a value."
         ),
+        "", "[All names](names.md) on one page, with their signatures.",
         "", "| page | what it holds | sections |", "| --- | --- | --- |",
     ]
     lines += [
@@ -263,12 +267,68 @@ def index_text(parts: dict[str, dict[str, str]]) -> str:
     return "\n".join(lines)
 
 
+def names_text(parts: dict[str, dict[str, str]]) -> str:
+    """All names by namespace, each with its signature and a link to its section."""
+    lines_of: dict[str, list[tuple[str, str]]] = {}
+    for page, texts in parts.items():
+        for heading, anchor in anchors(PAGES[page].title, ordered(texts)).items():
+            first, *rest = texts[heading].splitlines()
+            signature = next((line.strip() for line in rest if line.startswith("    ")), "")
+            for name in re.findall("`(weft[.][^`]+)`", first):
+                namespace, _, short = name.rpartition(".")
+                shown = signature_after_name(signature)
+                line = f"- [`{short}`]({page}.md#{anchor}){f' `{shown}`' if shown else ''}"
+                lines_of.setdefault(namespace, []).append((short, line))
+    total = sum(map(len, lines_of.values()))
+    lines = [
+        "# All names", "",
+        f"The {total:,} public names, by the module or class that has them, each with its signature. A name leads to",
+        "its section, which says what it does. Where an operator has several signatures, the first one is shown.", "",
+        "[Pages](README.md). Written by `./dev docs` from the entries and docstrings; not to be edited.", "",
+    ]
+    for namespace in sorted(lines_of, key=lambda name: (name.count("."), name.casefold())):
+        rows = sorted(lines_of[namespace], key=lambda row: (row[0].casefold(), row[0]))
+        lines += [f"## {escaped(namespace)}", "", *(line for _, line in rows), ""]
+    return "\n".join(lines)
+
+
+def ordered(headings: Iterable[str]) -> list[str]:
+    """The order in which a page has its sections."""
+    return sorted(headings, key=lambda h: (h.casefold(), h))
+
+
+def anchors(title: str, headings: Iterable[str]) -> dict[str, str]:
+    """heading -> what links name it by (as GitHub does, and the site)."""
+    anchor_of: dict[str, str] = {}
+    times: Counter[str] = Counter([slug(title)])
+    for heading in headings:
+        name = slug(heading)
+        anchor_of[heading] = f"{name}-{times[name]}" if times[name] else name
+        times[name] += 1
+    return anchor_of
+
+
+def escaped(heading: str) -> str:
+    """A heading as Markdown, which would make a name in bold of `__name__`."""
+    return heading.replace("__", r"\_\_")
+
+
+def slug(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.lower().replace(" ", "-"))
+
+
+def signature_after_name(signature: str) -> str:
+    """What stands behind the name, cut where it is long."""
+    text = signature[signature.find("(") :] if "(" in signature else ""
+    return text if len(text) <= LONGEST_SIGNATURE else f"{text[:LONGEST_SIGNATURE]} ..."
+
+
 def pages() -> dict[Path, str]:
     """Every page by path."""
     parts = sections()
     parts["tensor"] |= {"dtypes": dtype_table(), **tensor_members()}
     made = {FOLDER / f"{name}.md": page_text(page, parts[name]) for name, page in PAGES.items() if parts[name]}
-    return {FOLDER / "README.md": index_text(parts), **made}
+    return {FOLDER / "README.md": index_text(parts), FOLDER / "names.md": names_text(parts), **made}
 
 
 def main(arguments: list[str]) -> int:

@@ -3,7 +3,8 @@ What a block prints stands below it as a `text` block.
 
     python tests/docs/run_page.py docs/tour.md        # JSON: what each block printed
 
-Source lines are those of the page, so a location that weft prints (tour.md:12) can be looked up there.
+Source lines are those of the page, so a location that weft prints (tour.md:12) can be looked up there. The blocks run
+in an empty folder: what they write goes with it.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import re
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,7 +64,7 @@ def run(path: Path) -> list[str]:
     printed = []
     for example in examples(path.read_text(encoding="utf-8")):
         out = io.StringIO()
-        code = compile("\n" * (example.line - 1) + example.source, str(path), "exec")
+        code = compile("\n" * (example.line - 1) + example.source, str(path), "exec", dont_inherit=True)
         with contextlib.redirect_stdout(out):
             exec(code, namespace)
         printed.append(re.sub(r"[ \t]+$", "", out.getvalue(), flags=re.MULTILINE))
@@ -69,4 +72,9 @@ def run(path: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(Path(sys.argv[1]).resolve())))
+    page = Path(sys.argv[1]).resolve()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        printed = run(page)
+        os.chdir(page.parent)  # Windows removes no folder that a process is in
+    print(json.dumps(printed))
