@@ -74,8 +74,8 @@ def measure(
 ) -> Measured | str:
     """The times of a program, or why there are none.
 
-    graph: the optimized one. inputs: what to run on, in the order of its parameters, of these sizes; default what it was
-    run on last, with ones and zeros for what was not kept.
+    graph: the optimized one. inputs: what to run on, in the order of its parameters, of these sizes; default what it
+    was run on last, with ones and zeros for what was not kept.
     """
     if observers.programs is not None:
         return "a profiler is at work"
