@@ -14,6 +14,7 @@ from weft.guards.guard import ClassGuard, OrderGuard
 from weft.guards.kinds import CONTAINERS, Kind, Kinds, is_changeable
 from weft.guards.origin import INTERNAL, USER
 from weft.guards.slots import NOTHING, AttributeSlot, ClassSlot, Slot, class_lookup, instance_dict
+from weft.guards.snapshots import Entry
 from weft.guards.values import MISSING
 from weft.support.locations import Location
 
@@ -57,6 +58,10 @@ class ClassReads:
         self, slot: Slot, where: Location, read: bool = True, store: Location | None = None, sure: bool = True
     ) -> Any:
         """Record a slot."""
+        raise NotImplementedError
+
+    def is_known(self, value: Any) -> bool:
+        """Whether an object is older than the call for certain."""
         raise NotImplementedError
 
     def structure(self, container: Any, text: str, where: Location, module: Any = None, names: str = "") -> None:
@@ -142,6 +147,18 @@ class ClassReads:
                     getattr(cls, "__annotations__", None)  # asking makes them
                     self.keys[id(cls)] = KeysGuard(cls, self._names_before(cls), where, cls.__name__)
                 yield from [n for n in cls.__dict__ if not (n.startswith("__") and n.endswith("__"))]
+
+    def note_new_names(self) -> None:
+        """Record the attributes that such code has made since, as `setattr` does: they were not there before."""
+        for guard in self.keys.values():
+            holder = guard.holder
+            is_class = isinstance(holder, type)
+            for name in [n for n in vars(holder) if n not in guard.keys]:
+                if is_class and name.startswith("__"):  # (Python's own)
+                    continue
+                slot = (ClassSlot if is_class else AttributeSlot)(holder, name, f"{guard.owner}.{name}")
+                if slot.key not in self.entries:
+                    self.entries[slot.key] = Entry(slot, MISSING, guard.where, self.is_known(holder))
 
     def _names_before(self, holder: Any) -> frozenset[str]:
         """The names of attributes that an object or class had before the call."""

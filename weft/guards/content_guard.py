@@ -130,7 +130,7 @@ class KeysGuard(Guard):
     remedy = "set all attributes before the first call (in __init__)"
 
     def __init__(self, obj: Any, keys: frozenset[str], where: Location, text: str) -> None:
-        self.holder, self.keys, self.where, self.text = obj, keys, where, f"names of {text}"
+        self.holder, self.keys, self.where, self.owner, self.text = obj, keys, where, text, f"names of {text}"
 
     def source(self, names: Names) -> str:
         held = (

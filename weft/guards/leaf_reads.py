@@ -39,7 +39,8 @@ class LeafReads(ClassReads):
         all else the user put there."""
         cls = type(leaf)
         owner, raw = class_lookup(cls, name)
-        if name in self.kinds.said_by_leaves and not self.kinds.is_recorded(leaf) and (id(leaf), name) not in self.said:
+        is_said = owner is not None and name in self.kinds.said_by_leaves  # (a Generator says nothing of gradients)
+        if is_said and not self.kinds.is_recorded(leaf) and (id(leaf), name) not in self.said:
             self.said[id(leaf), name] = LeafGuard(leaf, name, self.kinds.says(leaf, name), where, path)
         if owner is not None and self.is_leafs_own(owner):
             return self.class_value(owner, name, raw, where)

@@ -199,6 +199,7 @@ def observe(
 
 
 def _rollback(reads: Reads) -> None:
+    reads.note_new_names()
     groups: tuple[dict[Any, Any], ...] = (reads.containers, reads.entries, reads.arrays, reads.randoms)
     for group in groups:  # (what else changed is refused)
         for snapshot in reversed(group.values()):  # what was seen later may stand in what was changed before

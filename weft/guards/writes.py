@@ -118,6 +118,7 @@ def writes_of(reads: Reads, visitor: Visitor, kinds: Kinds) -> list[Write]:
         if array.changed():
             where = _line_of(reads, visitor, array.array, array.where)
             raise SideEffectError(where, f"changes a NumPy array that existed before the call ({array.text})", MOVE_OUT)
+    reads.note_new_names()
     writes: dict[Any, Write] = {}
     for contents in reads.containers.values():
         if contents.changed() or contents.appended:

@@ -212,10 +212,8 @@ class GroupBuilder:
         if type(value) is Expr:
             return self.emit(Instr("size", dt.int64, ONCE, what=value), ("size", value))
         if type(value) is Value:
-            index = (
-                self._number(value) if value.node is None and dtype_of(value) is dt.float64 else self.outside(value, ())
-            )
-            return self.cast(index, dtype)
+            is_input = value.node is None and dtype_of(value) is dt.float64
+            return self.cast(self._number(value) if is_input else self._operand(value, ()).index, dtype)
         return self.emit(Instr("literal", dtype, ONCE, what=value), ("literal", dtype, repr(value)))
 
     def cast(self, index: int, dtype: DType) -> int:

@@ -65,6 +65,7 @@ class _Grouper:
         self.readers: dict[tuple[Value, TrailingMaps], Group] = {}
         self.order: dict[Node, int] = {}
         self.roots_of: dict[Node, list[tuple[Value, Value]]] = {}
+        self.made_of: dict[Value, tuple[Value, ...]] = {}  # of splats: the numbers of other items in them
         self.depth: dict[Value, int] = {}
         self.stages = Stages()
 
@@ -75,11 +76,11 @@ class _Grouper:
             self._add_view(node, order)
         elif is_leaf(node):
             if is_fill(node):
-                self.aliases.splats.add(node.outputs[0])
+                self._add_splat(node)
         elif not is_fusible(node):
             self._add_standalone(node, order)
         elif self._is_splat(node):
-            self.aliases.splats.add(node.outputs[0])
+            self._add_splat(node)
         else:
             self.order[node] = order
             self._add_fusible(node, order)
@@ -97,6 +98,13 @@ class _Grouper:
             depth = max(depth, self.depth.get(root, 0))
         self.depth[node.outputs[0]] = depth + 1
         return depth < MAX_DEPTH and not calls_functions(node.op)
+
+    def _add_splat(self, node: Node) -> None:
+        self.aliases.splats.add(node.outputs[0])
+        roots = list(map(self._root, node.inputs()))
+        numbers = dict.fromkeys(n for root in roots for n in self.made_of.get(root, (root,) * (root in self.item_of)))
+        if numbers:
+            self.made_of[node.outputs[0]] = tuple(numbers)
 
     def _add_view(self, node: Node, order: int) -> None:
         if values_in(node.args[1:]) or not self.aliases.add_view(node):
@@ -246,7 +254,7 @@ class _Grouper:
         sources: dict[Item, set[Item]] = {}
         for item in self.items:
             for node in item.nodes:
-                for value in node.reads():
+                for value in self._read(node):
                     source = self.item_of.get(self._root(value))
                     if source is not None and source is not item:
                         readers.setdefault(source, set()).add(item)
@@ -289,11 +297,18 @@ class _Grouper:
             deps[item] = list(waits)
         return stored, deps
 
+    def _read(self, node: Node) -> Sequence[Value]:
+        """What a node reads, the numbers in what it computes itself among it."""
+        reads = node.reads()
+        if not self.made_of:
+            return reads
+        return (*reads, *(n for v in reads for n in self.made_of.get(self._root(v), ())))
+
     def _roots(self, node: Node) -> list[tuple[Value, Value]]:
         """What must be there before a node, what it reads and what finds the sizes that it has; each with its root."""
         roots = self.roots_of.get(node)
         if roots is None:
-            reads = (*node.reads(), *self.sizes.awaited(node, self.aliases))
+            reads = (*self._read(node), *self.sizes.awaited(node, self.aliases))
             roots = [(v, self._root(v)) for v in reads]
             if not self.sizes.exist:  # (else it may await more later)
                 self.roots_of[node] = roots
