@@ -168,7 +168,8 @@ class Reads(LeafReads):
         elif kind is Kind.VIEW:
             self.view(value, text, where)
         elif kind is Kind.VARIABLE:
-            self.entry(ContextSlot(value, "value", text), where)
+            if self.kinds.of(held := self.entry(ContextSlot(value, "value", text), where)) in CONTAINERS:
+                self.structure(held, f"{text}.get()", where)
         elif kind is Kind.CACHE:
             self.caches[id(value)] = (value, where, text)
             self.note(value.__wrapped__, text, where)
@@ -508,10 +509,9 @@ class Reads(LeafReads):
             value = np.random
         if value is not MISSING:
             self.entry(GlobalSlot(module.__dict__, name, path), where)
-        if module.__name__ == "numpy.random" and callable(value):
-            owner = getattr(value, "__self__", None)
-            if isinstance(owner, np.random.RandomState):
-                self.random(owner, path, where)
+        owner = getattr(value, "__self__", None) if module.__name__ == "numpy.random" else None
+        if isinstance(owner, np.random.RandomState) and callable(value):
+            self.random(owner, path, where)
         return value
 
     def instance_attribute(

@@ -191,7 +191,10 @@ class RandomState:
 def state_of(generator: Any) -> Any:
     """The state of a random generator of Python's, or of one of NumPy's classes."""
     if hasattr(generator, "getstate"):
-        return generator.getstate()
+        try:
+            return generator.getstate()
+        except NotImplementedError:  # the system's randomness: there is no state to go by, or to put back
+            return ()
     if isinstance(generator, np.random.RandomState):
         return generator.get_state(legacy=False)
     if isinstance(generator, np.random.Generator):

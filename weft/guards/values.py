@@ -39,7 +39,7 @@ def number_kind(value: object) -> str | None:
     if issubclass(kind, (bool, enum.Enum)) or has_attributes(kind):
         return None
     if issubclass(kind, (int, np.integer)):
-        return "int"
+        return "int" if -(1 << 63) <= value < 1 << 63 else None  # type: ignore[operator]
     return "float" if issubclass(kind, (float, np.floating)) else None
 
 
@@ -70,6 +70,8 @@ def same(old: Any, new: Any, equal: tuple[type, ...] = ()) -> bool:
         return _same_float(old.real, new.real) and _same_float(old.imag, new.imag)
     if hasattr(kind, "stands_for_a_number"):
         return bool(old.is_same(new))
+    if kind is range or kind is slice:  # ranges of equal items may have other ends; slices hold any values
+        return same((old.start, old.stop, old.step), (new.start, new.stop, new.step), equal)
     if kind in SCALARS or isinstance(old, equal):
         return bool(old == new)
     if has_attributes(kind):  # equal values may differ in these
@@ -86,12 +88,18 @@ def same(old: Any, new: Any, equal: tuple[type, ...] = ()) -> bool:
 
 
 def same_members(old: frozenset[Any] | set[Any], new: frozenset[Any] | set[Any]) -> bool:
-    """Equality of sets whose members also have equal types, since {1} == {True}."""
-    return len(old) == len(new) and _typed(old) == _typed(new)
+    """Equality of sets whose members are the same as well, type by type, since {1} == {True} and {0.0} == {-0.0}."""
+    return len(old) == len(new) and set(map(_exact, old)) == set(map(_exact, new))
 
 
-def _typed(members: frozenset[Any] | set[Any]) -> set[tuple[type, Any]]:
-    return {(type(m), m) for m in members}
+def _exact(member: Any) -> Any:
+    """What is equal for members of sets that are the same."""
+    kind = type(member)
+    if kind is float or kind is complex:
+        return kind, struct.pack("dd", member.real, member.imag)
+    if kind is tuple or kind is frozenset:
+        return kind, kind(map(_exact, member))
+    return kind, member
 
 
 def _same_float(old: float, new: float) -> bool:
