@@ -35,7 +35,7 @@ NAMED = str.split(
     "V.clone().normal_(1,2,generator=G).sin() V.clone().exponential_(2.0,generator=G) "
     "V.clone().geometric_(0.4,generator=G) V.clone().log_normal_(0,0.5,generator=G).tanh() "
     "V.clone().cauchy_(generator=G).atan() V.clone().random_(5,generator=G) weft.normal(V,0.5,generator=G) "
-    "weft.poisson(V.abs()*9,generator=G) weft.binomial(weft.full_like(V,30.0),V.sigmoid(),generator=G)/30"
+    "weft.poisson(V.abs()*9,generator=G) weft.binomial(weft.full_like(V,30.0),V.sigmoid().detach(),generator=G)/30"
 )
 UNNAMED = str.split(
     "weft.rand_like(V) weft.randn_like(V) weft.randint_like(V,7) F.dropout(V,0.4) F.alpha_dropout(V,0.3,True) "

@@ -185,7 +185,7 @@ def _rank_type(self: TensorType, atol: Any, rtol: Any, hermitian: bool) -> Tenso
     return tensor_type(dt.int64, self.shape[:-2] if self.is_complete else None, self.device)
 
 
-def _rank(A: Array, atol: float | None, rtol: float | None, hermitian: bool) -> Array:
+def _rank(A: Array, atol: float | Array | None, rtol: float | Array | None, hermitian: bool) -> Array:
     if A.size == 0:
         return np.zeros(A.shape[:-2], np.int64)
     s = _iterated(
@@ -208,6 +208,19 @@ define(
     out=True,
     samples=draw(case(F(4, 3)), case(D(2, 3, 3), hermitian=True)),
     reference=lambda A, atol, rtol, hermitian: np.asarray(np.linalg.matrix_rank(A)),
+)
+define(
+    "aten::linalg_matrix_rank.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, "
+    "bool hermitian=False) -> Tensor",
+    "How many singular values of matrices exceed max(atol, rtol * greatest), with tolerances of each matrix.",
+    precision="float32",
+    type=_rank_type,
+    kernel=_rank,
+    vjp=NOT_DIFFERENTIABLE,
+    public=("linalg",),
+    out=True,
+    samples=draw(case(F(2, 4, 3), atol=F(2)), case(F(3, 2), rtol=F())),
+    reference=lambda A, atol, rtol, hermitian: _rank(A, atol, rtol, hermitian),
 )
 define(
     "aten::linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor",

@@ -64,7 +64,8 @@ asinh = _unary(
     np.arcsinh)
 acosh = _unary(
     "acosh", "Inverse hyperbolic cosine.",
-    {"self": lambda g, self: g * conjugate(aten.rsqrt(self - 1) * aten.rsqrt(self + 1))}, np.arccosh)
+    # (self + 1 would make a -0.0 in the imaginary part 0.0, and so take the other side of the cut)
+    {"self": lambda g, self: g * conjugate(aten.rsqrt(self - 1) * aten.rsqrt(self - -1))}, np.arccosh)
 atanh = _unary(
     "atanh", "Inverse hyperbolic tangent.", {"self": lambda g, self: g / conjugate(1 - self * self)}, np.arctanh
 )

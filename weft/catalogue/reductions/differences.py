@@ -34,9 +34,9 @@ def _diff(self: Any, n: int, dim: int, prepend: Any, append: Any) -> Any:
     if n < 0:
         raise ShapeError(f"order must be non-negative but got {n}")
     dim = normalize_dim("diff", dim, self.ndim)
-    out = _joined(self, dim, prepend, append)
     if n == 0:
-        return aten.clone(out) if out is self else out
+        return aten.clone(self)  # as PyTorch, which puts nothing before and behind then
+    out = _joined(self, dim, prepend, append)
     for _ in range(n):
         if shape_env.is_zero(out.dims[dim]):
             return aten.clone(out)

@@ -95,6 +95,7 @@ xlog1py = pointwise(
     scalar=lambda s, x, y: _xlogy(s, x, y, s.log1p),
     compute="real_float",
     inplace=False,
+    number_first=True,
     public=("special",),
     vjp={
         "self": lambda g, self, other: g * aten.where(
