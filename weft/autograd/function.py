@@ -22,7 +22,7 @@ from weft.autograd.saved import with_recording
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
 from weft.support.locations import user_mark
-from weft.support.refusals import Caller, passes
+from weft.support.refusals import call_user
 from weft.support.seams import open_function
 from weft.support.warn import warn
 from weft.tensor.history import AutogradState
@@ -60,11 +60,7 @@ class FunctionNode(Node):
         called = None if modes.capture is None else modes.capture.call_rule(self, rule, grads)
         if called is not None:
             return called
-        try:
-            out = with_recording(rule, ctx, *grads) if modes.special is not None else rule(ctx, *grads)
-        except BaseException as error:
-            passes(error, Caller.USER, rule)
-            raise
+        out = call_user(rule, ctx, *grads) if modes.special is None else with_recording(call_user, rule, ctx, *grads)
         return self.per_edge(out if isinstance(out, tuple) else (out,))
 
     def _rule(self) -> Callable[..., Any]:
@@ -262,17 +258,18 @@ class Function:
         previous = modes.grad
         modes.grad = False
         try:
-            output = None if modes.capture is None else modes.capture.call_forward(cls, ctx, args)
-            if output is None:
-                before = versions_of_views(args)
-                output = run_rules(cls, ctx, args)
-                note(cls, ctx, args, output, before)
-            return output
-        except BaseException as error:
-            passes(error, Caller.USER, cls.forward)
-            raise
+            return call_user(cls._forward_output, ctx, args, code=cls.forward)
         finally:
             modes.grad = previous
+
+    @classmethod
+    def _forward_output(cls, ctx: FunctionCtx, args: tuple[Any, ...]) -> Any:
+        output = None if modes.capture is None else modes.capture.call_forward(cls, ctx, args)
+        if output is None:
+            before = versions_of_views(args)
+            output = run_rules(cls, ctx, args)
+            note(cls, ctx, args, output, before)
+        return output
 
 
 def run_rules(function: type[Function], ctx: FunctionCtx, args: tuple[Any, ...]) -> Any:

@@ -29,6 +29,7 @@ class SideEffectError(CaptureError):
 MOVE_OUT: Final = "Do this outside the compiled function, or return the value and use it there."
 USE_OURS: Final = "Use weft's random functions, or pass the value in as an argument."
 PASS_IN: Final = "Pass the value in as an argument."
+PASS_ITEM: Final = "Draw the item outside and pass it in as an argument."
 
 _CHANGES: Final[dict[str, str]] = {
     **dict.fromkeys(

@@ -19,6 +19,7 @@ from weft.guards.effects import (
     MACHINERY_DEEDS,
     MOVE_OUT,
     PASS_IN,
+    PASS_ITEM,
     SUSPECTS,
     SideEffectError,
     builtin_deed,
@@ -48,7 +49,6 @@ _ENVIRONMENT: Final = tuple([
 ])
 # what it stores is the attribute that the user's code reads
 _CACHED_PROPERTY: Final = functools.cached_property.__get__.__code__
-PASS_ITEM: Final = "Draw the item outside and pass it in as an argument."
 
 
 Hook = Callable[[FrameType, str, Any], None]

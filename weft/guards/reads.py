@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.guards.asked import AMBIENT, content_of, module_of, settings_now
 from weft.guards.class_reads import DESCRIPTORS
-from weft.guards.effects import PASS_IN, SideEffectError, builtin_deed, caller_deed, refusal
+from weft.guards.effects import PASS_IN, PASS_ITEM, SideEffectError, builtin_deed, caller_deed, refusal
 from weft.guards.guard import FunctionGuard, TypeGuard
 from weft.guards.held import HOLDING, note_attribute
 from weft.guards.hidden_guard import AnswerGuard
@@ -55,6 +55,7 @@ from weft.guards.snapshots import (
 )
 from weft.guards.values import MISSING, key_text, same
 from weft.support.locations import Location
+from weft.support.refusals import in_user_call
 
 _WRAPPED: Final = (ChainMap, UserDict, UserList)  # containers of Python's that are written in Python, around another
 _CLOSED: Final = frozenset({
@@ -246,8 +247,16 @@ class Reads(LeafReads):
         """Code that this leads to may take from an iterator."""
         if self.kinds.of(value) is Kind.ITERATOR and id(value) in self.drawn:
             self.drawn[id(value)].used = True
+            self.refuse_to_take(where)
         elif self.kinds.of(value) is Kind.INSTANCE and module_of(type(value)) == "numpy" and self.is_known(value):
             self.settings(value, type(value).__name__, where)
+
+    def refuse_to_take(self, where: Location) -> None:
+        """Code is about to take from an iterator. In a hook or rule it is refused before: a program calls that instead,
+        and what the capture had taken would be missing there. Raises SideEffectError."""
+        if in_user_call():
+            self.refused = SideEffectError(where, "draws from an iterator that existed before the call", PASS_ITEM)
+            raise self.refused
 
     def answer(
         self, ask: Callable[[], Any], holder: object, name: str, text: str, where: Location,

@@ -3,6 +3,7 @@ its way. Whoever calls one of these says so where an error passes; nobody reads 
 
 from __future__ import annotations
 
+import threading
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -31,13 +32,32 @@ def passes(error: BaseException, kind: Caller, code: Any = None) -> None:
         refusal.passed = (*refusal.passed, Passed(kind, code))
 
 
-def call_user(function: Any, *args: Any) -> Any:
-    """Call a hook. A refusal that comes out of it says so."""
+class _Running(threading.local):
+    """How many hooks and rules of users run on this thread, one within the other."""
+
+    depth: int = 0
+
+
+_running = _Running()
+
+
+def call_user(function: Any, *args: Any, code: Any = None) -> Any:
+    """Call a hook, or a rule of a custom Function. A refusal that comes out of it says so. code: the user's function,
+    where `function` is what calls it."""
+    _running.depth += 1
     try:
         return function(*args)
     except BaseException as error:
-        passes(error, Caller.USER, function)
+        passes(error, Caller.USER, function if code is None else code)
         raise
+    finally:
+        _running.depth -= 1
+
+
+def in_user_call() -> bool:
+    """Whether a hook or rule runs, which a program may call where a capture refuses it: nothing of what it did can be
+    left behind then."""
+    return _running.depth > 0
 
 
 def refusal_in(error: BaseException | None) -> WeftError | None:
