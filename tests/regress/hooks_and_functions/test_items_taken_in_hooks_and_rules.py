@@ -1,5 +1,5 @@
-"""A hook, or a rule of a custom Function, that takes items of an iterator from before the call is called by the program.
-The capture that was refused for it had taken one, which was then missing in Python."""
+"""A hook, or a rule of a custom Function, that takes items of an older iterator is called by the program. The capture
+that was refused for it had taken one, which was then missing in Python."""
 
 from __future__ import annotations
 
@@ -42,8 +42,7 @@ def by_for() -> Body:
 
 
 def by_unpacking() -> Body:
-    pairs = zip(ITEMS, ITEMS[1:], strict=False)
-    holder = [pairs]
+    holder = [itertools.pairwise(ITEMS)]
 
     def body(x: weft.Tensor) -> weft.Tensor:
         first, *_ = itertools.islice(holder[0], 2)
