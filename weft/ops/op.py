@@ -155,6 +155,8 @@ class Op:
             written with operators that are not opened any more; None where only the operator can tell. A program
             computes it before, so that native code has memory for what it picks.
         fill: the number that every element of the result is, `fill(*arguments)`; None where there is no such number.
+        has_complex_code: whether kernels have code for it over complex numbers, where it takes them; NumPy computes it
+            otherwise.
         counts: whether the result is 0, 1, 2, ...: readers then know each element from its position.
         identity: the position of the argument that the result equals if it has the same type, `identity(*arguments)`
             with types in place of tensors; None where it does not.
@@ -237,6 +239,7 @@ class Op:
     unbacked_from: Rule | None = None
     counted: Rule | None = None
     fill: Rule | None = None
+    has_complex_code: bool = True
     counts: bool = False
     identity: Rule | None = None
     copies: Op | None = None

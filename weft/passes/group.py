@@ -266,7 +266,7 @@ def is_fusible(node: Node) -> bool:
         return False
     for value in (*node.outputs, *node.inputs()):
         dtype = dtype_of(value)
-        if dtype is None:
+        if dtype is None or (dtype.is_complex and not node.op.has_complex_code):
             return False
     if node.op.reduce is not None and dtype_of(node.outputs[0]).is_complex:  # type: ignore[union-attr]
         return False

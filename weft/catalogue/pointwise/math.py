@@ -35,11 +35,14 @@ exp2 = _unary(
     "exp2", "2 to the power of each element.", {"self": lambda g, result: g * conjugate(result) * LN2}, np.exp2
 )
 expm1 = _unary(
-    "expm1", "exp(x) - 1, accurate near 0.", {"self": lambda g, result: g * conjugate(result + 1)}, np.expm1)
+    "expm1", "exp(x) - 1, accurate near 0.", {"self": lambda g, result: g * conjugate(result + 1)}, np.expm1,
+    has_complex_code=False)
 log = _unary("log", "Natural logarithm.", {"self": lambda g, self: g / conjugate(self)}, np.log)
 log2 = _unary("log2", "Logarithm to base 2.", {"self": lambda g, self: g / conjugate(self * LN2)}, np.log2)
 log10 = _unary("log10", "Logarithm to base 10.", {"self": lambda g, self: g / conjugate(self * LN10)}, np.log10)
-log1p = _unary("log1p", "log(1 + x), accurate near 0.", {"self": lambda g, self: g / conjugate(self + 1)}, np.log1p)
+log1p = _unary(
+    "log1p", "log(1 + x), accurate near 0.", {"self": lambda g, self: g / conjugate(self + 1)}, np.log1p,
+    has_complex_code=False)
 sqrt = _unary("sqrt", "Square root.", {"self": lambda g, result: g / conjugate(2 * result)}, np.sqrt)
 rsqrt = _unary(
     "rsqrt", "1 / sqrt(x).", {"self": lambda g, result: -0.5 * g * conjugate(result * result * result)},
@@ -49,11 +52,16 @@ cos = _unary("cos", "Cosine of an angle in radians.", {"self": lambda g, self: g
 tan = _unary(
     "tan", "Tangent of an angle in radians.", {"self": lambda g, result: g * conjugate(1 + result * result)}, np.tan
 )
-asin = _unary("asin", "Inverse sine.", {"self": lambda g, self: g * conjugate(aten.rsqrt(1 - self * self))}, np.arcsin)
+asin = _unary(
+    "asin", "Inverse sine.", {"self": lambda g, self: g * conjugate(aten.rsqrt(1 - self * self))}, np.arcsin,
+    has_complex_code=False)
 acos = _unary(
-    "acos", "Inverse cosine.", {"self": lambda g, self: g * -conjugate(aten.rsqrt(1 - self * self))}, np.arccos
+    "acos", "Inverse cosine.", {"self": lambda g, self: g * -conjugate(aten.rsqrt(1 - self * self))}, np.arccos,
+    has_complex_code=False,
 )
-atan = _unary("atan", "Inverse tangent.", {"self": lambda g, self: g / conjugate(self * self + 1)}, np.arctan)
+atan = _unary(
+    "atan", "Inverse tangent.", {"self": lambda g, self: g / conjugate(self * self + 1)}, np.arctan,
+    has_complex_code=False)
 sinh = _unary("sinh", "Hyperbolic sine.", {"self": lambda g, self: g * conjugate(aten.cosh(self))}, np.sinh)
 cosh = _unary("cosh", "Hyperbolic cosine.", {"self": lambda g, self: g * conjugate(aten.sinh(self))}, np.cosh)
 tanh = _unary(
@@ -61,13 +69,15 @@ tanh = _unary(
     public=_ACTIVATION)
 asinh = _unary(
     "asinh", "Inverse hyperbolic sine.", {"self": lambda g, self: g * conjugate(aten.rsqrt(self * self + 1))},
-    np.arcsinh)
+    np.arcsinh, has_complex_code=False)
 acosh = _unary(
     "acosh", "Inverse hyperbolic cosine.",
     # (self + 1 would make a -0.0 in the imaginary part 0.0, and so take the other side of the cut)
-    {"self": lambda g, self: g * conjugate(aten.rsqrt(self - 1) * aten.rsqrt(self - -1))}, np.arccosh)
+    {"self": lambda g, self: g * conjugate(aten.rsqrt(self - 1) * aten.rsqrt(self - -1))}, np.arccosh,
+    has_complex_code=False)
 atanh = _unary(
-    "atanh", "Inverse hyperbolic tangent.", {"self": lambda g, self: g / conjugate(1 - self * self)}, np.arctanh
+    "atanh", "Inverse hyperbolic tangent.", {"self": lambda g, self: g / conjugate(1 - self * self)}, np.arctanh,
+    has_complex_code=False,
 )
 sigmoid = _unary(
     "sigmoid", "1 / (1 + exp(-x)).", {"self": lambda g, result: g * conjugate(result * (1 - result))},

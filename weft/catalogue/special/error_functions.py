@@ -123,6 +123,7 @@ logaddexp = pointwise(
     "log(exp(self) + exp(other)), without overflow on the way.",
     scalar=lambda s, a, b: _log_add(s, a, b, s.exp, s.log1p),
     compute="float",
+    has_complex_code=False,
     inplace=False,
     number_first=True,
     vjp={
