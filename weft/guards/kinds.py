@@ -214,3 +214,18 @@ def parts_of(kind: Kind, value: Any, text: str) -> Iterator[tuple[Any, str]]:
         yield (value.__self__, text)
     elif kind is Kind.PARTIAL:
         yield from ((value.func, f"{text}.func"), (value.args, f"{text}.args"))
+
+
+def pointed_to(value: Any) -> Iterator[Any]:
+    """What a pointer of ctypes points to; nothing for anything else."""
+    ctypes = sys.modules.get("_ctypes")
+    if ctypes is not None and isinstance(value, ctypes._Pointer) and value:
+        yield value.contents
+
+
+def content_of_cell(cell: Any) -> Any:
+    """What a closure's cell holds; None for an empty one."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None

@@ -21,7 +21,7 @@ from weft.guards.effects import PASS_IN, PASS_ITEM, SideEffectError, builtin_dee
 from weft.guards.guard import FunctionGuard, TypeGuard
 from weft.guards.held import HOLDING, note_attribute
 from weft.guards.hidden_guard import AnswerGuard
-from weft.guards.kinds import BORING, CONTAINERS, Kind, Kinds, is_changeable, parts_of
+from weft.guards.kinds import BORING, CONTAINERS, Kind, Kinds, content_of_cell, is_changeable, parts_of, pointed_to
 from weft.guards.leaf_reads import LeafReads, overrides_instances
 from weft.guards.origin import INTERNAL, USER
 from weft.guards.rewrite import original
@@ -163,7 +163,8 @@ class Reads(LeafReads):
             self.array(value, text, where)
         elif kind is Kind.BUFFER:
             self.arrays[id(value)] = BufferContent(value, memoryview(value).tobytes(), where, text)
-            self.pointee(value, text, where)
+            for pointee in pointed_to(value):
+                self.note(pointee, f"{text}.contents", where)
         elif kind is Kind.OPAQUE:
             self.opaque(value, text, where)
         elif kind is Kind.VIEW:
@@ -217,12 +218,6 @@ class Reads(LeafReads):
                     self.structure(item, f"{text}[{i}]", where)
         for name in list(instance_dict(value)):
             self.entry(AttributeSlot(value, name, f"{text}.{name}"), where)
-
-    def pointee(self, value: Any, text: str, where: Location) -> None:
-        """What a pointer of ctypes points to."""
-        ctypes = sys.modules.get("_ctypes")
-        if ctypes is not None and isinstance(value, ctypes._Pointer) and value:
-            self.note(value.contents, f"{text}.contents", where)
 
     def opaque(self, value: Any, text: str, where: Location) -> None:
         """An object written in C: what it holds, and what that holds."""
@@ -338,7 +333,7 @@ class Reads(LeafReads):
         """Guard a user's function; of a wrapper that is not the user's, the functions it closes over."""
         if self.kinds.origins.of_file(function.__code__.co_filename) != USER:
             for cell in function.__closure__ or ():
-                inner = _content(cell)
+                inner = content_of_cell(cell)
                 if self.kinds.of(inner) in (Kind.FUNCTION, Kind.METHOD, Kind.PARTIAL):
                     self.note(inner, getattr(inner, "__qualname__", "function"), where)
                 if self.kinds.of(inner) is Kind.DICT and function.__qualname__ == "singledispatch.<locals>.dispatch":
@@ -600,10 +595,3 @@ class Reads(LeafReads):
             held = instance_dict(module).get(group, {})
             if name in held:
                 self.mutations.setdefault(id(held), []).append(store)
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None

@@ -72,8 +72,14 @@ def joins_many(node: Node) -> bool:
     is_in_front = dim == 0 or (node.op is _STACK and dim == -1 - kind.ndim) or dim == -kind.ndim != 0
     return (
         is_in_front and isinstance(kind, TensorType) and kind.is_complete and (node.op is _STACK or kind.ndim > 0)
-        and all([v.type is kind and (v.node is None or v.node.op.view is None) for v in values])
+        and all([v.type is kind and _has_own_memory(v) for v in values])
     )
+
+
+def _has_own_memory(value: Value) -> bool:
+    """Whether a value is no view of another one, nor of an operator that is still to be opened and may give one: a
+    gradient that is found to fit its tensor is what it was, say a row."""
+    return value.node is None or (value.node.op.view is None and value.node.op.decompose is None)
 
 
 def joined(
