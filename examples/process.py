@@ -19,20 +19,25 @@ def covariance(a: weft.Tensor, b: weft.Tensor, length: weft.Tensor, height: weft
     return height**2 * weft.exp(-0.5 * ((a.unsqueeze(1) - b) / length).square())
 
 
-def log_likelihood(x: weft.Tensor, y: weft.Tensor, settings: weft.Tensor) -> weft.Tensor:
-    """Of values y at places x; settings: length, height and noise."""
+def whitened(x: weft.Tensor, y: weft.Tensor, settings: weft.Tensor) -> tuple[weft.Tensor, weft.Tensor]:
+    """The Cholesky factor of the covariance of values at places x [n], and the values y without it [n, 1]; settings:
+    length, height and noise."""
     length, height, noise = settings.unbind()
     factor = weft.linalg.cholesky(covariance(x, x, length, height) + noise**2 * weft.eye(len(x), dtype=x.dtype))
-    scaled = weft.linalg.solve_triangular(factor, y.unsqueeze(1), upper=False)
+    return factor, weft.linalg.solve_triangular(factor, y.unsqueeze(1), upper=False)
+
+
+def log_likelihood(x: weft.Tensor, y: weft.Tensor, settings: weft.Tensor) -> weft.Tensor:
+    """Of values y at places x."""
+    factor, scaled = whitened(x, y, settings)
     return -0.5 * scaled.square().sum() - factor.diagonal().log().sum() - 0.5 * len(x) * math.log(2 * math.pi)
 
 
 def prediction(x: weft.Tensor, y: weft.Tensor, at: weft.Tensor, settings: weft.Tensor) -> tuple[weft.Tensor, ...]:
     """Mean and standard deviation of the curve at other places."""
-    length, height, noise = settings.unbind()
-    factor = weft.linalg.cholesky(covariance(x, x, length, height) + noise**2 * weft.eye(len(x), dtype=x.dtype))
+    length, height, _ = settings.unbind()
+    factor, scaled = whitened(x, y, settings)
     across = weft.linalg.solve_triangular(factor, covariance(x, at, length, height), upper=False)
-    scaled = weft.linalg.solve_triangular(factor, y.unsqueeze(1), upper=False)
     return (across.T @ scaled).squeeze(1), (height**2 - across.square().sum(0)).clamp_min(0).sqrt()
 
 

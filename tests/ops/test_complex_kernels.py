@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.ops.sampling import NoSample, cases, cast, mine
+from tests.unit.codegen.guarded import results_of
 from weft.ir.builder import Builder
 from weft.ir.evaluate import interpret
 from weft.ops.op import Op
@@ -20,28 +21,14 @@ from weft.types.tensor_type import tensor_type
 POINTWISE = [op for op in mine() if op.scalar is not None and op.effect != "random"]
 
 
-def _graph(op: Op, args: Any) -> tuple[Any, list[Any]]:
-    builder, inputs = Builder("f"), []
-
-    def operand(value: Any) -> Any:
-        if not isinstance(value, np.ndarray):
-            return value
-        inputs.append(value)
-        return builder.handle(builder.param(tensor_type(dt.from_numpy(value.dtype), value.shape), f"x{len(inputs)}"))
-
-    operands = tuple([operand(value) for value in args])
-    with builder.active():
-        results = builder.call(op, operands)
-    return builder.graph([builder.operand(r) for r in (results if isinstance(results, tuple) else (results,))]), inputs
-
-
 @pytest.mark.parametrize("op", POINTWISE, ids=lambda op: op.name)
 def test_complex_numbers_in_programs(op: Op, rng: np.random.Generator) -> None:
+    builder, inputs, symbols = Builder("f"), list[Any](), dict[str, int]()
     try:
         args = [cast(value, dt.complex64, rng) for value in next(iter(cases(op, rng)))]
-        graph, inputs = _graph(op, args)
-        expected = interpret(graph, inputs, {})
+        graph = builder.graph(results_of(builder, op, args, inputs, symbols, tensor_type))
+        expected = interpret(graph, inputs, symbols)
     except (NoSample, WeftError, TypeError, ValueError, AttributeError, AssertionError):
         return  # it takes no complex numbers
-    for result, wanted in zip(make_executable(graph, "llvm").run(inputs, {}), expected, strict=True):
+    for result, wanted in zip(make_executable(graph, "llvm").run(inputs, symbols), expected, strict=True):
         np.testing.assert_allclose(np.asarray(result), np.asarray(wanted), rtol=1e-3, atol=1e-4)

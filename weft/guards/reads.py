@@ -11,7 +11,7 @@ import weakref
 from collections import ChainMap, UserDict, UserList, defaultdict, deque
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -235,8 +235,7 @@ class Reads(LeafReads):
     def _strictly(self, deed: str, where: Location) -> None:
         """Raises SideEffectError, unless such things are looked at behind the call."""
         if self.is_strict:
-            self.refused = SideEffectError(where, deed, PASS_IN)
-            raise self.refused
+            self._refuse(deed, PASS_IN, where)
 
     def draws_from(self, value: Any, where: Location) -> None:
         """Code that this leads to may take from an iterator."""
@@ -250,8 +249,11 @@ class Reads(LeafReads):
         """Code is about to take from an iterator. In a hook or rule it is refused before: a program calls that instead,
         and what the capture had taken would be missing there. Raises SideEffectError."""
         if in_user_call():
-            self.refused = SideEffectError(where, "draws from an iterator that existed before the call", PASS_ITEM)
-            raise self.refused
+            self._refuse("draws from an iterator that existed before the call", PASS_ITEM, where)
+
+    def _refuse(self, deed: str, remedy: str, where: Location) -> NoReturn:
+        self.refused = SideEffectError(where, deed, remedy)
+        raise self.refused
 
     def answer(
         self, ask: Callable[[], Any], holder: object, name: str, text: str, where: Location,

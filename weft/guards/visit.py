@@ -192,8 +192,8 @@ class Visitor:
         if link.mutations:
             self.reads.mutations.setdefault(id(value), []).extend(Location(plan.file, m) for m in link.mutations)
         if link.iterated and kind is Kind.ITERATOR and sure:
-            self.reads.drawn[id(value)].where = Location(plan.file, link.iterated)
-            self.reads.refuse_to_take(Location(plan.file, link.iterated))
+            taken_at = self.reads.drawn[id(value)].where = Location(plan.file, link.iterated)
+            self.reads.refuse_to_take(taken_at)
             self.drawing.add((id(plan.code), link.iterated))
         if opened or kind is Kind.MODULE or kind is Kind.REFERENCE:
             pool.append((value, text))

@@ -168,7 +168,7 @@ def run_operators(rng: np.random.Generator, count: int) -> None:
             print(op.name, dtype, [v.shape if isinstance(v, np.ndarray) else v for v in operands], flush=True)
             builder, inputs, symbols = Builder("f"), [], {}
             try:
-                graph = builder.graph(_results(builder, op, operands, inputs, symbols, tensor_type))
+                graph = builder.graph(results_of(builder, op, operands, inputs, symbols, tensor_type))
             except (WeftError, TypeError, ValueError, AttributeError, AssertionError) as problem:
                 print(f"refused: {problem}", flush=True)
                 continue
@@ -182,9 +182,11 @@ def run_operators(rng: np.random.Generator, count: int) -> None:
                 _compare(op.name, np.asarray(v), np.asarray(w))
 
 
-def _results(
+def results_of(
     builder: Any, op: Any, operands: list[Any], inputs: list[Array], symbols: dict[str, int], tensor_type: Any
 ) -> list[Any]:
+    """What a call of an operator gives, in a graph whose parameters, and the symbols of their sizes, are added to
+    `inputs` and `symbols`."""
     from weft.types import dtype as dt
 
     def operand(v: Any) -> Any:
