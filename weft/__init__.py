@@ -129,7 +129,7 @@ _LAZY = {
     "distributions": "weft.distributions", "debug": "weft.debug",
     "amp": "weft.amp", "__future__": "weft.__future__", "compiler": "weft.compiler", "accelerator": "weft.accelerator",
     "serialization": "weft.serialization", "array_api": "weft.array_api",
-    "futures": "weft.futures",
+    "futures": "weft.futures", "errors": "weft.errors",
     **{name: f"weft.{name}" for name in _install_modules()},
 }
 _providers["lazy"] = "weft.lazy"

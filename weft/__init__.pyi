@@ -243,6 +243,7 @@ from weft import accelerator as accelerator
 from weft import serialization as serialization
 from weft import array_api as array_api
 from weft import futures as futures
+from weft import errors as errors
 
 class _AminmaxResults(NamedTuple):
     min: Tensor
