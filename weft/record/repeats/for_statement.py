@@ -66,6 +66,23 @@ def _instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
     return tuple(dis.get_instructions(code))
 
 
+_CALLS_FROM_CACHES = sys.version_info[:2] == (3, 12)  # an item or attribute that a function of Python's gives
+
+
+def instruction_at(code: CodeType, at: int) -> int:
+    """Where the instruction stands that runs on a frame: CPython may say the last inline cache of it instead, from some
+    call on."""
+    return _begins(code)[at // 2] if _CALLS_FROM_CACHES and at >= 0 else at
+
+
+@lru_cache(maxsize=limits.RESULTS)
+def _begins(code: CodeType) -> tuple[int, ...]:
+    """By unit of the code, where its instruction stands."""
+    offsets = [ins.offset for ins in _instructions(code)]
+    ends = [*offsets[1:], len(code.co_code)]
+    return tuple([at for at, end in zip(offsets, ends, strict=True) for _ in range((end - at) // 2)])
+
+
 @lru_cache(maxsize=limits.RESULTS)
 def _statement_at(code: CodeType, at: int) -> ForStatement | None:
     steps = instructions(code)

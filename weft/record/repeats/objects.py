@@ -55,7 +55,7 @@ def truth(value: Any) -> bool:
     return True
 
 
-def items(value: Any) -> Iterable[Any]:
+def items_of(value: Any) -> Iterable[Any]:
     """Its items: those of a container of Python's, or of a module that is a list. Raises Unsteady for others."""
     if type(value) in _CONTAINERS or _is_list_of_modules(value, "__iter__"):
         return value  # type: ignore[no-any-return]

@@ -12,15 +12,15 @@ the loop is then a loop of so many iterations.
 from __future__ import annotations
 
 import builtins
-import math
+import sys
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dis import Instruction
-from inspect import getattr_static
-from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from weft.guards.rewrite import original
+from weft.record.repeats.called import result_of
 from weft.record.repeats.for_statement import (
     ForStatement,
     Unsteady,
@@ -30,14 +30,12 @@ from weft.record.repeats.for_statement import (
     is_method_load,
 )
 from weft.record.repeats.objects import (
-    PLAIN_ACCESS,
     computed,
     is_data,
     is_number,
     is_tensor,
-    is_users,
     item,
-    items,
+    items_of,
     member,
     truth,
 )
@@ -57,19 +55,12 @@ from weft.record.repeats.values import (
     of_item,
     of_state,
 )
-from weft.support import registry
-from weft.support.locations import is_internal
 from weft.tensor.tensor import Tensor
 
-_DEPTH = 8  # of the user's functions in each other
 _STEPS = 20_000  # instructions that are followed
-_PURE = frozenset(map(id, (
-    len, abs, min, max, float, int, bool, round, divmod, pow,
-    *[f for f in vars(math).values() if callable(f)],
-)))  # fmt: skip
-_FACTORIES = "weft.layers.factories"
 _OF_CONTAINERS = frozenset((*dir(list), *dir(dict))) - set(dir(object)) - {"__add__", "__mul__"}
 _IN_PLACE = "="
+_END = 1 + (sys.version_info >= (3, 13))  # instructions that take an iterator off the stack, which FOR_ITER has done
 
 
 class Steady:
@@ -127,7 +118,7 @@ class _Code:
             self.at += 1
             self.steady.steps += 1
             if ins.opname in ("RETURN_VALUE", "RETURN_CONST") and not self.is_body:
-                return self._data(self.pop()) if ins.opname == "RETURN_VALUE" else Known(ins.argval)
+                return self.data(self.pop()) if ins.opname == "RETURN_VALUE" else Known(ins.argval)
             rule = _RULES.get(ins.opname)
             if rule is None or self.steady.steps > _STEPS:
                 raise Unsteady(ins.opname)
@@ -187,16 +178,17 @@ class _Code:
 
     def begin(self, ins: Instruction) -> None:
         """The iterator of a loop in the body, or in what that calls."""
-        self.stack.append(self._items(self.pop()))
+        self.stack.append(self.items(self.pop()))
 
-    def _items(self, value: Any) -> Items:
+    def items(self, value: Any) -> Items:
+        """An iterator over what a value has."""
         if type(value) is Items:
             return value
         if type(value) is List or (type(value) is Item and not has_index(value)):
             return Items(value.parts)
         if type(value) is not Known:
             raise Unsteady
-        return Items(map(Known, items(value.value)))
+        return Items(map(Known, items_of(value.value)))
 
     def step(self, ins: Instruction) -> None:
         """The next item of an iterator, or the end of its loop."""
@@ -209,7 +201,7 @@ class _Code:
         self.pop()
         self.jump(ins)
         if self.at < len(self.steps) and self.steps[self.at].opname == "END_FOR":
-            self.at += 1 + (self.at + 1 < len(self.steps) and self.steps[self.at + 1].opname in ("POP_TOP", "POP_ITER"))
+            self.at += _END
 
     def pop(self) -> Any:
         """The top of the stack."""
@@ -221,7 +213,7 @@ class _Code:
         """So many from the top, deepest first."""
         return [self.pop() for _ in range(count)][::-1]
 
-    def _data(self, value: Any) -> Any:
+    def data(self, value: Any) -> Any:
         """A value that is data, or the same object always."""
         if isinstance(value, (Data, Known, List)) or (type(value) is Item and not has_index(value)):
             return value
@@ -250,7 +242,7 @@ class _Code:
             if value is INDEX and self.is_body:
                 self.steady.indices.add(name)
             else:
-                value = self._data(value)
+                value = self.data(value)
             self.names[name] = value
 
     def load_global(self, ins: Instruction) -> None:
@@ -382,19 +374,19 @@ class _Code:
         values = self.pops(ins.arg or 0)
         for value in values:
             if value is not INDEX:
-                self._data(value)
+                self.data(value)
         self.stack.append(Item(tuple(values)))
 
     def build_list(self, ins: Instruction) -> None:
         """A list."""
-        self.stack.append(List(map(self._data, self.pops(ins.arg or 0))))
+        self.stack.append(List(map(self.data, self.pops(ins.arg or 0))))
 
     def extend(self, ins: Instruction) -> None:
         """A list literal of constants."""
         part = self.pop()
         if type(self.stack[-1]) is not List:
             raise Unsteady
-        self.stack[-1].parts += self._items(part).parts
+        self.stack[-1].parts += self.items(part).parts
 
     # ---- the stack
     def swap(self, ins: Instruction) -> None:
@@ -431,7 +423,7 @@ class _Code:
         elif type(callee) is Known and owner is NULL:
             positional = arguments[: len(arguments) - len(names)]
             named = dict(zip(names, arguments[len(positional) :], strict=True))
-            self.stack.append(self._call(callee.value, positional, named))
+            self.stack.append(result_of(self, callee.value, positional, named))
         else:
             raise Unsteady
 
@@ -456,91 +448,11 @@ class _Code:
             raise Unsteady
         self.stack.append(Known(None) if type(owner) is Collected else DATA)
 
-    def _call(self, callee: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
-        if isinstance(callee, MethodType):
-            arguments, callee = [Known(callee.__self__), *arguments], callee.__func__
-        if registry.is_module(callee):
-            return self._call_module(callee, arguments, named)
-        is_function = type(callee) is FunctionType
-        if is_function and not is_internal(original(callee.__code__).co_filename):
-            return self._call_function(callee, arguments, named)
-        is_operator = is_function and (hasattr(callee, "packet") or callee.__module__ == _FACTORIES)
-        if callee in (len, range, zip, enumerate, reversed) and not named:
-            return self._of_items(callee, arguments)
-        if not is_operator and id(callee) not in _PURE:
-            raise Unsteady
-        for value in (*arguments, *named.values()):
-            self.plain(value)
-        return RESULT
-
-    def _of_items(self, function: Any, arguments: list[Any]) -> Any:
-        """What a function of Python's makes of what has items."""
-        if function is range:
-            if not all(type(v) is Known and type(v.value) is int for v in arguments):
-                raise Unsteady
-            return Known(range(*[v.value for v in arguments]))
-        if function is len and isinstance(arguments[0], Data):
-            return RESULT
-        parts = [tuple(self._items(v).parts) for v in arguments]
-        if function is len:
-            return Known(len(parts[0]))
-        if function is reversed:
-            return Items(parts[0][::-1])
-        if function is zip:
-            return Items(map(Item, zip(*parts, strict=False)))
-        if len(parts) != 1:
-            raise Unsteady
-        return Items([Item((Known(i), part)) for i, part in enumerate(parts[0])])
-
-    def _call_function(self, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
-        code = original(function.__code__)
-        if len(self.within) >= _DEPTH or code in self.within or code.co_flags & 0x2AC:  # *args, generators, coroutines
-            raise Unsteady
-        count = code.co_argcount
-        positions, only = code.co_varnames[:count], code.co_varnames[count : count + code.co_kwonlyargcount]
-        defaults = function.__defaults__ or ()
-        names: dict[str, Any] = {name: Known(v) for name, v in (function.__kwdefaults__ or {}).items()}
-        names.update(zip(positions[count - len(defaults) :], map(Known, defaults), strict=True))
-        names.update(zip(positions, arguments, strict=False))
-        names.update(named)
-        if len(arguments) > count or not names.keys() <= {*positions, *only} or len(names) != len(positions + only):
-            raise Unsteady
-        for value in names.values():
-            self._data(value)
-        cells = {
-            name: Known(cell.cell_contents)
-            for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True)
-        }
-        inner = _Code(
-            self.steady, code, instructions(code), names, cells, function.__globals__, (*self.within, code)
-        )
-        return inner.run([])
-
-    def _call_module(self, module: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
-        for each in module.modules():
-            kind = type(each)
-            if any(v for k, v in vars(each).items() if k.endswith("_hooks")) or each._compiled_call is not None:
-                raise Unsteady
-            own = [getattr(kind, name).__code__ for name in ("__call__", "__getattr__", "modules", "named_modules")]
-            if "forward" in vars(each) or not all(is_internal(code.co_filename) for code in own):
-                raise Unsteady
-            if getattr_static(kind, "__getattribute__") is not PLAIN_ACCESS:
-                raise Unsteady
-            if any(map(is_users, vars(each).values())):
-                raise Unsteady
-        if any(registry.hook_tables):
-            raise Unsteady
-        forward = type(module).forward
-        if not is_internal(original(forward.__code__).co_filename):
-            return self._call_function(forward, [Known(module), *arguments], named)
-        for value in (*arguments, *named.values()):
-            self.plain(value)
-        for each in module.modules():
-            inner = type(each).forward
-            if not is_internal(original(inner.__code__).co_filename):
-                count = inner.__code__.co_argcount - 1 - len(inner.__defaults__ or ())
-                self._call_function(inner, [Known(each), *[DATA] * count], {})
-        return RESULT
+    def follow_function(
+        self, code: CodeType, names: dict[str, Any], cells: Mapping[str, Any], scope: Mapping[str, Any]
+    ) -> Any:
+        """What a function of the user's returns. names: its arguments."""
+        return _Code(self.steady, code, instructions(code), names, cells, scope, (*self.within, code)).run([])
 
 
 def _gathering(count: Callable[[int], int]) -> Callable[[_Code, Instruction], None]:
