@@ -44,7 +44,8 @@ def _value(part: str, examples: Mapping[str, int]) -> int | None:
     symbols = re.findall(_SYMBOL, part)
     if not symbols or part != part.strip() or part.startswith("- ") or not examples.keys() >= set(symbols):
         return None
-    if part.startswith("(") and part.endswith(")") and _value(part[1:-1], examples) is not None and not re.search("//|%", part):
+    is_enclosed = part.startswith("(") and part.endswith(")") and not re.search("//|%", part)
+    if is_enclosed and _value(part[1:-1], examples) is not None:
         return None  # parentheses of the text
     try:
         return evaluate(parse_dim(part), examples)
