@@ -1,7 +1,9 @@
-"""Operators of dtypes that native code lacks them for, in terms of those that it has.
+"""Operators, and operators of dtypes, that native code lacks, in terms of those that it has.
 
 legalize_matmul: products, convolutions and max pooling. Half precisions are multiplied in float32, as eager multiplies
 them; matrices of integers by a sum of products, one loop nest.
+distinct: the distinct elements of a tensor are those of its sorted elements that differ from the one before. A sort, a
+comparison and a selection are native code.
 complex_parts: sums, scans and products of complex numbers are those of their parts, and views of complex numbers as
 pairs are pointwise. All that is left of complex numbers are elements of two parts.
 """
@@ -214,3 +216,26 @@ def _real_signal(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tup
     mirrored = aten.flip(aten.conj_physical(aten.slice(x, axis, 1, length - half + 1)), (axis,))
     whole = aten.fft_ifft(aten.cat((x, mirrored), axis), length, axis, norm)
     return results_of(builder, _real(builder, whole))
+
+
+# ---- distinct elements
+# leaves `unique` of complex numbers, which have no order, and along a dim
+distinct = Rewrites()
+
+
+@distinct.of(aten._unique2)
+def _unique(builder: Builder, node: Node, args: tuple[Operand, ...]) -> tuple[Operand, ...] | None:
+    x = builder.handle(args[0])
+    if x.dtype is None or x.dtype.is_complex:
+        return None
+    elements = aten.reshape(x, (-1,))
+    (count,) = elements.dims
+    ordered, origins = aten.sort(elements, stable=True, dim=0)
+    # (NaN differs from NaN: each is one of the distinct elements)
+    differs = aten.ne(ordered, aten.roll(ordered, (1,), (0,)))
+    begins = aten.logical_or(differs, aten.eq(aten.arange(count), 0))
+    places = aten.select(aten.nonzero(begins), 1, 0)
+    numbers = aten.cumsum(aten.to(begins, dt.int64), 0) - 1
+    inverse = aten.scatter(aten.zeros((count,), dtype=dt.int64), 0, origins, numbers)
+    counts = aten.diff(aten.cat([places, aten.full((1,), count, dtype=dt.int64)]))
+    return results_of(builder, (aten.index_select(ordered, 0, places), aten.reshape(inverse, x.dims), counts))

@@ -10,7 +10,7 @@ from weft.passes.effects import overlap
 from weft.passes.fold.fold_loops import fold_loops
 from weft.passes.gather_as_mask import gather_as_mask
 from weft.passes.join_scatters import join_scatters
-from weft.passes.legalize import complex_parts, legalize_matmul
+from weft.passes.legalize import complex_parts, distinct, legalize_matmul
 from weft.passes.open_opaque import open_opaque, open_views
 from weft.passes.own_memory import own_memory
 from weft.passes.run import Run
@@ -49,6 +49,7 @@ def optimize_folded(graph: Graph, run: Run, folds: bool = True) -> Graph:
     graph = run.apply("sum_windows", sum_windows, graph)  # gradients of windows that overlap
     # sums, scans and products of complex numbers: those of their parts
     graph = run.apply("complex_parts", complex_parts, graph)
+    graph = run.apply("distinct", distinct, graph)  # by a sort
     graph = run.apply("decompose", decompose_parts, graph)  # what these are made with
     # half precisions and integers: the native product has two dtypes
     graph = run.apply("legalize_matmul", legalize_matmul, graph)
