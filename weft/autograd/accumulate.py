@@ -18,6 +18,7 @@ from weft.support.refusals import call_user
 from weft.tensor.dense import dense_array, payload_of
 from weft.tensor.modes import modes, no_grad
 from weft.tensor.tensor import Tensor
+from weft.types.formats import strided
 
 taking = threading.RLock()  # several threads may run backward into one leaf
 
@@ -134,6 +135,8 @@ def accumulate(variable: Tensor, gradient: Tensor, is_owned: bool = False) -> No
             state.owns_grad = not modes.grad and payload_of(gradient).has_bytes
         elif modes.grad:
             state.grad, state.owns_grad = present + gradient, False
+        elif present.layout is not gradient.layout and present.layout is not strided:
+            state.grad, state.owns_grad = gradient + present, False  # sparse + dense is dense
         else:
             present.add_(gradient)
 

@@ -3,8 +3,10 @@ on the CPU, and show their own values."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from weft.support import seams
 from weft.support.absent import ABSENT_METHODS, Absent
 from weft.support.errors import StateError
 
@@ -79,3 +81,24 @@ class Questions:
 
 for _name in ABSENT_METHODS:
     setattr(Questions, _name, Absent(_name))
+
+# methods that have to do with layouts: weft.sparse has them, and is imported when the first is called
+SPARSE_METHODS = (
+    "_coalesced_", "_dimI", "_dimV", "_indices", "_nnz", "_to_sparse_like", "_values", "ccol_indices", "coalesce",
+    "col_indices", "crow_indices", "dense_dim", "indices", "is_coalesced", "resize_as_sparse_", "row_indices", "smm",
+    "sparse_dim", "sparse_mask", "sparse_resize_", "sparse_resize_and_clear_", "sspaddmm", "to_dense", "to_sparse",
+    "to_sparse_bsc", "to_sparse_bsr", "to_sparse_coo", "to_sparse_csc", "to_sparse_csr", "values",
+)
+
+
+def _sparse_method(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return seams.sparse_method(name, self, *args, **kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"`{name}` of weft.sparse (weft/sparse/methods.py)."
+    return method
+
+
+for _name in SPARSE_METHODS:
+    setattr(Questions, _name, _sparse_method(_name))

@@ -9,6 +9,7 @@ from weft.catalogue.widening import cast, widened
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text, same_dims
+from weft.support import seams
 from weft.support.errors import DTypeError, ShapeError, Unsupported, ValueProblem
 from weft.types import dims as dm
 from weft.types import dtype as dt
@@ -92,7 +93,11 @@ def _embedding_bag(
     if max_norm is not None:
         limit_rows(weight, input, max_norm, norm_type)
     flat, bag, count = _bags(input, offsets, include_last_offset)
-    rows = widened(aten.embedding(weight, flat, -1 if padding_idx is None else padding_idx, scale_grad_by_freq))
+    padding = -1 if padding_idx is None else padding_idx
+    if sparse and getattr(weight, "requires_grad", False):
+        rows = widened(seams.sparse_rows(weight, flat, padding, scale_grad_by_freq))
+    else:
+        rows = widened(aten.embedding(weight, flat, padding, scale_grad_by_freq))
     empty = aten.zeros((count, weight.dims[1]), dtype=rows.dtype)
     left_out = None if padding_idx is None else aten.unsqueeze(aten.eq(flat, padding_idx), 1)
     if mode == "max":
