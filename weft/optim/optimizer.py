@@ -27,6 +27,7 @@ from weft.tensor.dense import payload_of
 from weft.tensor.modes import beside, enable_grad, modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
+from weft.types.formats import strided
 
 State = dict[str, Any]
 Params = Iterable[Any]
@@ -47,6 +48,8 @@ class Optimizer:
     param_groups: a list of dicts, each with "params" and its options.
     state: a dict from parameter to a dict of its state.
     """
+
+    takes_sparse = False  # whether an update has a meaning for gradients that are sparse tensors
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -165,6 +168,8 @@ class Optimizer:
                 if any(p.dtype.is_complex for p in active):
                     update_as_real(self, group, active)
                 elif active:
+                    if modes.capture is None and is_internal(type(self)._update_group.__code__.co_filename):
+                        self._refuse_sparse(active, group.get("weight_decay", 0))
                     self._update_watched(group, active)
         self._after_step(args, kwargs)
         self._guard_state()
@@ -183,6 +188,16 @@ class Optimizer:
                 capture.call(self._update_group, group, params)
         else:
             self._update_group(group, params)
+
+    def _refuse_sparse(self, params: list[Tensor], decay: Any) -> None:
+        """Raises StateError for a sparse gradient that the algorithm, or weight decay, has no meaning for."""
+        if all(gradient_of(p).layout is strided for p in params):  # type: ignore[union-attr]
+            return
+        if not self.takes_sparse:
+            more = ", please consider SparseAdam instead" if type(self).__name__.startswith("Adam") else ""
+            raise StateError(f"{type(self).__name__} does not support sparse gradients{more}")
+        if decay != 0:
+            raise StateError("weight_decay option is not compatible with sparse gradients")
 
     def _update_group(self, group: Group, params: list[Tensor]) -> None:
         """Update the parameters of a group that have gradients. Runs under no_grad."""

@@ -17,6 +17,8 @@ class SGD(Optimizer):
     """p -= lr * v with v = momentum * v + (1 - dampening) * grad.
     Source: Sutskever et al. (2013), in PyTorch's form."""
 
+    takes_sparse = True
+
     def __init__(
         self, params: Params, lr: Any = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0,
         nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,

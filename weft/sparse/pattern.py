@@ -21,12 +21,13 @@ class Pattern:
     is_coalesced: whether the places are sorted and each is there once (always, in a compressed layout).
     """
 
-    __slots__ = ("dims", "first", "is_coalesced", "layout", "second")
+    __slots__ = ("count", "dims", "first", "is_coalesced", "layout", "second")
 
     def __init__(
         self, layout: Layout, dims: tuple[Dim, ...], first: Tensor, second: Tensor | None = None,
-        is_coalesced: bool = True,
+        is_coalesced: bool = True, count: int | None = None,
     ) -> None:
+        self.count = count  # of dims with indices, where `first` has a symbol there
         self.layout, self.dims, self.first, self.second, self.is_coalesced = layout, dims, first, second, is_coalesced
 
     @property
@@ -37,7 +38,13 @@ class Pattern:
     @property
     def sparse_dim(self) -> int:
         """How many dims have indices."""
-        return int(self.first.dims[0]) if self.is_coo else 2
+        if not self.is_coo:
+            return 2
+        rows = self.first.dims[0]
+        if type(rows) is int:
+            return rows
+        assert self.count is not None
+        return self.count
 
     @property
     def batch_dim(self) -> int:

@@ -124,7 +124,8 @@ class SparseTensor(Tensor):
     def __tensor_unflatten__(inner: dict[str, Tensor], context: Any, size: Any, stride: Any) -> SparseTensor:
         layout, is_coalesced = context
         dims = inner["_extent"].dims[1:]
-        pattern = Pattern(layout, dims, inner["_first"], inner.get("_second"), is_coalesced)
+        pattern = Pattern(layout, dims, inner["_first"], inner.get("_second"), is_coalesced,
+                          len(dims) - inner["_numbers"].ndim + 1)
         return of_body(Body(pattern, inner["_numbers"]))
 
     @classmethod
