@@ -1,9 +1,9 @@
 """Floor 12: sparse tensors, of layouts sparse_coo, sparse_csr and sparse_csc; may import from all floors.
 
-pattern.py says where values are, tensor.py is SparseTensor, history.py its steps of autograd and its other forms. rules.py is
-asked for every operator with a sparse operand: pointwise.py, products.py, shapes.py, softmax.py say what the operators mean,
-writes.py what those in place do. making.py makes them of indices and values, methods.py has the methods of tensors, embedding.py
-the sparse gradient of a table. Start reading at history.py; docs/sparse.md is for users.
+pattern.py says where values are, tensor.py is SparseTensor, history.py its steps of autograd and its other forms.
+rules.py is asked for every operator with a sparse operand: pointwise.py, products.py, shapes.py, softmax.py say what
+the operators mean, writes.py what those in place do. making.py makes them of indices and values, methods.py has the
+methods of tensors, embedding.py the sparse gradient of a table. Start reading at history.py; docs/sparse.md is for users.
 """
 
 from __future__ import annotations

@@ -289,7 +289,9 @@ def sparse_resize_(self: Tensor, size: Any, sparse_dim: int, dense_dim: int) -> 
         )
     if numbers.shape[0]:
         if (sparse_dim, dense_dim) != (pattern.sparse_dim, pattern.dense_dim):
-            raise StateError("changing the number of sparse or dense dimensions on a non-empty sparse tensor is not supported")
+            raise StateError(
+                "changing the number of sparse or dense dimensions on a non-empty sparse tensor is not supported"
+            )
         if any(new < old for new, old in zip(sizes, pattern.dims, strict=True)):
             raise StateError("shrinking the size of dimensions on a non-empty sparse tensor is not supported")
         numbers = _grown(numbers, sizes[sparse_dim:])

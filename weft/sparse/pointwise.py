@@ -15,7 +15,7 @@ from weft.sparse.history import (
     values_of,
     with_sparse_dim,
 )
-from weft.sparse.pattern import Pattern, coordinates, found_in, keys_of, summed
+from weft.sparse.pattern import Pattern, found_in, keys_of, summed
 from weft.sparse.rules import rule
 from weft.sparse.tensor import SparseTensor
 from weft.support.errors import ShapeError, StateError

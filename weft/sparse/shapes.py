@@ -7,8 +7,8 @@ from typing import Any
 from weft.ops.packet import aten
 from weft.sparse.history import (
     coalesced,
-    coo_of,
     converted,
+    coo_of,
     make,
     sorted_parts,
     values_of,
@@ -133,7 +133,9 @@ def select(tensor: SparseTensor, dim: int, index: int) -> Tensor:
     dim = within(dim, tensor.ndim)
     size = tensor.shape[dim]
     if not -size <= index < size:
-        raise IndexBoundsError(f"select(): index {index} out of range for tensor of size {list(tensor.shape)} at dimension {dim}")
+        raise IndexBoundsError(
+            f"select(): index {index} out of range for tensor of size {list(tensor.shape)} at dimension {dim}"
+        )
     index = index + size if index < 0 else index
     pattern, values = coo_of(tensor)
     count = pattern.sparse_dim

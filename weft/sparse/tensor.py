@@ -18,6 +18,7 @@ from weft.types import formats
 from weft.types.formats import layout as Layout
 from weft.types.tensor_type import tensor_type
 
+
 class Body:
     """What a sparse tensor holds; its aliases hold the same one, so that a write is seen through all of them."""
 

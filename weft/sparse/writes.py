@@ -81,8 +81,8 @@ def _add_rows(target: Tensor, other: SparseTensor, alpha: Any) -> None:
 def _copied(target: SparseTensor, source: Any) -> SparseTensor:
     if not isinstance(source, SparseTensor) or source.layout is not target.layout:
         raise StateError(
-            f"copy_() between dense and sparse tensors is not implemented: a tensor of layout {target.layout} takes one "
-            f"of its own layout, not {getattr(source, 'layout', type(source).__name__)}"
+            f"copy_() between dense and sparse tensors is not implemented: a tensor of layout {target.layout} takes "
+            f"one of its own layout, not {getattr(source, 'layout', type(source).__name__)}"
         )
     return aten.clone(source)  # type: ignore[no-any-return]
 

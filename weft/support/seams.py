@@ -21,8 +21,8 @@ storage_accessed  Python reads or writes elements of a plain storage, without a 
 exported_step    compiled.export(path) writes a compiled function as object code (installed by the front door, imported
                  when first called)
 cast_layer       what casts operands in a block of autocast (installed by the front door, imported when first called)
-sparse_method    a method of tensors that has to do with layouts (to_sparse, coalesce, ...) is called by its name (installed
-                 by the front door, imported when first called)
+sparse_method    a method of tensors that has to do with layouts (to_sparse, coalesce, ...) is called by its name
+                 (installed by the front door, imported when first called)
 sparse_rows      rows of a table are picked whose gradient is to be sparse (idem)
 split_function   weft.compile(function, split=True) makes a function whose operators wait (installed by the front door,
                  imported when first called)
