@@ -3,7 +3,8 @@
 pattern.py says where values are, tensor.py is SparseTensor, history.py its steps of autograd and its other forms.
 rules.py is asked for every operator with a sparse operand: pointwise.py, products.py, shapes.py, softmax.py say what
 the operators mean, writes.py what those in place do. making.py makes them of indices and values, methods.py has the
-methods of tensors, embedding.py the sparse gradient of a table. Start reading at history.py; docs/sparse.md is for users.
+methods of tensors, embedding.py the sparse gradient of a table. Start reading at history.py; docs/sparse.md is for
+users.
 """
 
 from __future__ import annotations
