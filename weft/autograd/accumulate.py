@@ -133,10 +133,8 @@ def accumulate(variable: Tensor, gradient: Tensor, is_owned: bool = False) -> No
         if present is None:
             state.grad = _first(variable, gradient, is_owned)
             state.owns_grad = not modes.grad and payload_of(gradient).has_bytes
-        elif modes.grad:
-            state.grad, state.owns_grad = present + gradient, False
-        elif present.layout is not gradient.layout and present.layout is not strided:
-            state.grad, state.owns_grad = gradient + present, False  # sparse + dense is dense
+        elif modes.grad or (present.layout is not strided and gradient.layout is strided):
+            state.grad, state.owns_grad = present + gradient, False  # (a sum with a dense one is dense)
         else:
             present.add_(gradient)
 

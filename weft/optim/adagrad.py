@@ -7,8 +7,7 @@ from typing import Any
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
 from weft.optim.optimizer import Optimizer, Params
-from weft.optim.sparse_adam import with_values
-from weft.optim.updates import Group, add_quotient, directed, update_each
+from weft.optim.updates import Group, add_at, add_quotient, directed, places_and_values, update_each
 from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
@@ -54,17 +53,17 @@ def _update(
     """One step of one parameter. total: its state; size: of the step, with its sign."""
     gradient = directed(gradient, p, maximize, decay)
     if gradient.layout is not strided:
-        _update_places(p, gradient.coalesce(), total, eps, size)
+        _update_places(p, gradient, total, eps, size)
         return
     total.addcmul_(gradient, gradient, value=1)
     add_quotient(p, gradient, aten.add(aten.sqrt(total), eps), size)
 
 
 def _update_places(p: Tensor, gradient: Tensor, total: Tensor, eps: Any, size: Any) -> None:
-    """One step at the places of a coalesced sparse gradient."""
-    total.add_(gradient.pow(2))
-    steps = gradient._values() / (aten.sqrt(total.sparse_mask(gradient)._values()) + eps)
-    p.add_(with_values(gradient, steps), alpha=size)
+    """One step at the places of a sparse gradient."""
+    places, values = places_and_values(gradient)
+    add_at(total, places, values * values)
+    add_at(p, places, values / (aten.sqrt(aten.index(total, places)) + eps) * size)
 
 
 def _start(p: Tensor, group: Group) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
 from weft.optim.optimizer import Optimizer, Params
-from weft.optim.updates import Group, add_multiple, descent, directed, update_each
+from weft.optim.updates import Group, add_multiple, dense, descent, directed, update_each
 from weft.support.errors import ValueProblem
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -41,7 +41,7 @@ class SGD(Optimizer):
         for p in params:
             is_first = has_momentum and self.state[p].get("momentum_buffer") is None
             if has_momentum and modes.capture is not None:
-                grad = descent(p, group["maximize"], decay)
+                grad = dense(descent(p, group["maximize"], decay))
                 velocity = self._velocity(p, grad, momentum, dampening)
                 add_multiple(p, aten.add(grad, velocity, alpha=momentum) if group["nesterov"] else velocity, -lr)
                 continue
@@ -83,6 +83,7 @@ def _update(
     the step, with its sign."""
     direction = directed(gradient, p, maximize, decay)
     if velocity is not None:
+        direction = dense(direction)  # as the buffer is
         velocity.copy_(direction) if is_first else velocity.mul_(momentum).add_(direction, alpha=rest)
         direction = aten.add(direction, velocity, alpha=momentum) if nesterov else velocity
     add_multiple(p, direction, size)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from weft.ops.packet import aten
+from weft.optim.clock import as_number
 from weft.optim.optimizer import Optimizer, Params
-from weft.optim.updates import Group
+from weft.optim.updates import Group, add_at, places_and_values, update_each
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.tensor import Tensor
 from weft.types.formats import strided
@@ -30,34 +30,30 @@ class SparseAdam(Optimizer):
             if not 0 <= beta < 1:
                 raise ValueProblem(f"Invalid beta parameter at index {i}: {beta}")
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+        for group in self.param_groups:
+            if any(p.layout is not strided for p in group["params"]):
+                raise ValueProblem("SparseAdam requires dense parameter tensors")
 
     def _update_group(self, group: Group, params: list[Tensor]) -> None:
-        beta1, beta2 = group["betas"]
-        for p in params:
-            gradient = p.grad
-            assert gradient is not None
-            if gradient.layout is strided:
-                raise StateError("SparseAdam does not support dense gradients, please consider Adam instead")
-            state = self._state_of(p, ("exp_avg", "exp_avg_sq"))
-            state["step"] = state.get("step", 0) + 1
-            gradient = gradient.coalesce()
-            if gradient._nnz() == 0:
-                continue
-            values = gradient._values()
-            values = -values if group["maximize"] else values
-            first, second = (state[name].sparse_mask(gradient)._values() for name in ("exp_avg", "exp_avg_sq"))
-            change = (values - first) * (1 - beta1)
-            change_sq = (values * values - second) * (1 - beta2)
-            state["exp_avg"].add_(with_values(gradient, change))
-            state["exp_avg_sq"].add_(with_values(gradient, change_sq))
-            steps = (first + change) / (aten.sqrt(second + change_sq) + group["eps"])
-            count = state["step"]
-            size = group["lr"] * math.sqrt(1 - beta2**count) / (1 - beta1**count)
-            p.add_(with_values(gradient, steps * -size))
+        lr, eps = self._number(group, "lr"), self._number(group, "eps")
+        beta1, beta2 = self._pair(group, "betas")
+        for clock in self._clocks(group, params):
+            size = lr * as_number(clock.correction(beta2) ** 0.5 / clock.correction(beta1), lr)
+            rows = self._rows(clock.params, "exp_avg", "exp_avg_sq")
+            update_each(_update, rows, group["maximize"], 1 - beta1, 1 - beta2, eps, -size)
 
 
-def with_values(sparse: Tensor, values: Tensor) -> Tensor:
-    """A coalesced COO tensor with other values at the same places."""
-    out = sparse.clone()
-    out._values().copy_(values)
-    return out
+def _update(
+    p: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, maximize: bool, rest1: Any, rest2: Any, eps: Any,
+    size: Any,
+) -> None:
+    """One step of one parameter. mean, square: its state; size: of the step, with its sign."""
+    if gradient.layout is strided:
+        raise StateError("SparseAdam does not support dense gradients, please consider Adam instead")
+    places, values = places_and_values(gradient)
+    values = -values if maximize else values
+    first, second = aten.index(mean, places), aten.index(square, places)
+    change, change_sq = (values - first) * rest1, (values * values - second) * rest2
+    add_at(mean, places, change)
+    add_at(square, places, change_sq)
+    add_at(p, places, (first + change) / (aten.sqrt(second + change_sq) + eps) * size)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.ops.packet import aten
+from weft.sparse import history as _history
 from weft.sparse import products as _products
 from weft.sparse import rules as _rules
 from weft.sparse import writes as _writes
@@ -26,6 +27,8 @@ __all__ = [
     "spdiags", "sum",
 ]
 
+SparseTensor.__tensor_unflatten__ = staticmethod(_history.put_together)
+SparseTensor.__weft_parts__ = staticmethod(_history.parts_of)
 SparseTensor.__weft_open__ = staticmethod(_rules.open_operator)
 SparseTensor.__weft_write__ = staticmethod(_writes.write_operator)
 

@@ -50,6 +50,20 @@ def values_of(tensor: SparseTensor) -> Tensor:
     return out
 
 
+def parts_of(tensor: SparseTensor) -> list[Tensor]:
+    """The inner tensors in the order of `__tensor_flatten__`; the values have the tensor's history behind them."""
+    names, _ = tensor.__tensor_flatten__()
+    return [*[getattr(tensor, name) for name in names[:-1]], values_of(tensor)]
+
+
+def put_together(inner: dict[str, Tensor], context: Any, size: Any, stride: Any) -> SparseTensor:
+    """The tensor of such parts, with the values' history."""
+    layout, is_coalesced = context
+    dims, values = inner["_extent"].dims[1:], inner["_numbers"]
+    count = len(dims) - values.ndim + 1
+    return make(Pattern(layout, dims, inner["_first"], inner.get("_second"), is_coalesced, count), values)
+
+
 class SparseBackward(Node):
     """The history of a sparse tensor that was made of values: its gradient is looked up at their places."""
 

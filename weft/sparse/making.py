@@ -148,7 +148,7 @@ def sparse_coo_tensor(
             )
     if _wants_checks(check_invariants):
         _check_bounds(index, dims)
-    pattern = Pattern(formats.sparse_coo, dims, index, None, bool(is_coalesced))
+    pattern = Pattern(formats.sparse_coo, dims, index, None, bool(is_coalesced), sparse_dim)
     return _finished(make(pattern, numbers.detach() if requires_grad else numbers), requires_grad)
 
 
@@ -232,6 +232,7 @@ def _check_compressed(pattern: Pattern, values: Tensor) -> None:
     assert second is not None
     is_csr = pattern.layout is formats.sparse_csr
     long, short = ("crow", "col") if is_csr else ("ccol", "row")
+    limit: Any
     count, limit = pattern.sparse_dims if is_csr else pattern.sparse_dims[::-1]
     count_name, limit_name = ("nrows", "ncols") if is_csr else ("ncols", "nrows")
     nnz = second.shape[-1]

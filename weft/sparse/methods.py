@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 import weft.sparse  # noqa: F401  (its rules)
@@ -19,18 +18,10 @@ from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types import formats
 
-METHODS: dict[str, Callable[..., Any]] = {}
-
-
-def method(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Declare a method of tensors."""
-    METHODS[function.__name__] = function
-    return function
-
 
 def call_method(name: str, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """Call a method by its name."""
-    return METHODS[name](tensor, *args, **kwargs)
+    """Call a method of this file by its name."""
+    return globals()[name](tensor, *args, **kwargs)
 
 
 def _refuse(what: str, expected: str, tensor: Tensor) -> NoReturn:
@@ -50,11 +41,10 @@ def _compressed(what: str, layout: Any, kind: str, tensor: Tensor) -> Pattern:
 
 
 # ---- conversions
-@method
 def to_sparse(
     self: Tensor, *args: Any, sparse_dim: int | None = None, sparseDim: int | None = None, layout: Any = None,
     blocksize: Any = None, dense_dim: int | None = None,
-) -> Tensor:
+) -> SparseTensor:
     """The tensor in a sparse layout (COO by default), with indices for the first sparse_dim dims (all by default)."""
     count = args[0] if args else sparse_dim if sparse_dim is not None else sparseDim
     if count is not None and layout is not None:
@@ -71,19 +61,16 @@ def to_sparse(
     return converted(self, layout)
 
 
-@method
 def to_sparse_coo(self: Tensor) -> Tensor:
     """The tensor in layout sparse_coo."""
-    return to_sparse(self)  # type: ignore[no-any-return]
+    return to_sparse(self)
 
 
-@method
 def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
     """The tensor in layout sparse_csr."""
     return _to_compressed(self, formats.sparse_csr, dense_dim)
 
 
-@method
 def to_sparse_csc(self: Tensor, dense_dim: int | None = None) -> Tensor:
     """The tensor in layout sparse_csc."""
     return _to_compressed(self, formats.sparse_csc, dense_dim)
@@ -100,19 +87,16 @@ def _to_compressed(self: Tensor, layout: Any, dense_dim: int | None) -> Tensor:
     return converted(self, layout)
 
 
-@method
 def to_sparse_bsr(self: Tensor, *args: Any, **options: Any) -> NoReturn:
     """Refused: there are no layouts of blocks. Raises Unsupported."""
     raise refuse_blocks("to_sparse_bsr()")
 
 
-@method
 def to_sparse_bsc(self: Tensor, *args: Any, **options: Any) -> NoReturn:
     """Refused: there are no layouts of blocks. Raises Unsupported."""
     raise refuse_blocks("to_sparse_bsc()")
 
 
-@method
 def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
     """The tensor with all its elements, in layout strided. The gradient of a sparse tensor has values at its places
     alone (masked_grad=True), which is what PyTorch does too unless it is asked."""
@@ -121,19 +105,16 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None
 
 
 # ---- what it is made of
-@method
 def coalesce(self: Tensor) -> Tensor:
     """The COO tensor with sorted indices, each there once: values of equal indices are added."""
     return coalesced(_coo("coalesce", self))
 
 
-@method
 def is_coalesced(self: Tensor) -> bool:
     """Whether the indices are known to be sorted and there once each."""
     return _coo("is_coalesced", self)._body.pattern.is_coalesced
 
 
-@method
 def _coalesced_(self: Tensor, coalesced: bool) -> Tensor:
     """Declare that the indices are sorted and there once each, or that they may not be."""
     body = _coo("_coalesced_", self)._body
@@ -141,7 +122,6 @@ def _coalesced_(self: Tensor, coalesced: bool) -> Tensor:
     return self
 
 
-@method
 def indices(self: Tensor) -> Tensor:
     """The indices [sparse dims, nnz] of a coalesced COO tensor."""
     pattern = _coo("indices", self)._body.pattern
@@ -150,7 +130,6 @@ def indices(self: Tensor) -> Tensor:
     return pattern.first
 
 
-@method
 def _indices(self: Tensor) -> Tensor:
     """The indices [sparse dims, nnz] of a COO tensor as they are kept."""
     if not isinstance(self, SparseTensor) or not self._body.pattern.is_coo:
@@ -158,7 +137,6 @@ def _indices(self: Tensor) -> Tensor:
     return self._body.pattern.first
 
 
-@method
 def values(self: Tensor) -> Tensor:
     """The values [nnz, dense sizes]; gradients flow through them."""
     if not isinstance(self, SparseTensor):
@@ -168,7 +146,6 @@ def values(self: Tensor) -> Tensor:
     return values_of(self)
 
 
-@method
 def _values(self: Tensor) -> Tensor:
     """The values as they are kept, without history."""
     if not isinstance(self, SparseTensor) or not self._body.pattern.is_coo:
@@ -176,13 +153,11 @@ def _values(self: Tensor) -> Tensor:
     return self._body.values
 
 
-@method
 def crow_indices(self: Tensor) -> Tensor:
     """Where the rows of a CSR tensor begin among its values [n + 1]."""
     return _compressed("crow_indices", formats.sparse_csr, "sparse row compressed", self).first
 
 
-@method
 def col_indices(self: Tensor) -> Tensor:
     """The columns of a CSR tensor's values [nnz]."""
     second = _compressed("col_indices", formats.sparse_csr, "sparse row compressed", self).second
@@ -190,13 +165,11 @@ def col_indices(self: Tensor) -> Tensor:
     return second
 
 
-@method
 def ccol_indices(self: Tensor) -> Tensor:
     """Where the columns of a CSC tensor begin among its values [m + 1]."""
     return _compressed("ccol_indices", formats.sparse_csc, "sparse column compressed", self).first
 
 
-@method
 def row_indices(self: Tensor) -> Tensor:
     """The rows of a CSC tensor's values [nnz]."""
     second = _compressed("row_indices", formats.sparse_csc, "sparse column compressed", self).second
@@ -204,7 +177,6 @@ def row_indices(self: Tensor) -> Tensor:
     return second
 
 
-@method
 def _nnz(self: Tensor) -> Any:
     """The number of values."""
     if not isinstance(self, SparseTensor):
@@ -212,23 +184,20 @@ def _nnz(self: Tensor) -> Any:
     return self._body.values.shape[self._body.pattern.batch_dim]
 
 
-@method
 def sparse_dim(self: Tensor) -> int:
     """The number of dims with indices; 0 for a dense tensor."""
     return self._body.pattern.sparse_dim if isinstance(self, SparseTensor) else 0
 
 
-@method
 def dense_dim(self: Tensor) -> int:
     """The number of dims that every value has; all of a dense tensor's."""
     return self._body.pattern.dense_dim if isinstance(self, SparseTensor) else self.ndim
 
 
-METHODS["_dimI"], METHODS["_dimV"] = sparse_dim, dense_dim
+_dimI, _dimV = sparse_dim, dense_dim
 
 
 # ---- with other tensors
-@method
 def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
     """The tensor's elements at the places of a sparse tensor of the same sizes."""
     if not isinstance(mask, SparseTensor):
@@ -242,16 +211,14 @@ def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
     return make(pattern, look_up(self, pattern))
 
 
-@method
 def _to_sparse_like(self: Tensor, other: Tensor) -> Tensor:
     """The tensor in the layout of another one."""
     if not isinstance(other, SparseTensor):
-        return to_dense(self)  # type: ignore[no-any-return]
+        return to_dense(self)
     sparse = to_sparse(self, layout=other.layout)
     return with_sparse_dim(sparse, other._body.pattern.sparse_dim)
 
 
-@method
 def smm(self: Tensor, mat: Tensor) -> Tensor:
     """The product of a sparse and a dense matrix, as a sparse one."""
     out = mm(self, mat)
@@ -269,14 +236,12 @@ def _full(dense: Tensor) -> SparseTensor:
     return make(pattern, aten.reshape(dense, (rows * columns,)))
 
 
-@method
 def sspaddmm(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * self + alpha * (mat1 @ mat2), sparse; self and mat1 are sparse, mat2 is dense."""
     return aten.add(aten.mul(self, beta), smm(mat1, mat2), alpha=alpha)  # type: ignore[no-any-return]
 
 
 # ---- other sizes
-@method
 def sparse_resize_(self: Tensor, size: Any, sparse_dim: int, dense_dim: int) -> Tensor:
     """Give a COO tensor other sizes in place; what has values must keep its indices. Returns self."""
     tensor = _coo("sparse_resize_", self)
@@ -303,7 +268,6 @@ def sparse_resize_(self: Tensor, size: Any, sparse_dim: int, dense_dim: int) -> 
     return self
 
 
-@method
 def sparse_resize_and_clear_(self: Tensor, size: Any, sparse_dim: int, dense_dim: int) -> Tensor:
     """Give a COO tensor other sizes in place and take its values away. Returns self."""
     tensor = _coo("sparse_resize_and_clear_", self)
@@ -313,11 +277,10 @@ def sparse_resize_and_clear_(self: Tensor, size: Any, sparse_dim: int, dense_dim
     return self
 
 
-@method
 def resize_as_sparse_(self: Tensor, other: Tensor) -> Tensor:
     """sparse_resize_ to the sizes of another sparse tensor. Returns self."""
     shape = _coo("resize_as_sparse_", other)._body.pattern
-    return sparse_resize_(self, shape.dims, shape.sparse_dim, shape.dense_dim)  # type: ignore[no-any-return]
+    return sparse_resize_(self, shape.dims, shape.sparse_dim, shape.dense_dim)
 
 
 def _grown(values: Tensor, sizes: tuple[Any, ...]) -> Tensor:
@@ -333,5 +296,3 @@ def _resized(tensor: SparseTensor, value: SparseTensor) -> None:
     become(tensor, value)
     tensor._data = value._data.moved_to(tensor)
     tensor._body = value._body
-
-

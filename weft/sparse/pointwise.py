@@ -17,8 +17,8 @@ from weft.sparse.history import (
 )
 from weft.sparse.pattern import Pattern, found_in, keys_of, summed
 from weft.sparse.rules import rule
-from weft.sparse.tensor import SparseTensor
-from weft.support.errors import ShapeError, StateError
+from weft.sparse.tensor import SparseTensor, refusal
+from weft.support.errors import IndexBoundsError, ShapeError, StateError
 from weft.tensor.tensor import Tensor
 from weft.types import dims as dm
 from weft.types import promotion
@@ -41,16 +41,12 @@ def _check_sizes(what: str, a: Tensor, b: Tensor) -> None:
 # ---- addition
 @rule("add")
 def add(a: Operand, b: Operand, alpha: Any = 1) -> Tensor:
-    """a + alpha * b. Dense and sparse in this order give a dense tensor."""
-    if isinstance(a, SparseTensor):
-        if not isinstance(b, SparseTensor):
-            if a._body.pattern.is_coo or is_number(b):
-                raise StateError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
-            return added_to(b, a, alpha, is_swapped=True)
-        return _add_sparse(a, b, alpha)
-    if is_number(a):
-        raise StateError("add(dense, sparse): the dense operand must have the sizes of the sparse one")
-    return added_to(a, b, alpha)
+    """a + alpha * b, dense where one of them is."""
+    if is_number(a) or is_number(b):
+        raise StateError("add(): a number is added to every element; take .to_dense() first")
+    if not isinstance(a, SparseTensor):
+        return added_to(a, b, alpha)
+    return _add_sparse(a, b, alpha) if isinstance(b, SparseTensor) else added_to(b, a, alpha, is_swapped=True)
 
 
 @rule("sub")
@@ -135,7 +131,7 @@ def _meet(a: SparseTensor, b: SparseTensor) -> tuple[Pattern, Tensor]:
 @rule("div", "true_divide")
 def _div(a: Operand, b: Operand, rounding_mode: str | None = None) -> Tensor:
     if not isinstance(a, SparseTensor):
-        return NotImplemented
+        raise refusal("div", b)
     if not is_number(b):
         raise StateError(
             f"Sparse division requires a scalar or zero-dim dense tensor divisor (got shape {list(b.shape)} for "
@@ -164,7 +160,7 @@ def sum_of(tensor: SparseTensor, dim: Any = None, keepdim: bool = False, dtype: 
     pattern, values = coo_of(tensor)
     values = values if dtype is None else aten._to_copy(values, dtype)
     if dim is None or dim == ():
-        total = aten.sum(values)
+        total: Tensor = aten.sum(values)
         return aten.reshape(total, (1,) * tensor.ndim) if keepdim else total
     dims = sorted({within(d, tensor.ndim) for d in ((dim,) if isinstance(dim, int) else dim)})
     sparse_dim = pattern.sparse_dim
@@ -195,14 +191,14 @@ def sum_of(tensor: SparseTensor, dim: Any = None, keepdim: bool = False, dtype: 
 @rule("mean")
 def _mean(tensor: SparseTensor, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
     if dim is not None:
-        return NotImplemented
+        raise refusal("mean", tensor)
     return aten.div(sum_of(tensor, None, keepdim, dtype), tensor.numel())  # type: ignore[no-any-return]
 
 
 @rule("any")
 def _any(tensor: SparseTensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     if dim is not None:
-        return NotImplemented
+        raise refusal("any", tensor)
     return aten.any(coalesced(tensor)[1])  # type: ignore[no-any-return]
 
 
@@ -211,19 +207,14 @@ def _vector_norm(
     tensor: SparseTensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None
 ) -> Tensor:
     if dim is not None or ord <= 0:
-        return NotImplemented
+        raise refusal("linalg_vector_norm", tensor)
     return aten.linalg_vector_norm(coalesced(tensor)[1], ord, dtype=dtype)  # type: ignore[no-any-return]
 
 
 def within(dim: int, ndim: int) -> int:
+    """A dim from 0 on. Raises IndexBoundsError."""
     if not -ndim <= dim < ndim:
-        from weft.support.errors import IndexBoundsError
-
         raise IndexBoundsError(
             f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})"
         )
     return dim % ndim
-
-
-
-

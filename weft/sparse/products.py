@@ -86,7 +86,7 @@ def _times_sparse(a: SparseTensor, b: SparseTensor) -> SparseTensor:
 def _mv(a: Tensor, b: Tensor) -> Tensor:
     _check("mv", a, b, (2, 1))
     if not isinstance(a, SparseTensor):
-        return NotImplemented
+        raise refusal("mv", b)
     return aten.squeeze(mm(a, aten.unsqueeze(_dense(b, "mv"), 1)), 1)  # type: ignore[no-any-return]
 
 
@@ -137,7 +137,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     if isinstance(b, SparseTensor) and b.ndim == 2 and not isinstance(a, SparseTensor) and a.ndim > 2:
         flat = mm(aten.reshape(a, (dm.product(a.dims[:-1]), a.dims[-1])), b)
         return aten.reshape(flat, (*a.dims[:-1], b.dims[1]))  # type: ignore[no-any-return]
-    return NotImplemented
+    raise refusal("matmul", a if isinstance(a, SparseTensor) else b)
 
 
 @rule("addmm", "_sparse_addmm", "sspaddmm")
@@ -146,19 +146,13 @@ def addmm(total: Tensor, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) ->
     product = mm(a, b)
     product = product if _is_one(alpha) else aten.mul(product, alpha)
     scaled = total if _is_one(beta) else aten.mul(total, beta)
-    return _sum(scaled, product)
+    if scaled.dims != product.dims and not isinstance(scaled, SparseTensor):
+        scaled = aten.expand(scaled, product.dims)
+    return aten.add(scaled, product)  # type: ignore[no-any-return]
 
 
 def _is_one(number: Any) -> bool:
     return type(number) in (int, float) and number == 1
-
-
-def _sum(a: Tensor, b: Tensor) -> Tensor:
-    if isinstance(a, SparseTensor) and not isinstance(b, SparseTensor):
-        return aten.add(b, a)  # type: ignore[no-any-return]
-    if isinstance(b, SparseTensor) and not isinstance(a, SparseTensor) and a.dims != b.dims:
-        a = aten.expand(a, b.dims)
-    return aten.add(a, b)  # type: ignore[no-any-return]
 
 
 @rule("addmv")
@@ -172,8 +166,10 @@ def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
     return out if bias is None else aten.add(out, bias)
 
 
-def sampled_addmm(total: SparseTensor, a: Tensor, b: Tensor, beta: Any = 1.0, alpha: Any = 1.0) -> SparseTensor:
-    """beta * total + alpha * (a @ b) at the places of total, computed only there."""
+def sampled_addmm(total: Tensor, a: Tensor, b: Tensor, beta: Any = 1.0, alpha: Any = 1.0) -> SparseTensor:
+    """beta * total + alpha * (a @ b) at the places of total, computed only there. Raises Unsupported for a dense total."""
+    if not isinstance(total, SparseTensor):
+        raise refusal("sampled_addmm", total)
     pattern, own = coo_of(total)
     rows, columns = aten.select(pattern.first, 0, 0), aten.select(pattern.first, 0, 1)
     chosen = aten.mul(aten.index_select(a, 0, rows), aten.index_select(aten.t(b), 0, columns))

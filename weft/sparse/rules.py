@@ -7,7 +7,7 @@ a pointwise operator of one tensor for which 0 stays 0 runs on the values; all e
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,25 +21,15 @@ from weft.tensor.wrapper import rewrapped
 from weft.types.dtype import DType
 
 Rule = Callable[..., Any]
+R = TypeVar("R", bound=Rule)
 RULES: dict[str, Rule] = {}
-WRITES: dict[str, Rule] = {}
 
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
+def rule(*names: str) -> Callable[[R], R]:
     """Declare what operators of these names do where an argument is sparse."""
 
-    def declare(function: Rule) -> Rule:
+    def declare(function: R) -> R:
         RULES.update(dict.fromkeys(names, function))
-        return function
-
-    return declare
-
-
-def writing_rule(*names: str) -> Callable[[Rule], Rule]:
-    """Declare what in-place operators of these names (without the underscore) do where an argument is sparse."""
-
-    def declare(function: Rule) -> Rule:
-        WRITES.update(dict.fromkeys(names, function))
         return function
 
     return declare
@@ -50,12 +40,10 @@ def open_operator(op: Op, args: tuple[Any, ...]) -> Any:
     args = tuple([_whole(a) for a in args])
     meaning = RULES.get(op.base)
     if meaning is not None:
-        out = meaning(*args)
-        if out is not NotImplemented:
-            return out
-    elif op.decompose is not None:
+        return meaning(*args)
+    if op.decompose is not None:
         return op.decompose(*args)
-    elif is_pointwise(op) and keeps_zero(op, args):
+    if is_pointwise(op) and keeps_zero(op, args):
         return on_values(op, args)
     raise refusal(op.name.removeprefix("aten::"), first_sparse(args))
 

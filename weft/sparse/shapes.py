@@ -236,7 +236,7 @@ def cat(tensors: tuple[Any, ...], dim: int = 0) -> SparseTensor:
     count = parts[0][0].sparse_dim
     if any(p.sparse_dim != count or len(p.dims) != first.ndim for p, _ in parts):
         raise StateError("All tensors must have the same number of dims with indices and of dense dims")
-    total = sum(p.dims[dim] for p, _ in parts)  # type: ignore[misc]
+    total: Any = sum(p.dims[dim] for p, _ in parts)
     for p, _ in parts:
         if any(d != dim and a != b for d, (a, b) in enumerate(zip(p.dims, first.dims, strict=True))):
             raise ShapeError(
@@ -244,7 +244,9 @@ def cat(tensors: tuple[Any, ...], dim: int = 0) -> SparseTensor:
                 f"{list(first.shape)} and {list(p.dims)}"
             )
     sizes = (*first.dims[:dim], total, *first.dims[dim + 1 :])
-    indices, values, before = [], [], 0
+    indices: list[Tensor] = []
+    values: list[Tensor] = []
+    before: Any = 0
     for pattern, numbers in parts:
         rows, shift = pattern.first, before if dim < count else 0
         if dim < count:
@@ -282,7 +284,7 @@ def _clone(tensor: SparseTensor, memory_format: Any = None) -> SparseTensor:
 @rule("alias", "view_as", "expand_as")
 def _alias(tensor: SparseTensor, *rest: Any) -> SparseTensor:
     if rest and rest[0].dims != tensor.dims:
-        return NotImplemented
+        raise refusal("expand", tensor)
     return make(tensor._body.pattern, values_of(tensor))
 
 

@@ -6,14 +6,19 @@ operator on one is written with ordinary operators on its indices and values (ru
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
 
 from weft.ops.geometry import contiguous
+from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.sparse.pattern import Pattern
 from weft.support.errors import StateError, Unsupported
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import WrapperPayload, opening_classes, shaped
+from weft.types import dtype as dt
 from weft.types import formats
 from weft.types.formats import layout as Layout
 from weft.types.tensor_type import tensor_type
@@ -87,7 +92,7 @@ class SparseTensor(Tensor):
         """The only element. Raises StateError for any other number of elements."""
         if self.numel() != 1:
             raise StateError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
-        return self.to_dense().item()  # type: ignore[attr-defined]
+        return self.to_dense().item()
 
     def is_set_to(self, other: Tensor) -> bool:
         """Whether both are aliases."""
@@ -96,10 +101,13 @@ class SparseTensor(Tensor):
     # ---- a wrapper's protocol
     @property
     def _extent(self) -> Tensor:
-        """A tensor without elements that carries the sizes: they are symbols where a program takes it."""
+        """A tensor without elements that carries the sizes: they are symbols where a program takes it. (That of sizes
+        which are numbers has no part in a program that is being recorded.)"""
         body = self._body
         if body.extent is None:
-            body.extent = aten.empty((0, *body.pattern.dims))
+            dims = (0, *body.pattern.dims)
+            is_known = all(type(d) is int for d in dims)
+            body.extent = Tensor(np.empty(dims, np.bool_)) if is_known else aten.empty(dims, dtype=dt.bool_)
         return body.extent
 
     @property
@@ -121,19 +129,16 @@ class SparseTensor(Tensor):
         names = ["_extent", "_first", "_numbers"] if pattern.is_coo else ["_extent", "_first", "_second", "_numbers"]
         return names, (pattern.layout, pattern.is_coalesced)
 
-    @staticmethod
-    def __tensor_unflatten__(inner: dict[str, Tensor], context: Any, size: Any, stride: Any) -> SparseTensor:
-        layout, is_coalesced = context
-        dims = inner["_extent"].dims[1:]
-        pattern = Pattern(layout, dims, inner["_first"], inner.get("_second"), is_coalesced,
-                          len(dims) - inner["_numbers"].ndim + 1)
-        return of_body(Body(pattern, inner["_numbers"]))
-
     @classmethod
     def __weft_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
         raise refusal(getattr(func, "__name__", str(func)), next(a for a in args if isinstance(a, SparseTensor)))
 
-    # (`__weft_open__` and `__weft_write__`, what an operator is made of, are installed by rules.py)
+    # What the package installs, for it is written with sparse tensors: what an operator is made of, and the way back
+    # from inner tensors and to those with history.
+    __tensor_unflatten__: ClassVar[Callable[..., SparseTensor]]
+    __weft_parts__: ClassVar[Callable[[SparseTensor], list[Tensor]]]
+    __weft_open__: ClassVar[Callable[[Op, tuple[Any, ...]], Any]]
+    __weft_write__: ClassVar[Callable[[Op, tuple[Any, ...]], Any]]
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         from weft.sparse.printing import text_of  # it is here for people alone

@@ -74,7 +74,7 @@ def _add_rows(target: Tensor, other: SparseTensor, alpha: Any) -> None:
     if type(alpha) not in (int, float) or alpha != 1:
         values = aten.mul(values, alpha)
     values = values if values.dtype is target.dtype else aten._to_copy(values, target.dtype)
-    flat = target.view(dm.product(pattern.sparse_dims), *pattern.dense_dims)
+    flat = aten.view(target, (dm.product(pattern.sparse_dims), *pattern.dense_dims))
     flat.index_add_(0, keys_of(pattern.first, pattern.sparse_dims), values)
 
 

@@ -172,5 +172,5 @@ def test_what_has_no_meaning_is_refused() -> None:
         weft.eye(2).to_sparse_bsr((1, 1))
     with pytest.raises(BufferError, match="strided"):
         sparse.__dlpack__()
-    with pytest.raises(RuntimeError, match="Use add"):
-        sparse + weft.eye(2)
+    with pytest.raises(RuntimeError, match="to_dense"):
+        sparse + 1
