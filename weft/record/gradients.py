@@ -182,9 +182,7 @@ class LeafGradients:
             self._accumulate_optional(slot, gradient)
         elif slot.current is None:
             slot.current, slot.touched = (gradient if modes.grad else gradient.detach()), True
-        elif modes.grad:
-            slot.current, slot.touched = slot.current + gradient, True
-        elif is_wrapper(slot.current):
+        elif modes.grad or is_wrapper(slot.current):
             slot.current, slot.touched = slot.current + gradient, True
         else:
             slot.current.add_(gradient)

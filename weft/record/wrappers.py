@@ -54,13 +54,14 @@ WrapperMemo = dict[int, tuple[Tensor, Desugared]]
 def desugar(tree: Any, memo: WrapperMemo | None = None) -> Any:
     """A tree with its wrappers taken apart. memo: what is one tensor there and in other trees becomes one."""
     leaves, _ = pytree.flatten(tree)
-    if not any(_is_special(leaf) for leaf in leaves):
+    if not any(is_special(leaf) for leaf in leaves):
         return tree
     memo = {} if memo is None else memo
-    return pytree.replaced(tree, lambda leaf: _desugar(leaf, memo) if _is_special(leaf) else leaf)
+    return pytree.replaced(tree, lambda leaf: _desugar(leaf, memo) if is_special(leaf) else leaf)
 
 
-def _is_special(leaf: Any) -> bool:
+def is_special(leaf: Any) -> bool:
+    """Whether a value is an object of a tensor subclass, which is taken apart where it enters a program."""
     return isinstance(leaf, Overriding) or is_wrapper(leaf)
 
 
@@ -96,7 +97,7 @@ def _taken_apart(wrapper: Tensor, memo: WrapperMemo) -> Desugared:
         inner = _parts(wrapper, names, context, inner, edge)
     return Desugared(
         (kind, names, context, edge is not None and not carries),
-        [_desugar(t, memo) if _is_special(t) else t for t in inner],
+        [_desugar(t, memo) if is_special(t) else t for t in inner],
     )
 
 

@@ -48,7 +48,7 @@ class SparseEmbeddingBackward(Node):
         values = aten.reshape(gradient, (places.dims[0], self.dims[1]))
         if self.scales:
             counts = aten.index_add(
-                aten.zeros((self.dims[0],), dtype=values.dtype), 0, places, aten.ones_like(places, dtype=values.dtype)
+                aten.new_zeros(values, (self.dims[0],)), 0, places, aten.ones_like(places, dtype=values.dtype)
             )
             values = aten.div(values, aten.unsqueeze(aten.index_select(counts, 0, places), 1))
         if self.padding >= 0:

@@ -118,7 +118,7 @@ def sparse_coo_tensor(
             indices, size = None, indices
         if size is None:
             raise ArgumentError("sparse_coo_tensor(): expected indices and values, or a size")
-        return _finished(empty_of(formats.sparse_coo, _dims(size), 0, dtype or dt.get_default()), requires_grad)
+        return _finished(empty_of(formats.sparse_coo, _dims(size), 0, dtype or dt.get_default(), device), requires_grad)
     index, numbers = _index(indices, "indices"), _values(values, dtype)
     index = index if index.dtype is dt.int64 else index.to(dt.int64)
     if index.ndim == 1 and index.numel() == 0:
@@ -315,7 +315,7 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: tuple[int, int], layout: 
     row_parts, column_parts, value_parts = [], [], []
     for i, offset in enumerate(chosen):
         begin, end = max(offset, 0), min(columns, rows + offset, int(diagonals.shape[1]))
-        column = aten.arange(begin, max(begin, end))
+        column = aten.arange(begin, max(begin, end), device=diagonals.device)
         row_parts.append(column - offset)
         column_parts.append(column)
         value_parts.append(diagonals[i, begin : max(begin, end)])

@@ -9,13 +9,12 @@ from weft.ops.packet import aten
 from weft.sparse.history import coalesce as coalesced
 from weft.sparse.history import converted, dense_of, look_up, make, values_of, with_sparse_dim
 from weft.sparse.making import BLOCKED, of_dense, refuse_blocks
-from weft.sparse.pattern import Pattern
+from weft.sparse.pattern import Pattern, counting
 from weft.sparse.products import mm
 from weft.sparse.tensor import SparseTensor, layout_name, refusal
 from weft.sparse.writes import become
 from weft.support.errors import ArgumentError, StateError
 from weft.tensor.tensor import Tensor
-from weft.types import dtype as dt
 from weft.types import formats
 
 
@@ -228,7 +227,7 @@ def smm(self: Tensor, mat: Tensor) -> Tensor:
 def _full(dense: Tensor) -> SparseTensor:
     """A dense matrix as COO with a value at every place, zeros too."""
     rows, columns = dense.dims
-    place = aten.arange(rows * columns)
+    place = counting(rows * columns, dense)
     width = columns if columns != 0 else 1
     pattern = Pattern(
         formats.sparse_coo, dense.dims, aten.stack((aten.floor_divide(place, width), aten.remainder(place, width)))
@@ -262,8 +261,8 @@ def sparse_resize_(self: Tensor, size: Any, sparse_dim: int, dense_dim: int) -> 
         numbers = _grown(numbers, sizes[sparse_dim:])
         first = pattern.first
     else:
-        first = aten.zeros((sparse_dim, 0), dtype=dt.int64)
-        numbers = aten.zeros((0, *sizes[sparse_dim:]), dtype=self.dtype)
+        first = aten.new_zeros(pattern.first, (sparse_dim, 0))
+        numbers = aten.new_zeros(numbers, (0, *sizes[sparse_dim:]))
     _resized(tensor, make(pattern.replaced(dims=sizes, first=first), numbers))
     return self
 
@@ -272,8 +271,9 @@ def sparse_resize_and_clear_(self: Tensor, size: Any, sparse_dim: int, dense_dim
     """Give a COO tensor other sizes in place and take its values away. Returns self."""
     tensor = _coo("sparse_resize_and_clear_", self)
     sizes = tuple(size)
-    pattern = Pattern(formats.sparse_coo, sizes, aten.zeros((sparse_dim, 0), dtype=dt.int64))
-    _resized(tensor, make(pattern, aten.zeros((0, *sizes[sparse_dim:]), dtype=self.dtype)))
+    first, numbers = tensor._body.pattern.first, tensor._body.values
+    pattern = Pattern(formats.sparse_coo, sizes, aten.new_zeros(first, (sparse_dim, 0)))
+    _resized(tensor, make(pattern, aten.new_zeros(numbers, (0, *sizes[sparse_dim:]))))
     return self
 
 
@@ -287,7 +287,7 @@ def _grown(values: Tensor, sizes: tuple[Any, ...]) -> Tensor:
     for d, size in enumerate(sizes, 1):
         more = size - values.shape[d]
         if more:
-            extra = aten.zeros((*values.dims[:d], more, *values.dims[d + 1 :]), dtype=values.dtype)
+            extra = aten.new_zeros(values, (*values.dims[:d], more, *values.dims[d + 1 :]))
             values = aten.cat((values, extra), d)
     return values
 

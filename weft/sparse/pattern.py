@@ -81,7 +81,7 @@ def keys_of(indices: Tensor, sizes: tuple[Dim, ...]) -> Tensor:
     if len(sizes) == 1:
         return aten.select(indices, 0, 0)  # type: ignore[no-any-return]
     if not sizes:
-        return aten.zeros((indices.dims[1],), dtype=dt.int64)  # type: ignore[no-any-return]
+        return aten.new_zeros(indices, (indices.dims[1],), dt.int64)  # type: ignore[no-any-return]
     key = aten.select(indices, 0, 0)
     for i, size in enumerate(sizes[1:], 1):
         key = aten.add(aten.mul(key, size), aten.select(indices, 0, i))
@@ -91,7 +91,7 @@ def keys_of(indices: Tensor, sizes: tuple[Dim, ...]) -> Tensor:
 def indices_of(keys: Tensor, sizes: tuple[Dim, ...]) -> Tensor:
     """keys_of, backwards: [n] -> [dims, n]."""
     if not sizes:
-        return aten.zeros((0, keys.dims[0]), dtype=dt.int64)  # type: ignore[no-any-return]
+        return aten.new_zeros(keys, (0, keys.dims[0]))  # type: ignore[no-any-return]
     rows: list[Tensor] = []
     for size in reversed(sizes[1:]):
         size = dm.maximum(size, 1)
@@ -100,21 +100,21 @@ def indices_of(keys: Tensor, sizes: tuple[Dim, ...]) -> Tensor:
     return aten.stack((keys, *reversed(rows)))  # type: ignore[no-any-return]
 
 
-def counting(count: Dim) -> Tensor:
-    """0, 1, 2, ... below a count."""
-    return aten.arange(count)  # type: ignore[no-any-return]
+def counting(count: Dim, like: Tensor) -> Tensor:
+    """0, 1, 2, ... below a count, on the device of a tensor."""
+    return aten.arange(count, device=like.device)  # type: ignore[no-any-return]
 
 
 # ---- compressed and coordinates
 def expanded(starts: Tensor, count: Dim) -> Tensor:
     """For each of `count` values the row that it is in, from where the rows start [n + 1]."""
     starts = _as_int64(starts)
-    return aten.sub(aten.searchsorted(starts, counting(count), right=True), 1)  # type: ignore[no-any-return]
+    return aten.sub(aten.searchsorted(starts, counting(count, starts), right=True), 1)  # type: ignore[no-any-return]
 
 
 def compressed(rows: Tensor, count: Dim) -> Tensor:
     """Where each of `count` rows starts, from the sorted rows of values."""
-    return aten.searchsorted(rows, counting(count + 1))  # type: ignore[no-any-return]
+    return aten.searchsorted(rows, counting(count + 1, rows))  # type: ignore[no-any-return]
 
 
 def _as_int64(index: Tensor) -> Tensor:
@@ -132,10 +132,10 @@ def coordinates(pattern: Pattern) -> Pattern:
         batch = pattern.dims[: pattern.batch_dim]
         total = dm.product(batch)
         starts = aten.reshape(first, (total, first.dims[-1]))
-        places = aten.expand(aten.unsqueeze(counting(count), 0), (total, count))
+        places = aten.expand(aten.unsqueeze(counting(count, first), 0), (total, count))
         long = aten.sub(aten.searchsorted(_as_int64(starts), aten.clone(places), right=True), 1)
         long = aten.reshape(long, (total * count,))
-        of_batch = indices_of(aten.floor_divide(counting(total * count), dm.maximum(count, 1)), batch)
+        of_batch = indices_of(aten.floor_divide(counting(total * count, first), dm.maximum(count, 1)), batch)
         short = aten.reshape(_as_int64(second), (total * count,))
     else:
         long, short, of_batch = expanded(first, count), _as_int64(second), None
@@ -156,7 +156,7 @@ def coalescing(pattern: Pattern) -> tuple[Pattern, Tensor]:
 
 def summed(values: Tensor, places: Tensor, count: Dim) -> Tensor:
     """[count, ...]: the sum of the values [n, ...] of each place. int types and halves are summed as they are."""
-    out = aten.zeros((count, *values.dims[1:]), dtype=values.dtype)
+    out = aten.new_zeros(values, (count, *values.dims[1:]))
     return aten.index_add(out, 0, places, values)  # type: ignore[no-any-return]
 
 
@@ -164,7 +164,7 @@ def found_in(sorted_keys: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
     """For each key its position among sorted ones, and whether it is there. (An absent one has some position.)"""
     count = sorted_keys.dims[0]
     places = aten.clamp(aten.searchsorted(sorted_keys, keys), max=dm.maximum(count, 1) - 1)
-    padded = aten.cat((sorted_keys, aten.full((1,), -1, dtype=dt.int64)))  # (there may be none)
+    padded = aten.cat((sorted_keys, aten.new_full(sorted_keys, (1,), -1)))  # (there may be none)
     return places, aten.eq(aten.index_select(padded, 0, places), keys)
 
 
@@ -172,4 +172,4 @@ def repeated(counts: Tensor, total: Any = None) -> tuple[Tensor, Tensor]:
     """Each number i counts[i] times, and for each of them how many of its own are before it."""
     of = aten.repeat_interleave(counts, output_size=total)
     starts = aten.sub(aten.cumsum(counts, 0), counts)
-    return of, aten.sub(counting(of.dims[0]), aten.index_select(starts, 0, of))
+    return of, aten.sub(counting(of.dims[0], of), aten.index_select(starts, 0, of))

@@ -167,7 +167,7 @@ def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
 
 
 def sampled_addmm(total: Tensor, a: Tensor, b: Tensor, beta: Any = 1.0, alpha: Any = 1.0) -> SparseTensor:
-    """beta * total + alpha * (a @ b) at the places of total, computed only there. Raises Unsupported for a dense total."""
+    """beta * total + alpha * (a @ b) at the places of total, where alone it is computed. Raises Unsupported."""
     if not isinstance(total, SparseTensor):
         raise refusal("sampled_addmm", total)
     pattern, own = coo_of(total)

@@ -88,7 +88,7 @@ def _unsqueeze(tensor: SparseTensor, dim: int) -> SparseTensor:
     if dim > count:
         return make(pattern.replaced(dims=sizes), aten.unsqueeze(values, dim - count + 1))
     rows = [aten.select(pattern.first, 0, d) for d in range(count)]
-    new = aten.zeros((pattern.first.dims[1],), dtype=dt.int64)
+    new = aten.new_zeros(pattern.first, (pattern.first.dims[1],))
     indices = aten.stack((*rows[:dim], new, *rows[dim:]))
     return make(pattern.replaced(dims=sizes, first=indices), values)
 
@@ -267,7 +267,7 @@ def cat(tensors: tuple[Any, ...], dim: int = 0) -> SparseTensor:
 def _padded(values: Tensor, dim: int, before: Any, total: Any) -> Tensor:
     """Values with zeros around them along a dense dim."""
     def zeros(count: Any) -> Tensor:
-        return aten.zeros((*values.dims[:dim], count, *values.dims[dim + 1 :]), dtype=values.dtype)  # type: ignore[no-any-return]
+        return aten.new_zeros(values, (*values.dims[:dim], count, *values.dims[dim + 1 :]))  # type: ignore[no-any-return]
 
     return aten.cat((zeros(before), values, zeros(total - before - values.dims[dim])), dim)  # type: ignore[no-any-return]
 
@@ -292,18 +292,18 @@ def _alias(tensor: SparseTensor, *rest: Any) -> SparseTensor:
 def zeros_like(tensor: SparseTensor, *options: Any) -> SparseTensor:
     """A tensor of the same sizes and layout without any value."""
     dtype = next((o for o in options if isinstance(o, dt.DType)), tensor.dtype)
-    return empty_of(tensor.layout, tensor.dims, tensor._body.pattern.dense_dim, dtype)
+    return empty_of(tensor.layout, tensor.dims, tensor._body.pattern.dense_dim, dtype, tensor.device)
 
 
-def empty_of(layout: Any, dims: tuple[Any, ...], dense_dim: int, dtype: Any) -> SparseTensor:
+def empty_of(layout: Any, dims: tuple[Any, ...], dense_dim: int, dtype: Any, device: Any) -> SparseTensor:
     """A tensor of these sizes without any value."""
     count = len(dims) - dense_dim
-    values = aten.zeros((0, *dims[count:]), dtype=dtype)
+    values = aten.zeros((0, *dims[count:]), dtype=dtype, device=device)
     if layout is formats.sparse_coo:
-        return make(Pattern(layout, dims, aten.zeros((count, 0), dtype=dt.int64)), values)
+        return make(Pattern(layout, dims, aten.new_zeros(values, (count, 0), dt.int64)), values)
     long = dims[0 if layout is formats.sparse_csr else 1]
-    second = aten.zeros((0,), dtype=dt.int64)
-    return make(Pattern(layout, dims, aten.zeros((long + 1,), dtype=dt.int64), second), values)
+    second = aten.new_zeros(values, (0,), dt.int64)
+    return make(Pattern(layout, dims, aten.new_zeros(second, (long + 1,)), second), values)
 
 
 @rule("sum_to_size")

@@ -46,11 +46,11 @@ def _over_rows(name: str, pattern: Any, values: Tensor, dim: int) -> Tensor:
     if rows:
         keys = keys_of(aten.stack(rows), tuple([pattern.dims[d] for d in others]))
     else:
-        keys = aten.zeros((values.dims[0],), dtype=dt.int64)
+        keys = aten.new_zeros(values, (values.dims[0],), dt.int64)
     unique, group, _ = aten._unique2(keys, True, True)
     count = unique.dims[0]
     highest = aten.scatter_reduce(
-        aten.zeros((count, *values.dims[1:]), dtype=values.dtype), 0,
+        aten.new_zeros(values, (count, *values.dims[1:])), 0,
         aten.expand(aten.reshape(group, (-1, *(1,) * (values.ndim - 1))), values.dims), values.detach(), "amax",
         include_self=False,
     )

@@ -172,7 +172,7 @@ def refusal(name: str, tensor: Tensor) -> Unsupported:
 def of_body(body: Body) -> SparseTensor:
     """A sparse tensor without history around a body."""
     pattern, values = body.pattern, body.values
-    kind = tensor_type(values.dtype, pattern.dims, "cpu")
+    kind = tensor_type(values.dtype, pattern.dims, values.device.type)
     env = getattr(values._data, "env", None)
     if env is None:
         env = getattr(pattern.first._data, "env", None)

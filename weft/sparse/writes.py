@@ -32,7 +32,7 @@ def write_operator(op: Op, args: tuple[Any, ...]) -> Any:
     if not isinstance(target, SparseTensor):
         return _write_dense(op, target, args)
     if op.base == "zero":
-        value: Any = empty_of(target.layout, target.dims, target._body.pattern.dense_dim, target.dtype)
+        value: Any = empty_of(target.layout, target.dims, target._body.pattern.dense_dim, target.dtype, target.device)
     elif op.base == "copy":
         value = _copied(target, args[1])
     else:
