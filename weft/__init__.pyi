@@ -85,6 +85,14 @@ from weft.layers.predicates import is_neg as is_neg
 from weft.layers.predicates import resolve_conj as resolve_conj
 from weft.layers.predicates import resolve_neg as resolve_neg
 from weft.layers.predicates import unravel_index as unravel_index
+from weft.sparse.making import sparse_bsc_tensor as sparse_bsc_tensor
+from weft.sparse.making import sparse_bsr_tensor as sparse_bsr_tensor
+from weft.sparse.making import sparse_compressed_tensor as sparse_compressed_tensor
+from weft.sparse.making import sparse_coo_tensor as sparse_coo_tensor
+from weft.sparse.making import sparse_csc_tensor as sparse_csc_tensor
+from weft.sparse.making import sparse_csr_tensor as sparse_csr_tensor
+from weft.sparse.methods import smm as smm
+from weft.sparse.methods import sspaddmm as sspaddmm
 from weft.interop.buffers import asarray as asarray
 from weft.interop.buffers import frombuffer as frombuffer
 from weft.types.promotion import promote as _as_promote_types
@@ -243,6 +251,7 @@ from weft import accelerator as accelerator
 from weft import serialization as serialization
 from weft import array_api as array_api
 from weft import futures as futures
+from weft import sparse as sparse
 
 class _AminmaxResults(NamedTuple):
     min: Tensor

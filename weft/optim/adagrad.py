@@ -62,8 +62,10 @@ def _update(
 def _update_places(p: Tensor, gradient: Tensor, total: Tensor, eps: Any, size: Any) -> None:
     """One step at the places of a sparse gradient."""
     places, values = places_and_values(gradient)
-    add_at(total, places, values * values)
-    add_at(p, places, values / (aten.sqrt(aten.index(total, places)) + eps) * size)
+    squares = values * values
+    sums = aten.index(total, places) + squares
+    add_at(total, places, squares)
+    add_at(p, places, values / (aten.sqrt(sums) + eps) * size)
 
 
 def _start(p: Tensor, group: Group) -> Any:

@@ -14,8 +14,8 @@ from weft.sparse.pattern import (
     coalescing,
     compressed,
     coordinates,
-    found_in,
     keys_of,
+    positions_among,
     summed,
 )
 from weft.sparse.tensor import Body, SparseTensor, of_body
@@ -157,7 +157,7 @@ def look_up(tensor: Tensor, pattern: Pattern) -> Tensor:
 
 def _looked_up(tensor: SparseTensor, places: Pattern, keys: Tensor) -> Tensor:
     pattern, values = coalesced(with_sparse_dim(tensor, places.sparse_dim))
-    at, is_there = found_in(keys_of(pattern.first, pattern.sparse_dims), keys)
+    at, is_there = positions_among(keys_of(pattern.first, pattern.sparse_dims), keys)
     padded = aten.cat((values, aten.new_zeros(values, (1, *values.dims[1:]))))
     absent = values.dims[0]
     return aten.index_select(padded, 0, aten.where(is_there, at, absent))  # type: ignore[no-any-return]
@@ -173,7 +173,7 @@ def with_sparse_dim(tensor: SparseTensor, count: int) -> SparseTensor:
 def sparse_of(dense: Tensor, sparse_dim: int) -> SparseTensor:
     """A dense tensor as COO: indices for the first dims, with a value wherever one of its numbers is not 0."""
     if sparse_dim == 0:  # one place, whatever is there
-        place = Pattern(formats.sparse_coo, dense.dims, aten.new_zeros(dense, (0, 1), dt.int64))
+        place = Pattern(formats.sparse_coo, dense.dims, aten.new_zeros(dense, (0, 1), dtype=dt.int64))
         return make(place, aten.unsqueeze(dense, 0))
     is_kept = aten.ne(dense, 0)
     for _ in range(dense.ndim - sparse_dim):

@@ -108,7 +108,8 @@ def sparse_coo_tensor(
     is_coalesced: bool | None = None,
 ) -> SparseTensor:
     """A tensor of layout sparse_coo: values [nnz, dense sizes] at indices [sparse dims, nnz]; values of equal indices
-    count as their sum. size: by default as small as the indices allow. With a size alone, a tensor without values.
+    count as their sum. is_coalesced: whether the indices are sorted and there once (by default, if there are fewer than
+    two). size: by default as small as the indices allow. With a size alone, a tensor without values.
 
     Raises StateError where indices, values and size do not fit; with check_invariants, where an index is out of bounds.
     """
@@ -148,7 +149,10 @@ def sparse_coo_tensor(
             )
     if _wants_checks(check_invariants):
         _check_bounds(index, dims)
-    pattern = Pattern(formats.sparse_coo, dims, index, None, bool(is_coalesced), sparse_dim)
+    if is_coalesced is None:
+        count = index.dims[1]
+        is_coalesced = type(count) is int and count < 2
+    pattern = Pattern(formats.sparse_coo, dims, index, None, is_coalesced, sparse_dim)
     return _finished(make(pattern, numbers.detach() if requires_grad else numbers), requires_grad)
 
 

@@ -198,7 +198,8 @@ _dimI, _dimV = sparse_dim, dense_dim
 
 # ---- with other tensors
 def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
-    """The tensor's elements at the places of a sparse tensor of the same sizes."""
+    """The tensor's elements at the places of a sparse tensor of the same sizes (those of places that are there twice,
+    twice)."""
     if not isinstance(mask, SparseTensor):
         raise refusal("sparse_mask", mask)
     if self.shape != mask.shape:
@@ -206,8 +207,7 @@ def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
             f"sparse_mask(): operands have incompatible sizes; self has size {list(self.shape)} but mask has size "
             f"{list(mask.shape)}"
         )
-    pattern = coalesced(mask)._body.pattern if mask._body.pattern.is_coo else mask._body.pattern
-    return make(pattern, look_up(self, pattern))
+    return make(mask._body.pattern, look_up(self, mask._body.pattern))
 
 
 def _to_sparse_like(self: Tensor, other: Tensor) -> Tensor:

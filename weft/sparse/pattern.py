@@ -81,7 +81,7 @@ def keys_of(indices: Tensor, sizes: tuple[Dim, ...]) -> Tensor:
     if len(sizes) == 1:
         return aten.select(indices, 0, 0)  # type: ignore[no-any-return]
     if not sizes:
-        return aten.new_zeros(indices, (indices.dims[1],), dt.int64)  # type: ignore[no-any-return]
+        return aten.new_zeros(indices, (indices.dims[1],), dtype=dt.int64)  # type: ignore[no-any-return]
     key = aten.select(indices, 0, 0)
     for i, size in enumerate(sizes[1:], 1):
         key = aten.add(aten.mul(key, size), aten.select(indices, 0, i))
@@ -160,7 +160,7 @@ def summed(values: Tensor, places: Tensor, count: Dim) -> Tensor:
     return aten.index_add(out, 0, places, values)  # type: ignore[no-any-return]
 
 
-def found_in(sorted_keys: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+def positions_among(sorted_keys: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
     """For each key its position among sorted ones, and whether it is there. (An absent one has some position.)"""
     count = sorted_keys.dims[0]
     places = aten.clamp(aten.searchsorted(sorted_keys, keys), max=dm.maximum(count, 1) - 1)

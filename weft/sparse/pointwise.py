@@ -15,7 +15,7 @@ from weft.sparse.history import (
     values_of,
     with_sparse_dim,
 )
-from weft.sparse.pattern import Pattern, found_in, keys_of, summed
+from weft.sparse.pattern import Pattern, keys_of, positions_among, summed
 from weft.sparse.rules import rule
 from weft.sparse.tensor import SparseTensor, refusal
 from weft.support.errors import IndexBoundsError, ShapeError, StateError
@@ -122,7 +122,7 @@ def _meet(a: SparseTensor, b: SparseTensor) -> tuple[Pattern, Tensor]:
     pattern, x = coalesced(a)
     others, y = coalesced(with_sparse_dim(b, pattern.sparse_dim))
     sizes = pattern.sparse_dims
-    places, is_there = found_in(keys_of(others.first, sizes), keys_of(pattern.first, sizes))
+    places, is_there = positions_among(keys_of(others.first, sizes), keys_of(pattern.first, sizes))
     kept = aten.select(aten.nonzero(is_there), 1, 0)
     values = aten.mul(aten.index_select(x, 0, kept), aten.index_select(y, 0, aten.index_select(places, 0, kept)))
     return pattern.replaced(first=aten.index_select(pattern.first, 1, kept)), values

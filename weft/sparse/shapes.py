@@ -300,9 +300,9 @@ def empty_of(layout: Any, dims: tuple[Any, ...], dense_dim: int, dtype: Any, dev
     count = len(dims) - dense_dim
     values = aten.zeros((0, *dims[count:]), dtype=dtype, device=device)
     if layout is formats.sparse_coo:
-        return make(Pattern(layout, dims, aten.new_zeros(values, (count, 0), dt.int64)), values)
+        return make(Pattern(layout, dims, aten.new_zeros(values, (count, 0), dtype=dt.int64)), values)
     long = dims[0 if layout is formats.sparse_csr else 1]
-    second = aten.new_zeros(values, (0,), dt.int64)
+    second = aten.new_zeros(values, (0,), dtype=dt.int64)
     return make(Pattern(layout, dims, aten.new_zeros(second, (long + 1,)), second), values)
 
 

@@ -46,7 +46,7 @@ def _over_rows(name: str, pattern: Any, values: Tensor, dim: int) -> Tensor:
     if rows:
         keys = keys_of(aten.stack(rows), tuple([pattern.dims[d] for d in others]))
     else:
-        keys = aten.new_zeros(values, (values.dims[0],), dt.int64)
+        keys = aten.new_zeros(values, (values.dims[0],), dtype=dt.int64)
     unique, group, _ = aten._unique2(keys, True, True)
     count = unique.dims[0]
     highest = aten.scatter_reduce(

@@ -106,8 +106,8 @@ class SparseTensor(Tensor):
         body = self._body
         if body.extent is None:
             dims = (0, *body.pattern.dims)
-            is_known = all(type(d) is int for d in dims)
-            body.extent = Tensor(np.empty(dims, np.bool_)) if is_known else aten.empty(dims, dtype=dt.bool_)
+            is_fixed = all(type(d) is int for d in dims)
+            body.extent = Tensor(np.empty(dims, np.bool_)) if is_fixed else aten.empty(dims, dtype=dt.bool_)
         return body.extent
 
     @property

@@ -55,7 +55,7 @@ def _wants(args: tuple[Any, ...]) -> bool:
 def _write_dense(op: Op, target: Tensor, args: tuple[Any, ...]) -> Tensor:
     if op.base in ("add", "sub"):
         other, alpha = args[1], args[2] if op.base == "add" else -args[2]
-        if target.is_contiguous() and not target.requires_grad and not other.requires_grad:
+        if target.is_contiguous() and not (modes.grad and _wants(args)):
             _add_rows(target, other, alpha)
             return target
     value = dense_of(args[1]) if op.base == "copy" else open_operator(op, args)

@@ -102,14 +102,23 @@ def _embedding_backward(
 
 def sum_rows(rows: Array, places: Array, count: int) -> Array:
     """out[places[i]] += rows[i], by sorting: np.add.at is an order slower."""
+    out = np.zeros((count, *rows.shape[1:]), rows.dtype)
+    at, sums = sums_of_places(rows, places)
+    out[at] = sums
+    return out
+
+
+def sums_of_places(rows: Array, places: Array) -> tuple[Array, Array]:
+    """The places that there are, each once, and the sum of the rows of each."""
+    if not places.size:
+        return places, rows[:0]
     wide = dt.compute_dtype(dt.from_numpy(rows.dtype)).numpy
-    out = np.zeros((count, *rows.shape[1:]), wide)
-    if places.size:
+    if (places[1:] < places[:-1]).any():
         order = np.argsort(places, kind="stable")
-        ordered = places[order]
-        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-        out[ordered[starts]] = np.add.reduceat(rows[order].astype(wide, copy=False), starts, axis=0)
-    return out.astype(rows.dtype, copy=False)
+        places, rows = places[order], rows[order]
+    starts = np.flatnonzero(np.r_[True, places[1:] != places[:-1]])
+    sums = np.add.reduceat(rows.astype(wide, copy=False), starts, axis=0)
+    return places[starts], sums.astype(rows.dtype, copy=False)
 
 
 def _embedding_double_back(g: Any, indices: Any, padding_idx: int, scale_grad_by_freq: bool, num_weights: Dim) -> Any:
