@@ -161,6 +161,7 @@ _LAZY_NAMES = {
         "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor",
         "sparse_csr_tensor",
     )},
+    "spmm": ("weft.sparse", "mm"), "dsmm": ("weft.sparse", "mm"),
     "smm": ("weft.sparse.methods", "smm"), "sspaddmm": ("weft.sparse.methods", "sspaddmm"),
     "asarray": ("weft.interop.buffers", "asarray"), "frombuffer": ("weft.interop.buffers", "frombuffer"),
     "promote_types": ("weft.types.promotion", "promote"),

@@ -91,6 +91,10 @@ from weft.sparse.making import sparse_compressed_tensor as sparse_compressed_ten
 from weft.sparse.making import sparse_coo_tensor as sparse_coo_tensor
 from weft.sparse.making import sparse_csc_tensor as sparse_csc_tensor
 from weft.sparse.making import sparse_csr_tensor as sparse_csr_tensor
+from weft.sparse import mm as _as_spmm
+spmm = _as_spmm
+from weft.sparse import mm as _as_dsmm
+dsmm = _as_dsmm
 from weft.sparse.methods import smm as smm
 from weft.sparse.methods import sspaddmm as sspaddmm
 from weft.interop.buffers import asarray as asarray

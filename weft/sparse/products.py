@@ -140,7 +140,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     raise refusal("matmul", a if isinstance(a, SparseTensor) else b)
 
 
-@rule("addmm", "_sparse_addmm", "sspaddmm")
+@rule("addmm")
 def addmm(total: Tensor, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * total + alpha * (a @ b)."""
     product = mm(a, b)
