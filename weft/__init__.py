@@ -161,6 +161,8 @@ _LAZY_NAMES = {
         "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor",
         "sparse_csr_tensor",
     )},
+    "_convert_indices_from_coo_to_csr": ("weft.sparse.pattern", "starts_of_rows"),
+    "_convert_indices_from_csr_to_coo": ("weft.sparse.pattern", "rows_and_columns"),
     "spmm": ("weft.sparse", "mm"), "dsmm": ("weft.sparse", "mm"),
     "smm": ("weft.sparse.methods", "smm"), "sspaddmm": ("weft.sparse.methods", "sspaddmm"),
     "asarray": ("weft.interop.buffers", "asarray"), "frombuffer": ("weft.interop.buffers", "frombuffer"),

@@ -91,6 +91,10 @@ from weft.sparse.making import sparse_compressed_tensor as sparse_compressed_ten
 from weft.sparse.making import sparse_coo_tensor as sparse_coo_tensor
 from weft.sparse.making import sparse_csc_tensor as sparse_csc_tensor
 from weft.sparse.making import sparse_csr_tensor as sparse_csr_tensor
+from weft.sparse.pattern import starts_of_rows as _as__convert_indices_from_coo_to_csr
+_convert_indices_from_coo_to_csr = _as__convert_indices_from_coo_to_csr
+from weft.sparse.pattern import rows_and_columns as _as__convert_indices_from_csr_to_coo
+_convert_indices_from_csr_to_coo = _as__convert_indices_from_csr_to_coo
 from weft.sparse import mm as _as_spmm
 spmm = _as_spmm
 from weft.sparse import mm as _as_dsmm

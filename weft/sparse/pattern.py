@@ -117,6 +117,22 @@ def compressed(rows: Tensor, count: Dim) -> Tensor:
     return aten.searchsorted(rows, counting(count + 1, rows))  # type: ignore[no-any-return]
 
 
+def starts_of_rows(input: Tensor, size: Dim, *, out_int32: bool = False) -> Tensor:
+    """Where each of `size` rows starts [size + 1], from the sorted rows of values [n]. (PyTorch's
+    `_convert_indices_from_coo_to_csr`.)"""
+    return aten._to_copy(compressed(input, size), dt.int32 if out_int32 else dt.int64)  # type: ignore[no-any-return]
+
+
+def rows_and_columns(
+    crow_indices: Tensor, col_indices: Tensor, *, out_int32: bool = False, transpose: bool = False
+) -> Tensor:
+    """Coordinates [2, n] from where rows start and the columns of values; transpose: columns first. (PyTorch's
+    `_convert_indices_from_csr_to_coo`.)"""
+    pair = [expanded(crow_indices, col_indices.dims[0]), _as_int64(col_indices)]
+    stacked = aten.stack(tuple(pair[::-1] if transpose else pair))
+    return aten._to_copy(stacked, dt.int32) if out_int32 else stacked  # type: ignore[no-any-return]
+
+
 def _as_int64(index: Tensor) -> Tensor:
     return index if index.dtype is dt.int64 else aten._to_copy(index, dt.int64)
 

@@ -9,7 +9,7 @@ from weft.sparse.history import coalesced, coalesced_parts, compressed_of, coo_o
 from weft.sparse.pattern import Pattern, compressed, repeated, summed
 from weft.sparse.rules import rule
 from weft.sparse.tensor import SparseTensor, refusal
-from weft.support.errors import ShapeError, StateError
+from weft.support.errors import ShapeError, StateError, ValueProblem
 from weft.tensor.tensor import Tensor
 from weft.types import dims as dm
 from weft.types import formats
@@ -60,6 +60,22 @@ def _times_dense(a: SparseTensor, b: Tensor) -> Tensor:
     rows, columns = aten.select(pattern.first, 0, 0), aten.select(pattern.first, 0, 1)
     products = aten.mul(aten.unsqueeze(values, 1), aten.index_select(b, 0, columns))
     return summed(products, rows, a.dims[0])
+
+
+def reduced(a: Tensor, b: Tensor, reduce: str) -> Tensor:
+    """[n, k] sparse @ [k, m] dense, with another reduction of each row's products than their sum."""
+    if reduce not in ("mean", "amax", "amin"):
+        raise ValueProblem(f"sparse.mm(): reduce is sum, mean, amax or amin, not {reduce!r}")
+    _check("mm", a, b, (2, 2))
+    if not isinstance(a, SparseTensor) or isinstance(b, SparseTensor):
+        raise refusal("_sparse_mm_reduce_impl", a)
+    _check_plain(a)
+    pattern, values = coalesced(a)
+    rows, columns = aten.select(pattern.first, 0, 0), aten.select(pattern.first, 0, 1)
+    products = aten.mul(aten.unsqueeze(values, 1), aten.index_select(b, 0, columns))
+    places = aten.expand(aten.unsqueeze(rows, 1), products.dims)
+    out = aten.new_zeros(products, (a.dims[0], b.dims[1]))
+    return aten.scatter_reduce(out, 0, places, products, reduce, include_self=False)  # type: ignore[no-any-return]
 
 
 def _times_sparse(a: SparseTensor, b: SparseTensor) -> SparseTensor:

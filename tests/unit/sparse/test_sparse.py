@@ -170,3 +170,30 @@ def test_what_has_no_meaning_is_refused() -> None:
         sparse.__dlpack__()
     with pytest.raises(RuntimeError, match="to_dense"):
         sparse + 1
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "amax", "amin"])
+def test_products_that_are_reduced_otherwise(reduce: str, rng: Any) -> None:
+    dense, right = matrix(rng, 5, 4), weft.from_numpy(rng.standard_normal((4, 3)))
+    truth = np.zeros((5, 3))
+    for i in range(5):
+        columns = np.flatnonzero(dense[i].numpy())
+        if len(columns):
+            truth[i] = getattr(np, reduce)(dense[i].numpy()[columns, None] * right.numpy()[columns], 0)
+    product = weft.sparse.mm(dense.to_sparse_csr(), right, reduce)
+    np.testing.assert_allclose(product.numpy(), truth, 1e-9)
+    values = dense.to_sparse().values().requires_grad_()
+    places = dense.to_sparse().indices()
+    assert weft.autograd.gradcheck(
+        lambda v, r: weft.sparse.mm(weft.sparse_coo_tensor(places, v, (5, 4), is_coalesced=True), r, reduce),
+        (values, right.requires_grad_()),
+    )
+
+
+def test_rows_as_starts_and_back(rng: Any) -> None:
+    rows = np.sort(rng.integers(0, 5, 9))
+    starts = weft._convert_indices_from_coo_to_csr(weft.from_numpy(rows), 5, out_int32=True)
+    assert starts.tolist() == np.searchsorted(rows, np.arange(6)).tolist() and starts.dtype is weft.int32
+    columns = weft.from_numpy(rng.integers(0, 4, 9))
+    pair = weft._convert_indices_from_csr_to_coo(starts, columns, transpose=True)
+    assert pair.tolist() == [columns.tolist(), rows.tolist()]
