@@ -27,7 +27,7 @@ __all__ = [
     "spdiags", "sum",
 ]
 
-SparseTensor.__tensor_unflatten__ = staticmethod(_history.put_together)
+SparseTensor.__tensor_unflatten__ = staticmethod(_history.tensor_of_parts)
 SparseTensor.__weft_parts__ = staticmethod(_history.parts_of)
 SparseTensor.__weft_open__ = staticmethod(_rules.open_operator)
 SparseTensor.__weft_write__ = staticmethod(_writes.write_operator)
@@ -37,7 +37,7 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
     """mat1 @ mat2: dense if one of them is, else sparse. Gradients flow to both. reduce: what is made of the products
     of a row of mat1 with a column of a dense mat2: their "sum", "mean", "amax" or "amin" (0 where there are none).
     Raises ValueProblem for another reduce."""
-    return aten.mm(mat1, mat2) if reduce == "sum" else _products.reduced(mat1, mat2, reduce)  # type: ignore[no-any-return]
+    return aten.mm(mat1, mat2) if reduce == "sum" else _products.reduced(mat1, mat2, reduce)
 
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: Any = 1.0) -> Tensor:

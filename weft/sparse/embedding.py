@@ -1,4 +1,4 @@
-"""Rows of a table whose gradient is sparse: what `sparse=True` means to embeddings, and `sparse_grad` to gather."""
+"""Rows of a table whose gradient is sparse: what `sparse=True` means to embeddings."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def parts_of(tensor: SparseTensor) -> list[Tensor]:
     return [*[getattr(tensor, name) for name in names[:-1]], values_of(tensor)]
 
 
-def put_together(inner: dict[str, Tensor], context: Any, size: Any, stride: Any) -> SparseTensor:
+def tensor_of_parts(inner: dict[str, Tensor], context: Any, size: Any, stride: Any) -> SparseTensor:
     """The tensor of such parts, with the values' history."""
     layout, is_coalesced = context
     dims, values = inner["_extent"].dims[1:], inner["_numbers"]

@@ -197,3 +197,12 @@ def test_rows_as_starts_and_back(rng: Any) -> None:
     columns = weft.from_numpy(rng.integers(0, 4, 9))
     pair = weft._convert_indices_from_csr_to_coo(starts, columns, transpose=True)
     assert pair.tolist() == [columns.tolist(), rows.tolist()]
+
+
+def test_assert_close_compares_layouts_and_elements() -> None:
+    sparse = weft.eye(3).to_sparse()
+    weft.testing.assert_close(sparse, (sparse + sparse) / 2)
+    weft.testing.assert_close(sparse, weft.eye(3), check_layout=False)
+    for other in (weft.eye(3), sparse * 2, sparse.to_sparse_csr()):
+        with pytest.raises(AssertionError, match=r"'layout' do not match|not close"):
+            weft.testing.assert_close(sparse, other)

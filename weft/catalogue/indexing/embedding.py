@@ -15,6 +15,7 @@ from weft.ops.batching import Flags, unary, whole
 from weft.ops.op import NOT_DIFFERENTIABLE, Op, define
 from weft.ops.packet import aten
 from weft.ops.tangents import linear
+from weft.support import seams
 from weft.support.errors import DTypeError, OutOfBounds, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
@@ -25,6 +26,14 @@ from weft.types.tensor_type import TensorType, tensor_type
 Array = Any
 
 # ---- embedding
+
+
+def rows_of(weight: Any, indices: Any, padding_idx: int | None, scale_grad_by_freq: bool, sparse: bool) -> Any:
+    """weight[indices] as modules look them up. sparse: whether the table's gradient is a sparse tensor."""
+    padding = -1 if padding_idx is None else padding_idx
+    if sparse and getattr(weight, "requires_grad", False):
+        return seams.sparse_rows(weight, indices, padding, scale_grad_by_freq)
+    return aten.embedding(weight, indices, padding, scale_grad_by_freq)
 
 
 def _embedding_type(weight: TensorType, indices: TensorType, *rest: Any) -> TensorType:

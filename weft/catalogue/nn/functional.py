@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft.catalogue.nn.activations  # noqa: F401  (the operators that this file shows)
+from weft.catalogue.indexing.embedding import rows_of
 from weft.catalogue.nn.im2col import rearranged
 from weft.catalogue.nn.row_norms import limit_rows
 from weft.ops.layout import LIKE_IMAGES, Follows, channels_last
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
-from weft.support import seams
 from weft.support.errors import ShapeError, Unsupported, ValueProblem
 from weft.types import dims as dm
 from weft.types import shape_env
@@ -41,10 +41,7 @@ def _embedding(
             padding_idx = rows + padding_idx
     if max_norm is not None:
         limit_rows(weight, input, max_norm, norm_type)
-    padding = -1 if padding_idx is None else padding_idx
-    if sparse and getattr(weight, "requires_grad", False):
-        return seams.sparse_rows(weight, input, padding, scale_grad_by_freq)
-    return aten.embedding(weight, input, padding, scale_grad_by_freq, sparse)
+    return rows_of(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 
 define(
