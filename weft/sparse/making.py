@@ -11,7 +11,7 @@ from weft.sparse.history import compressed_of, converted, make, sparse_of, value
 from weft.sparse.pattern import Pattern, expanded
 from weft.sparse.shapes import empty_of
 from weft.sparse.tensor import SparseTensor
-from weft.support.errors import ArgumentError, StateError, Unsupported, ValueProblem
+from weft.support.errors import ArgumentError, StateError, Unsupported
 from weft.tensor.creation import tensor as tensor_of
 from weft.tensor.device import usable
 from weft.tensor.modes import modes
@@ -331,13 +331,16 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: tuple[int, int], layout: 
 
 
 def of_dense(tensor: Tensor, layout: Any, sparse_dim: int | None, dense_dim: int | None, what: str) -> SparseTensor:
-    """A dense tensor in a sparse layout. Raises StateError, ValueProblem."""
+    """A dense tensor in a sparse layout. Raises StateError."""
     if layout in BLOCKED:
         raise refuse_blocks(what)
     if layout is formats.sparse_coo:
         count = sparse_dim if sparse_dim is not None else tensor.ndim - (dense_dim or 0)
         if not (0 < count <= tensor.ndim or (tensor.ndim == 0 and count == 0)):
-            raise ValueProblem(f"{what}: sparse_dim argument must be in >=1 and <= {tensor.ndim}, but got {count}")
+            lowest = min(tensor.ndim, 1)
+            raise StateError(
+                f"{what}: sparse_dim argument must be in [{lowest},{tensor.ndim}] range, but {count} is given"
+            )
         return sparse_of(tensor, count)
     dense = dense_dim or 0
     if tensor.ndim < 2 or not 0 <= dense <= tensor.ndim - 2:

@@ -28,7 +28,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
     (r"mps|xpu|mtia|ipu|maia|accelerator|is_vulkan\w*|vulkan|record_stream|Stream|Event|get_device_module"
      r"|cudnn_\w+|miopen_\w+|mkldnn_\w+|to_mkldnn|is_mtia|is_xla|is_ipu|is_maia",
      "weft computes on the CPU only"),
-    (r"(to_)?sparse_bs[rc]\w*|sparse_semi\w*|\w*spsolve|hsmm|saddmm", "there are no sparse layouts of blocks"),
+    (r"(to_)?sparse_bs[rc]\w*|sparse_semi\w*|\w*spsolve|hsp?mm|saddmm", "there are no sparse layouts of blocks"),
     (r"quantiz\w*|dequantize|q_\w+|int_repr|qu?int\d\w*|qscheme|fake_quantize\w*"
      r"|fbgemm\w*|per_(tensor|channel)_\w+|qat|quantizable|intrinsic|QInt\w*|QUInt\w*",
      "there are no quantized tensors"),
