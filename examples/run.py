@@ -46,7 +46,8 @@ def picture(given: argparse.Namespace, y: str, x: str, **scales: str) -> Iterato
     figure, axes = plt.subplots(figsize=(7, 3), layout="constrained")
     axes.set(xlabel=x, ylabel=y, **scales)
     yield axes
-    axes.legend()
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend()
     figure.savefig(given.picture, dpi=100)
     plt.close(figure)
 

@@ -258,6 +258,7 @@ from weft import compiler as compiler
 from weft import accelerator as accelerator
 from weft import serialization as serialization
 from weft import array_api as array_api
+from weft import errors as errors
 from weft import futures as futures
 from weft import sparse as sparse
 

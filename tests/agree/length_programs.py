@@ -29,11 +29,21 @@ _DIFFERS = (
     "if s0.ndim and count[0] == 9: s0 = s0 * 2", "k = (k or 0) + 1", "u, v = v, u",
     "box.n += 1; s0 = s0 * (.5 if box.n < 12 else .2)",
     "s0 = s0 * next(numbers)", "count[0] = count[0] + 1", "seen.add(len(seen)); s0 = s0 + len(seen)", "k = not k",
+    "if box.n < 12: box.n += 1", "if len(many) < 120: many.append(.5)", "own[0] = own[0] * .5; s0 = s0 * own[0]",
     "s0 = box.late(s0)", "if len(out) > 10: s0 = s0 * .5", "kept.append(s0)", "kept += [s0]", "k = (k or 0) + .5",
 )  # fmt: skip
 _DIFFERS_BY_INDEX = (
     "if t == 11: s0 = s0 * 2", "if t == 13: break", "s0 = s0 * (.1 * t)", "s0 = s0 * many[t]", "s0 = late(s0, t)",
     "s0 = s0 + x[t - 1]", "s0 = s0 if t % 2 else s0 * .5", "s0 = s0 * {0: 2.}.get(t, .5)", "if t > 17: continue",
+)  # fmt: skip
+# lines with branches and loops that are the same in every iteration
+_SAME = (
+    "if box.on: s0 = s0 * .5", "s0 = s0 * .5 if box.on else s0 * .3", "if not box.on: s0 = s0 * 3",
+    "if nothing is None and box.on: s0 = s0 + p", "s0 = optional(s0)", "s0 = optional(s0, y)",
+    "for layer in net: s0 = layer(s0)", "for i in range(3): s0 = s0 * .5 + y * i",
+    "for i, layer in enumerate(net): pair[i] = layer(pair[i] + s0)\ns0 = pair[1] * .5",
+    "new = []\nfor a, b in zip(both, (.5, .25)):\n    new.append(a * b + s0)\nboth = new; s0 = both[0]",
+    "stages = [s0]\nfor i in range(2): stages.append(weft.sin(stages[-1]))\ns0 = stages[0] * .5 + stages[2]",
 )  # fmt: skip
 _BEHIND = (
     "s0 = s0 * len(out)", "s0 = s0 + out[1]", "s0 = s0 + out[-1]", "s0 = sum(out) + s0", "s0 = s0 * len(x)",
@@ -46,6 +56,7 @@ _PREAMBLE = """
 class Box:
     def __init__(self):
         self.n = 0
+        self.on = True
     def late(self, v):
         self.n = self.n + 1
         return v * (.9 if self.n < 15 else .3)
@@ -54,6 +65,10 @@ def twice(v):
 def mixed(a, b):
     c = a * .5
     return weft.atan(c) + b
+def optional(v, other=None):
+    if other is None:
+        return v * .5
+    return v * .5 + other
 def late(v, t):
     return v * 2 if t > 12 else v
 net = weft.nn.Sequential(weft.nn.Linear(WIDTH, WIDTH), weft.nn.Tanh()).to(DTYPE)
@@ -102,6 +117,7 @@ def draw_lengths(seed: int) -> LengthProgram:
     begun = has_list and chance(.3)  # the list begins with a value, whose last item iterations read
     lines = ["out = [y]" if begun else "out = []", "xt = x.transpose(0, 1); xc = xt.contiguous()"]
     lines += ["kept, seen, count, box = [], set(), [0], Box()", "k = u = None; u, v = p, y; scale = .5"]
+    lines += ["nothing = None; own = [1.]; pair = [y * .5, y * .25]; both = [y, p]"]
     lines += ["numbers = iter([.5] * 12 + [.9] * 99); many = [.9] * 14 + [.4] * 99", "loss = 0."]
     lines += [f"s{i} = y * {one_of(('1.', '.5', 'p.sum()'))}" for i in range(states)]
     last = one_of(("", "before = s0"))
@@ -116,7 +132,8 @@ def draw_lengths(seed: int) -> LengthProgram:
         operands = [*[f"s{i}" for i in range(states)] * 2, *rows * 2, "p", *["before"] * bool(last)]
         operands += ["out[-1]"] * begun
         lines.append(head)
-        body, values = [], []
+        body: list[str] = []
+        values: list[str] = []
         for j in range(int(rng.integers(2, 6))):
             b = one_of(values) if values and chance(.6) else one_of(operands)
             body.append(f"v{j} = {one_of(_OPERATORS).format(a=one_of(operands), b=b, n=width)}")
@@ -125,9 +142,11 @@ def draw_lengths(seed: int) -> LengthProgram:
         body += [f"s{i} = s{i} * .9 + {one_of(values)} * .1" for i in range(states) if i == 0 or chance(.85)]
         body += [f"out.append({one_of(('s0', 'v0'))})"] if has_list else []
         body += [f"loss = loss + ({one_of(values)} ** 2).sum()"] if chance(.5) else []
+        if chance(.5):
+            body += one_of(_SAME).split("\n")
         if differs:
             choices = (*_DIFFERS, *_DIFFERS_BY_INDEX * has_index)
-            body.insert(int(rng.integers(len(body) + 1)), one_of(choices))
+            body.insert(int(rng.integers(len(values) + 1)), one_of(choices))
         lines += [f"    {line}" for line in body]
     if sees:
         lines.append(one_of([b for b in _BEHIND if has_list or "out" not in b]))

@@ -50,7 +50,7 @@ def run(seed: int, mode: str | None = None) -> Run:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_programs(mode: str, rng: np.random.Generator) -> None:
-    for seed in rng.integers(0, 2**32, max(1, times(IN_A_TEST) // MODES[mode][-1])).tolist():
+    for seed in rng.integers(0, 2**32, times(IN_A_TEST, MODES[mode][-1])).tolist():
         expected, outcome = run(seed), run(seed, mode)
         problem = difference(outcome, expected)
         if problem is not None and any(re.search(words, str(outcome.error)) for words in REFUSALS):
@@ -59,9 +59,9 @@ def test_programs(mode: str, rng: np.random.Generator) -> None:
 
 
 def test_most_programs_end_well() -> None:
-    runs = [run(seed) for seed in range(40)]
-    assert sum(r.error is None for r in runs) > 30
-    assert sum(len(r.notes) for r in runs) > 2000
+    runs = [run(seed) for seed in range(20)]
+    assert sum(r.error is None for r in runs) > 15
+    assert sum(len(r.notes) for r in runs) > 1000
 
 
 def test_the_comparison_sees_a_difference() -> None:

@@ -32,5 +32,5 @@ def test_each_call_is_as_in_eager_mode(mode: str, rng: np.random.Generator) -> N
 def test_most_programs_are_neither_wrong_nor_refused(rng: np.random.Generator) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        runs = [run(draw(rng), MODES["compile"]) for _ in range(12)]
-    assert sum(not isinstance(seen[-1], Exception) for seen in runs) >= 9
+        runs = [run(draw(rng), MODES["compile"]) for _ in range(6)]
+    assert sum(not isinstance(seen[-1], Exception) for seen in runs) >= 4

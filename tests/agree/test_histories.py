@@ -51,7 +51,7 @@ MODES = {
 @pytest.mark.parametrize("mode", MODES)
 def test_programs(mode: str, rng: np.random.Generator) -> None:
     chosen = MODES[mode]
-    for seed in rng.integers(0, 2**32, times(IN_A_TEST) // chosen.rarely).tolist():
+    for seed in rng.integers(0, 2**32, times(IN_A_TEST, chosen.rarely)).tolist():
         expected = Mode(counts=chosen.counts).run(seed)
         problem = difference(expected, chosen.run(seed))
         assert problem is None, f"{mode}: {problem}\n{draw(seed)}"
@@ -59,9 +59,9 @@ def test_programs(mode: str, rng: np.random.Generator) -> None:
 
 def test_programs_are_not_all_refused() -> None:
     """Most actions give something."""
-    notes = [note for seed in range(40) for note in Mode().run(seed)]
+    notes = [note for seed in range(16) for note in Mode().run(seed)]
     errors = [what for what, value in notes if isinstance(value, str)]
-    assert len(notes) > 1000 and len(errors) < len(notes) / 10
+    assert len(notes) > 400 and len(errors) < len(notes) / 10
 
 
 def test_the_comparison_sees_a_difference() -> None:

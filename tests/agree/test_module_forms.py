@@ -42,7 +42,7 @@ def outcome(drawn: Forms) -> tuple[list[Any] | None, str | None]:
 
 @pytest.mark.parametrize("part", range(2))
 def test_forms_within_forms(part: int, rng: np.random.Generator) -> None:
-    for _ in range(times(IN_A_TEST) // 2):
+    for _ in range(times(IN_A_TEST, 2)):
         drawn = draw(rng)
         problem = outcome(drawn)[1]
         assert problem is None, f"{drawn}: {problem}"

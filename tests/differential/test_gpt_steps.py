@@ -79,9 +79,14 @@ def check_losses(key: str, losses: list[float]) -> None:
     assert np.abs(np.array(losses) - stored).max() <= LOSS_TOLERANCE[key.split("/")[1]]
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(  # every mode, and every type with every optimizer
+    ("dtype", "optimizer", "mode"),
+    [
+        *[("float64", "adamw", mode) for mode in MODES],
+        ("float64", "sgd", "llvm"), ("float32", "adamw", "llvm"), ("float32", "sgd", "interpret"),
+        ("float32", "sgd", "eager"),
+    ],
+)  # fmt: skip
 def test_small_model(dtype: str, optimizer: str, mode: str) -> None:
     key = f"small/{dtype}/{optimizer}"
     losses, parameters = train("small", dtype, optimizer, mode)
@@ -96,13 +101,9 @@ def test_small_model(dtype: str, optimizer: str, mode: str) -> None:
             assert value.dtype == dtype and distance <= tolerance, (name, distance)
 
 
-@pytest.mark.parametrize(  # (the small model is trained in every combination)
-    ("dtype", "optimizer", "mode"),
-    [
-        ("float64", "adamw", "eager"), ("float32", "adamw", "llvm"), ("float32", "sgd", "llvm"),
-    ],
-)  # fmt: skip
-def test_demo_model(dtype: str, optimizer: str, mode: str) -> None:
+def test_demo_model() -> None:
+    """As the demo trains it."""
+    dtype, optimizer, mode = "float32", "adamw", "llvm"
     key = f"demo/{dtype}/{optimizer}"
     losses, parameters = train("demo", dtype, optimizer, mode)
     check_losses(key, losses)

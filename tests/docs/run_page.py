@@ -2,6 +2,7 @@
 What a block prints stands below it as a `text` block.
 
     python tests/docs/run_page.py docs/tour.md        # JSON: what each block printed
+    python tests/docs/run_page.py                     # the same for each page that a line of the input names
 
 Source lines are those of the page, so a location that weft prints (tour.md:12) can be looked up there. The blocks run
 in an empty folder: what they write goes with it.
@@ -16,6 +17,7 @@ import os
 import re
 import sys
 import tempfile
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,10 +73,35 @@ def run(path: Path) -> list[str]:
     return printed
 
 
-if __name__ == "__main__":
-    page = Path(sys.argv[1]).resolve()
+def run_apart(page: Path) -> list[str]:
+    """The same in an empty folder, which goes with what the blocks wrote."""
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         printed = run(page)
         os.chdir(page.parent)  # Windows removes no folder that a process is in
-    print(json.dumps(printed))
+    return printed
+
+
+def serve() -> None:
+    """Runs each page in a process of its own, which has all of weft's modules already."""
+    import weft.codegen.native
+    import weft.compile.driver  # noqa: F401
+
+    for line in sys.stdin:
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            continue
+        try:
+            answer = {"printed": run_apart(Path(line.strip()).resolve())}
+        except BaseException:
+            answer = {"error": traceback.format_exc()}
+        print(json.dumps(answer), flush=True)
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        print(json.dumps(run_apart(Path(sys.argv[1]).resolve())))
+    else:
+        serve()

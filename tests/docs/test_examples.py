@@ -3,10 +3,13 @@ and refuses what makes no sense."""
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import runpy
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -31,15 +34,18 @@ def test_the_list_names_every_example() -> None:
     assert EXAMPLES and all(f"examples/{p.name}" in text for p in EXAMPLES)
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda p: p.stem)
-def test_both_modes_print_the_same(example: Path) -> None:
-    found = []
+def test_both_modes_print_the_same(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(example.parent))
+    numbers = []
     for mode in ("compiled", "eager"):
-        done = _run(example, "--steps", "2", "--mode", mode, "--seed", "3")
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith("step") and not done.stderr
-        found.append([float(x) for x in re.findall(r"-?\d+\.\d+", done.stdout)])
-    assert found[0] == pytest.approx(found[1], abs=2e-2, rel=1e-3)
+        monkeypatch.setattr(sys, "argv", [example.name, "--steps", "2", "--mode", mode, "--seed", "3"])
+        with redirect_stdout(io.StringIO()) as out:
+            runpy.run_path(str(example), run_name="__main__")
+        assert out.getvalue().startswith("step")
+        numbers.append([float(x) for x in re.findall(r"-?\d+\.\d+", out.getvalue())])
+    assert numbers[0] == pytest.approx(numbers[1], abs=2e-2, rel=1e-3)
 
 
 def test_options_are_explained_and_checked() -> None:

@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,30 +25,43 @@ PAGES = sorted(
 )
 
 
-def printed_by(page: Path) -> list[str]:
-    """What the page's blocks print in a process of its own, with the knobs at their defaults."""
+@pytest.fixture(scope="module")
+def server() -> Iterator[subprocess.Popen[str]]:
+    """What runs pages, with the knobs at their defaults."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WEFT_") or k == "WEFT_CACHE"}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "tests/docs/run_page.py"), str(page)], capture_output=True, text=True,
-        encoding="utf-8", env=environment, timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    printed: list[str] = json.loads(done.stdout)
+    with subprocess.Popen(
+        [sys.executable, str(ROOT / "tests/docs/run_page.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True, encoding="utf-8", env=environment,
+    ) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def printed_by(page: Path, server: subprocess.Popen[str]) -> list[str]:
+    """What the page's blocks print in a process of its own."""
+    assert server.stdin is not None and server.stdout is not None
+    server.stdin.write(f"{page}\n")
+    server.stdin.flush()
+    answer = json.loads(server.stdout.readline())
+    assert "error" not in answer, answer["error"]
+    printed: list[str] = answer["printed"]
     return printed
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="pages run in processes that are forked")
 @pytest.mark.parametrize("name", PAGES)
-def test_what_a_page_shows_is_what_its_code_prints(name: str) -> None:
+def test_what_a_page_shows_is_what_its_code_prints(name: str, server: subprocess.Popen[str]) -> None:
     page = ROOT / name
     text = page.read_text(encoding="utf-8")
-    printed = printed_by(page)
+    printed = printed_by(page, server)
     if os.environ.get("WEFT_ACCEPT"):
         page.write_text(with_printed(text, printed), encoding="utf-8")
-        printed_again = printed_by(page)  # lines moved, and the texts name lines
+        printed_again = printed_by(page, server)  # lines moved, and the texts name lines
         text = with_printed(text, printed_again)
         page.write_text(text, encoding="utf-8")
-        printed = printed_by(page)
+        printed = printed_by(page, server)
     shown = [(f"{name}:{e.line}", e.printed) for e in examples(text)]
     assert (
         [(where, was) for (where, was) in shown]

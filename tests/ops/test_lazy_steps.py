@@ -3,7 +3,6 @@ first time and later."""
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,15 @@ from sampling import NoSample, cases, mine, tensors
 
 import weft
 import weft.lazy.inline.writer as writer
+from tests.agree.width import times
 from weft.layers.walk import inplace
 from weft.ops.op import Op
 from weft.ops.route import call
 from weft.support.knobs import knobs
 from weft.tensor.tensor import Tensor
 
-ROUNDS = 2
-SAMPLES = 2 if os.environ.get("WEFT_AGREE") else 1
+ROUNDS = times(2)
+SAMPLES = times(2)
 
 
 def on(device: str, value: Any, wants: bool) -> Any:

@@ -19,7 +19,7 @@ from tests.training.draw import draw
 from tests.training.running import agrees, run
 
 STORED = Path(__file__).parent / "data" / "torch_steps.npz"
-COUNT = int(os.environ.get("WEFT_TRAINING", "12"))
+COUNT = int(os.environ.get("WEFT_TRAINING", "8"))
 PARTS = max(4, COUNT // 40)
 SPLIT = (("split", partial(weft.compile, split=True, backend="interpret")),)
 

@@ -23,6 +23,7 @@ from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import shape_env
 from weft.types.dims import Dim
+from weft.types.example_text import with_examples
 from weft.types.shape_env import ShapeEnv
 
 _LIBRARY = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python\d[\d.]*)[/\\]|^<frozen")
@@ -161,15 +162,17 @@ class GraphRecorder:
             builder.where = before
 
     def explain(self, error: WeftError, where: Location | None) -> None:
-        """Put the user's line before the text of an error, and what its symbols stand for behind it."""
+        """Put the user's line before the text of an error. What eager mode raises too speaks of sizes; a refusal of the
+        capture, of symbols, and says what they stand for."""
         text = str(error)
         if where is None or not error.args or not isinstance(error.args[0], str) or LOCATED.match(text):
             return
+        if not isinstance(error, CaptureError):
+            error.args = (f"{where}: {with_examples(text, self.env.examples)}", *error.args[1:])
+            return
         named = [f"{s} = {n}" for s, n in self.env.examples.items() if re.search(rf"\b{s}\b|{s}x|x{s}", text)]
         meaning = f" (here {', '.join(named)})" if named else ""
-        error.args = (f"{where}: {text}{meaning}", *error.args[1:])
-        if isinstance(error, CaptureError):
-            error.where = where
+        error.args, error.where = (f"{where}: {text}{meaning}", *error.args[1:]), where
 
     def explain_raised(self, error: WeftError) -> None:
         """The same for an error that reached the end of the capture."""

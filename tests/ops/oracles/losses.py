@@ -149,13 +149,15 @@ def ctc_reduced(
     return (out / np.maximum(np.asarray(target_lengths), 1)).mean() if reduction == "mean" else plain(out, reduction)
 
 
-def ctc_backward(
-    grad: Array, logs: Array, targets: Array, lengths: Any, target_lengths: Any, blank: int, zero_infinity: bool
-) -> Array:
+def ctc_of_lengths(logs: Array, targets: Array, lengths: Any, blank: int, zero_infinity: bool) -> Array:
+    return ctc(logs, targets, *lengths[:2], blank, zero_infinity)
+
+
+def ctc_backward(grad: Array, logs: Array, targets: Array, lengths: Any, blank: int, zero_infinity: bool) -> Array:
     """The gradient with respect to logits: each class's probability less its share in the paths
     that collapse to the target."""
     out = np.zeros_like(logs)
-    for n, (t, u) in enumerate(zip(np.asarray(lengths), np.asarray(target_lengths), strict=True)):
+    for n, (t, u, _) in enumerate(zip(*lengths, strict=True)):
         share, rows = np.zeros((int(t), logs.shape[2])), np.arange(int(t))
         for path in itertools.product(range(logs.shape[2]), repeat=int(t)):
             if [c for c, _ in itertools.groupby(path) if c != blank] == list(targets[n, :u]):
@@ -165,12 +167,16 @@ def ctc_backward(
 
 
 def _ctc(rng: Any) -> tuple[Any, ...]:
-    return log_softmax(rng.uniform(-2, 2, (4, 2, 3)), 2), np.array([[1, 2], [2, 0]]), np.array([4, 3]), np.array([2, 1])
+    return log_softmax(rng.uniform(-2, 2, (4, 2, 3)), 2), np.array([[1, 2], [2, 0]]), np.array([[4, 3], [2, 1], [0, 2]])
 
 
-given("_ctc_loss", ctc, lambda rng: [(_ctc(rng), {})])
+given("_ctc_loss", ctc_of_lengths, lambda rng: [(_ctc(rng), {})])
 given(
     "nn::ctc_loss", ctc_reduced,
     lambda rng: [((*_ctc(rng)[:2], (4, 3), (2, 1)), {}), ((*_ctc(rng)[:2], (4, 3), (2, 1)), {"reduction": "sum"})],
+)
+given(
+    "_ctc_lengths", lambda targets, inputs, labels, *rest: np.stack([inputs, labels, np.arange(2) * targets.shape[1]]),
+    lambda rng: [((_ctc(rng)[1], np.array([4, 3]), np.array([2, 1]), 4, 2, 3, 0), {})],
 )
 given("_ctc_loss_backward", ctc_backward, lambda rng: [((rng.uniform(0.5, 1, 2), *_ctc(rng), 0, False), {})])

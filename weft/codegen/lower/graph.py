@@ -6,6 +6,7 @@ from __future__ import annotations
 from weft.codegen.emit import Module
 from weft.codegen.lower import (  # noqa: F401  # enter their lowerings
     accumulate,
+    alignments,
     attention,
     checks,
     convolution,

@@ -8,6 +8,9 @@ pending.py        results of predicted calls, whose values are not recorded yet
 python_loop.py    predicted iterations: recorded as a loop, or one by one where they are few
 for_statement.py  what the bytecode says of the `for` statement that a loop comes from
 steady.py         whether its iterations differ by tensors alone
+called.py         what calls in it give
+values.py         what it follows a body with, in the place of Python's values
+objects.py        what settings, modules and containers say of themselves
 lengths.py        loops over a size, which go on for others
 joins.py          lists of results, as long as a size, that are stacked
 backward.py       the loop's history: a loop that goes back, with the sums of the engine in their order

@@ -16,6 +16,7 @@ from weft.autograd.saved import default_hooks
 from weft.ir.builder import REPEATABLE
 from weft.ops.op import Op
 from weft.record.repeats.each_call import EachCall, Run
+from weft.record.repeats.for_statement import instruction_at
 from weft.record.repeats.iteration import Call, Iteration, NoIteration
 from weft.record.repeats.joins import is_joined, joined
 from weft.record.repeats.lengths import LoopOverSize, over
@@ -179,7 +180,7 @@ def _place(depth: int) -> tuple[Any, ...]:
     while frame is not None and len(place) < 2 * FRAMES:
         code = frame.f_code
         if not is_internal(code.co_filename):
-            place += (code, frame.f_lasti)
+            place += (code, instruction_at(code, frame.f_lasti))
         frame = frame.f_back  # type: ignore[assignment]
     return tuple(place)
 

@@ -1,5 +1,5 @@
 """A `for` statement of the user's, as its bytecode says it: its body, what it binds, and what is done with what the
-body collects in lists. Only bodies without jumps are known."""
+body collects in lists."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ class Unsteady(Exception):
 
 @dataclass(frozen=True, eq=False)
 class ForStatement:
-    """code: of its function, as written. head: where its iterator is asked for the next item; body: the instructions
-    of an iteration, up to the jump back; after: where the code goes on."""
+    """code: of its function, as written. begin: where its iterator is made; head: where that is asked for the next
+    item; body: the instructions from there on to `after`, where the code goes on."""
 
     code: CodeType
+    begin: int
     head: int
     body: tuple[dis.Instruction, ...]
     after: int
@@ -45,16 +46,14 @@ class ForStatement:
 
     @property
     def lists(self) -> frozenset[str]:
-        """The local names of lists that an iteration appends to."""
+        """The local names of lists that an iteration appends to, and that it did not bind."""
         steps = self.body
-        return frozenset([steps[i].argval for i in range(len(steps) - 1) if _appends(steps, i)])
+        return frozenset([steps[i].argval for i in range(len(steps) - 1) if _appends(steps, i)]) - self.stored
 
-    def is_in(self, place: Sequence[Any], code: CodeType) -> int | None:
-        """Where in the body a call stands whose place (calls.py) this is; None where it is not made there."""
-        for each, at in zip(place[::2], place[1::2], strict=True):
-            if each is code and (at == self.head or self.body[0].offset <= at <= self.body[-1].offset):
-                return int(at)
-        return None
+    def is_next(self, at: int) -> bool:
+        """Whether a jump to this place begins the next iteration. (A jump to an instruction of many bytes goes to the
+        first of its prefixes.)"""
+        return self.begin < at <= self.head
 
 
 def instructions(code: CodeType) -> list[dis.Instruction]:
@@ -67,6 +66,23 @@ def _instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
     return tuple(dis.get_instructions(code))
 
 
+_CALLS_FROM_CACHES = sys.version_info[:2] == (3, 12)  # an item or attribute that a function of Python's gives
+
+
+def instruction_at(code: CodeType, at: int) -> int:
+    """Where the instruction stands that runs on a frame: CPython may say the last inline cache of it instead, from some
+    call on."""
+    return _begins(code)[at // 2] if _CALLS_FROM_CACHES and at >= 0 else at
+
+
+@lru_cache(maxsize=limits.RESULTS)
+def _begins(code: CodeType) -> tuple[int, ...]:
+    """By unit of the code, where its instruction stands."""
+    offsets = [ins.offset for ins in _instructions(code)]
+    ends = [*offsets[1:], len(code.co_code)]
+    return tuple([at for at, end in zip(offsets, ends, strict=True) for _ in range((end - at) // 2)])
+
+
 @lru_cache(maxsize=limits.RESULTS)
 def _statement_at(code: CodeType, at: int) -> ForStatement | None:
     steps = instructions(code)
@@ -74,20 +90,12 @@ def _statement_at(code: CodeType, at: int) -> ForStatement | None:
     if i is None or i + 1 >= len(steps) or (steps[i].opname, steps[i + 1].opname) != ("GET_ITER", "FOR_ITER"):
         return None
     head = steps[i + 1]
-    body: list[dis.Instruction] = []
-    for ins in steps[i + 2 :]:
-        if ins.opcode in _JUMPS:
-            # (a jump to an instruction of many bytes goes to the first of its prefixes)
-            is_end = ins.opname in _BACK and steps[i].offset < ins.argval <= head.offset
-            return ForStatement(code, head.offset, tuple(body), head.argval) if is_end and body else None
-        if ins.opname.startswith(_NEVER_GO_ON):
-            return None
-        body.append(ins)
-    return None
+    body = tuple([ins for ins in steps[i + 2 :] if ins.offset < head.argval])
+    return ForStatement(code, at, head.offset, body, head.argval) if body else None
 
 
 def statement_at(code: CodeType, at: int) -> ForStatement | None:
-    """The statement whose iterator is made by this instruction; None for others, and where its body has jumps."""
+    """The statement whose iterator is made by this instruction; None for others."""
     return _statement_at(original(code), at)
 
 
@@ -156,7 +164,7 @@ def uses_of_list(statement: ForStatement, frame: FrameType, name: str) -> Iterat
     are all that the function knows of it but for its last items. Raises Unsteady where it may know more: how long the
     list is, or one of the others; or somebody else may, who has the list too."""
     code = statement.code
-    if name in code.co_cellvars or name in code.co_freevars or _references(frame, name) > _OWN_REFERENCES:
+    if not is_held_alone(frame, name):
         raise Unsteady
     steps = instructions(code)
     for i, ins in enumerate(steps):
@@ -177,6 +185,12 @@ def _takes_late_item(steps: Sequence[dis.Instruction], i: int) -> bool:
 def is_late(key: Any) -> bool:
     """Whether a key is that of one of the last items of a list, which three iterations have appended to."""
     return type(key) is int and -LATE <= key < 0
+
+
+def is_held_alone(frame: FrameType, name: str) -> bool:
+    """Whether nothing but a local name of a frame refers to its value."""
+    code = frame.f_code
+    return name not in (*code.co_cellvars, *code.co_freevars) and _references(frame, name) <= _OWN_REFERENCES
 
 
 def _references(frame: FrameType, name: str) -> int:

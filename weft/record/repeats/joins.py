@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.passes.fold.joins import JOINING
+from weft.record.repeats.for_statement import LATE
 from weft.record.repeats.pending import PendingStorage
 from weft.tensor.tensor import Tensor
 
@@ -36,8 +37,8 @@ def joined(op: Op, args: tuple[Any, ...]) -> tuple[Op, tuple[Any, ...]]:
     pieces: list[Tensor] = []
     for run in runs:
         if type(run) is tuple:
-            loop, number = run
-            rows = [aten.movedim(piece, 0, at) if at else piece for piece in loop.joined(number)]
+            loop, number, last = run
+            rows = [aten.movedim(piece, 0, at) if at else piece for piece in loop.joined(number, last)]
             pieces += rows if adds_dim else [aten.flatten(row, at, at + 1) for row in rows]
         else:
             pieces.append(aten.unsqueeze(run, at) if adds_dim else run)
@@ -45,7 +46,8 @@ def joined(op: Op, args: tuple[Any, ...]) -> tuple[Op, tuple[Any, ...]]:
 
 
 def _runs(tensors: tuple[Tensor, ...]) -> Iterator[Any]:
-    """The tensors one by one, or a loop and the number of a result for all of its."""
+    """The tensors one by one; or a loop, the number of a result, and what stands in the list for the last ones of its:
+    those that somebody has read are tensors as others."""
     i = 0
     while i < len(tensors):
         begin = _source(tensors[i])
@@ -55,12 +57,12 @@ def _runs(tensors: tuple[Tensor, ...]) -> Iterator[Any]:
             continue
         loop, number, first = begin
         end = i + loop.iterations
-        expected = [(loop, number, n) for n in range(loop.iterations)]
-        if first or list(map(_source, tensors[i:end])) != expected:
+        expected = [(loop, number, n) for n in range(loop.iterations - LATE)]
+        if first or end > len(tensors) or list(map(_source, tensors[i : end - LATE])) != expected:
             yield tensors[i]
             i += 1
             continue
-        yield loop, number
+        yield loop, number, tensors[end - LATE : end]
         i = end
 
 

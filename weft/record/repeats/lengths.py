@@ -2,12 +2,12 @@
 as often as the size says, and its program serves other sizes.
 
 What must hold: the body of the `for` statement, and what it calls, changes nothing in Python and uses the index for
-rows alone (steady.py); between predicted iterations each local name holds the same object, or what the same call gave
-just now or equally long ago; the statement ended since its iterator was exhausted; nothing behind it can tell how many
-iterations there were: the index is not read, and lists of results are joined only. So iteration k + 1 does what
-iteration k did, for every k from the first predicted one on, and what comes behind sees the same. The recorded
-iterations are in the program as they were, so every size serves for which Python ends where it was looked at, or later;
-lower ones have another program.
+rows alone (steady.py), in front of the first predicted iteration and after the last one; between predicted iterations
+each local name holds the same object, or what the same call gave just now or equally long ago; the statement ended
+since its iterator was exhausted; nothing behind it can tell how many iterations there were: the index is not read, and
+lists of results are joined only. So iteration k + 1 does what iteration k did, for every k from the first predicted one
+on, and what comes behind sees the same. The recorded iterations are in the program as they were, so every size serves
+for which Python ends where it was looked at, or later; lower ones have another program.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from weft.ir.builder import memo_key
 from weft.record.repeats.for_statement import (
     ForStatement,
     Unsteady,
+    is_held_alone,
     refuse_names_read_after,
     statement_at,
     uses_of_list,
@@ -54,6 +55,7 @@ class LoopOverSize:
         self._loop: PythonLoop | None = None
         self._seen: list[tuple[tuple[int, int], Names]] = []  # in front of predicted iterations
         self._least = 0  # how many the loop had at the first of them
+        self._first: Steady | None = None  # what the body did then
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -86,15 +88,19 @@ class LoopOverSize:
                 return
         if len(self._seen) < LOOKED_AT or self.number >= self.count:
             if not self._seen:
-                self._least = loop.iterations
+                self._least, self._first = loop.iterations, self._followed()
             phase = self.number - loop.iterations, loop.calls
             self._seen.append((phase, self._names(loop)))
 
     def _names(self, loop: PythonLoop) -> Names:
-        """What the names that the body binds stand for: the same object, or a result of so many iterations ago."""
+        """What the names that the body binds stand for, and lists: the same object, or a result of so many iterations
+        ago."""
         assert self.frame is not None
-        values, stored = self.frame.f_locals, self.statement.stored
-        return {name: self._said(loop, values[name]) for name in stored if name in values}
+        stored, lists = self.statement.stored, self.statement.lists
+        return {
+            name: self._said(loop, value) for name, value in self.frame.f_locals.items()
+            if name in stored or (type(value) is list and name not in lists)
+        }
 
     def _said(self, loop: PythonLoop, value: Any) -> Any:
         if isinstance(value, (tuple, list)):
@@ -117,23 +123,35 @@ class LoopOverSize:
         self._loop, self._seen = None, []
 
     def _is_steady(self, loop: PythonLoop) -> bool:
-        seen, frame, statement = self._seen, self.frame, self.statement
-        if frame is None or len(seen) <= LOOKED_AT:
+        # (followed at both ends: a branch may be one that was taken up to some iteration, and changed something there)
+        seen, frame, first = self._seen, self.frame, self._first
+        steady = self._followed() if len(seen) > LOOKED_AT and first is not None else None
+        if frame is None or first is None or steady is None:
             return False
-        steady = Steady()
-        try:
-            steady.follow(statement, frame, frame.f_locals, self._item)
-            refuse_names_read_after(statement, frozenset(steady.indices))
-            for name in statement.lists:
-                self._refuse_other_uses(name, frame)
-        except (Unsteady, LookupError, AttributeError, TypeError):
-            return False
+        indices = first.indices | steady.indices
         phases, names = zip(*seen, strict=True)
-        kept = [{k: v for k, v in each.items() if k not in steady.indices} for each in names]
+        looked_at = (self.statement.stored | first.changed | steady.changed) - indices
+        kept = [{k: v for k, v in each.items() if k in looked_at} for each in names]
         if any(phase != phases[0] for phase in phases) or any(not _are_same(kept[0], each) for each in kept[1:]):
             return False
         marks = [call.mark for call, _, _ in loop.rows]
-        return all((frame.f_code, at) in marks for at in steady.rows) and self._has_only_bounds(loop)
+        rows = {*first.rows, *steady.rows}
+        return all((frame.f_code, at) in marks for at in rows) and self._has_only_bounds(loop)
+
+    def _followed(self) -> Steady | None:
+        """What the body does with what its names stand for now; None where iterations may differ by it."""
+        frame, statement, steady = self.frame, self.statement, Steady()
+        assert frame is not None
+        try:
+            steady.follow(statement, frame, frame.f_locals, self._item)
+            refuse_names_read_after(statement, frozenset(steady.indices))
+            if not all(is_held_alone(frame, name) for name in steady.changed):
+                return None
+            for name in statement.lists:
+                self._refuse_other_uses(name, frame)
+        except (Unsteady, LookupError, AttributeError, TypeError, ArithmeticError, ValueError):
+            return None
+        return steady
 
     def _refuse_other_uses(self, name: str, frame: FrameType) -> None:
         for function, attribute in uses_of_list(self.statement, frame, name):

@@ -4,7 +4,7 @@ iterations, those that were recorded before it was recognised among them; or cal
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -323,15 +323,17 @@ class PythonLoop:
         assert oldest is not None
         return oldest[0], oldest[1] - begin.ago
 
-    def joined(self, number: int) -> list[Tensor]:
-        """A result in all iterations of a loop of a size, as pieces with a row for each."""
+    def joined(self, number: int, last: Sequence[Tensor]) -> list[Tensor]:
+        """A result in all iterations of a loop of a size, as pieces with a row for each. last: the tensors that stand
+        for it in the last iterations."""
         self.capture.repeats.has_recorded = True
         with self._as_predicted(), self.capture.repeats.resting(), self.capture.recorder.outermost():
             pieces = list(self._all(number))
-            for i in range(1, LATE + 1):
-                last = self._last.get((self.iterations - i, number))
-                if last is not None:
-                    pieces[-i] = aten.unsqueeze(last, 0)
+            for i, tensor in enumerate(last, -len(last)):
+                is_own = self.result_of(tensor) == (self.iterations + i, number)
+                single = self._last.get((self.iterations + i, number)) if is_own else tensor
+                if single is not None:
+                    pieces[i] = aten.unsqueeze(single, 0)
         return pieces
 
     def _run_in(self, iteration: int, call: PlannedCall) -> tuple[Tensor, ...]:

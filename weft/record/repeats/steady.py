@@ -1,6 +1,9 @@
 """Whether iterations of a `for` statement differ by nothing but the tensors that they read and hand on: its body, and
 the functions of the user's that it calls, are followed instruction by instruction with what their names stand for.
 
+A branch on what stays the same (a setting, None, a number of an inner loop) is followed the way that it goes; a loop
+over such things, over modules or over a list of states is followed item by item.
+
 What is allowed leaves nothing behind in Python (no attribute, global, item or list but those that are looked at), and
 asks nothing of the index: it selects rows of tensors, which the recorded calls show. Whatever else is met is refused;
 the loop is then a loop of so many iterations.
@@ -9,101 +12,87 @@ the loop is then a loop of so many iterations.
 from __future__ import annotations
 
 import builtins
-import math
+import sys
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dis import Instruction
-from inspect import getattr_static
-from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple
+from types import CodeType, FrameType, ModuleType
+from typing import Any
 
 from weft.guards.rewrite import original
-from weft.ops.overrides import plain_kinds
-from weft.record.numbers.sym_float import SymFloat
-from weft.record.repeats.for_statement import ForStatement, Unsteady, instructions, is_late, is_method_load
-from weft.support import registry
-from weft.support.locations import is_internal
-from weft.support.naming import is_own
-from weft.tensor.capture import INDEX
-from weft.tensor.size import Size
+from weft.record.repeats.called import result_of
+from weft.record.repeats.for_statement import (
+    ForStatement,
+    Unsteady,
+    instructions,
+    is_held_alone,
+    is_late,
+    is_method_load,
+)
+from weft.record.repeats.objects import (
+    computed,
+    is_data,
+    is_number,
+    is_tensor,
+    item,
+    items_of,
+    member,
+    truth,
+)
+from weft.record.repeats.values import (
+    DATA,
+    INDEX,
+    NULL,
+    RESULT,
+    Collected,
+    Data,
+    Item,
+    Items,
+    Known,
+    List,
+    Method,
+    has_index,
+    of_item,
+    of_state,
+)
 from weft.tensor.tensor import Tensor
-from weft.types.dtype import DType
-from weft.types.sym import SymInt
 
-_DEPTH = 8  # of the user's functions in each other
-_PLAIN = (int, float, bool, complex, str, type(None), type(Ellipsis), slice, DType, SymInt, SymFloat)
-_PURE = frozenset(map(id, (
-    len, abs, min, max, float, int, bool, round, divmod, pow,
-    *[f for f in vars(math).values() if callable(f)],
-)))  # fmt: skip
-_FACTORIES = "weft.layers.factories"
+_STEPS = 20_000  # instructions that are followed
 _OF_CONTAINERS = frozenset((*dir(list), *dir(dict))) - set(dir(object)) - {"__add__", "__mul__"}
 _IN_PLACE = "="
-_PLAIN_ACCESS = getattr_static(object, "__getattribute__")
-
-
-class _Data:
-    """A tensor, a plain value, or tuples and lists of them that the code has just made."""
-
-
-class _Null:
-    """CPython's own marker beside a callable."""
-
-
-class _Index(NamedTuple):
-    """The number of the iteration, or one that differs from it by a constant."""
-
-
-class _Collected(NamedTuple):
-    """A list that results of iterations are appended to."""
-
-    name: str
-
-
-class _Known(NamedTuple):
-    """An object that is the same one in every iteration."""
-
-    value: Any
-
-
-class _Method(NamedTuple):
-    """A method of data, by its name."""
-
-    name: str
-
-
-class _Item(NamedTuple):
-    """A tuple of the index and rows, as an iterator gives it."""
-
-    parts: tuple[Any, ...]
-
-
-_DATA, _INDEX, _NULL = _Data(), _Index(), _Null()
+_END = 1 + (sys.version_info >= (3, 13))  # instructions that take an iterator off the stack, which FOR_ITER has done
 
 
 class Steady:
-    """One look at a body. rows: where the index is used, by instruction of the statement's code."""
+    """One look at a body. rows: where the index is used, by instruction of the statement's code; indices: the names
+    that it has; changed: the lists of which items are assigned."""
 
     def __init__(self) -> None:
         self.rows: list[int] = []
         self.indices: set[str] = set()
+        self.changed: set[str] = set()
+        self.steps = 0
 
     def follow(self, statement: ForStatement, frame: FrameType, names: Mapping[str, Any], item: Any) -> None:
         """Follow the body of a statement. names: what the frame's local names stand for now; item: what its iterator
         gives (tensor/capture.py). Raises Unsteady."""
         stored, lists = statement.stored, statement.lists
-        if lists & stored or any(type(names.get(name)) is not list for name in lists):
+        if any(type(names.get(name)) is not list for name in lists):
             raise Unsteady
         values: dict[str, Any] = {}
+        # (without a local name for the lists, which would be one more reference to each)
+        own = {n for n in names if type(names[n]) is list and is_data(names[n]) and is_held_alone(frame, n)}
         for name, value in names.items():
             if name in lists:
-                values[name] = _Collected(name)
+                values[name] = Collected(name)
             elif name not in stored:
-                values[name] = _Known(value)
-            elif _is_data(value):
-                values[name] = _DATA
-        cells = {name: _Known(names[name]) for name in (*frame.f_code.co_cellvars, *frame.f_code.co_freevars)
+                values[name] = List(map(of_state, value), name) if name in own else Known(value)
+            elif is_data(value):
+                values[name] = of_state(value)
+        cells = {name: Known(names[name]) for name in (*frame.f_code.co_cellvars, *frame.f_code.co_freevars)
                  if name in names and name not in stored}
-        _Code(self, statement.code, statement.body, values, cells, frame.f_globals, (), True).run([_of_item(item)])
+        body = _Code(self, statement.code, statement.body, values, cells, frame.f_globals, (), statement)
+        body.run([of_item(item)])
 
 
 class _Code:
@@ -111,26 +100,108 @@ class _Code:
 
     def __init__(
         self, steady: Steady, code: CodeType, steps: Sequence[Instruction], names: dict[str, Any],
-        cells: Mapping[str, Any], scope: Mapping[str, Any], within: tuple[CodeType, ...], is_body: bool,
+        cells: Mapping[str, Any], scope: Mapping[str, Any], within: tuple[CodeType, ...],
+        body: ForStatement | None = None,
     ) -> None:
         self.steady, self.code, self.steps, self.names, self.cells = steady, code, steps, names, cells
-        self.scope, self.within, self.is_body = scope, within, is_body
+        self.scope, self.within, self.body, self.is_body = scope, within, body, body is not None
+        self.places = [ins.offset for ins in steps]
+        self.at = 0  # the number of the next instruction; beyond the last one at the end of an iteration
         self.stack: list[Any] = []
         self.keywords: tuple[str, ...] = ()
 
     def run(self, stack: list[Any]) -> Any:
         """What it returns."""
         self.stack = stack
-        for ins in self.steps:
-            if ins.opname in ("RETURN_VALUE", "RETURN_CONST"):
-                return self._data(self.pop()) if ins.opname == "RETURN_VALUE" else _Known(ins.argval)
+        while self.at < len(self.steps):
+            ins = self.steps[self.at]
+            self.at += 1
+            self.steady.steps += 1
+            if ins.opname in ("RETURN_VALUE", "RETURN_CONST") and not self.is_body:
+                return self.data(self.pop()) if ins.opname == "RETURN_VALUE" else Known(ins.argval)
             rule = _RULES.get(ins.opname)
-            if rule is None:
+            if rule is None or self.steady.steps > _STEPS:
                 raise Unsteady(ins.opname)
             rule(self, ins)
         if not self.is_body or self.stack:
             raise Unsteady
         return None
+
+    # ---- where the code goes on
+    def jump(self, ins: Instruction) -> None:
+        """Go on at another place: in these instructions, or with the next iteration."""
+        if self.body is not None and self.body.is_next(ins.argval):
+            self.at = len(self.steps)
+            return
+        at = bisect_left(self.places, ins.argval)
+        if at == len(self.steps) or ins.argval < self.places[0]:
+            raise Unsteady
+        self.at = at
+
+    def branch(self, ins: Instruction) -> None:
+        """Go on at another place where what is asked holds, of something whose answer stays the same."""
+        name = ins.opname
+        value = self.pop()
+        if name.endswith("NONE"):
+            holds = self._is_none(value) != name.endswith("NOT_NONE")
+        else:
+            holds = self._truth(value) == ("_IF_TRUE" in name)
+        if name.endswith("_OR_POP") and holds:
+            self.stack.append(value)
+        if holds:
+            self.jump(ins)
+
+    def _truth(self, value: Any) -> bool:
+        if type(value) in (Item, List):
+            return bool(value.parts)
+        return truth(value.value) if type(value) is Known else bool(self.refuse())
+
+    def _is_none(self, value: Any) -> bool:
+        if type(value) in (Item, List) or value is RESULT:
+            return False
+        return value.value is None if type(value) is Known else bool(self.refuse())
+
+    def negate(self, ins: Instruction) -> None:
+        """`not`, of something whose truth stays the same; or of data."""
+        value = self.pop()
+        if isinstance(value, Data):
+            self.stack.append(RESULT)
+        else:
+            self.stack.append(Known(not self._truth(value)))
+
+    def is_same(self, ins: Instruction) -> None:
+        """`is` and `is not`, of None."""
+        a, b = self.pops(2)
+        if type(b) is not Known or b.value is not None:
+            raise Unsteady
+        self.stack.append(Known(self._is_none(a) != bool(ins.arg)))
+
+    def begin(self, ins: Instruction) -> None:
+        """The iterator of a loop in the body, or in what that calls."""
+        self.stack.append(self.items(self.pop()))
+
+    def items(self, value: Any) -> Items:
+        """An iterator over what a value has."""
+        if type(value) is Items:
+            return value
+        if type(value) is List or (type(value) is Item and not has_index(value)):
+            return Items(value.parts)
+        if type(value) is not Known:
+            raise Unsteady
+        return Items(map(Known, items_of(value.value)))
+
+    def step(self, ins: Instruction) -> None:
+        """The next item of an iterator, or the end of its loop."""
+        if not self.stack or type(self.stack[-1]) is not Items:
+            raise Unsteady
+        part = next(self.stack[-1].parts, NULL)
+        if part is not NULL:
+            self.stack.append(part)
+            return
+        self.pop()
+        self.jump(ins)
+        if self.at < len(self.steps) and self.steps[self.at].opname == "END_FOR":
+            self.at += _END
 
     def pop(self) -> Any:
         """The top of the stack."""
@@ -142,15 +213,18 @@ class _Code:
         """So many from the top, deepest first."""
         return [self.pop() for _ in range(count)][::-1]
 
-    def _data(self, value: Any) -> Any:
+    def data(self, value: Any) -> Any:
         """A value that is data, or the same object always."""
-        if value is _DATA or type(value) is _Known:
+        if isinstance(value, (Data, Known, List)) or (type(value) is Item and not has_index(value)):
             return value
         raise Unsteady
 
     def plain(self, value: Any) -> None:
         """Raises Unsteady for what is neither data nor a plain value or tensor."""
-        if value is not _DATA and not (type(value) is _Known and _is_data(value.value)):
+        if type(value) in (Item, List):
+            for part in value.parts:
+                self.plain(part)
+        elif not isinstance(value, Data) and not (type(value) is Known and is_data(value.value)):
             raise Unsteady
 
     # ---- names
@@ -165,18 +239,18 @@ class _Code:
         """Bind a local name. The index may have one of its own."""
         for name in ins.argval if isinstance(ins.argval, tuple) else (ins.argval,):
             value = self.pop()
-            if value is _INDEX and self.is_body:
+            if value is INDEX and self.is_body:
                 self.steady.indices.add(name)
             else:
-                value = self._data(_DATA if type(value) is _Item and not _has_index(value) else value)
+                value = self.data(value)
             self.names[name] = value
 
     def load_global(self, ins: Instruction) -> None:
         """A global or builtin name."""
         if "NULL" in ins.argrepr:
-            self.stack.append(_NULL)
-        value = self.scope.get(ins.argval, getattr(builtins, ins.argval, _NULL))
-        self.stack.append(_Known(value) if value is not _NULL else self.refuse())
+            self.stack.append(NULL)
+        value = self.scope.get(ins.argval, getattr(builtins, ins.argval, NULL))
+        self.stack.append(Known(value) if value is not NULL else self.refuse())
 
     def load_cell(self, ins: Instruction) -> None:
         """A name of an outer function."""
@@ -192,64 +266,82 @@ class _Code:
         owner = self.pop()
         value = self._attribute(owner, ins.argval)
         if is_method_load(ins):
-            self.stack += [value, owner] if type(value) is _Method else [_NULL, value]
+            self.stack += [value, owner] if type(value) is Method else [NULL, value]
         else:
-            self.stack.append(_DATA if value is _DATA else value)
+            self.stack.append(value)
 
     def _attribute(self, owner: Any, name: str) -> Any:
-        if type(owner) is _Collected and name == "append":
-            return _Method(name)
-        if owner is _DATA or (type(owner) is _Known and _is_data(owner.value)):
-            kind = type(owner.value) if type(owner) is _Known else Tensor
+        if type(owner) in (Collected, List) and name == "append":
+            return Method(name)
+        if isinstance(owner, Data) or (type(owner) is Known and is_data(owner.value)):
+            kind = type(owner.value) if type(owner) is Known else Tensor
             if not hasattr(kind, name) or name in _OF_CONTAINERS:
                 raise Unsteady
-            return _Method(name) if callable(getattr(kind, name, None)) else _DATA
-        if type(owner) is not _Known:
+            return Method(name) if callable(getattr(kind, name, None)) else DATA
+        if type(owner) is not Known:
             raise Unsteady
         value = owner.value
         if isinstance(value, ModuleType):
-            return _Known(getattr(value, name))
-        return _Known(_member(value, name))
+            return Known(getattr(value, name))
+        return Known(member(value, name))
 
     def subscript(self, ins: Instruction) -> None:
         """An item: a row by the index, or one by a key that stays what it is."""
         container, key = self.pops(2)
-        if type(container) is _Collected and type(key) is _Known and is_late(key.value):
-            self.stack.append(_DATA)
+        if type(container) is Collected and type(key) is Known and is_late(key.value):
+            self.stack.append(DATA)
             return
-        if key is _INDEX or (type(key) is _Item and _has_index(key)):
+        if key is INDEX or (type(key) is Item and has_index(key)):
             if not self.is_body or not (
-                container is _DATA or (type(container) is _Known and _is_tensor(container.value))
+                isinstance(container, Data) or (type(container) is Known and is_tensor(container.value))
             ):
                 raise Unsteady
             self.steady.rows.append(ins.offset)
-            self.stack.append(_DATA)
+            self.stack.append(RESULT)
             return
-        if type(container) is _Known and type(container.value) in (list, tuple, dict) and type(key) is _Known:
-            if type(key.value) not in (int, str):
-                raise Unsteady
-            self.stack.append(_Known(container.value[key.value]))
+        if type(container) in (Item, List) and type(key) is Known and type(key.value) is int:
+            self.stack.append(container.parts[key.value])
+            return
+        if type(container) is Known and not is_tensor(container.value) and type(key) is Known:
+            is_slice = type(key.value) is not int and is_data(container.value)
+            self.stack.append(DATA if is_slice else Known(item(container.value, key.value)))
             return
         self.plain(container)
         self.plain(key)
-        self.stack.append(_DATA)
+        self.stack.append(DATA)
+
+    def assign_item(self, ins: Instruction) -> None:
+        """Put something in the place of an item of a list of the body's own."""
+        value, container, key = self.pops(3)
+        if type(container) is not List or type(key) is not Known or type(key.value) is not int:
+            raise Unsteady
+        self.plain(value)
+        container.parts[key.value] = value
+        if container.name is not None:
+            self.steady.changed.add(container.name)
 
     def unpack(self, ins: Instruction) -> None:
         """The parts of a tuple."""
         value, count = self.pop(), ins.arg or 0
-        if type(value) is _Item and len(value.parts) == count:
+        if type(value) in (Item, List) and len(value.parts) == count:
             self.stack += value.parts[::-1]
             return
+        if type(value) is Known and type(value.value) in (list, tuple) and len(value.value) == count:
+            self.stack += map(Known, value.value[::-1])
+            return
         self.plain(value)
-        self.stack += [_DATA] * count
+        self.stack += [DATA] * count
 
     # ---- operators
     def binary(self, ins: Instruction) -> None:
         """An operator of two operands."""
         a, b = self.pops(2)
         sign = _OLDER_SIGNS.get(ins.opname, ins.argrepr)
-        if a is _INDEX and sign in ("+", "-") and type(b) is _Known and type(b.value) is int:
-            self.stack.append(_INDEX)
+        if a is INDEX and sign in ("+", "-") and type(b) is Known and type(b.value) is int:
+            self.stack.append(INDEX)
+            return
+        if type(a) is Known and type(b) is Known and is_number(a.value) and is_number(b.value):
+            self.stack.append(Known(computed(sign, a.value, b.value)))
             return
         if sign.endswith(_IN_PLACE) and ins.opname == "BINARY_OP":
             raise Unsteady
@@ -259,25 +351,42 @@ class _Code:
             return
         self.plain(a)
         self.plain(b)
-        self.stack.append(_DATA)
+        self.stack.append(RESULT)
+
+    def compare(self, ins: Instruction) -> None:
+        """A comparison of two operands."""
+        a, b = self.pops(2)
+        if type(a) is Known and type(b) is Known and is_number(a.value) and is_number(b.value):
+            self.stack.append(Known(computed(ins.argval, a.value, b.value)))
+            return
+        self.plain(a)
+        self.plain(b)
+        self.stack.append(RESULT)
 
     def gather(self, count: int) -> None:
         """Something made of data."""
         for value in self.pops(count):
             self.plain(value)
-        self.stack.append(_DATA)
+        self.stack.append(DATA)
 
     def build_tuple(self, ins: Instruction) -> None:
-        """A tuple of data. As a subscript it may have the index among them."""
+        """A tuple. As a subscript it may have the index among its parts."""
         values = self.pops(ins.arg or 0)
         for value in values:
-            if value is not _INDEX:
-                self.plain(value)
-        self.stack.append(_Item(tuple(values)) if any(v is _INDEX for v in values) else _DATA)
+            if value is not INDEX:
+                self.data(value)
+        self.stack.append(Item(tuple(values)))
+
+    def build_list(self, ins: Instruction) -> None:
+        """A list."""
+        self.stack.append(List(map(self.data, self.pops(ins.arg or 0))))
 
     def extend(self, ins: Instruction) -> None:
         """A list literal of constants."""
-        self.plain(self.pop())
+        part = self.pop()
+        if type(self.stack[-1]) is not List:
+            raise Unsteady
+        self.stack[-1].parts += self.items(part).parts
 
     # ---- the stack
     def swap(self, ins: Instruction) -> None:
@@ -306,15 +415,15 @@ class _Code:
             names = self.pop().value
         arguments = self.pops(ins.arg or 0)
         first, second = self.pops(2)
-        callee, owner = (second, _NULL) if first is _NULL else (first, second)
-        if second is _NULL:
-            callee, owner = first, _NULL
-        if type(callee) is _Method:
+        callee, owner = (second, NULL) if first is NULL else (first, second)
+        if second is NULL:
+            callee, owner = first, NULL
+        if type(callee) is Method:
             self._call_method(callee, owner, arguments)
-        elif type(callee) is _Known and owner is _NULL:
+        elif type(callee) is Known and owner is NULL:
             positional = arguments[: len(arguments) - len(names)]
             named = dict(zip(names, arguments[len(positional) :], strict=True))
-            self.stack.append(self._call(callee.value, positional, named))
+            self.stack.append(result_of(self, callee.value, positional, named))
         else:
             raise Unsteady
 
@@ -323,129 +432,27 @@ class _Code:
         if ins.opname == "CALL_FUNCTION_KW":
             self.keywords = self.pop().value
         arguments = self.pops(ins.arg or 0)
-        self.stack += [_NULL, self.pop(), *arguments]
+        self.stack += [NULL, self.pop(), *arguments]
         self.call(ins)
 
-    def _call_method(self, method: _Method, owner: Any, arguments: list[Any]) -> None:
+    def _call_method(self, method: Method, owner: Any, arguments: list[Any]) -> None:
         for value in arguments:
             self.plain(value)
-        if type(owner) is not _Collected and method.name.endswith("_"):
+        if type(owner) is List and len(arguments) == 1:
+            owner.parts += arguments
+            if owner.name is not None:
+                self.steady.changed.add(owner.name)
+            self.stack.append(Known(None))
+            return
+        if type(owner) is not Collected and method.name.endswith("_"):
             raise Unsteady
-        self.stack.append(_Known(None) if type(owner) is _Collected else _DATA)
+        self.stack.append(Known(None) if type(owner) is Collected else DATA)
 
-    def _call(self, callee: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
-        if isinstance(callee, MethodType):
-            arguments, callee = [_Known(callee.__self__), *arguments], callee.__func__
-        if registry.is_module(callee):
-            return self._call_module(callee, arguments, named)
-        is_function = type(callee) is FunctionType
-        if is_function and not is_internal(original(callee.__code__).co_filename):
-            return self._call_function(callee, arguments, named)
-        is_operator = is_function and (hasattr(callee, "packet") or callee.__module__ == _FACTORIES)
-        if not is_operator and id(callee) not in _PURE:
-            raise Unsteady
-        for value in (*arguments, *named.values()):
-            self.plain(value)
-        return _DATA
-
-    def _call_function(self, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
-        code = original(function.__code__)
-        if len(self.within) >= _DEPTH or code in self.within or code.co_flags & 0x2AC:  # *args, generators, coroutines
-            raise Unsteady
-        count = code.co_argcount
-        positions, only = code.co_varnames[:count], code.co_varnames[count : count + code.co_kwonlyargcount]
-        defaults = function.__defaults__ or ()
-        names: dict[str, Any] = {name: _Known(v) for name, v in (function.__kwdefaults__ or {}).items()}
-        names.update(zip(positions[count - len(defaults) :], map(_Known, defaults), strict=True))
-        names.update(zip(positions, arguments, strict=False))
-        names.update(named)
-        if len(arguments) > count or not names.keys() <= {*positions, *only} or len(names) != len(positions + only):
-            raise Unsteady
-        for value in names.values():
-            self._data(value)
-        cells = {
-            name: _Known(cell.cell_contents)
-            for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True)
-        }
-        inner = _Code(
-            self.steady, code, instructions(code), names, cells, function.__globals__, (*self.within, code), False
-        )
-        return inner.run([])
-
-    def _call_module(self, module: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
-        for each in module.modules():
-            kind = type(each)
-            if any(v for k, v in vars(each).items() if k.endswith("_hooks")) or each._compiled_call is not None:
-                raise Unsteady
-            own = [getattr(kind, name).__code__ for name in ("__call__", "__getattr__", "modules", "named_modules")]
-            if "forward" in vars(each) or not all(is_internal(code.co_filename) for code in own):
-                raise Unsteady
-            if getattr_static(kind, "__getattribute__") is not _PLAIN_ACCESS:
-                raise Unsteady
-            if any(map(_is_users, vars(each).values())):
-                raise Unsteady
-        if any(registry.hook_tables):
-            raise Unsteady
-        forward = type(module).forward
-        if not is_internal(original(forward.__code__).co_filename):
-            return self._call_function(forward, [_Known(module), *arguments], named)
-        for value in (*arguments, *named.values()):
-            self.plain(value)
-        for each in module.modules():
-            inner = type(each).forward
-            if not is_internal(original(inner.__code__).co_filename):
-                count = inner.__code__.co_argcount - 1 - len(inner.__defaults__ or ())
-                self._call_function(inner, [_Known(each), *[_DATA] * count], {})
-        return _DATA
-
-
-def _of_item(item: Any) -> Any:
-    return _Item(tuple(map(_of_item, item))) if type(item) is tuple else _INDEX if item == INDEX else _DATA
-
-
-def _is_users(value: Any) -> bool:
-    """Whether a value may be called and run code of the user's (an activation that a layer was given)."""
-    if not callable(value) or registry.is_module(value) or _is_tensor(value):
-        return False
-    return type(value) is not FunctionType or not is_internal(original(value.__code__).co_filename)
-
-
-def _has_index(item: _Item) -> bool:
-    return any(part is _INDEX or (type(part) is _Item and _has_index(part)) for part in item.parts)
-
-
-def _is_data(value: Any) -> bool:
-    """Whether a value is a tensor or a plain value, or made of them."""
-    if type(value) in (tuple, list):
-        return all(map(_is_data, value))
-    return type(value) in _PLAIN or type(value) is Size or _is_tensor(value)
-
-
-def _is_tensor(value: Any) -> bool:
-    """Whether it is one of weft's own classes, whose methods are no code of the user's."""
-    return type(value) in plain_kinds and is_own(type(value).__module__)
-
-
-def _member(owner: Any, name: str) -> Any:
-    """An attribute of an object that is there without code of the user's being run. Raises Unsteady."""
-    kind = type(owner)
-    if registry.is_module(owner):
-        held = vars(owner)
-        for table in (held, held["_parameters"], held["_buffers"], held["_modules"]):
-            if name in table and not hasattr(getattr_static(kind, name, None), "__set__"):
-                return table[name]
-    elif getattr_static(kind, "__getattribute__") is not _PLAIN_ACCESS or hasattr(kind, "__getattr__"):
-        raise Unsteady
-    value = getattr_static(owner, name, _NULL)
-    if type(value) is FunctionType and name not in getattr(owner, "__dict__", {}):
-        return MethodType(value, owner)
-    if type(value) is FunctionType or not hasattr(type(value), "__get__"):
-        return value if value is not _NULL else _refuse()
-    raise Unsteady
-
-
-def _refuse() -> Any:
-    raise Unsteady
+    def follow_function(
+        self, code: CodeType, names: dict[str, Any], cells: Mapping[str, Any], scope: Mapping[str, Any]
+    ) -> Any:
+        """What a function of the user's returns. names: its arguments."""
+        return _Code(self.steady, code, instructions(code), names, cells, scope, (*self.within, code)).run([])
 
 
 def _gathering(count: Callable[[int], int]) -> Callable[[_Code, Instruction], None]:
@@ -453,7 +460,7 @@ def _gathering(count: Callable[[int], int]) -> Callable[[_Code, Instruction], No
 
 
 def _pushing(code: _Code, ins: Instruction) -> None:
-    code.stack.append(_Known(ins.argval))
+    code.stack.append(Known(ins.argval))
 
 
 def _keywords(code: _Code, ins: Instruction) -> None:
@@ -468,26 +475,36 @@ _OLDER_SIGNS = {"BINARY_ADD": "+", "BINARY_SUBTRACT": "-"} | {
     )
 }
 _RULES: dict[str, Callable[[_Code, Instruction], Any]] = {
-    "LOAD_CONST": _pushing, "LOAD_SMALL_INT": _pushing, "PUSH_NULL": lambda code, ins: code.stack.append(_NULL),
+    "LOAD_CONST": _pushing, "LOAD_SMALL_INT": _pushing, "PUSH_NULL": lambda code, ins: code.stack.append(NULL),
     "KW_NAMES": _keywords,
     "LOAD_GLOBAL": _Code.load_global, "LOAD_DEREF": _Code.load_cell,
     "LOAD_ATTR": _Code.load_attribute, "LOAD_METHOD": _Code.load_attribute,
     "UNPACK_SEQUENCE": _Code.unpack, "POP_TOP": lambda code, ins: code.pop(), "SWAP": _Code.swap, "COPY": _Code.copy,
-    "BINARY_SUBSCR": _Code.subscript, "BINARY_OP": _Code.binary, "COMPARE_OP": _gathering(lambda n: 2),
+    "BINARY_SUBSCR": _Code.subscript, "BINARY_OP": _Code.binary, "COMPARE_OP": _Code.compare,
+    "STORE_SUBSCR": _Code.assign_item, "IS_OP": _Code.is_same, "UNARY_NOT": _Code.negate,
+    "GET_ITER": _Code.begin, "FOR_ITER": _Code.step, "TO_BOOL": lambda code, ins: None,
     "BINARY_SLICE": _gathering(lambda n: 3), "BUILD_SLICE": _gathering(lambda n: n),
-    "BUILD_TUPLE": _Code.build_tuple, "BUILD_LIST": _gathering(lambda n: n), "LIST_EXTEND": _Code.extend,
+    "BUILD_TUPLE": _Code.build_tuple, "BUILD_LIST": _Code.build_list, "LIST_EXTEND": _Code.extend,
     "CALL": _Code.call, "CALL_KW": _Code.call, "CALL_METHOD": _Code.call,
     **dict.fromkeys(("CALL_FUNCTION", "CALL_FUNCTION_KW"), _Code.call_alone),
     **dict.fromkeys(_OLDER_SIGNS, _Code.binary),
     "ROT_TWO": lambda code, ins: code.rotate(2), "ROT_THREE": lambda code, ins: code.rotate(3),
     "DUP_TOP": lambda code, ins: code.stack.extend(code.pops(1) * 2),
-    **dict.fromkeys(("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT", "UNARY_NOT"), _gathering(lambda n: 1)),
+    **dict.fromkeys(("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT"), _gathering(lambda n: 1)),
     **dict.fromkeys(
         (
             "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_FAST_LOAD_FAST",
             "LOAD_FAST_BORROW_LOAD_FAST_BORROW",
         ),
         _Code.load_local,
+    ),
+    **dict.fromkeys(("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE"), _Code.jump),
+    **dict.fromkeys(
+        [
+            f"POP_JUMP_{way}IF_{what}" for way in ("", "FORWARD_", "BACKWARD_")
+            for what in ("TRUE", "FALSE", "NONE", "NOT_NONE")
+        ] + ["JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP"],
+        _Code.branch,
     ),
     **dict.fromkeys(("STORE_FAST", "STORE_FAST_STORE_FAST"), _Code.store_local),
 }

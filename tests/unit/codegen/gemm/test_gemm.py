@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 import pytest
 
+from tests.agree.width import times
 from weft.codegen.compiler import compile_object
 from weft.codegen.emit import EmitError, Function, Module
 from weft.codegen.gemm import PARAMETERS, declare_gemm, gemm_symbol
@@ -147,7 +148,7 @@ def draw_sizes() -> tuple[int, int, int]:
 
 
 def test_any_size_layout_and_split(gemm: Gemm) -> None:
-    for _ in range(150):
+    for _ in range(times(200)):
         m, n, k = draw_sizes()
         a, b, accumulate = draw(m, k, gemm.dtype), draw(k, n, gemm.dtype), random.randrange(2)
         start = numpy.random.standard_normal((m, n + 3)).astype(gemm.dtype)

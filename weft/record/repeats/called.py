@@ -1,0 +1,139 @@
+"""What calls in a loop's body give that is followed instruction by instruction (steady.py): functions and modules of
+the user's are followed too, operators and layers give data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from inspect import getattr_static
+from itertools import islice
+from types import CodeType, FunctionType, MethodType
+from typing import Any, Protocol
+
+from weft.guards.rewrite import original
+from weft.record.repeats.for_statement import Unsteady
+from weft.record.repeats.objects import PLAIN_ACCESS, is_users
+from weft.record.repeats.values import DATA, RESULT, Data, Item, Items, Known
+from weft.support import registry
+from weft.support.locations import is_internal
+
+_DEPTH = 8  # of the user's functions in each other
+_MOST = 20_000  # items
+_PURE = frozenset(map(id, (
+    len, abs, min, max, float, int, bool, round, divmod, pow,
+    *[f for f in vars(math).values() if callable(f)],
+)))  # fmt: skip
+_OF_ITEMS = frozenset(map(id, (len, range, zip, enumerate, reversed)))
+_FACTORIES = "weft.layers.factories"
+
+
+class Following(Protocol):
+    """The code that a call stands in."""
+
+    within: tuple[CodeType, ...]
+
+    def items(self, value: Any) -> Items:
+        """An iterator over what a value has."""
+
+    def data(self, value: Any) -> Any:
+        """A value that is data, or the same object always."""
+
+    def plain(self, value: Any) -> None:
+        """Raises Unsteady for what is neither data nor a plain value or tensor."""
+
+    def follow_function(
+        self, code: CodeType, names: dict[str, Any], cells: Mapping[str, Any], scope: Mapping[str, Any]
+    ) -> Any:
+        """What a function of the user's returns."""
+
+
+def result_of(code: Following, callee: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
+    """What a call gives. callee: what is called; arguments, named: what stands for its arguments."""
+    if isinstance(callee, MethodType):
+        arguments, callee = [Known(callee.__self__), *arguments], callee.__func__
+    if registry.is_module(callee):
+        return _of_module(code, callee, arguments, named)
+    is_function = type(callee) is FunctionType
+    if is_function and not is_internal(original(callee.__code__).co_filename):
+        return _of_function(code, callee, arguments, named)
+    is_operator = is_function and (hasattr(callee, "packet") or callee.__module__ == _FACTORIES)
+    if id(callee) in _OF_ITEMS and not named:
+        return _of_items(code, callee, arguments)
+    if not is_operator and id(callee) not in _PURE:
+        raise Unsteady
+    for value in (*arguments, *named.values()):
+        code.plain(value)
+    return RESULT
+
+
+def _of_items(code: Following, function: Any, arguments: list[Any]) -> Any:
+    """What a function of Python's makes of what has items."""
+    if function is range:
+        if not all(type(v) is Known and type(v.value) is int for v in arguments):
+            raise Unsteady
+        return Known(range(*[v.value for v in arguments]))
+    if function is len and isinstance(arguments[0], Data):
+        return RESULT
+    parts = [tuple(islice(code.items(v).parts, _MOST)) for v in arguments]
+    if any(len(each) == _MOST for each in parts):
+        raise Unsteady
+    if function is len:
+        return Known(len(parts[0]))
+    if function is reversed:
+        return Items(parts[0][::-1])
+    if function is zip:
+        return Items(map(Item, zip(*parts, strict=False)))
+    if len(parts) != 1:
+        raise Unsteady
+    return Items([Item((Known(i), part)) for i, part in enumerate(parts[0])])
+
+
+def _of_function(body: Following, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
+    code = original(function.__code__)
+    if len(body.within) >= _DEPTH or code in body.within or code.co_flags & 0x2AC:  # *args, generators, coroutines
+        raise Unsteady
+    count = code.co_argcount
+    positions, only = code.co_varnames[:count], code.co_varnames[count : count + code.co_kwonlyargcount]
+    defaults = function.__defaults__ or ()
+    names: dict[str, Any] = {name: Known(v) for name, v in (function.__kwdefaults__ or {}).items()}
+    names.update(zip(positions[count - len(defaults) :], map(Known, defaults), strict=True))
+    names.update(zip(positions, arguments, strict=False))
+    names.update(named)
+    if len(arguments) > count or not names.keys() <= {*positions, *only} or len(names) != len(positions + only):
+        raise Unsteady
+    for value in names.values():
+        body.data(value)
+    cells = {
+        name: Known(cell.cell_contents)
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True)
+    }
+    return body.follow_function(code, names, cells, function.__globals__)
+
+
+def _of_module(code: Following, module: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
+    for each in module.modules():
+        kind = type(each)
+        if any(v for k, v in vars(each).items() if k.endswith("_hooks")) or each._compiled_call is not None:
+            raise Unsteady
+        own = [getattr(kind, name).__code__ for name in ("__call__", "__getattr__", "modules", "named_modules")]
+        if "forward" in vars(each) or not all(is_internal(code.co_filename) for code in own):
+            raise Unsteady
+        if getattr_static(kind, "__getattribute__") is not PLAIN_ACCESS:
+            raise Unsteady
+        if any(map(is_users, vars(each).values())):
+            raise Unsteady
+    if any(registry.hook_tables):
+        raise Unsteady
+    forward = type(module).forward
+    if not is_internal(original(forward.__code__).co_filename):
+        return _of_function(code, forward, [Known(module), *arguments], named)
+    for value in (*arguments, *named.values()):
+        code.plain(value)
+    result = RESULT
+    for each in module.modules():
+        inner = type(each).forward
+        if not is_internal(original(inner.__code__).co_filename):
+            count = inner.__code__.co_argcount - 1 - len(inner.__defaults__ or ())
+            _of_function(code, inner, [Known(each), *[DATA] * count], {})
+            result = DATA  # (it may be what the user's gives, and that may be None)
+    return result
