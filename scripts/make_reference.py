@@ -155,6 +155,10 @@ PAGES: dict[str, Page] = {
         "Operators that wait on device \"lazy\", and run as one program. [lazy.md](../lazy.md) follows a step.",
         (), ("weft.lazy", "weft.lazy.metrics", "weft.lazy.debug", "weft.lazy.config", "weft.lazy.computation"),
     ),
+    "sparse": Page(
+        "Sparse tensors", "Indices and values as one tensor. [sparse.md](../sparse.md) goes through what there is.", (),
+        ("weft.sparse",),
+    ),
     "data": Page("Data sets and loaders", "What feeds a training loop.", (), ("weft.utils.data",)),
     "interop": Page(
         "Files and other libraries", "Saving, loading, and memory shared with other libraries.", (),

@@ -10,7 +10,7 @@ import pytest
 HEAVY = (
     "llvmlite", "ml_dtypes", "safetensors", "rich", "matplotlib", "ctypes.wintypes", "inspect",
     "weft.codegen", "weft.compile", "weft.nn", "weft.optim", "weft.func", "weft.autograd.functional",
-    "weft.autograd.gradient_checks", "weft.interop",
+    "weft.autograd.gradient_checks", "weft.interop", "weft.sparse",
 )
 
 
@@ -40,7 +40,7 @@ def test_what_is_left_out_comes_when_asked_for(code: str) -> None:
 def test_no_class_of_wefts_own_takes_calls_over() -> None:
     """Once one does, every public call and every compiled call looks for it: only programs that have such
     a class should pay."""
-    loaded_after(
+    assert "weft.sparse" not in loaded_after(
         "import weft.nn, weft.optim, weft.func, weft.utils.data, weft.compile.driver\nfrom weft.ops import overrides\n"
         "assert not overrides.override_classes, overrides.override_classes"
     )

@@ -44,6 +44,8 @@ from weft.support.seams import compiled_graph as _compiled_graph
 from weft.support.seams import exported_step as _exported_step
 from weft.support.seams import native_product as _native_product
 from weft.support.seams import open_function as _open_function
+from weft.support.seams import sparse_method as _sparse_method
+from weft.support.seams import sparse_rows as _sparse_rows
 from weft.support.seams import split_function as _split_function
 from weft.support.seams import standalone as _standalone
 from weft.support.tracebacks import install as _install_tracebacks
@@ -102,6 +104,8 @@ _standalone.install_from("weft.programs.eager.rules", "standalone")
 _captured_backward.install_from("weft.compiled_autograd.api", "enable")
 _open_function.install_from("weft.compile.open_function", "open_function")
 _compiled_graph.install_from("weft.compiled_autograd.api", "compiled_graph")
+_sparse_method.install_from("weft.sparse.methods", "call_method")
+_sparse_rows.install_from("weft.sparse.embedding", "rows_of")
 _split_function.install_from("weft.lazy.split.function", "SplitFunction")
 _checked_run.install_from("weft.programs.nan_watch", "checked_run")
 _exported_step.install_from("weft.export.write", "export_step")
@@ -129,7 +133,7 @@ _LAZY = {
     "distributions": "weft.distributions", "debug": "weft.debug",
     "amp": "weft.amp", "__future__": "weft.__future__", "compiler": "weft.compiler", "accelerator": "weft.accelerator",
     "serialization": "weft.serialization", "array_api": "weft.array_api",
-    "futures": "weft.futures", "errors": "weft.errors",
+    "errors": "weft.errors", "futures": "weft.futures", "sparse": "weft.sparse",
     **{name: f"weft.{name}" for name in _install_modules()},
 }
 _providers["lazy"] = "weft.lazy"
@@ -153,6 +157,14 @@ _LAZY_NAMES = {
         "_is_all_true", "_is_any_true", "result_type", "is_signed", "is_same_size", "is_conj", "is_neg",
         "resolve_conj", "resolve_neg", "unravel_index",
     )},
+    **{name: ("weft.sparse.making", name) for name in (
+        "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor",
+        "sparse_csr_tensor",
+    )},
+    "_convert_indices_from_coo_to_csr": ("weft.sparse.pattern", "starts_of_rows"),
+    "_convert_indices_from_csr_to_coo": ("weft.sparse.pattern", "rows_and_columns"),
+    "spmm": ("weft.sparse", "mm"), "dsmm": ("weft.sparse", "mm"),
+    "smm": ("weft.sparse.methods", "smm"), "sspaddmm": ("weft.sparse.methods", "sspaddmm"),
     "asarray": ("weft.interop.buffers", "asarray"), "frombuffer": ("weft.interop.buffers", "frombuffer"),
     "promote_types": ("weft.types.promotion", "promote"),
     "can_cast": ("weft.types.promotion", "can_cast"),

@@ -85,6 +85,22 @@ from weft.layers.predicates import is_neg as is_neg
 from weft.layers.predicates import resolve_conj as resolve_conj
 from weft.layers.predicates import resolve_neg as resolve_neg
 from weft.layers.predicates import unravel_index as unravel_index
+from weft.sparse.making import sparse_bsc_tensor as sparse_bsc_tensor
+from weft.sparse.making import sparse_bsr_tensor as sparse_bsr_tensor
+from weft.sparse.making import sparse_compressed_tensor as sparse_compressed_tensor
+from weft.sparse.making import sparse_coo_tensor as sparse_coo_tensor
+from weft.sparse.making import sparse_csc_tensor as sparse_csc_tensor
+from weft.sparse.making import sparse_csr_tensor as sparse_csr_tensor
+from weft.sparse.pattern import starts_of_rows as _as__convert_indices_from_coo_to_csr
+_convert_indices_from_coo_to_csr = _as__convert_indices_from_coo_to_csr
+from weft.sparse.pattern import rows_and_columns as _as__convert_indices_from_csr_to_coo
+_convert_indices_from_csr_to_coo = _as__convert_indices_from_csr_to_coo
+from weft.sparse import mm as _as_spmm
+spmm = _as_spmm
+from weft.sparse import mm as _as_dsmm
+dsmm = _as_dsmm
+from weft.sparse.methods import smm as smm
+from weft.sparse.methods import sspaddmm as sspaddmm
 from weft.interop.buffers import asarray as asarray
 from weft.interop.buffers import frombuffer as frombuffer
 from weft.types.promotion import promote as _as_promote_types
@@ -242,8 +258,9 @@ from weft import compiler as compiler
 from weft import accelerator as accelerator
 from weft import serialization as serialization
 from weft import array_api as array_api
-from weft import futures as futures
 from weft import errors as errors
+from weft import futures as futures
+from weft import sparse as sparse
 
 class _AminmaxResults(NamedTuple):
     min: Tensor

@@ -363,6 +363,10 @@ def _of_tools() -> Iterator[NamedModule]:
     yield NamedModule("weft.utils.flop_counter", "PyTorch's counter of operations.", names={
         "FlopCounterMode": f"{_HERE}FlopCounterMode",
     })
+    yield NamedModule("weft._tensor_str", "How tensors are printed.", names={
+        "PRINT_OPTS": "weft.tensor.printing:options", "_tensor_str": "weft.tensor.printing:tensor_text",
+        "set_printoptions": "weft.tensor.printing:set_printoptions",
+    })
     yield NamedModule("weft._utils", "PyTorch's tools: lists of tensors as one.", names={
         "_flatten_dense_tensors": f"{_HERE}flatten_dense_tensors", "_element_size": f"{_HERE}element_size",
         "_unflatten_dense_tensors": f"{_HERE}unflatten_dense_tensors",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from weft.tensor.creation import as_tensor
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.dtype import DType
+from weft.types.formats import strided
 
 __all__ = ["FileCheck", "assert_close", "make_tensor"]
 
@@ -32,18 +33,26 @@ def assert_close(
     """Raise AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere;
     sequences and mappings are compared item by item.
 
-    Shapes and (with check_dtype) dtypes must be equal. Tolerances left out follow the dtype; give both or neither.
+    Shapes and (with check_dtype, check_layout) dtypes and layouts must be equal. Tolerances left out follow the dtype;
+    give both or neither.
     """
     if (rtol is None) != (atol is None):
         raise ValueProblem("Both 'rtol' and 'atol' must be either specified or unspecified.")
-    problem = _difference(actual, expected, "", (rtol, atol), equal_nan, check_dtype, check_stride)
+    checks = _Checks(check_dtype, check_layout, check_stride)
+    problem = _difference(actual, expected, "", (rtol, atol), equal_nan, checks)
     if problem is not None:
         raise AssertionError(msg(problem) if callable(msg) else problem if msg is None else msg)
 
 
-def _difference(
-    a: Any, b: Any, where: str, tolerances: Any, equal_nan: bool, check_dtype: bool, check_stride: bool
-) -> str | None:
+class _Checks(NamedTuple):
+    """What must be equal beside sizes and values."""
+
+    dtype: bool
+    layout: bool
+    stride: bool
+
+
+def _difference(a: Any, b: Any, where: str, tolerances: Any, equal_nan: bool, checks: _Checks) -> str | None:
     """What differs, or None."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         if set(a) != set(b):
@@ -54,28 +63,30 @@ def _difference(
             return f"The length of the sequences mismatch: {len(a)} != {len(b)}{where and f' (at {where})'}"
         items = [(f"{where}[{i}]", x, y) for i, (x, y) in enumerate(zip(a, b, strict=True))]
     else:
-        difference = _compared(a, b, tolerances, equal_nan, check_dtype, check_stride)
+        difference = _compared(a, b, tolerances, equal_nan, checks)
         return (
             difference if difference is None or not where
             else f"{difference}\n\nThe failure occurred for item {where}"
         )
     for place, x, y in items:
-        difference = _difference(x, y, place, tolerances, equal_nan, check_dtype, check_stride)
+        difference = _difference(x, y, place, tolerances, equal_nan, checks)
         if difference is not None:
             return difference
     return None
 
 
-def _compared(a: Any, b: Any, tolerances: Any, equal_nan: bool, check_dtype: bool, check_stride: bool) -> str | None:
+def _compared(a: Any, b: Any, tolerances: Any, equal_nan: bool, checks: _Checks) -> str | None:
     if a is None or b is None:
         return None if a is b else f"None mismatch: {a} is not {b}"
     are_numbers = not isinstance(a, (Tensor, np.ndarray)) and not isinstance(b, (Tensor, np.ndarray))
     x, y = _tensor(a), _tensor(b)
     if x.shape != y.shape:
         return f"The values for attribute 'shape' do not match: {x.shape} != {y.shape}."
-    if check_dtype and x.dtype is not y.dtype and not are_numbers:
+    if checks.layout and x.layout is not y.layout:
+        return f"The values for attribute 'layout' do not match: {x.layout} != {y.layout}."
+    if checks.dtype and x.dtype is not y.dtype and not are_numbers:
         return f"The values for attribute 'dtype' do not match: {x.dtype} != {y.dtype}."
-    if check_stride and x.stride() != y.stride():
+    if checks.stride and x.stride() != y.stride():
         return f"The values for attribute 'stride()' do not match: {x.stride()} != {y.stride()}."
     rtol, atol = tolerances if tolerances[0] is not None else tuple(map(
         max, zip(*(_TOLERANCES.get(t.dtype, (0.0, 0.0)) for t in (x, y)), strict=True)
@@ -123,7 +134,7 @@ def _wide(tensor: Tensor) -> np.ndarray[Any, Any]:
         tensor.to(dt.complex128 if tensor.dtype.is_complex else dt.float64) if tensor.dtype.is_differentiable
         else tensor.to(dt.int64)
     )
-    return wide.numpy()
+    return (wide if wide.layout is strided else wide.to_dense()).numpy()
 
 
 def make_tensor(

@@ -66,7 +66,7 @@ def test_only_the_cpu() -> None:
     with pytest.raises((RuntimeError, ValueError), match="cuda"):
         weft.zeros(2, device="cuda")
     assert weft.device("cuda:1").index == 1 and weft.cuda.device_count() == 0
-    assert not any(hasattr(weft, name) for name in ("sparse_coo_tensor", "quantize_per_tensor"))
+    assert not any(hasattr(weft, name) for name in ("quantize_per_tensor", "nested"))
 
 
 def test_tracebacks_without_own_lines(capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,7 +114,6 @@ def test_texts_for_devices() -> None:
 def test_not_there() -> None:
     with pytest.raises(weft.WeftError, match="no backend 'nccl'"):
         weft.distributed.init_process_group("nccl")
-    assert not hasattr(weft.optim, "SparseAdam")
     with pytest.raises(weft.WeftError, match="init_process_group"):
         weft.nn.parallel.DistributedDataParallel(weft.nn.Linear(1, 1))
     norm, images = weft.nn.SyncBatchNorm(3), weft.ones(2, 3, 4, 4)
@@ -390,10 +389,14 @@ def test_one_implementation(rng: RNG) -> None:
     assert found[0] != start.tolist() and all(f == found[0] for f in found)
 
 
-def test_gradients_are_dense() -> None:
-    for kind in (weft.nn.Embedding, weft.nn.EmbeddingBag):
-        with pytest.raises(NotImplementedError, match="sparse"):
-            kind(3, 2, sparse=True)
+def test_gradients_of_sparse_tensors() -> None:
+    leaf = weft.tensor([[0.0, 2.0], [0.0, 0.0]]).to_sparse().requires_grad_()
+    leaf.sum().backward()
+    assert leaf.grad.layout is weft.sparse_coo and leaf.grad.indices().tolist() == [[0], [1]]
+    assert (leaf.detach() + weft.eye(2)).tolist() == (weft.eye(2) + leaf.detach()).tolist() == [[1, 2], [0, 1]]
+    assert (leaf[:, 1:].to_sparse_csr() / 2).values().tolist() == [1]
+    with pytest.raises(NotImplementedError, match="none of blocks"):
+        weft.eye(2).to_sparse_bsr((1, 1))
 
 
 def test_losses_look_at_values_eagerly() -> None:

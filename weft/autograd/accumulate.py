@@ -18,6 +18,7 @@ from weft.support.refusals import call_user
 from weft.tensor.dense import dense_array, payload_of
 from weft.tensor.modes import modes, no_grad
 from weft.tensor.tensor import Tensor
+from weft.types.formats import strided
 
 taking = threading.RLock()  # several threads may run backward into one leaf
 
@@ -132,8 +133,8 @@ def accumulate(variable: Tensor, gradient: Tensor, is_owned: bool = False) -> No
         if present is None:
             state.grad = _first(variable, gradient, is_owned)
             state.owns_grad = not modes.grad and payload_of(gradient).has_bytes
-        elif modes.grad:
-            state.grad, state.owns_grad = present + gradient, False
+        elif modes.grad or (present.layout is not strided and gradient.layout is strided):
+            state.grad, state.owns_grad = present + gradient, False  # (a sum with a dense one is dense)
         else:
             present.add_(gradient)
 

@@ -71,3 +71,13 @@ define(
     decompose=_refuse_pinning,
     public=(),
 )
+
+
+define(
+    "aten::_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    "addmm, by the name under which classes of programs say what a product with a sparse matrix is.",
+    decompose=lambda self, mat1, mat2, beta, alpha: aten.addmm(self, mat1, mat2, beta=beta, alpha=alpha),
+    samples=draw(case(F(2, 3), F(2, 4), F(4, 3)), case(F(3), F(2, 4), F(4, 3), beta=3, alpha=2)),
+    reference=lambda x, a, b, beta=1, alpha=1: beta * x + alpha * (a @ b),
+    public=(),
+)

@@ -31,7 +31,7 @@ from weft.programs.store import Miss, Variants, narrowed
 from weft.record.miss_text import miss_text, takes_keywords
 from weft.record.restart import Restart
 from weft.record.user_code import is_called
-from weft.record.wrappers import WrapperMemo, desugar, resugar
+from weft.record.wrappers import WrapperMemo, desugar, is_special, resugar
 from weft.support import limits, pytree
 from weft.support.counters import counters
 from weft.support.errors import CaptureError, ValueChanged, ValuesThatWait
@@ -77,24 +77,24 @@ class CompiledFunction(FunctionWrapper):
         self.recording: Recording | None = None  # the latest one
         # whether a program asks which containers of a call are one object, or gives one back
         self.asks_for_containers = False
+        self.meets_wrappers = False  # whether arguments, state or results were objects of tensor subclasses
         self.is_order_free = not takes_keywords(function)
         self.lock = threading.RLock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if knobs.eager or modes.capture is not None or (modes.special is not None and is_watched()):
             return self.function(*args, **kwargs)
-        taken, named = args, kwargs
         memo: WrapperMemo = {}
+        leaves, spec = _flatten(*self._callers(args, kwargs))
         # whether any tensor might be of a class with a will of its own
         special = bool(wrapper_classes or override_classes)
         if special:
             if current_modes():
                 return self.function(*args, **kwargs)
-            taken, named = _desugared(args, kwargs, memo)
-        if len(named) > 1 and self.is_order_free:
-            named = dict(sorted(named.items()))
-        leaves, spec = _flatten(taken, named)
-        if special or self.asks_for_containers:
+            if any([type(leaf) is not Tensor and is_special(leaf) for leaf in leaves]):
+                self.meets_wrappers = True
+                leaves, spec = _flatten(*_desugared(*self._callers(args, kwargs), memo))
+        if (special and self.meets_wrappers) or self.asks_for_containers:
             leaves = CallLeaves(leaves, self._callers(args, kwargs), memo)
         match = self.entries.find(leaves, spec)
         if match is None:
@@ -183,6 +183,7 @@ class CompiledFunction(FunctionWrapper):
     def keep(self, entry: Entry) -> None:
         """Let calls that follow run a program. Where another one fits, that is faster than one that has loops for the
         sake of other sizes."""
+        self.meets_wrappers |= entry.meets_wrappers
         self.asks_for_containers |= entry.guards.identity is not None or entry.outputs.gives_containers
         self.entries.add(entry, is_general=entry.capture.has_loops_for_sizes)
 

@@ -172,7 +172,10 @@ _OPTIONS = {"dtype": None, "layout": None, "device": None, "pin_memory": False, 
 
 def _check_layout(name: str, layout: Any) -> None:
     if layout not in _LAYOUTS:
-        raise Unsupported(f"{name}: layout {layout} is not offered; weft has strided tensors")
+        raise Unsupported(
+            f"{name}: layout {layout} is not offered; it makes strided tensors, and weft.sparse_coo_tensor(size) or "
+            ".to_sparse(layout=...) others"
+        )
 
 
 def _finished(name: str, tensor: Tensor, requires_grad: bool, out: Any) -> Tensor:

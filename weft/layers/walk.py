@@ -1,6 +1,7 @@
 """The walk: what happens when an operator is called on Tensors, layer by layer from the top.
 Each layer knows only that there is one below it.
 
+    opened      operands of classes that say what an operator is made of (sparse tensors)
     TRANSFORM   levels of vmap, jvp and grad, dispatch modes, inference mode:
                 whoever stands on top of `modes.special` answers
     AUTOGRAD    composites without formulas of their own are opened;
@@ -31,6 +32,7 @@ from weft.tensor.dense import is_dense
 from weft.tensor.modes import AT_WORK, modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.views import forget_base
+from weft.tensor.wrapper import opening_class, opening_classes
 from weft.types import promotion
 
 Args = tuple[Any, ...]
@@ -87,6 +89,10 @@ def _captured(op: Op, args: Args) -> Any:
 
 def walk_layers(op: Op, args: Args) -> Any:
     """The layers, top to bottom."""
+    if opening_classes:
+        kind = opening_class(args)
+        if kind is not None:
+            return kind.__weft_open__(op, args)
     special = modes.special
     if special is not None:
         out = special[-1].intercept(op, args)
@@ -178,6 +184,10 @@ def copy_into(target: Tensor, value: Tensor) -> Any:
 
 
 def _inplace(op: Op, args: Args) -> Any:
+    if opening_classes:
+        kind = opening_class(args)
+        if kind is not None:
+            return kind.__weft_write__(op, args)
     special = modes.special
     if special is not None:
         return special[-1].intercept_inplace(op, args)

@@ -25,11 +25,12 @@ from weft.optim.radam import RAdam
 from weft.optim.rmsprop import RMSprop
 from weft.optim.rprop import Rprop
 from weft.optim.sgd import SGD
+from weft.optim.sparse_adam import SparseAdam
 from weft.support.absent import refuse
 
 __all__ = [
     "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "Optimizer",
-    "RAdam", "RMSprop", "Rprop", "lr_scheduler", "swa_utils",
+    "RAdam", "RMSprop", "Rprop", "SparseAdam", "lr_scheduler", "swa_utils",
 ]
 
 if TYPE_CHECKING:

@@ -7,14 +7,17 @@ from typing import Any
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
 from weft.optim.optimizer import Optimizer, Params
-from weft.optim.updates import Group, add_quotient, directed, update_each
+from weft.optim.updates import Group, add_at, add_quotient, directed, places_and_values, update_each
 from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
+from weft.types.formats import strided
 
 
 class Adagrad(Optimizer):
     """p -= lr * grad / (sqrt(sum of grad^2) + eps). Source: Duchi et al. (2011)."""
+
+    takes_sparse = True
 
     def __init__(
         self, params: Params, lr: Any = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
@@ -49,8 +52,20 @@ def _update(
 ) -> None:
     """One step of one parameter. total: its state; size: of the step, with its sign."""
     gradient = directed(gradient, p, maximize, decay)
+    if gradient.layout is not strided:
+        _update_places(p, gradient, total, eps, size)
+        return
     total.addcmul_(gradient, gradient, value=1)
     add_quotient(p, gradient, aten.add(aten.sqrt(total), eps), size)
+
+
+def _update_places(p: Tensor, gradient: Tensor, total: Tensor, eps: Any, size: Any) -> None:
+    """One step at the places of a sparse gradient."""
+    places, values = places_and_values(gradient)
+    squares = values * values
+    sums = aten.index(total, places) + squares
+    add_at(total, places, squares)
+    add_at(p, places, values / (aten.sqrt(sums) + eps) * size)
 
 
 def _start(p: Tensor, group: Group) -> Any:

@@ -11,6 +11,7 @@ from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
 from weft.optim.line_search import strong_wolfe
 from weft.optim.optimizer import Optimizer, Params
+from weft.optim.updates import dense
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.capture import refuse_in_capture
 from weft.tensor.modes import enable_grad, no_grad
@@ -45,7 +46,8 @@ class LBFGS(Optimizer):
     def _gradient(self) -> Tensor:
         """All gradients in one row; complex ones as pairs of real numbers."""
         return aten.cat(tuple(
-            aten.reshape(_as_real(aten.zeros_like(p) if p.grad is None else p.grad), (-1,)) for p in self._params
+            aten.reshape(_as_real(aten.zeros_like(p) if p.grad is None else dense(p.grad)), (-1,))
+            for p in self._params
         ), 0)
 
     def _move(self, t: float, direction: Tensor) -> None:

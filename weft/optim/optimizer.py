@@ -26,7 +26,9 @@ from weft.tensor.capture import refuse_in_capture
 from weft.tensor.dense import payload_of
 from weft.tensor.modes import beside, enable_grad, modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import opening_classes
 from weft.types import dtype as dt
+from weft.types.formats import strided
 
 State = dict[str, Any]
 Params = Iterable[Any]
@@ -47,6 +49,8 @@ class Optimizer:
     param_groups: a list of dicts, each with "params" and its options.
     state: a dict from parameter to a dict of its state.
     """
+
+    takes_sparse = False  # whether an update has a meaning for gradients that are sparse tensors
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -162,6 +166,8 @@ class Optimizer:
             self._guard_groups()
             for group in self.param_groups:
                 active = self._active(group)
+                if opening_classes:  # (where there are none, no gradient is sparse)
+                    self._refuse_sparse(active, group)
                 if any(p.dtype.is_complex for p in active):
                     update_as_real(self, group, active)
                 elif active:
@@ -178,11 +184,21 @@ class Optimizer:
     def _update_watched(self, group: Group, params: list[Tensor]) -> None:
         """The update; a capture need not watch the code of weft's own algorithms."""
         capture = modes.capture
-        if capture is not None and is_internal(type(self)._update_group.__code__.co_filename):
+        if capture is not None and _is_own(self):
             with capture.at_one_line():
                 capture.call(self._update_group, group, params)
         else:
             self._update_group(group, params)
+
+    def _refuse_sparse(self, params: list[Tensor], group: Group) -> None:
+        """Raises StateError for a sparse gradient that an algorithm of weft's, or weight decay, has no meaning for."""
+        if not _is_own(self) or all(gradient_of(p).layout is strided for p in params):  # type: ignore[union-attr]
+            return
+        if not self.takes_sparse:
+            more = ", please consider SparseAdam instead" if type(self).__name__.startswith("Adam") else ""
+            raise StateError(f"{type(self).__name__} does not support sparse gradients{more}")
+        if group.get("weight_decay", 0) != 0:
+            raise StateError("weight_decay option is not compatible with sparse gradients")
 
     def _update_group(self, group: Group, params: list[Tensor]) -> None:
         """Update the parameters of a group that have gradients. Runs under no_grad."""
@@ -356,6 +372,11 @@ class Optimizer:
             lines.append(f"\nParameter Group {i}\n")
             lines += [f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params"]
         return f"{type(self).__name__} ({''.join(lines)})"
+
+
+def _is_own(optimizer: Optimizer) -> bool:
+    """Whether the algorithm is one of weft's."""
+    return is_internal(type(optimizer)._update_group.__code__.co_filename)
 
 
 def _with_gradients(group: Group) -> list[Tensor]:

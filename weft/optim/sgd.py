@@ -7,7 +7,7 @@ from typing import Any
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
 from weft.optim.optimizer import Optimizer, Params
-from weft.optim.updates import Group, add_multiple, descent, directed, update_each
+from weft.optim.updates import Group, add_multiple, dense, descent, directed, update_each
 from weft.support.errors import ValueProblem
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -16,6 +16,8 @@ from weft.tensor.tensor import Tensor
 class SGD(Optimizer):
     """p -= lr * v with v = momentum * v + (1 - dampening) * grad.
     Source: Sutskever et al. (2013), in PyTorch's form."""
+
+    takes_sparse = True
 
     def __init__(
         self, params: Params, lr: Any = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0,
@@ -39,7 +41,7 @@ class SGD(Optimizer):
         for p in params:
             is_first = has_momentum and self.state[p].get("momentum_buffer") is None
             if has_momentum and modes.capture is not None:
-                grad = descent(p, group["maximize"], decay)
+                grad = dense(descent(p, group["maximize"], decay))
                 velocity = self._velocity(p, grad, momentum, dampening)
                 add_multiple(p, aten.add(grad, velocity, alpha=momentum) if group["nesterov"] else velocity, -lr)
                 continue
@@ -81,6 +83,7 @@ def _update(
     the step, with its sign."""
     direction = directed(gradient, p, maximize, decay)
     if velocity is not None:
+        direction = dense(direction)  # as the buffer is
         velocity.copy_(direction) if is_first else velocity.mul_(momentum).add_(direction, alpha=rest)
         direction = aten.add(direction, velocity, alpha=momentum) if nesterov else velocity
     add_multiple(p, direction, size)

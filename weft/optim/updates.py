@@ -12,6 +12,7 @@ from weft.tensor.backend import Backend
 from weft.tensor.dense import is_dense, payload_of
 from weft.tensor.modes import floor, modes
 from weft.tensor.tensor import Tensor
+from weft.types.formats import strided
 
 Group = dict[str, Any]
 
@@ -26,6 +27,22 @@ def directed(gradient: Any, p: Tensor, maximize: bool, weight_decay: Any) -> Ten
     if maximize:
         gradient = -gradient
     return aten.add(gradient, p, alpha=weight_decay) if weight_decay != 0 else gradient
+
+
+def dense(gradient: Tensor) -> Tensor:
+    """The gradient, or its dense form where it is sparse."""
+    return gradient if gradient.layout is strided else gradient.to_dense()
+
+
+def places_and_values(gradient: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+    """A sparse gradient as what indexes the places where it is, each once, and what it is there."""
+    gradient = gradient.coalesce()
+    return tuple(aten.unbind(gradient._indices(), 0)), gradient._values()
+
+
+def add_at(tensor: Tensor, places: tuple[Tensor, ...], values: Tensor) -> None:
+    """Add to the elements of a dense tensor at places that are there once each."""
+    tensor.index_put_(places, values, accumulate=True)
 
 
 Row = tuple[Any, ...]

@@ -6,22 +6,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from weft.autograd.accumulate import AccumulateGrad
 from weft.ir.opaque import ACCUMULATE
 from weft.ops.packet import aten
 from weft.record.outside import GuardedState
 from weft.record.recorder import GraphRecorder, refusal
 from weft.record.symbolic import SymbolicPayload
 from weft.record.tensors import SymbolicTensors
+from weft.record.writes import ArgumentChange
 from weft.tensor.dense import is_dense
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import is_wrapper
 from weft.types import dtype as dt
 from weft.types.tensor_type import TensorType, tensor_type
-
-if TYPE_CHECKING:
-    pass
 
 UNREAD: Any = object()
 
@@ -65,6 +65,21 @@ def present_grad(tensor: Tensor) -> Tensor | None:
     return None if state is None else state.grad
 
 
+def _is_of_leaf(tensor: Tensor) -> bool:
+    """Whether a tensor with history is an inner tensor of a wrapper that is a leaf."""
+    nodes = [edge[0] for edge in tensor._node.edges if edge is not None]
+    return any(isinstance(node, AccumulateGrad) and is_wrapper(node.variable) for node in nodes)
+
+
+def _refuse_wrapper(gradient: Tensor | None) -> None:
+    """What a program adds to is plain memory. Raises ArgumentChange."""
+    if is_wrapper(gradient):
+        raise refusal(
+            f"a compiled function uses a .grad from before the call that is a {type(gradient).__name__}; set it to "
+            "None inside (zero_grad) before anything is added to it", kind=ArgumentChange,
+        )
+
+
 class LeafGradients:
     """`.grad` of leaves as the function leaves it.
 
@@ -106,6 +121,7 @@ class LeafGradients:
         slot.current = concrete
         if concrete is None:
             return
+        _refuse_wrapper(concrete)
         getters = self.tensors.payload_of(concrete).storage.slot.gradients.setdefault(id(concrete), [])
         getters.append(partial(present_grad, self.real(tensor)))
         if slot.zeroed:
@@ -144,7 +160,13 @@ class LeafGradients:
             raise refusal(
                 "backward() inside of a branch or loop body; call it on what weft.cond or weft.while_loop returns"
             )
-        if not self.real(variable).is_leaf:
+        real = self.real(variable)
+        if not real.is_leaf:
+            if _is_of_leaf(real):
+                raise refusal(
+                    "backward() inside of a compiled function reaches a tensor subclass that is an argument; make it "
+                    "inside, of inner tensors that require grad", kind=ArgumentChange,
+                )
             raise refusal(
                 f"backward() reaches a tensor of shape {list(variable.shape)} that was computed before the call and "
                 "has a history of its own, into which the compiled function cannot go on; use its .detach() here"
@@ -160,7 +182,7 @@ class LeafGradients:
             self._accumulate_optional(slot, gradient)
         elif slot.current is None:
             slot.current, slot.touched = (gradient if modes.grad else gradient.detach()), True
-        elif modes.grad:
+        elif modes.grad or is_wrapper(slot.current):
             slot.current, slot.touched = slot.current + gradient, True
         else:
             slot.current.add_(gradient)
@@ -176,6 +198,7 @@ class LeafGradients:
 
     def _accumulate_optional(self, slot: GradSlot, gradient: Tensor) -> None:
         """Whether there is a gradient already is decided when the program runs."""
+        _refuse_wrapper(present_grad(self.real(slot.tensor)))
         kind: TensorType = self.tensors.payload_of(slot.tensor).type
         name = f"grad{len(self.slots) - 1}"
         present = self.recorder.builder.param(kind, name)

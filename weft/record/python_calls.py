@@ -43,6 +43,7 @@ from weft.tensor.dense import is_dense
 from weft.tensor.flattening import is_traceable_wrapper_subclass
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import is_wrapper
 from weft.types.sym import SymInt
 
 if TYPE_CHECKING:
@@ -294,6 +295,8 @@ class PythonCalls:
 
     def _own_value(self, call: PythonCall, gradient: Tensor) -> Any:
         data = gradient._data
+        if is_wrapper(gradient):
+            raise NotCallable(f"{call.where}: a hook is called where a .grad is a {type(gradient).__name__}")
         if is_dense(gradient) or data.path or data.storage.slot is not None or data.storage.order is not None:
             raise NotCallable(f"{call.where}: a hook is called where a .grad shows other memory")
         # what flowed in stays itself, whatever becomes of `.grad`

@@ -11,8 +11,9 @@ from weft.record.gradients import LeafGradients
 from weft.record.outside import GuardedState
 from weft.record.recorder import refusal
 from weft.record.writes import ArgumentChange
-from weft.tensor.flattening import inner_tensors, is_traceable_wrapper_subclass, put_together
+from weft.tensor.flattening import inner_tensors, is_traceable_wrapper_subclass, parts_carry_history, put_together
 from weft.tensor.history import AutogradState
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import is_wrapper
 
@@ -64,6 +65,7 @@ class WrapperGradients:
         self.leaves, self.outside = leaves, outside
         self._parts: dict[int, dict[str, Tensor]] = {}
         self._same: dict[int, Tensor] = {}
+        self._whole: set[int] = set()
         self._borrowed: list[tuple[PartState, Any]] = []
 
     def borrow(self, tensor: Tensor) -> None:
@@ -88,6 +90,11 @@ class WrapperGradients:
         self.outside.python_state.keep(tensor)
         self._same[id(tensor)] = stand_in
 
+    def remember_whole(self, wrapper: Tensor) -> None:
+        """An argument that was put together of inner tensors with its history: they have no `.grad` of their own."""
+        self.outside.python_state.keep(wrapper)
+        self._whole.add(id(wrapper))
+
     def remember_resugared(self, wrapper: Tensor, names: tuple[str, ...], stand_ins: list[Any]) -> None:
         """An argument that was put together: its `.grad` is that of its parts' stand-ins."""
         self.outside.python_state.keep(wrapper)
@@ -99,8 +106,14 @@ class WrapperGradients:
             names, _ = inner_tensors(wrapper)
             gradients: dict[str, Tensor] = {}
             inner = {name: getattr(wrapper, name) for name in names}
-            if not self.outside.is_outside(wrapper):
+            if not self.outside.is_outside(wrapper) and id(wrapper) not in self._whole:
                 return None  # made inside of the function: its gradient is an attribute like any other
+            if parts_carry_history(type(wrapper)):
+                raise refusal(
+                    f"a compiled function uses .grad of a {type(wrapper).__name__} from outside of it, whose inner "
+                    "tensors have no gradients of their own; make it inside, of inner tensors that require grad",
+                    kind=ArgumentChange,
+                )
             parts = self._parts[id(wrapper)] = {name: part_of(wrapper, name, t, gradients) for name, t in inner.items()}
             self.outside.python_state.keep(wrapper)
         return parts
@@ -144,10 +157,20 @@ class WrapperGradients:
             present = _own_grad(variable)
             variable._state().grad = gradient.detach() if present is None else present + gradient
         elif is_wrapper(gradient):
+            self._accumulate_wrapper(variable, gradient)
+        else:
+            self.leaves.accumulate(variable, gradient)
+
+    def _accumulate_wrapper(self, variable: Tensor, gradient: Tensor) -> None:
+        """A plain tensor's gradient that is a wrapper: the program assigns it where the function ends
+        (assigned_gradients in compile/tracing/effects.py), so that what was there before it must be known."""
+        if id(variable) in self.outside.stand_ins:
             raise refusal(
-                f"the gradient of a plain tensor of shape {list(variable.dims)} is a {type(gradient).__name__}; what a "
-                "program adds to .grad is plain", kind=ArgumentChange,
+                f"the gradient of an argument of shape {list(variable.dims)} is a {type(gradient).__name__}; what a "
+                "program adds to .grad of an argument is plain", kind=ArgumentChange,
             )
+        if self.leaves.grad_of(variable) is None:
+            self.leaves.set_grad(variable, gradient if modes.grad else gradient.detach())
         else:
             self.leaves.accumulate(variable, gradient)
 

@@ -20,7 +20,12 @@ from weft.record.wrapper_gradients import part_of
 from weft.record.writes import ArgumentChange
 from weft.support import pytree
 from weft.support.errors import CaptureError
-from weft.tensor.flattening import inner_tensors, is_traceable_wrapper_subclass, put_together
+from weft.tensor.flattening import (
+    inner_tensors,
+    is_traceable_wrapper_subclass,
+    parts_carry_history,
+    put_together,
+)
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.subclass import Overriding
@@ -49,13 +54,14 @@ WrapperMemo = dict[int, tuple[Tensor, Desugared]]
 def desugar(tree: Any, memo: WrapperMemo | None = None) -> Any:
     """A tree with its wrappers taken apart. memo: what is one tensor there and in other trees becomes one."""
     leaves, _ = pytree.flatten(tree)
-    if not any(_is_special(leaf) for leaf in leaves):
+    if not any(is_special(leaf) for leaf in leaves):
         return tree
     memo = {} if memo is None else memo
-    return pytree.replaced(tree, lambda leaf: _desugar(leaf, memo) if _is_special(leaf) else leaf)
+    return pytree.replaced(tree, lambda leaf: _desugar(leaf, memo) if is_special(leaf) else leaf)
 
 
-def _is_special(leaf: Any) -> bool:
+def is_special(leaf: Any) -> bool:
+    """Whether a value is an object of a tensor subclass, which is taken apart where it enters a program."""
     return isinstance(leaf, Overriding) or is_wrapper(leaf)
 
 
@@ -84,10 +90,14 @@ def _taken_apart(wrapper: Tensor, memo: WrapperMemo) -> Desugared:
             f"a compiled function takes or gives a {kind.__name__} whose gradient retain_grad() keeps, which a program "
             "gives to plain tensors alone"
         )
-    if edge is not None:
+    carries = parts_carry_history(kind)
+    if carries:
+        inner = kind.__weft_parts__(wrapper)  # type: ignore[attr-defined]
+    elif edge is not None:
         inner = _parts(wrapper, names, context, inner, edge)
     return Desugared(
-        (kind, names, context, edge is not None), [_desugar(t, memo) if _is_special(t) else t for t in inner]
+        (kind, names, context, edge is not None and not carries),
+        [_desugar(t, memo) if is_special(t) else t for t in inner],
     )
 
 
@@ -123,6 +133,10 @@ def _open(desugared: Desugared) -> Tensor:
     inner = [_open(t) if type(t) is Desugared else t for t in desugared.inner]
     plain = {name: Tensor.detach(t) if wants else t for name, t in zip(names, inner, strict=True)}
     whole = put_together(kind, plain, context, inner[0].shape, inner[0].stride())
+    if parts_carry_history(kind):
+        if capture is not None:
+            capture.gradients.remember_whole(whole)
+        return whole
     if capture is not None:
         for t in inner:
             capture.gradients.borrow(t)

@@ -28,9 +28,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
     (r"mps|xpu|mtia|ipu|maia|accelerator|is_vulkan\w*|vulkan|record_stream|Stream|Event|get_device_module"
      r"|cudnn_\w+|miopen_\w+|mkldnn_\w+|to_mkldnn|is_mtia|is_xla|is_ipu|is_maia",
      "weft computes on the CPU only"),
-    (r"(to_)?sparse\w*|\w*_sparse_?|\w*coalesced?|(c?col|crow|row)_indices\w*"
-     r"|s?smm|hsmm|hspmm|dsmm|spmm|saddmm|sspaddmm|dense_dim|SparseAdam|_sparse\w*",
-     "there are no sparse tensors"),
+    (r"(to_)?sparse_bs[rc]\w*|sparse_semi\w*|\w*spsolve|hsp?mm|saddmm", "there are no sparse layouts of blocks"),
     (r"quantiz\w*|dequantize|q_\w+|int_repr|qu?int\d\w*|qscheme|fake_quantize\w*"
      r"|fbgemm\w*|per_(tensor|channel)_\w+|qat|quantizable|intrinsic|QInt\w*|QUInt\w*",
      "there are no quantized tensors"),
@@ -87,11 +85,7 @@ class Absent:
 
 
 ABSENT_METHODS = (
-    "ccol_indices", "coalesce", "col_indices", "crow_indices", "dense_dim", "dequantize", "indices", "int_repr",
-    "is_coalesced", "q_per_channel_axis", "q_per_channel_scales", "q_per_channel_zero_points", "q_scale",
-    "q_zero_point", "qscheme", "record_stream", "row_indices", "smm", "sparse_dim", "sparse_mask",
-    "sparse_resize_", "sparse_resize_and_clear_", "resize_as_sparse_", "sspaddmm", "to_dense", "to_mkldnn",
-    "to_padded_tensor", "to_sparse", "to_sparse_bsc", "to_sparse_bsr", "to_sparse_coo", "to_sparse_csc",
-    "to_sparse_csr", "chalf", "cholesky", "eig", "geqrf", "lstsq", "orgqr", "ormqr", "solve", "symeig",
-    "triangular_solve",
+    "dequantize", "int_repr", "q_per_channel_axis", "q_per_channel_scales", "q_per_channel_zero_points", "q_scale",
+    "q_zero_point", "qscheme", "record_stream", "to_mkldnn", "to_padded_tensor", "chalf", "cholesky", "eig", "geqrf",
+    "lstsq", "orgqr", "ormqr", "solve", "symeig", "triangular_solve",
 )

@@ -44,6 +44,10 @@ class TreeSpec:
         """Whether it is the structure of a leaf."""
         return self.kind is None
 
+    def holds(self, kind: Any) -> bool:
+        """Whether a container of that class is in it."""
+        return self.kind is kind or any(child.holds(kind) for child in self.children)
+
     def unflatten(self, leaves: Any) -> Any:
         """The tree of this structure with these leaves."""
         return unflatten(list(leaves), self)

@@ -21,6 +21,9 @@ storage_accessed  Python reads or writes elements of a plain storage, without a 
 exported_step    compiled.export(path) writes a compiled function as object code (installed by the front door, imported
                  when first called)
 cast_layer       what casts operands in a block of autocast (installed by the front door, imported when first called)
+sparse_method    a method of tensors that has to do with layouts (to_sparse, coalesce, ...) is called by its name
+                 (installed by the front door, imported when first called)
+sparse_rows      rows of a table are picked whose gradient is to be sparse (idem)
 split_function   weft.compile(function, split=True) makes a function whose operators wait (installed by the front door,
                  imported when first called)
 """
@@ -72,6 +75,8 @@ native_product = Seam("native_product")
 standalone = Seam("standalone")
 compiled_graph = Seam("compiled_graph")
 split_function = Seam("split_function")
+sparse_method = Seam("sparse_method")
+sparse_rows = Seam("sparse_rows")
 exported_step = Seam("exported_step")
 cast_layer = Seam("cast_layer")
 checked_run = Seam("checked_run")

@@ -15,6 +15,12 @@ def is_traceable_wrapper_subclass(value: Any) -> bool:
     return is_wrapper(value) and hasattr(value, "__tensor_flatten__") and hasattr(type(value), "__tensor_unflatten__")
 
 
+def parts_carry_history(kind: type) -> bool:
+    """Whether a class makes its own steps of autograd between a wrapper and its inner tensors: its `__weft_parts__`
+    gives those with the wrapper's history behind them, its `__tensor_unflatten__` a wrapper with theirs."""
+    return hasattr(kind, "__weft_parts__")
+
+
 def inner_tensors(wrapper: Tensor) -> tuple[tuple[str, ...], Any]:
     """The names of a wrapper's inner tensors, and what else it takes to put it together. Raises ArgumentError."""
     names, context = wrapper.__tensor_flatten__()  # type: ignore[attr-defined]

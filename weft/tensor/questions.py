@@ -1,15 +1,28 @@
-"""Questions that programs ask of any tensor and that have one answer here: weft's tensors are dense, strided,
-on the CPU, and show their own values."""
+"""Questions that programs ask of any tensor and that have one answer here: weft's tensors are on the
+CPU, strided but for those of weft.sparse, and show their own values."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from weft.support import seams
 from weft.support.absent import ABSENT_METHODS, Absent
 from weft.support.errors import StateError
 
 if TYPE_CHECKING:
     from weft.tensor.tensor import Tensor
+
+
+def _sparse_method(name: str) -> Callable[..., Any]:
+    """A method that weft.sparse has, which is imported when the first is called."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return seams.sparse_method(name, self, *args, **kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"`{name}` of weft.sparse (weft/sparse/methods.py)."
+    return method
 
 
 class Questions:
@@ -67,6 +80,38 @@ class Questions:
     def is_same_size(self: Any, other: Tensor) -> bool:
         """Whether the sizes are equal."""
         return bool(self.shape == other.shape)
+
+    # ---- layouts
+    _coalesced_ = _sparse_method("_coalesced_")
+    _dimI = _sparse_method("_dimI")
+    _dimV = _sparse_method("_dimV")
+    _indices = _sparse_method("_indices")
+    _nnz = _sparse_method("_nnz")
+    _to_sparse_like = _sparse_method("_to_sparse_like")
+    _values = _sparse_method("_values")
+    ccol_indices = _sparse_method("ccol_indices")
+    coalesce = _sparse_method("coalesce")
+    col_indices = _sparse_method("col_indices")
+    crow_indices = _sparse_method("crow_indices")
+    dense_dim = _sparse_method("dense_dim")
+    indices = _sparse_method("indices")
+    is_coalesced = _sparse_method("is_coalesced")
+    resize_as_sparse_ = _sparse_method("resize_as_sparse_")
+    row_indices = _sparse_method("row_indices")
+    smm = _sparse_method("smm")
+    sparse_dim = _sparse_method("sparse_dim")
+    sparse_mask = _sparse_method("sparse_mask")
+    sparse_resize_ = _sparse_method("sparse_resize_")
+    sparse_resize_and_clear_ = _sparse_method("sparse_resize_and_clear_")
+    sspaddmm = _sparse_method("sspaddmm")
+    to_dense = _sparse_method("to_dense")
+    to_sparse = _sparse_method("to_sparse")
+    to_sparse_bsc = _sparse_method("to_sparse_bsc")
+    to_sparse_bsr = _sparse_method("to_sparse_bsr")
+    to_sparse_coo = _sparse_method("to_sparse_coo")
+    to_sparse_csc = _sparse_method("to_sparse_csc")
+    to_sparse_csr = _sparse_method("to_sparse_csr")
+    values = _sparse_method("values")
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__()} - {*ABSENT_METHODS})

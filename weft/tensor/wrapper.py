@@ -26,6 +26,9 @@ from weft.types.tensor_type import TensorType, tensor_type
 
 DISPATCH, PYTORCHS_DISPATCH = "__weft_dispatch__", "__torch_dispatch__"
 wrapper_classes: set[type] = set()  # those met so far; empty means that nothing needs to look for them
+# those of them that say above autograd and all transforms what an operator is made of: `__weft_open__(op, args)` gives
+# its value, `__weft_write__(op, args)` writes it into args[0]
+opening_classes: list[Any] = []
 
 
 class ReadNumber:
@@ -249,6 +252,20 @@ def _dim(size: Any, env: list[Any]) -> Dim:
         env.append(size.env)
         return expr
     return size if isinstance(size, int) else int(size)
+
+
+def opening_class(values: Sequence[Any]) -> Any:
+    """The first class among bound arguments that opens operators, or None; asked only where there is one at all."""
+    for value in values:
+        if type(value) is tuple:
+            kind = opening_class(value)
+            if kind is not None:
+                return kind
+        elif isinstance(value, Tensor) and type(value._data) is WrapperPayload and value._data.kind in opening_classes:
+            if modes.capture is not None:
+                modes.capture.outside.note_wrapper(value)
+            return value._data.kind
+    return None
 
 
 def is_wrapper(value: Any) -> bool:

@@ -6,10 +6,13 @@ from weft.support.naming import shown
 
 
 class layout(str):
-    """How a tensor's elements are kept. weft's tensors are `weft.strided`; the other layouts are names, which operators
-    refuse."""
+    """How a tensor's elements are kept: `weft.strided`, or one of the sparse layouts that weft.sparse has. There is one
+    object for each name."""
 
     __slots__ = ()
+
+    def __new__(cls, name: str) -> layout:
+        return _LAYOUTS.setdefault(str(name[:]), super().__new__(cls, name[:]))
 
     def __repr__(self) -> str:
         return f"{shown.name}.{self.rpartition('.')[2]}"
@@ -18,6 +21,9 @@ class layout(str):
 
     def __reduce__(self) -> tuple[type[layout], tuple[str]]:
         return layout, (self[:],)
+
+
+_LAYOUTS: dict[str, layout] = {}
 
 
 class memory_format(str):

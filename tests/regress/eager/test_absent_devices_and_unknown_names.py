@@ -157,10 +157,9 @@ def test_annotations_of_types() -> None:
 
 
 @pytest.mark.parametrize(("owner", "name", "text"), [
-    (weft, "sparse_coo_tensor", "sparse"),
+    (weft, "quantize_per_tensor", "quantized"), (weft, "nested", "nested"),
     (weft, "rpc", "no remote calls"), (weft, "bits8", "twelve dtypes"),
-    (weft.optim, "SparseAdam", "sparse"), (weft.Tensor, "to_sparse", "sparse"),
-    (weft.ones(2), "coalesce", "sparse"), (weft.ones(2), "dequantize", "quantized"),
+    (weft.Tensor, "dequantize", "quantized"), (weft.ones(2), "to_padded_tensor", "nested"),
 ])
 def test_what_is_not_there_says_so(owner: Any, name: str, text: str) -> None:
     with pytest.raises(AttributeError, match=rf"no attribute '{name}': .*{text}.*docs/differences\.md"):

@@ -67,7 +67,9 @@ assert not torch.compiler.is_compiling() and torch.get_default_dtype() is torch.
 assert message(AttributeError, "torch.matmull") == (
     "module 'torch' has no attribute 'matmull'; near: matmul, chain_matmul, mul"
 )
-assert "sparse tensors" in message(AttributeError, "torch.sparse")
+assert "no quantized tensors" in message(AttributeError, "torch.quantize_per_tensor")
+assert "no nested or masked tensors" in message(AttributeError, "torch.nested")
+assert torch.eye(2).to_sparse().layout is torch.sparse_coo and torch.sparse.mm.__name__ == "mm"
 assert "near: Linear" in message(AttributeError, "torch.nn.Lineer") and not hasattr(torch.nn, "Lineer")
 assert "from 'torch.nn'" in message(ImportError, "from torch.nn import Lineer")
 assert "near: conv" in message(ImportError, "import torch.nn.modules.convv")

@@ -15,6 +15,7 @@ from weft.ops.batching import Flags, unary, whole
 from weft.ops.op import NOT_DIFFERENTIABLE, Op, define
 from weft.ops.packet import aten
 from weft.ops.tangents import linear
+from weft.support import seams
 from weft.support.errors import DTypeError, OutOfBounds, ShapeError
 from weft.types import dims as dm
 from weft.types import dtype as dt
@@ -25,6 +26,14 @@ from weft.types.tensor_type import TensorType, tensor_type
 Array = Any
 
 # ---- embedding
+
+
+def rows_of(weight: Any, indices: Any, padding_idx: int | None, scale_grad_by_freq: bool, sparse: bool) -> Any:
+    """weight[indices] as modules look them up. sparse: whether the table's gradient is a sparse tensor."""
+    padding = -1 if padding_idx is None else padding_idx
+    if sparse and getattr(weight, "requires_grad", False):
+        return seams.sparse_rows(weight, indices, padding, scale_grad_by_freq)
+    return aten.embedding(weight, indices, padding, scale_grad_by_freq)
 
 
 def _embedding_type(weight: TensorType, indices: TensorType, *rest: Any) -> TensorType:
@@ -102,14 +111,23 @@ def _embedding_backward(
 
 def sum_rows(rows: Array, places: Array, count: int) -> Array:
     """out[places[i]] += rows[i], by sorting: np.add.at is an order slower."""
+    out = np.zeros((count, *rows.shape[1:]), rows.dtype)
+    at, sums = sums_of_places(rows, places)
+    out[at] = sums
+    return out
+
+
+def sums_of_places(rows: Array, places: Array) -> tuple[Array, Array]:
+    """The places that there are, each once, and the sum of the rows of each."""
+    if not places.size:
+        return places, rows[:0]
     wide = dt.compute_dtype(dt.from_numpy(rows.dtype)).numpy
-    out = np.zeros((count, *rows.shape[1:]), wide)
-    if places.size:
+    if (places[1:] < places[:-1]).any():
         order = np.argsort(places, kind="stable")
-        ordered = places[order]
-        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-        out[ordered[starts]] = np.add.reduceat(rows[order].astype(wide, copy=False), starts, axis=0)
-    return out.astype(rows.dtype, copy=False)
+        places, rows = places[order], rows[order]
+    starts = np.flatnonzero(np.r_[True, places[1:] != places[:-1]])
+    sums = np.add.reduceat(rows.astype(wide, copy=False), starts, axis=0)
+    return places[starts], sums.astype(rows.dtype, copy=False)
 
 
 def _embedding_double_back(g: Any, indices: Any, padding_idx: int, scale_grad_by_freq: bool, num_weights: Dim) -> Any:

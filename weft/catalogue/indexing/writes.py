@@ -16,7 +16,7 @@ from weft.catalogue.indexing.checks import (
     indexed_dims,
     numpy_index,
 )
-from weft.catalogue.indexing.embedding import sum_rows
+from weft.catalogue.indexing.embedding import sums_of_places
 from weft.catalogue.indexing.reads import BatchedIndex
 from weft.catalogue.samples import F, I, case, draw
 from weft.catalogue.shapes.slicing import along
@@ -68,22 +68,20 @@ def _index_add_type(self: TensorType, dim: int, index: TensorType, source: Tenso
     return self
 
 
-def _index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any = 1) -> Array:
+def _index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any = 1) -> None:
     at = dim % max(x.ndim, 1)
     check_bounds(index, x.shape[at] if x.ndim else 1, at, "index out of range in self")
     if x.ndim == 0:
-        return np.asarray(x + np.asarray(alpha).astype(x.dtype) * source.sum(dtype=x.dtype), x.dtype)
+        x[...] = x + np.asarray(alpha).astype(x.dtype) * source.sum(dtype=x.dtype)
+        return
     # a negative number wraps around in unsigned integers
     rows = (
         np.moveaxis(source, at, 0) if is_one(alpha)
         else np.moveaxis(source, at, 0) * np.asarray(alpha).astype(source.dtype)
     )
-    sums = sum_rows(rows, index.reshape(-1), x.shape[at])
-    if x.dtype.kind in "fc":
-        zero = -0.0 if x.dtype.kind == "f" else complex(-0.0, -0.0)
-        sums[np.bincount(index.reshape(-1), minlength=len(sums)) == 0] = zero  # so that -0.0 stays what it is
-    added = np.moveaxis(sums, 0, at)
-    return x | added.astype(x.dtype) if x.dtype == np.bool_ else (x + added).astype(x.dtype, copy=False)
+    places, sums = sums_of_places(rows, index.reshape(-1))
+    where, added = along(at, places), np.moveaxis(sums, 0, at)
+    x[where] = x[where] | added.astype(x.dtype) if x.dtype == np.bool_ else x[where] + added
 
 
 def _rows_batch(op: Op, size: Dim, flags: Flags, self: Any, dim: int, index: Any, *rest: Any) -> Any:
@@ -116,7 +114,7 @@ index_add = define(
     "aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
     "A copy of self with alpha * source added to the slices along dim that index lists.",
     type=_index_add_type,
-    kernel=_index_add,
+    **writing(_index_add),
     vjp={
         "self": lambda g: g,
         "source": lambda g, source_dims, dim, index, alpha: _selected(g, source_dims, dim, index)
@@ -276,7 +274,8 @@ def _accumulate(out: Array, where: tuple[Any, ...], values: Array) -> None:
     wrapped = tuple(np.where(j < 0, j + n, j) for j, n in zip(joint, lead, strict=True))
     flat = np.ravel_multi_index(wrapped, lead).reshape(-1)
     rows = values.reshape(flat.size, *out.shape[len(tensors) :])
-    out += sum_rows(rows, flat, int(np.prod(lead))).reshape(out.shape)
+    places, sums = sums_of_places(rows, flat)
+    out[np.unravel_index(places, lead)] += sums
 
 
 def _unlike_picks(*types: Any) -> ShapeError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.catalogue.indexing.embedding import rows_of
 from weft.catalogue.nn.row_norms import limit_rows
 from weft.catalogue.widening import cast, widened
 from weft.ops.op import define
@@ -92,7 +93,7 @@ def _embedding_bag(
     if max_norm is not None:
         limit_rows(weight, input, max_norm, norm_type)
     flat, bag, count = _bags(input, offsets, include_last_offset)
-    rows = widened(aten.embedding(weight, flat, -1 if padding_idx is None else padding_idx, scale_grad_by_freq))
+    rows = widened(rows_of(weight, flat, padding_idx, scale_grad_by_freq, sparse))
     empty = aten.zeros((count, weight.dims[1]), dtype=rows.dtype)
     left_out = None if padding_idx is None else aten.unsqueeze(aten.eq(flat, padding_idx), 1)
     if mode == "max":

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft.catalogue.nn.activations  # noqa: F401  (the operators that this file shows)
+from weft.catalogue.indexing.embedding import rows_of
 from weft.catalogue.nn.im2col import rearranged
 from weft.catalogue.nn.row_norms import limit_rows
 from weft.ops.layout import LIKE_IMAGES, Follows, channels_last
@@ -40,7 +41,7 @@ def _embedding(
             padding_idx = rows + padding_idx
     if max_norm is not None:
         limit_rows(weight, input, max_norm, norm_type)
-    return aten.embedding(weight, input, -1 if padding_idx is None else padding_idx, scale_grad_by_freq, sparse)
+    return rows_of(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 
 define(

@@ -18,6 +18,7 @@ from weft.programs.executable import Compiled, Interpreted
 from weft.programs.joint import JointProgram
 from weft.programs.store import Miss
 from weft.record.capture import Capture
+from weft.record.wrappers import Desugared
 from weft.runtime.program import Interrupted
 from weft.support import pytree
 from weft.support.interrupts import to_the_end
@@ -51,6 +52,12 @@ class Entry:
     def joint(self) -> JointProgram | None:
         """The backward of what the program returns, if it has one."""
         return self.outputs.joint
+
+    @property
+    def meets_wrappers(self) -> bool:
+        """Whether the program takes or gives objects of tensor subclasses, taken apart."""
+        specs = (self.guards.spec, self.outputs.spec, *[place.spec for place in self.guards.bound.places])
+        return any(spec.holds(Desugared) for spec in specs)
 
     def run(self, leaves: list[Any], symbols: Symbols) -> Any:
         """Run the program on a call that fits."""

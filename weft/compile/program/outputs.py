@@ -17,7 +17,6 @@ from weft.compile.program.call_leaves import memo_of
 from weft.compile.program.call_plan import Symbols, number_of, target_of
 from weft.compile.program.container_identity import container_at
 from weft.guards import ObjectWrite
-from weft.ops.overrides import override_classes
 from weft.programs.argument_histories import NOTHING, Before, HistoryChanges, SpentBackward
 from weft.programs.higher_order import as_it_was, is_written
 from weft.programs.joint import JointProgram
@@ -34,12 +33,11 @@ from weft.programs.program_io import (
     Shown,
 )
 from weft.record.capture import Capture
-from weft.record.wrappers import resugar
+from weft.record.wrappers import Desugared, resugar
 from weft.support import pytree
 from weft.tensor.history import ViewOf
 from weft.tensor.modes import modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
-from weft.tensor.wrapper import wrapper_classes
 from weft.types import dims as dm
 from weft.types.dims import Expr
 
@@ -144,7 +142,7 @@ class Outputs:
         if not self.assigned:
             return build(returned, self.spec)
         result, values = build(returned, self.spec)
-        if wrapper_classes or override_classes:
+        if self.spec.holds(Desugared):
             result, values = resugar((result, values), memo_of(leaves))
         for at in range(len(kept_up), len(self.assigned)):
             self.assigned[at].target.put(values[at])

@@ -4,7 +4,7 @@ its state lies.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container
+from collections.abc import Collection, Container, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,9 @@ from weft.record.numbers.lifted import StateGuard
 from weft.record.state import base_like
 from weft.runtime.storage import root_of
 from weft.support import registry
+from weft.tensor.history import AutogradState
 from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import is_wrapper, wrapper_classes
 
 # what a user can do about calls that find something else
 _SHARED = "give arguments memory of their own (x.clone()), or the same ones as the same arguments at each call"
@@ -141,6 +143,8 @@ class StateGuards:
         for state_guard in self.capture.python_state.state_guards.values():
             if not state_guard.check() and not self._renew(state_guard):
                 return Miss(state_guard.miss(), 5, remedy=_OPTIMIZER)
+        if wrapper_classes and any(is_wrapper(target.grad) for target in self._added_to(leaves)):
+            return Miss("a .grad that is added to now is of a tensor subclass", 5, remedy=_GRAD)
         if self.accumulated and shows_a_gradient(self.accumulated, leaves, self.memory.outside):
             with self.owner.lock:
                 self.owner.assumptions = replace(self.owner.assumptions, knows_gradients=True)
@@ -149,6 +153,13 @@ class StateGuards:
                 remedy=_GRAD,
             )
         return None if self.memory.is_in_place() else self._go_along(leaves)
+
+    def _added_to(self, leaves: list[Any]) -> Iterator[AutogradState]:
+        """The autograd states of tensors whose .grad the program adds to."""
+        for tensor, leaf in self.accumulated:
+            state = (tensor if leaf is None else leaves[leaf])._autograd
+            if state is not None:
+                yield state
 
     def holds_within(self, tensors: Collection[Tensor], passed: Container[int]) -> bool:
         """Whether all of it still holds on the program's way. Of these `tensors` the program has set `.grad`; hooks

@@ -19,11 +19,15 @@ from weft.programs.program_io import (
     NumberWrite,
     StateSource,
 )
+from weft.record.capture import Capture
+from weft.record.gradients import present_grad
 from weft.record.numbers.sym_float import SymFloat, is_live, operand_of
 from weft.record.symbolic import SymbolicPayload, SymbolicStorage
 from weft.record.writes import ArgumentChange
+from weft.support.locations import Location, user_location
 from weft.tensor.dense import is_dense
 from weft.tensor.tensor import Tensor
+from weft.tensor.wrapper import is_wrapper
 
 
 def number_writes_of(outcome: Outcome, recorded: guards.Observation) -> list[NumberWrite]:
@@ -76,6 +80,8 @@ def gradient_effects(outcome: Outcome) -> list[GradEffect]:
         if current is None:
             effects.append(GradEffect(slot, real, None, None, leaf))
             continue
+        if is_wrapper(current):
+            continue  # it is an assigned value
         if is_dense(current):
             effects.append(GradEffect(slot, real, current, None, leaf))
             continue
@@ -88,6 +94,31 @@ def gradient_effects(outcome: Outcome) -> list[GradEffect]:
         outcome.writes.append((outcome.result(current._data.read()), param))
         effects.append(GradEffect(slot, real, None, param, leaf))
     return effects
+
+
+class _GradientPlace(guards.Slot):
+    """`.grad` of a tensor from outside (the holder), as a place that is assigned to."""
+
+    __slots__ = ()
+    kind = "gradient"
+
+    def load(self) -> Any:
+        return present_grad(self.holder)
+
+    def store(self, value: Any) -> None:
+        state = self.holder._state()
+        state.grad, state.owns_grad = value, False
+
+
+def assigned_gradients(capture: Capture) -> list[guards.ObjectWrite]:
+    """Gradients that are wrappers: the program gives their inner tensors, which are put together at each call."""
+    return [
+        guards.ObjectWrite(
+            _GradientPlace(slot.tensor, "grad", f".grad of a tensor of shape {list(slot.tensor.dims)}"), None,
+            slot.current, user_location() or Location("", 0),
+        )
+        for slot in capture.leaf_gradients.slots.values() if slot.is_changed() and is_wrapper(slot.current)
+    ]
 
 
 def fill_sources(outcome: Outcome) -> None:

@@ -23,7 +23,13 @@ from weft.compile.program.owner import Owner
 from weft.compile.tracing.assemble import assemble
 from weft.compile.tracing.assignments import assigned_values, assignments
 from weft.compile.tracing.earlier_errors import inputs_of, raise_earlier
-from weft.compile.tracing.effects import fill_sources, gradient_effects, number_writes_of, state_writes
+from weft.compile.tracing.effects import (
+    assigned_gradients,
+    fill_sources,
+    gradient_effects,
+    number_writes_of,
+    state_writes,
+)
 from weft.compile.tracing.outcome import Outcome
 from weft.compile.tracing.python_state import (
     OptimizerGroups,
@@ -153,6 +159,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
             returned = with_older(result, before, numbers)
             _take_guards(recording, outcome, seen, bound)
             outcome.assigned = assignments(seen.writes, recording, (args, kwargs), bound, earlier)
+            outcome.assigned += assigned_gradients(outcome.capture)
             outcome.capture.writes.refuse_histories()
             outcome.capture.outside.refuse_hooks()
             if outcome.bound.places:

@@ -8,7 +8,7 @@ import weft.nn.functional as F
 import weft.nn.init as init
 from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter, empty
-from weft.support.errors import ShapeError, Unsupported, ValueProblem
+from weft.support.errors import ShapeError, ValueProblem
 from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
 
@@ -26,8 +26,6 @@ class Embedding(Module):
         _freeze: bool = False, device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__()
-        if sparse:
-            raise Unsupported("Embedding: sparse gradients are not offered; leave sparse=False")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
@@ -93,8 +91,6 @@ class EmbeddingBag(Module):
         include_last_offset: bool = False, padding_idx: int | None = None, device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__()
-        if sparse:
-            raise Unsupported("EmbeddingBag: sparse gradients are not offered; leave sparse=False")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
