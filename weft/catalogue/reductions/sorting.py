@@ -246,11 +246,10 @@ for _name, _skip in (("median", False), ("nanmedian", True)):
 
 # ---- distinct elements
 def _unique_flat(x: Array, sorted: bool, return_inverse: bool, return_counts: bool) -> tuple[Array, Array, Array]:
-    # each NaN is one of them; with indices NumPy sorts in a stable way, so that their places have one order
-    values, *_, inverse, counts = np.unique(
-        x.reshape(-1), return_index=x.dtype.kind == "f" and bool(np.isnan(x).any()), return_inverse=True,
-        return_counts=True, equal_nan=False,
-    )
+    options: dict[str, bool] = {"return_inverse": True, "return_counts": True, "equal_nan": False}
+    if x.dtype.kind == "f" and np.isnan(x).any():  # each is one of them: asked for indices, NumPy keeps their order
+        options["return_index"] = True
+    values, *_, inverse, counts = np.unique(x.reshape(-1), **options)  # type: ignore[call-overload]
     return values, inverse.reshape(x.shape).astype(np.int64), counts.astype(np.int64)
 
 
