@@ -1012,6 +1012,30 @@ def test_branches_that_do_not_fit(rng: RNG) -> None:
         step(-weft.ones(3))
 
 
+def test_second_walks_through_a_branch(rng: RNG) -> None:
+    p = parameter(rng, 1)
+
+    def step(x: weft.Tensor, branch: Any) -> None:
+        y = branch(x.sum() > 0, lambda v: v.exp() * p, lambda v: v.sin() * p, (x,))
+        (gradient,) = weft.autograd.grad(y.sum(), x, create_graph=True)
+        weft.autograd.grad(gradient.sum(), x)  # frees the exponential function's node, whose result it has
+        weft.autograd.grad(y.sum(), x)
+
+    x = weft.ones(2, dtype=weft.float64, requires_grad=True)
+    with pytest.raises(RuntimeError, match="a second time"):
+        step(x, weft.cond)
+    weft.compile(step)(x, weft.cond)
+
+    @weft.compile
+    def twice(x: weft.Tensor) -> None:
+        y = weft.cond(x.sum() > 0, lambda v: v.exp() * p, lambda v: v.sin() * p, (x,)).sum()
+        y.backward()
+        y.backward()
+
+    with pytest.raises(RuntimeError, match="a second time"):
+        twice(x)
+
+
 def test_traces_know_plain_tensors(rng: RNG) -> None:
     class Scaled(weft.Tensor):
         pass
@@ -1181,6 +1205,19 @@ def test_all_or_nothing(rng: RNG) -> None:
     with pytest.raises(IndexError):
         step(weft.tensor([0, rows]))
     np.testing.assert_array_equal(table.detach().numpy(), before + 1)
+
+    def fails(x: Any) -> None:
+        holder.n += 1
+        with weft.no_grad():
+            table.add_(1)
+        raise KeyError("own")
+
+    for options, leaves in (({}, False), ({"split": True}, True)):
+        before, n = table.detach().numpy().copy(), holder.n
+        with pytest.raises(KeyError, match="own"):
+            weft.compile(fails, **options)(weft.ones(2))
+        np.testing.assert_array_equal(table.detach().numpy(), before + leaves)
+        assert holder.n == n + leaves
 
 
 def test_create_graph_through_a_compiled_model(rng: RNG) -> None:
