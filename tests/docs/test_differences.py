@@ -1036,6 +1036,16 @@ def test_second_walks_through_a_branch(rng: RNG) -> None:
         twice(x)
 
 
+def test_gradients_of_class_weights(rng: RNG) -> None:
+    x, target = rng.normal(size=(4, 3)), rng.integers(0, 3, 4)
+    weight = parameter(rng, 3)
+    F.multi_margin_loss(weft.from_numpy(x), weft.from_numpy(target), weight=weight).backward()
+    gaps = np.maximum(0, 1 - x[range(4), target][:, None] + x)
+    gaps[range(4), target] = 0
+    expected = [gaps[target == c].sum() / 12 for c in range(3)]
+    np.testing.assert_allclose(weight.grad.numpy(), expected)
+
+
 def test_traces_know_plain_tensors(rng: RNG) -> None:
     class Scaled(weft.Tensor):
         pass
