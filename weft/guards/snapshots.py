@@ -221,6 +221,17 @@ def state_of(generator: Any) -> Any:
     return {**bits.state, "spawned": getattr(getattr(bits, "seed_seq", None), "n_children_spawned", 0)}
 
 
+def said_state(generator: Any) -> Any:
+    """The same, of plain values that are compared."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(each) for key, each in value.items()}
+        return value.tobytes() if isinstance(value, np.ndarray) else value
+
+    return plain(state_of(generator))
+
+
 def _same_state(a: Any, b: Any) -> bool:
     if isinstance(a, dict):
         return a.keys() == b.keys() and all(_same_state(a[k], b[k]) for k in a)
