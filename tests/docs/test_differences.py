@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import copy
+import datetime
 import decimal
 import functools
 import gc
@@ -798,6 +799,8 @@ next(BEGUN)
     [
         lambda: QUEUE.qsize(), lambda: HASH.digest()[0], lambda: next(BEGUN), lambda: next(CYCLE),
         lambda: sys.getrefcount(HOLDER), lambda: float(gc.isenabled()),
+        lambda: time.mktime((2000, 1, 1, 0, 0, 0, 0, 1, 0)), lambda: datetime.datetime(2000, 1, 1).timestamp(),
+        lambda: datetime.datetime.fromtimestamp(0).hour, lambda: __import__("math").pi,
     ],
 )
 def test_what_nobody_can_tell_is_refused(ask: Any) -> None:
@@ -833,6 +836,30 @@ def test_settings_that_a_step_leaves() -> None:
     finally:
         weft.set_grad_enabled(True)
     assert [len(c.entries) for c in compiled] == [0, 0, 1] and "the default dtype" in compiled[0].misses[-1]
+
+
+def test_values_kept_around_a_call(rng: RNG) -> None:
+    class Double(weft.nn.Module):
+        def forward(self, w: weft.Tensor) -> weft.Tensor:
+            return w * 2
+
+    layer = weft.nn.Linear(2, 2, bias=False)
+    weft.nn.utils.parametrize.register_parametrization(layer, "weight", Double())
+    original = layer.parametrizations.weight.original
+    step, x = weft.compile(lambda x: layer(x).sum()), weft.ones(2)
+
+    def fill(value: float) -> None:
+        with weft.no_grad():
+            original.fill_(value)
+
+    fill(1.0)
+    assert step(x).item() == 8.0 and len(step.entries) == 1
+    with weft.nn.utils.parametrize.cached():
+        assert step(x).item() == 8.0
+        fill(3.0)
+        assert step(x).item() == 8.0
+    assert step(x).item() == 24.0
+    assert "parametrize.cached() that began before the call" in " ".join(step.misses)
 
 
 def test_histories_begin_at_the_call(rng: RNG) -> None:
