@@ -459,6 +459,9 @@ class Reads(LeafReads):
 
     def _before(self, slot: Slot, value: Any) -> Any:
         """What was in a slot before the call, of which `value` is what it holds now."""
+        names = self.keys.get(id(slot.holder))
+        if type(slot) is AttributeSlot and names is not None and slot.name in instance_dict(slot.holder):
+            return value if slot.name in names.keys else MISSING  # (made since, by code that makes names at run time)
         contents = self.containers.get(id(slot.holder)) if type(slot) is ItemSlot else None
         if contents is None or isinstance(contents.before, set):
             return value
