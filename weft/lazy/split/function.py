@@ -115,7 +115,7 @@ class SplitFunction(FunctionWrapper):
 def _with_numbers(result: Any, seen: set[int]) -> Any:
     """What a call gives with plain numbers for the sizes that waited and are known now: code in C takes no others.
     Lists and dicts stay the objects that they are. seen: the ids of those that were walked."""
-    kind = type(result)
+    kind: Any = type(result)
     if kind is SymInt:
         return result.expr if type(result.expr) is int else result
     if id(result) in seen or not (kind is list or kind is dict or issubclass(kind, tuple)):
