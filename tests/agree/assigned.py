@@ -12,7 +12,8 @@ import numpy as np
 
 import weft
 
-READ = ("h.a", "h.b", "d['x']", "d['y']", "rows[0]", "rows[1]", "h.pair[0]", "h.pair[1]", "kept", "x", "y")
+READ = ("h.a", "h.b", "d['x']", "d['y']", "rows[0]", "rows[1]", "h.pair[0]", "h.pair[1]", "kept", "x", "y",
+        "getattr(h, 'newa', x)", "getattr(h, 'newb', y)")  # fmt: skip
 WRITTEN = ("h.a", "h.b", "d['x']", "d['y']", "rows[0]", "rows[1]", "kept")
 
 
@@ -65,6 +66,7 @@ def _statement(rng: np.random.Generator, deep: bool = False) -> str:
         "h.flag = not h.flag", "h.mode = 'b' if h.mode == 'a' else 'a'", "h.n += 1",
         f"h.maybe = {p} * 1 if h.maybe is None else None", f"d['new'] = {p}", "d.pop('new', None)",
         f"log.append({p} * 2)", "h.n = 0", f"h.last = {p}",
+        f"setattr(h, 'new' + h.mode, {p} * 0.5)", f"setattr(h, 'newa', {p})",
     ]
     if not deep:
         inner = _statement(rng, True).replace("; ", "; ")

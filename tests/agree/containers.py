@@ -86,6 +86,8 @@ class Base:
         self.mine.last, self.tagged.tag = free(self.mine.last), free(self.tagged.tag)
         self.alias = self.items
         self.before, self.both = self.pair, (self.pair, self.items)
+        for name in [name for name in vars(self) if name.startswith("new")]:
+            setattr(self, name, free(getattr(self, name)))
 '''
 WRITES = (
     "self.items.append({v})", "self.items = [{v}]", "self.items.insert(0, {v})", "self.items.extend([{v}, {v} * 2])",
@@ -122,6 +124,11 @@ WRITES = (
     "self.before = self.pair", "self.before, self.pair = self.pair, self.before", "self.both = (self.pair, self.items)",
     "self.pair, self.before = self.both[0], self.pair", "self.before = self.pair = Pair({v}, {v} * 2)",
     "self.both = (self.before, self.both)",
+    # names that are made at run time, or not there yet
+    "setattr(self, 'new', {v})", "setattr(self, f'new{{len(self.items) % 3}}', {v})", "self.newest = {v}",
+    "setattr(self, 'new' + 'er' * self.flag, ({v}, 1))", "vars(self)['new_' + str(self.size)] = {v}",
+    "hasattr(self, 'new') and delattr(self, 'new')", "setattr(self.store, 'new', {v})",
+    "setattr(Model, 'newer', self.n)",
 )
 READS = (
     "(self.items[-1] if self.items else {v})", "sum(self.items, {v})", "self.table.get('a', {v})",
@@ -143,6 +150,10 @@ READS = (
     "({v} * sum(r is self.items for r in (self.alias, *self.nested['rows'])))",
     "({v} if id(self.items) == id(self.alias) else {v} * 6)",
     "({v} if self.before is self.pair else {v} * 7)", "(self.before.first * (2 if self.both[0] is self.pair else 3))",
+    "getattr(self, 'new', {v})", "sum([t for n, t in vars(self).items() if n in ('new', 'new1', 'newest')], {v})",
+    "(self.newest if hasattr(self, 'newest') else {v} * 8)",
+    "({v} * len([n for n in vars(self) if n.startswith('new')]))",
+    "getattr(self.store, 'new', {v} * 9)",
 )
 
 

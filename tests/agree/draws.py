@@ -25,6 +25,7 @@ MODES = ("compile", "interpret", "split", "lazy", "compiled autograd", "trace")
 # what a trace has no word for
 UNTRACED = (
     "Noisy", "hook", "checkpoint", "func.", "vmap", "saved_tensors_hooks", "fork_rng", "state", "seed", "deepcopy",
+    "G0",
 )
 
 # of a value v: anything of its size, drawn from the default generator or from one that is named
@@ -67,7 +68,7 @@ class Program:
         """The function."""
         body = "".join(f"    {line}\n" for line in self.lines)
         end = "    return loss, weft.autograd.grad(loss, w)[0]\n" if self.inside else "    return loss, None\n"
-        return f"def step(x, w, flag):\n    v = w * x\n{body}    loss = (v * weft.rand_like(v)).sum()\n{end}"
+        return f"def step(x, w, flag, G0=None):\n    v = w * x\n{body}    loss = (v * weft.rand_like(v)).sum()\n{end}"
 
 
 # ---- drawing programs
@@ -98,7 +99,7 @@ class _Drawing:
             return self.construct(name, depth, is_row, is_mapped)
         chosen = self.one_of(NAMED, UNNAMED, UNNAMED, *([] if is_row or is_mapped else [LARGE]))
         pool = [t for t in chosen if "[" not in t] if is_row else chosen
-        text = self.one_of(*pool).replace("V", name).replace("G", self.one_of("None", "None", "G1", "G2"))
+        text = self.one_of(*pool).replace("V", name).replace("G", self.one_of("None", "None", "G0", "G1", "G2"))
         other = self.one_of(*PLAIN).replace("V", name)
         whole = f"({other}){self.one_of('+', '*', '-')}({text})"
         return f"({whole}).tanh()" if depth or self.rng.random() < 0.5 else f"({whole}).sin()"
@@ -143,7 +144,7 @@ class _Drawing:
         """Lines that give v another value."""
         kinds = (
             self.plain, self.plain, self.function, self.hook, self.checkpointed, self.branch, self.scan, self.loop,
-            self.transformed, self.mapped, self.saved, self.states, self.flag, self.nested,
+            self.transformed, self.mapped, self.saved, self.states, self.flag, self.nested, self.asked,
         )
         made: list[str] = self.one_of(*kinds)()
         return made
@@ -220,6 +221,20 @@ class _Drawing:
         made: list[str] = self.one_of(again, forked, named, seeded, inner)
         return made
 
+    def asked(self) -> list[str]:
+        """What tensors say of gradients, beside a generator among the arguments."""
+        question = self.one_of(
+            "v.requires_grad", "w.requires_grad and G0 is not None", "not x.requires_grad", "v.is_leaf"
+        )
+        place = self.one_of("G0", "G0", "G1", "None")
+        drawn = f"weft.rand(v.shape, device=v.device, generator={place})"
+        made: list[str] = self.one_of(
+            [f"if {question}:", f"    v = {self.several('v')} * {drawn}"],
+            ["with weft.no_grad():", f"    u = {self.several('v')}", f"v = v + (u if {question} else u * 0.5)"],
+            [f"v = v * ({drawn} if {question} else 2.0)"],
+        )
+        return made
+
     def flag(self) -> list[str]:
         return ["if flag:", *(f"    {line}" for line in self.statement()), "else:", "    v = v * 1"]
 
@@ -273,7 +288,8 @@ def run(program: Program, mode: str) -> list[list[Any]]:
             rng = np.random.default_rng([program.seed, call])
             x, w = (weft.tensor(rng.uniform(-1, 1, n).astype(np.float32)).to(device) for _ in range(2))
             w.requires_grad_()
-            loss, gradient = step(x, w, program.flags[call])
+            more = () if mode == "trace" else (named[call % 2],)  # (a trace has no such argument)
+            loss, gradient = step(x, w, program.flags[call], *more)
             if gradient is None:
                 weft.rand(2, generator=named[0])
                 loss.backward()

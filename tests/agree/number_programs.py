@@ -61,6 +61,11 @@ USES = (
     "weft.nn.functional.leaky_relu(x, {})", "x.clone().mul_({})", "x % ({})", "x // ({})", "weft.ones(3) * ({}) > 1.5",
     "(x.double() * ({})).sum()", "x.fmod({})", "weft.pow({}, x.abs())", "weft.as_tensor({}) + x.sum()",
     "x.new_tensor({})",
+    # filled in, within a kernel that computes something else too
+    "(weft.full(x.shape, {}) * x.cos()).tanh()", "x.sin() + weft.tensor({}) * x", "(x.clone().fill_({}) - x).sum(0)",
+    "weft.full((3,), {}).cumsum(0) + x.sum()", "(weft.zeros(2) + weft.tensor({})) * 0.5",
+    "x.exp() * x.new_full((1,), {})",
+    "weft.stack([weft.full((2,), {}), weft.ones(2)]).sum(0).sin()", "(x.double() + weft.full((), {})).sum()",
 )  # fmt: skip
 USES_OF_INT = (
     "weft.zeros(abs({}))", "weft.ones(min(abs({}), 20), 2) + 1", "weft.arange({})", "x[: {}]", "x[{} :]",

@@ -40,18 +40,19 @@ MODES: dict[str, tuple[Wrap, str | None, Block, int]] = {  # how, where, within 
 }
 
 
-def run(seed: int, mode: str | None = None) -> Run:
+def run(seed: int, mode: str | None = None, like: Run | None = None) -> Run:
     """A program in a mode, by default eagerly."""
     wrap, device, block, _ = (lambda f: f, None, nullcontext, 1) if mode is None else MODES[mode]
     with warnings.catch_warnings(), block():
         warnings.simplefilter("ignore")
-        return Run(draw(seed), wrap, device).run()
+        return Run(draw(seed), wrap, device).run(like)
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_programs(mode: str, rng: np.random.Generator) -> None:
     for seed in rng.integers(0, 2**32, times(IN_A_TEST, MODES[mode][-1])).tolist():
-        expected, outcome = run(seed), run(seed, mode)
+        expected = run(seed)
+        outcome = run(seed, mode, expected)
         problem = difference(outcome, expected)
         if problem is not None and any(re.search(words, str(outcome.error)) for words in REFUSALS):
             problem = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import copy
+import datetime
 import decimal
 import functools
 import gc
@@ -798,6 +799,8 @@ next(BEGUN)
     [
         lambda: QUEUE.qsize(), lambda: HASH.digest()[0], lambda: next(BEGUN), lambda: next(CYCLE),
         lambda: sys.getrefcount(HOLDER), lambda: float(gc.isenabled()),
+        lambda: time.mktime((2000, 1, 1, 0, 0, 0, 0, 1, 0)), lambda: datetime.datetime(2000, 1, 1).timestamp(),
+        lambda: datetime.datetime.fromtimestamp(0).hour, lambda: __import__("math").pi,
     ],
 )
 def test_what_nobody_can_tell_is_refused(ask: Any) -> None:
@@ -833,6 +836,30 @@ def test_settings_that_a_step_leaves() -> None:
     finally:
         weft.set_grad_enabled(True)
     assert [len(c.entries) for c in compiled] == [0, 0, 1] and "the default dtype" in compiled[0].misses[-1]
+
+
+def test_values_kept_around_a_call(rng: RNG) -> None:
+    class Double(weft.nn.Module):
+        def forward(self, w: weft.Tensor) -> weft.Tensor:
+            return w * 2
+
+    layer = weft.nn.Linear(2, 2, bias=False)
+    weft.nn.utils.parametrize.register_parametrization(layer, "weight", Double())
+    original = layer.parametrizations.weight.original
+    step, x = weft.compile(lambda x: layer(x).sum()), weft.ones(2)
+
+    def fill(value: float) -> None:
+        with weft.no_grad():
+            original.fill_(value)
+
+    fill(1.0)
+    assert step(x).item() == 8.0 and len(step.entries) == 1
+    with weft.nn.utils.parametrize.cached():
+        assert step(x).item() == 8.0
+        fill(3.0)
+        assert step(x).item() == 8.0
+    assert step(x).item() == 24.0
+    assert "parametrize.cached() that began before the call" in " ".join(step.misses)
 
 
 def test_histories_begin_at_the_call(rng: RNG) -> None:
@@ -1012,6 +1039,40 @@ def test_branches_that_do_not_fit(rng: RNG) -> None:
         step(-weft.ones(3))
 
 
+def test_second_walks_through_a_branch(rng: RNG) -> None:
+    p = parameter(rng, 1)
+
+    def step(x: weft.Tensor, branch: Any) -> None:
+        y = branch(x.sum() > 0, lambda v: v.exp() * p, lambda v: v.sin() * p, (x,))
+        (gradient,) = weft.autograd.grad(y.sum(), x, create_graph=True)
+        weft.autograd.grad(gradient.sum(), x)  # frees the exponential function's node, whose result it has
+        weft.autograd.grad(y.sum(), x)
+
+    x = weft.ones(2, dtype=weft.float64, requires_grad=True)
+    with pytest.raises(RuntimeError, match="a second time"):
+        step(x, weft.cond)
+    weft.compile(step)(x, weft.cond)
+
+    @weft.compile
+    def twice(x: weft.Tensor) -> None:
+        y = weft.cond(x.sum() > 0, lambda v: v.exp() * p, lambda v: v.sin() * p, (x,)).sum()
+        y.backward()
+        y.backward()
+
+    with pytest.raises(RuntimeError, match="a second time"):
+        twice(x)
+
+
+def test_gradients_of_class_weights(rng: RNG) -> None:
+    x, target = rng.normal(size=(4, 3)), rng.integers(0, 3, 4)
+    weight = parameter(rng, 3)
+    F.multi_margin_loss(weft.from_numpy(x), weft.from_numpy(target), weight=weight).backward()
+    gaps = np.maximum(0, 1 - x[range(4), target][:, None] + x)
+    gaps[range(4), target] = 0
+    expected = [gaps[target == c].sum() / 12 for c in range(3)]
+    np.testing.assert_allclose(weight.grad.numpy(), expected)
+
+
 def test_traces_know_plain_tensors(rng: RNG) -> None:
     class Scaled(weft.Tensor):
         pass
@@ -1181,6 +1242,19 @@ def test_all_or_nothing(rng: RNG) -> None:
     with pytest.raises(IndexError):
         step(weft.tensor([0, rows]))
     np.testing.assert_array_equal(table.detach().numpy(), before + 1)
+
+    def fails(x: Any) -> None:
+        holder.n += 1
+        with weft.no_grad():
+            table.add_(1)
+        raise KeyError("own")
+
+    for options, leaves in (({}, False), ({"split": True}, True)):
+        before, n = table.detach().numpy().copy(), holder.n
+        with pytest.raises(KeyError, match="own"):
+            weft.compile(fails, **options)(weft.ones(2))
+        np.testing.assert_array_equal(table.detach().numpy(), before + leaves)
+        assert holder.n == n + leaves
 
 
 def test_create_graph_through_a_compiled_model(rng: RNG) -> None:

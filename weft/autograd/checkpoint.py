@@ -51,8 +51,8 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
         _early_stop.pop()
 
 
-class _StopRecomputation(Exception):
-    """All tensors that were asked for are there."""
+class _StopRecomputation(BaseException):
+    """All tensors that were asked for are there: no error, which the region's own code may catch or run again for."""
 
 
 def checkpoint(

@@ -1,19 +1,21 @@
-"""What was found on classes, and what was not: methods and other descriptors, attributes of classes,
+"""What was found on classes and modules, and what was not: methods and other descriptors, attributes of classes,
 names that a lookup missed."""
 
 from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any, Final
+
+import numpy as np
 
 from weft.guards.content_guard import KeysGuard
 from weft.guards.guard import ClassGuard, OrderGuard
 from weft.guards.kinds import CONTAINERS, Kind, Kinds, is_changeable
 from weft.guards.origin import INTERNAL, USER
-from weft.guards.slots import NOTHING, AttributeSlot, ClassSlot, Slot, class_lookup, instance_dict
+from weft.guards.slots import NOTHING, AttributeSlot, ClassSlot, GlobalSlot, Slot, class_lookup, instance_dict
 from weft.guards.snapshots import Entry
 from weft.guards.values import MISSING
 from weft.support.locations import Location
@@ -76,6 +78,21 @@ class ClassReads:
         """A value that was read."""
         raise NotImplementedError
 
+    def answer(
+        self, ask: Callable[[], Any], holder: object, name: str, text: str, where: Location,
+        quick: Callable[[], Any] | None = None,
+    ) -> Any:
+        """What Python says now, in answer to a question that is asked again at every call."""
+        raise NotImplementedError
+
+    def random(self, generator: Any, text: str, where: Location) -> None:
+        """Remember where a random generator stands."""
+        raise NotImplementedError
+
+    def asked_state(self, generator: Any, name: str, path: str, where: Location) -> None:
+        """A name of a random generator."""
+        raise NotImplementedError
+
     def lacks(self, cls: type, name: str, where: Location, owner: type | None = None) -> None:
         """A lookup on a class passed by everything before `owner` (None: all of it) without finding the name."""
         self.order(cls, where)
@@ -109,6 +126,15 @@ class ClassReads:
             else:
                 self.class_value(cls, name, raw, where)
 
+    def constructors(self, cls: type, where: Location) -> None:
+        """A class of the user's was used, perhaps called: which constructors it has."""
+        if self.kinds.origins.of_module(cls.__module__) == USER:
+            for name in ("__new__", "__init__"):
+                owner, raw = class_lookup(cls, name)
+                self.lacks(cls, name, where, owner)
+                if owner is not None and is_changeable(owner):
+                    self.class_value(owner, name, raw, where)
+
     def _is_weft(self, cls: type) -> bool:
         return self.kinds.origins.of_module(cls.__module__) == INTERNAL
 
@@ -127,11 +153,66 @@ class ClassReads:
                     if raw is not MISSING:
                         self.class_value(cls, name, raw, where)
 
+    def of_module(
+        self, module: Any, name: str, path: str, where: Location, read: bool, store: Location | None
+    ) -> Any:
+        """The value of `module.name`, as `attribute` gives it: a global of the user's, or what the module's class has
+        under the name, before it or where there is none."""
+        if self.kinds.origins.of_module(module.__name__) != USER:
+            return self.foreign(module, name, path, where)
+        cls = type(module)
+        owner, raw = class_lookup(cls, name) if is_changeable(cls) else (None, MISSING)
+        if raw is not MISSING and hasattr(type(raw), "__set__"):
+            return self.descriptor(module, name, raw, path, where)
+        value = self.entry(GlobalSlot(module.__dict__, name, path), where, read, store)
+        if is_changeable(cls):
+            self.lacks(cls, name, where, owner)
+        if value is not MISSING or not read:
+            return value
+        if owner is not None and is_changeable(owner):
+            is_descriptor = hasattr(type(raw), "__get__")
+            return self.descriptor(module, name, raw, path, where) if is_descriptor else self.entry(
+                ClassSlot(owner, name, path), where)
+        self.entry(GlobalSlot(module.__dict__, "__getattr__", path), where)  # the module's own is asked
+        fallback = class_lookup(cls, "__getattr__")[1]
+        if is_changeable(cls) and fallback is not MISSING:
+            self.class_value(cls, "__getattr__", fallback, where)
+        return MISSING
+
+    def foreign(self, module: Any, name: str, path: str, where: Location) -> Any:
+        """A name of a module that is not the user's, such as `weft.relu` or `F.relu`;
+        numpy.random's hidden generator is watched.
+
+        A name that is not there yet is no fact: libraries import parts of themselves when they are first asked.
+        """
+        value = module.__dict__.get(name, MISSING)
+        if value is MISSING and module is np and name == "random":  # loaded when it is first asked for
+            value = np.random
+        if value is not MISSING:
+            self.entry(GlobalSlot(module.__dict__, name, path), where)
+        owner = getattr(value, "__self__", None) if module.__name__ == "numpy.random" else None
+        if isinstance(owner, np.random.RandomState) and callable(value):
+            self.random(owner, path, where)
+            self.asked_state(owner, name, path, where)
+        return value
+
+    def descriptor(
+        self, obj: Any, name: str, raw: Any, path: str, where: Location, is_asked: bool = True
+    ) -> Any:
+        """What a property or another descriptor of the object's class gives: code that is watched says what it reads.
+        Of a property whose getter is written in C the answer is asked for again. is_asked: of an older object."""
+        if is_asked and isinstance(raw, property) and raw.fget is not None and not isinstance(raw.fget, FunctionType):
+            self.answer(functools.partial(getattr, obj, name), obj, name, path, where)
+        return self.class_value(type(obj), name, raw, where)
+
     def whole(self, value: Any, text: str, where: Location) -> Iterator[str]:
         """The names of an object's attributes and its classes', for code that makes names at run time;
         no other ones may appear."""
         kind = self.kinds.of(value)
         if kind is Kind.NAMESPACE:
+            if self.kinds.origins.of_module(value.__name__) == USER and "__getattr__" not in vars(value):
+                names = f"the names of globals of {value.__name__}"
+                self.answer(functools.partial(list, vars(value)), vars(value), "names", names, where)
             yield from [n for n, v in vars(value).items() if callable(v) or self.kinds.of(v) is Kind.SCALAR]
             return
         if kind is Kind.LEAF or kind in CONTAINERS:

@@ -3,6 +3,7 @@ How each is recognised."""
 
 from __future__ import annotations
 
+import datetime
 import functools
 import io
 import types
@@ -47,18 +48,22 @@ _FILE_METHODS: Final = frozenset(
 )
 _CLOCKS: Final = ("time", "posix", "nt")
 _CLOCK_METHODS: Final = frozenset({"now", "utcnow", "today"})
+# what goes by the local time zone, which time.tzset() changes: of a class (a constructor), and of a date without a zone
+_ZONE_METHODS: Final = frozenset({"fromtimestamp", "astimezone", "timestamp"})
 
 _BUILTINS: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("builtins", "print"): ("prints", MOVE_OUT),
     ("builtins", "input"): ("reads the user's input", PASS_IN),
+    ("builtins", "__import__"): ("imports by a name that nobody sees", "Use importlib.import_module()."),
     **{(m, n): ("opens a file", MOVE_OUT) for m in ("_io", "io") for n in ("open", "open_code")},
     **{
         ("time", n): ("reads the clock", PASS_IN)
         for n in str.split(
             "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time process_time_ns "
-            "thread_time thread_time_ns localtime gmtime ctime clock_gettime clock_gettime_ns"
+            "thread_time thread_time_ns localtime gmtime ctime clock_gettime clock_gettime_ns asctime strftime"
         )
     },
+    **{("time", n): ("goes by the local time zone", PASS_IN) for n in ("mktime", "tzset")},
     ("time", "sleep"): ("sleeps", MOVE_OUT),
     # ours would be gone, and what the function reads unseen
     ("sys", "setprofile"): ("sets a profile function", MOVE_OUT),
@@ -101,9 +106,9 @@ MACHINERY_DEEDS: Final[dict[tuple[str, str], tuple[str, str]]] = {
 }
 _RANDOM_METHODS: Final = frozenset({"random", "getrandbits", "seed"})
 SUSPECTS: Final = frozenset({
-    *_CHANGES, *_FILE_METHODS, *_CLOCK_METHODS, *_RANDOM_METHODS, "next", *(name for _, name in _BUILTINS),
-    *(name for _, name in QUESTIONS), "globals", "_getframe", "__subclasses__", "cache_info",
-    "cache_clear",
+    *_CHANGES, *_FILE_METHODS, *_CLOCK_METHODS, *_ZONE_METHODS, *_RANDOM_METHODS, "next",
+    *(name for _, name in _BUILTINS), *(name for _, name in QUESTIONS), "globals", "_getframe", "__subclasses__",
+    "cache_info", "cache_clear",
 })
 
 _STDLIB: Final[dict[str, tuple[str, str]]] = {
@@ -145,9 +150,19 @@ def builtin_deed(function: Any) -> tuple[str, str] | None:
         return ("reads or writes a file", MOVE_OUT)
     if name in _CLOCK_METHODS and isinstance(owner, type) and any(c.__module__ == "datetime" for c in owner.__mro__):
         return ("reads the clock", PASS_IN)
+    if name in _ZONE_METHODS and _goes_by_local_zone(owner, name):
+        return ("goes by the local time zone", PASS_IN)
     if name in _RANDOM_METHODS and any(c.__module__ in ("_random", "random") for c in type(owner).__mro__):
         return ("draws from Python's random", USE_OURS)
     return None
+
+
+def _goes_by_local_zone(owner: Any, name: str) -> bool:
+    """Whether a method of the datetime module's goes by the zone of the process: always `astimezone`, which may be
+    given none."""
+    if isinstance(owner, type):
+        return issubclass(owner, datetime.date)
+    return isinstance(owner, datetime.datetime) and (name == "astimezone" or owner.tzinfo is None)
 
 
 def called_deed(name: Any) -> tuple[str, str] | None:

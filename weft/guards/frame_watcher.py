@@ -27,7 +27,7 @@ from weft.guards.effects import (
     stdlib_deed,
 )
 from weft.guards.kinds import BORING, CONTAINERS, Kind, Kinds
-from weft.guards.origin import INTERNAL, STDLIB, USER
+from weft.guards.origin import INTERNAL, MADE_BY_COLLECTIONS, STDLIB, USER
 from weft.guards.plan import Plan
 from weft.guards.reads import Reads
 from weft.guards.rewrite import original
@@ -238,6 +238,7 @@ class FrameWatcher:
             elif self._importing is not None:  # what an import runs is nobody's reads
                 if event == "return" and frame is self._importing:
                     self._importing = None
+                    self._imports(frame, False)
                     self._tell_filter()
                     self.reads.everybodys_generators(Location(frame.f_code.co_filename, frame.f_lineno))
             elif event == "return":
@@ -263,6 +264,7 @@ class FrameWatcher:
                         return
                     self._enter(frame, plan)
                 elif plan is _IMPORT:
+                    self._imports(frame, True)
                     self._importing = frame
                     self._tell_filter()
                 elif isinstance(plan, tuple):
@@ -310,18 +312,24 @@ class FrameWatcher:
             plan = stdlib_deed(frame.f_globals.get("__name__") or "", code.co_name)
             if plan is None and (not code.co_filename.startswith("<") or code.co_filename == "<frozen os>"):
                 plan = library_plan(code)
+            if key[0].startswith(MADE_BY_COLLECTIONS):
+                self._constructor(frame)
         self._table[id(frame.f_code)] = plan
         if plan is False and self._filter is not None:
             self._filter.leave_out(frame.f_code)
         return plan
 
+    def _constructor(self, frame: FrameType) -> None:
+        """The constructor of a named tuple, which Python makes of a text: the fields of this class have defaults."""
+        cls = frame.f_locals.get("_cls")
+        if isinstance(cls, type):
+            self.reads.constructors(cls, Location(frame.f_code.co_filename, frame.f_lineno))
+
     def _replaceable(self, frame: FrameType) -> None:
         """Code of weft's own that calls functions by names which users replace, as nn.Linear calls F.linear:
         they still are what they were."""
         code, scope = original(frame.f_code), frame.f_globals
-        user: FrameType | None = frame
-        while user is not None and not isinstance(self._table.get(id(user.f_code)), Plan):
-            user = user.f_back
+        user = self._planned(frame)
         where = (
             Location(code.co_filename, code.co_firstlineno) if user is None
             else Location(user.f_code.co_filename, user.f_lineno)
@@ -432,7 +440,7 @@ class FrameWatcher:
 
     def _asked(self, frame: FrameType | None, question: Any) -> None:
         """The user's code asks something that Python answers from hidden state."""
-        user = self._user_frame(frame)
+        user = self._planned(frame) if question in self.kinds.inner_questions else self._user_frame(frame)
         if user is not None:
             where, holder = Location(user.f_code.co_filename, user.f_lineno), question
             name = getattr(question, "__name__", "()")
@@ -492,6 +500,19 @@ class FrameWatcher:
         if user is not None:
             self.refuse(user, *deed)
 
+    def _imports(self, frame: FrameType, begins: bool) -> None:
+        """An import begins or ends: what the user's code goes by is a module that was there (it asks importlib for it),
+        or one that could not be had. A module that an import adds is no state of the user's."""
+        name, back = frame.f_locals.get("name"), frame.f_back
+        if not isinstance(name, str) or (name in sys.modules) is not begins:
+            return
+        while back is not None and "importlib" in back.f_code.co_filename:
+            back = back.f_back
+        user = self._user_frame(back)
+        if user is not None:
+            where = Location(user.f_code.co_filename, user.f_lineno)
+            self.reads.entry(ItemSlot(sys.modules, name, f"sys.modules[{name!r}]"), where)
+
     def _environment(self, frame: FrameType) -> None:
         """A variable of the environment is read: guard it where the user's code asks."""
         user, name = self._user_frame(frame.f_back), frame.f_locals.get("key")
@@ -509,6 +530,12 @@ class FrameWatcher:
         """Raise at the user's line; kept in case the user's code swallows it."""
         self.refusal = SideEffectError(Location(frame.f_code.co_filename, frame.f_lineno), deed, remedy)
         raise self.refusal
+
+    def _planned(self, frame: FrameType | None) -> FrameType | None:
+        """The nearest frame of the user's, whoever's frames stand between."""
+        while frame is not None and not isinstance(self._table.get(id(frame.f_code)), Plan):
+            frame = frame.f_back
+        return frame
 
     def _user_frame(self, frame: FrameType | None) -> FrameType | None:
         """The nearest frame that is not the standard library's, if it is the user's and no import is under way."""

@@ -124,7 +124,8 @@ class Kinds:
     of reads leads to them; is_recorded: whether a leaf is the call's own, an argument's stand-in or a result;
     transparent: the code of functions that the user's code calls in place of Python's own; inputs: classes whose
     objects a program can take anew at every call (Tensor); questions: functions without arguments, by module and name,
-    that are asked again at every call; open_packages: modules of weft whose code calls functions by names that users
+    that are asked again at every call, and inner_questions: those that count where weft's own code asks too, on behalf
+    of the user's; open_packages: modules of weft whose code calls functions by names that users
     replace.
     """
 
@@ -142,6 +143,7 @@ class Kinds:
     transparent: frozenset[CodeType] = frozenset()
     inputs: tuple[type, ...] = ()
     questions: Mapping[tuple[str, str], Callable[..., Any]] = field(default_factory=dict)
+    inner_questions: tuple[Callable[..., Any], ...] = ()
     open_packages: tuple[str, ...] = ()
     origins: Origins = field(default_factory=Origins)
     by_class: dict[type, Kind] = field(default_factory=dict, repr=False)

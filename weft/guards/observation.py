@@ -48,8 +48,9 @@ class Observation:
         _rollback(self._reads)
 
     def is_older(self, value: object) -> bool:
-        """Whether a chain of reads led to the object."""
-        return self._reads.is_known(value)
+        """Whether a chain of reads led to the object: it was there before the call."""
+        entries = self._reads.entries.values()
+        return self._reads.is_known(value) or any([e.sure and e.before is value for e in entries])
 
     @property
     def leaves(self) -> list[Any]:
@@ -194,6 +195,7 @@ def observe(
     except BaseException:
         to_the_end(lambda: _rollback(watcher.reads))
         end()
+        _let_go(watcher.reads)
         raise
     return result, observation
 
@@ -204,6 +206,13 @@ def _rollback(reads: Reads) -> None:
     for group in groups:  # (what else changed is refused)
         for snapshot in reversed(group.values()):  # what was seen later may stand in what was changed before
             snapshot.restore()
+
+
+def _let_go(reads: Reads) -> None:
+    """Hold nothing of the user's any more: of a call that failed, which may run again as Python and count references,
+    other objects are left that know one another until the next collection."""
+    for name in ("entries", "items", "containers", "leaves", "known", "tentative", "fresh"):
+        getattr(reads, name).clear()
 
 
 def _weakened(slot: Slot, reads: Reads) -> Slot:

@@ -19,7 +19,7 @@ _MACHINERY: Final = frozenset({"numpy", "llvmlite", "ml_dtypes", "safetensors"})
 _STDLIB: Final = tuple({os.path.abspath(sysconfig.get_path(k)) + os.sep for k in ("stdlib", "platstdlib")})
 # the demo's model and step; loaders, whose iterators keep in Python where they are
 _LIKE_USERS: Final = tuple(os.path.join(PACKAGE, *part.split("/")) + os.sep for part in ("cli", "utils/data"))
-_MADE_BY_COLLECTIONS: Final = "namedtuple_"  # the module in which the constructor of a named tuple stands
+MADE_BY_COLLECTIONS: Final = "namedtuple_"  # the module in which the constructor of a named tuple stands
 
 
 class Origins:
@@ -46,7 +46,7 @@ class Origins:
         return owner
 
     def _judge_module(self, name: str) -> str:
-        if name in sys.builtin_module_names or name.startswith(_MADE_BY_COLLECTIONS):
+        if name in sys.builtin_module_names or name.startswith(MADE_BY_COLLECTIONS):
             return STDLIB
         file = getattr(sys.modules.get(own_name(name)), "__file__", None)
         if isinstance(file, str):

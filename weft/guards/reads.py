@@ -51,6 +51,7 @@ from weft.guards.snapshots import (
     copied,
     count_from_the_start,
     position,
+    said_state,
     state_of,
 )
 from weft.guards.values import MISSING, key_text, same
@@ -68,6 +69,7 @@ _SAID_BY_FUNCTIONS: Final = frozenset(str.split(
     "__globals__ __type_params__ __builtins__"
 ))
 _NOT_SAID: Final = frozenset({"__dict__", "__class__", "__weakref__", "shape", "dtype", "ndim", "size", "nbytes"})
+_STATES: Final = frozenset(str.split("get_state getstate state bit_generator __getstate__ __reduce__ __copy__"))
 _ARRAY_LIMIT: Final = 1 << 20  # bytes; a larger array is guarded by identity alone
 
 
@@ -318,6 +320,11 @@ class Reads(LeafReads):
         elif state.is_everybodys:  # now it is known who draws
             state.where, state.text, state.is_everybodys = where, text, False
 
+    def asked_state(self, generator: Any, name: str, path: str, where: Location) -> None:
+        """A name of a random generator: of some, code asks where it stands, and goes by that without a draw."""
+        if name in _STATES:
+            self.answer(functools.partial(said_state, generator), generator, "state", path, where)
+
     def everybodys_generators(self, where: Location) -> None:
         """Remember where the generators stand that functions of `random` and `numpy.random` draw from: they are reached
         without a name."""
@@ -452,6 +459,9 @@ class Reads(LeafReads):
 
     def _before(self, slot: Slot, value: Any) -> Any:
         """What was in a slot before the call, of which `value` is what it holds now."""
+        names = self.keys.get(id(slot.holder))
+        if type(slot) is AttributeSlot and names is not None and slot.name in instance_dict(slot.holder):
+            return value if slot.name in names.keys else MISSING  # (made since, by code that makes names at run time)
         contents = self.containers.get(id(slot.holder)) if type(slot) is ItemSlot else None
         if contents is None or isinstance(contents.before, set):
             return value
@@ -470,12 +480,7 @@ class Reads(LeafReads):
         if store is not None and name in HiddenSlot.NAMES and kind not in BORING:
             return self.entry(HiddenSlot(obj, name, path), where, False, store, sure)
         if kind is Kind.NAMESPACE:
-            if self.kinds.origins.of_module(obj.__name__) != USER:
-                return self.foreign(obj, name, path, where)
-            value = self.entry(GlobalSlot(obj.__dict__, name, path), where, read, store)
-            if value is MISSING and read:  # the module's own __getattr__ is asked
-                self.entry(GlobalSlot(obj.__dict__, "__getattr__", path), where)
-            return value
+            return self.of_module(obj, name, path, where, read, store)
         if kind is Kind.CLASS:
             return self.class_attribute(obj, name, path, where, read, store)
         if kind is Kind.METHOD:
@@ -501,24 +506,10 @@ class Reads(LeafReads):
         if kind in _CLOSED and not (is_changeable(type(obj)) or name in instance_dict(obj)):
             if kind is Kind.ITERATOR:
                 self.draws_from(obj, where)
+            elif kind is Kind.RANDOM:
+                self.asked_state(obj, name, path, where)
             return self.told(obj, name, path, where) if store is None and sure else MISSING
         return self.instance_attribute(obj, name, path, where, read, store, sure)
-
-    def foreign(self, module: Any, name: str, path: str, where: Location) -> Any:
-        """A name of a module that is not the user's, such as `weft.relu` or `F.relu`;
-        numpy.random's hidden generator is watched.
-
-        A name that is not there yet is no fact: libraries import parts of themselves when they are first asked.
-        """
-        value = module.__dict__.get(name, MISSING)
-        if value is MISSING and module is np and name == "random":  # loaded when it is first asked for
-            value = np.random
-        if value is not MISSING:
-            self.entry(GlobalSlot(module.__dict__, name, path), where)
-        owner = getattr(value, "__self__", None) if module.__name__ == "numpy.random" else None
-        if isinstance(owner, np.random.RandomState) and callable(value):
-            self.random(owner, path, where)
-        return value
 
     def instance_attribute(
         self, obj: Any, name: str, path: str, where: Location, read: bool, store: Location | None, sure: bool
@@ -534,7 +525,7 @@ class Reads(LeafReads):
         if isinstance(raw, _IN_C) and owner is not None and not is_changeable(owner):
             return self.told(obj, name, path, where) if store is None and sure else MISSING
         if overrides_instances(raw):
-            return self.class_value(cls, name, raw, where)
+            return self.descriptor(obj, name, raw, path, where, sure and store is None and id(obj) not in self.fresh)
         if raw is MISSING and (module := self.submodule(obj, name)) is not MISSING:
             if store is not None:
                 self.stored_in_module(obj, name, store)

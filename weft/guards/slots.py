@@ -3,12 +3,14 @@ Each can be read, written and put in source."""
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import CellType, WrapperDescriptorType
 from typing import Any, Final
 
+from weft.guards.asked import is_from_c, solid_class
 from weft.guards.values import MISSING
 
 Key = tuple[str, int, Any]
@@ -79,17 +81,20 @@ class ItemSlot(Slot):
     def load(self) -> Any:
         if adds_when_read(self.holder):
             return dict.get(self.holder, self.name, MISSING)
-        return self.holder[self.name]
+        return _of_python(self.holder, "__getitem__")(self.holder, self.name)
 
     def store(self, value: Any) -> None:
-        self.holder[self.name] = value
+        _of_python(self.holder, "__setitem__")(self.holder, self.name, value)
 
     def remove(self) -> None:
-        self.holder.pop(self.name, None)
+        if self.get() is not MISSING:
+            _of_python(self.holder, "__delitem__")(self.holder, self.name)
 
     def source(self, bind: Bind) -> str:
         if adds_when_read(self.holder):
             return f"{bind(dict.get)}({bind(self.holder)}, {bind(self.name)}, {bind(MISSING)})"
+        if _of_python(self.holder, "__getitem__") is not operator.getitem:
+            return f"{bind(_of_python(self.holder, '__getitem__'))}({bind(self.holder)}, {self._key(bind)})"
         return f"{bind(self.holder)}[{self._key(bind)}]"
 
     def _key(self, bind: Bind) -> str:
@@ -101,6 +106,21 @@ class ItemSlot(Slot):
             return f"{self._key(bind)} not in {bind(self.holder)}"
         least = self.name + 1 if self.name >= 0 else -self.name
         return f"{bind(len)}({bind(self.holder)}) < {least}"
+
+
+_OPERATORS: Final = {
+    "__getitem__": operator.getitem, "__setitem__": operator.setitem, "__delitem__": operator.delitem,
+}
+
+
+def _of_python(container: Any, name: str) -> Any:
+    """The operator for an item of a container; for a class with a method of its own, that of Python's class behind it,
+    which has the item."""
+    cls = type(container)
+    if cls is dict or cls is list or not issubclass(cls, (dict, list, deque)):
+        return _OPERATORS[name]
+    owner = class_lookup(cls, name)[0]
+    return _OPERATORS[name] if owner is None or is_from_c(owner) else getattr(solid_class(cls), name)
 
 
 class GlobalSlot(ItemSlot):

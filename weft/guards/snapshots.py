@@ -177,15 +177,33 @@ class RandomState:
         if not self.changed():
             return
         if isinstance(generator, np.random.SeedSequence):
-            return  # (it says how many were spawned, but takes no answer)
-        if isinstance(generator, np.random.BitGenerator):
-            generator.state = self.before
-        elif isinstance(generator, np.random.Generator):
-            generator.bit_generator.state = {key: value for key, value in self.before.items() if key != "spawned"}
+            _spawned_again(generator, self.before["n_children_spawned"])
         elif isinstance(generator, np.random.RandomState):
             generator.set_state(self.before)
+        elif isinstance(generator, (np.random.Generator, np.random.BitGenerator)):
+            bits = _bits_of(generator)
+            bits.state = {key: value for key, value in self.before.items() if key != "spawned"}
+            if hasattr(bits, "seed_seq"):
+                _spawned_again(bits.seed_seq, self.before["spawned"])
         else:
             generator.setstate(self.before)
+
+
+def _bits_of(generator: Any) -> Any:
+    """The bit generator that a generator of NumPy's is, or draws from."""
+    return generator.bit_generator if isinstance(generator, np.random.Generator) else generator
+
+
+_SEED_FIELDS = ("entropy", "n_children_spawned", "pool", "pool_size", "spawn_key")
+
+
+def _spawned_again(seeds: Any, count: int) -> None:
+    """Let a sequence of seeds be as it was when it had spawned so many: by what pickle is given, for there is no other
+    way to say so. (Its fields there stand in the order of their names.)"""
+    state = seeds.__reduce__()[2] if isinstance(seeds, np.random.SeedSequence) else None
+    if isinstance(state, tuple) and len(state) == len(_SEED_FIELDS):
+        fields = dict(zip(_SEED_FIELDS, state, strict=True))
+        seeds.__setstate__(tuple((fields | {"n_children_spawned": count}).values()))
 
 
 def state_of(generator: Any) -> Any:
@@ -197,10 +215,21 @@ def state_of(generator: Any) -> Any:
             return ()
     if isinstance(generator, np.random.RandomState):
         return generator.get_state(legacy=False)
-    if isinstance(generator, np.random.Generator):
-        children = getattr(generator.bit_generator, "seed_seq", None)
-        return {**generator.bit_generator.state, "spawned": getattr(children, "n_children_spawned", 0)}
-    return generator.state
+    if isinstance(generator, np.random.SeedSequence):
+        return generator.state
+    bits = _bits_of(generator)
+    return {**bits.state, "spawned": getattr(getattr(bits, "seed_seq", None), "n_children_spawned", 0)}
+
+
+def said_state(generator: Any) -> Any:
+    """The same, of plain values that are compared."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(each) for key, each in value.items()}
+        return value.tobytes() if isinstance(value, np.ndarray) else value
+
+    return plain(state_of(generator))
 
 
 def _same_state(a: Any, b: Any) -> bool:

@@ -199,8 +199,10 @@ class Visitor:
             pool.append((value, text))
         if opened and kind is Kind.INSTANCE:
             self.reads.used(value, text, where, sure)
-        if opened and kind is Kind.CLASS and is_changeable(type(value)):
-            self.reads.special_methods(type(value), where)
+        if opened and kind is Kind.CLASS:
+            self.reads.constructors(value, where)
+            if is_changeable(type(value)):
+                self.reads.special_methods(type(value), where)
         if kind is Kind.ITERATOR and (opened or link.steps) and sure:
             self.reads.draws_from(value, where)
         if kind is Kind.BUILTIN and (link.passed or (".", "__call__") in link.steps):  # C code may call it, unseen

@@ -146,7 +146,7 @@ class Builder:
         if op.effect in REPEATABLE and not blocks:
             key = (op, operands) if variant is None else (op, operands, variant)
             earlier = self._find(key)
-            if earlier is not None:
+            if earlier is not None and self._finds(earlier, self.env.reused):
                 return earlier
         types = self._types(op, args, seen)
         where = self.where or (user_location(2) if self.track_locations else None)
@@ -188,7 +188,7 @@ class Builder:
         then this one is. variant: as for emit."""
         key = (node.op, memo_key(node.args)) if variant is None else (node.op, memo_key(node.args), variant)
         earlier = self._find(key)
-        if earlier is not None and len(earlier.outputs) == len(node.outputs):
+        if earlier is not None and self._stands_for(earlier, node):
             return earlier
         self._memo[key] = node
         return None
@@ -200,7 +200,7 @@ class Builder:
         if node.op.effect in REPEATABLE:
             key = (node.op, memo_key(args)) if variant is None else (node.op, memo_key(args), variant)
             earlier = self._find(key)
-            if earlier is not None and len(earlier.outputs) == len(node.outputs):
+            if earlier is not None and self._stands_for(earlier, node):
                 return earlier
         if same_types(node.args, args):
             types = tuple(v.type for v in node.outputs)
@@ -248,6 +248,19 @@ class Builder:
                 return node
             builder = builder.parent
         return None
+
+    def _stands_for(self, earlier: Node, node: Node) -> bool:
+        """Whether an equal earlier node may take the place of one that others go by the sizes of."""
+        if len(earlier.outputs) != len(node.outputs):
+            return False
+        return not self.env.has_unbacked or self._finds(earlier, _unbacked_by(node))
+
+    def _finds(self, node: Node, sizes: Sequence[Expr]) -> bool:
+        """Whether a node finds unbacked sizes under these names, as far as it finds any."""
+        if not sizes:
+            return True
+        own = _unbacked_by(node)
+        return own == list(sizes[: len(own)])
 
     def _append(self, node: Node) -> None:
         self.nodes.append(node)

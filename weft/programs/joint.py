@@ -127,7 +127,9 @@ class JointProgram:
     ) -> list[Any]:
         positions = {id(v): i for i, v in enumerate(self.halves.forward.params)}
         arrays = [(dense_array(t), t) for t in tensors if isinstance(t, Tensor)]
-        returned = {id(root_of(array)): t for array, t in arrays if array is not None}
+        # memory that others see, and may write: of what the program wrote, and of what it gives
+        written = [(inputs[at], _tensor_of(sources[at], leaves)) for _, at in self.halves.forward.writes]
+        returned = {id(root_of(array)): t for array, t in (*written, *arrays) if array is not None and t is not None}
         saved: list[Any] = []
         extra = self.results
         for value in self.halves.saved:

@@ -59,17 +59,25 @@ def refuse_to_go_on(
     for node in nodes:
         if wanted is None and node in begun:
             continue
-        variable = node.variable if isinstance(node, AccumulateGrad) else None
-        if variable is None:
-            continue
-        older = _history_before(gradients, variable)
+        older, dims = _older_part(gradients, node, begin)
         if not older or any(n.is_freed for n in older):
             continue
         if wanted is None or any(not asked.isdisjoint(n.edges) for n in older):
             raise refusal(
-                f"backward() goes on through a tensor of shape {list(variable.shape)} that was computed before the "
+                f"backward() goes on through a tensor of shape {list(dims)} that was computed before the "
                 "call and has a history of its own; use its .detach() where that is not wanted", 3, ArgumentChange
             )
+
+
+def _older_part(gradients: LeafGradients, node: Node, begin: int) -> tuple[Collection[Node], Sequence[Any]]:
+    """The nodes from before the call that a node is or stands for, and the size of what they made."""
+    if isinstance(node, AccumulateGrad):
+        variable = node.variable
+        return ((), ()) if variable is None else (_history_before(gradients, variable), variable.shape)
+    if node.sequence >= begin:
+        return (), ()
+    first = node.metadata_of_inputs[0] if node.metadata_of_inputs else None
+    return (node,), () if first is None else first.dims
 
 
 def _history_before(gradients: LeafGradients, variable: Tensor) -> Collection[Node]:

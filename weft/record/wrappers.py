@@ -20,6 +20,7 @@ from weft.record.wrapper_gradients import part_of
 from weft.record.writes import ArgumentChange
 from weft.support import pytree
 from weft.support.errors import CaptureError
+from weft.tensor.dense import is_dense
 from weft.tensor.flattening import (
     inner_tensors,
     is_traceable_wrapper_subclass,
@@ -63,6 +64,18 @@ def desugar(tree: Any, memo: WrapperMemo | None = None) -> Any:
 def is_special(leaf: Any) -> bool:
     """Whether a value is an object of a tensor subclass, which is taken apart where it enters a program."""
     return isinstance(leaf, Overriding) or is_wrapper(leaf)
+
+
+def is_whole_outside(tensor: Tensor) -> bool:
+    """Whether a tensor is one that desugar() takes apart, and has no values of a graph."""
+    if not is_special(tensor):
+        return False
+    if not is_wrapper(tensor):
+        return is_dense(tensor)
+    if not is_traceable_wrapper_subclass(tensor):
+        return False
+    parts = [getattr(tensor, name) for name in inner_tensors(tensor)[0]]
+    return all([is_whole_outside(part) if is_special(part) else is_dense(part) for part in parts])
 
 
 def _desugar(wrapper: Tensor, memo: WrapperMemo) -> Desugared:

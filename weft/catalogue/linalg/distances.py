@@ -115,8 +115,11 @@ def _renorm(self: Any, p: Any, dim: int, maxnorm: Any) -> Any:
     if isinstance(maxnorm, (int, float)) and maxnorm < 0:
         raise ShapeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     at = normalize_dim("renorm", dim, self.ndim)
-    norm = aten.linalg_vector_norm(widened(self), p, [d for d in range(self.ndim) if d != at], True)
-    factor = aten.where(norm > maxnorm, maxnorm / (norm + 1e-7), 1)
+    wide, dims = widened(self), [d for d in range(self.ndim) if d != at]
+    is_over = aten.linalg_vector_norm(wide, p, dims, True) > maxnorm
+    # of the slices that are cut alone: the norm of another, which may be NaN, has no part in its gradient
+    norm = aten.linalg_vector_norm(aten.where(is_over, wide, 0), p, dims, True)
+    factor = aten.where(is_over, maxnorm / (norm + 1e-7), 1)
     return self * cast(factor, self.dtype.to_real() if self.dtype.is_complex else self.dtype)
 
 

@@ -193,9 +193,9 @@ def _elu(s: Any, x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
 
 def _elu_back(g: Any, self: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
     inner = self if is_one(input_scale) else self * input_scale
-    # (not of positive numbers: infinity times 0 is NaN in the gradient of this)
-    slope = aten.exp(aten.where(self > 0, 0, inner)) * (alpha * input_scale)
-    out = aten.where(self > 0, g, g * slope)
+    # of negative numbers alone: at 0, and of NaN, the gradient of this is 0, and infinity times 0 would be NaN in it
+    slope = aten.exp(aten.where(self < 0, inner, 0)) * (alpha * input_scale)
+    out = aten.where(self <= 0, g * slope, g)
     return out if is_one(scale) else out * scale
 
 

@@ -73,7 +73,7 @@ def _maxima(
     best = np.full((*x.shape[:lead], *counts), _lowest(kind), x.dtype)
     picked = np.zeros(best.shape, np.int64)
     for number, piece in _pieces(framed, counts, kernel, stride, dilation):
-        is_better = ~(piece <= best) & (best == best)  # the first NaN wins
+        is_better = (piece > best) | (piece != piece)  # of equals the first wins, of NaN the last
         picked[is_better] = number
         np.copyto(best, piece, where=is_better)
     return best, picked

@@ -29,8 +29,8 @@ def guarded(s: Any, divide: Any, x: Any, y: Any) -> Any:
     return s.where(by_zero, zero, divide(x, s.where(by_zero, one, y)))
 
 
-class _Scaled(Pointwise):
-    """The rule of sums with a factor, which must be of a category that the operands can hold."""
+class _WithFactor(Pointwise):
+    """The rule of sums with a factor, which is no float where the operands are integers."""
 
     def compute_dtype(self, args: tuple[Any, ...]) -> DType:
         joined, factor = super().compute_dtype(args), args[-1]
@@ -39,6 +39,14 @@ class _Scaled(Pointwise):
                 f"{self.schema.base}: For integral input tensors, argument {self.schema.arguments[-1].name} must not "
                 "be a floating point number."
             )
+        return joined
+
+
+class _Scaled(_WithFactor):
+    """The same, and the factor is a truth value of truth values only."""
+
+    def compute_dtype(self, args: tuple[Any, ...]) -> DType:
+        joined, factor = super().compute_dtype(args), args[-1]
         if type(factor) is bool and joined is not dt.bool_:
             raise DTypeError(
                 f"{self.schema.base}: Boolean {self.schema.arguments[-1].name} only supported for Boolean results."
@@ -321,7 +329,7 @@ addcmul = pointwise(
     "self + value * tensor1 * tensor2.",
     scalar=lambda s, x, a, b, value: s.add(x, s.mul(a if value is None else s.mul(value, a), b)),
     over=("self", "tensor1", "tensor2"),
-    rule=_Scaled,
+    rule=_WithFactor,
     numbers=False,
     vjp={
         "self": lambda g: g,

@@ -119,6 +119,6 @@ _function(
 )
 _function(
     "entr", "-x log x, 0 at 0 and -inf below.", _entr,
-    lambda g, self: aten.where(self < 0, float("nan"), g * (-aten.log(self) - 1)),
+    lambda g, self: g * (-aten.log(self) - 1),
     lambda x: -x * math.log(x) if x > 0 else 0.0 if x == 0 else -math.inf,
 )

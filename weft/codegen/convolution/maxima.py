@@ -63,7 +63,7 @@ class Maxima:
     def _greatest(
         self, reader: RowReader, plane: Value, place: Sequence[Value], column: Value, width: int
     ) -> tuple[list[Value], list[Value]]:
-        """The greatest so far and its place, for each lane; the first of equals, and the first NaN."""
+        """The greatest so far and its place, for each lane; the first of equals, and the last NaN."""
         f, plan, axes = self.f, self.plan, self.axes
         numbers, least = vec(self.number, plan.lanes), const(plan.vector, float("-inf"))
         origin = f.add(f.mul(column, axes[2].step), axes[2].begin)
@@ -81,7 +81,7 @@ class Maxima:
                 best, picked = held[:width], held[width:]
                 here = f.splat(number, plan.lanes)
                 for i, x in enumerate(values):
-                    is_better = f.and_(f.fcmp("ugt", x, best[i]), f.fcmp("ord", best[i], best[i]))
+                    is_better = f.or_(f.fcmp("ogt", x, best[i]), f.fcmp("uno", x, x))
                     best[i], picked[i] = f.select(is_better, x, best[i]), f.select(is_better, here, picked[i])
                 inner.next(f.add(number, 1), f.add(position, axes[2].dilation), *best, *picked)
             after = following(f, [const(I64, 0), *tap], [const(I64, 0), axes[0].taps, axes[1].taps])[1:]

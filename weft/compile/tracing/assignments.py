@@ -101,12 +101,12 @@ class _AssignedValue(ContainerWalk):
         super().__init__(before, numbers)
         self.write, self.kinds = write, kinds
 
-    def tensor(self, value: Tensor) -> Tensor:
+    def tensor(self, value: Tensor) -> Any:
         if value._is_param and type(value._data) is SymbolicPayload:
             raise self.refuse(
                 "a parameter made in this call", "Make it outside, or write into one with copy_() under weft.no_grad()."
             )
-        return value
+        return super().tensor(value)
 
     def leaf(self, value: Any) -> Any:
         if value is guards.MISSING or self.kinds.of(value) in _PLAIN:

@@ -30,6 +30,7 @@ from weft.tensor import autocast
 from weft.tensor.device import Device, chosen
 from weft.tensor.modes import modes, switch_inference
 from weft.tensor.tensor import Tensor
+from weft.tensor.value_blocks import blocks_around
 from weft.types import dtype as dtypes
 from weft.types.dtype import DType
 from weft.types.sym import SymInt
@@ -40,6 +41,11 @@ _QUESTIONS: Final[dict[tuple[str, str], Callable[..., Any]]] = {
     (f.__module__, f.__name__): f
     for f in (is_anomaly_enabled, is_anomaly_check_nan_enabled, is_multithreading_enabled)
 }
+# those of them that count wherever they are asked
+_OF_OTHERS: Final = (blocks_around,)
+_QUESTIONS.update({(f.__module__, f.__name__): f for f in _OF_OTHERS})
+
+
 def _get_name(module: Any) -> Any:
     return module._get_name()
 
@@ -70,7 +76,8 @@ def kinds(leaves: Iterable[Any] = (), capture: Capture | None = None) -> guards.
         leaves=(Tensor, Generator), says=says, said_by_leaves=("requires_grad", "is_leaf", "grad_fn", "retains_grad"),
         optimizers=tuple(registry.opaque_classes), modules=tuple(registry.module_classes), equal=(DType, Device),
         symbols=(SymInt, SymFloat), number_of=_number_from_outside, made=(FunctionCtx,), is_recorded=is_recorded,
-        transparent=CODES, inputs=(Tensor,), questions=_QUESTIONS, open_packages=("weft.nn.", "weft.optim."),
+        transparent=CODES, inputs=(Tensor,), questions=_QUESTIONS, inner_questions=_OF_OTHERS,
+        open_packages=("weft.nn.", "weft.optim."),
     )
 
 

@@ -11,6 +11,7 @@ from weft.compile.program.again import Again, count, is_numbered
 from weft.compile.program.container_identity import is_empty_tuple, paths_of
 from weft.record.numbers.sym_float import SymFloat
 from weft.record.restart import Restart
+from weft.record.wrappers import is_whole_outside
 from weft.support import pytree
 from weft.support.errors import CaptureError
 from weft.support.pytree import TreeSpec
@@ -123,8 +124,8 @@ class ContainerWalk:
         return whole
 
     def tensor(self, value: Tensor) -> Any:
-        """What stands for a tensor."""
-        return value
+        """What stands for a tensor: for one of a class, older than the call, itself. (Others are taken apart.)"""
+        return Older(value) if is_whole_outside(value) and self.before.is_older(value) else value
 
     def leaf(self, value: Any) -> Any:
         """What stands for an object that is no container."""

@@ -6,6 +6,7 @@ import copy
 import inspect
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from operator import is_
 from types import MethodType
 from typing import Any
 
@@ -17,6 +18,7 @@ from weft.support.generators import resumed_within
 from weft.support.handlers import outermost
 from weft.support.knobs import knobs
 from weft.tensor.modes import floor, modes, switch_inference
+from weft.types.sym import SymInt
 
 
 class SplitFunction(FunctionWrapper):
@@ -35,7 +37,8 @@ class SplitFunction(FunctionWrapper):
         if inspect.isgeneratorfunction(self.function):
             return self._stepwise(self.function(*args, **kwargs))
         with self._deferring():
-            return self.function(*args, **kwargs)
+            result = self.function(*args, **kwargs)
+        return _with_numbers(result, set())
 
     @contextmanager
     def _deferring(self) -> Iterator[None]:
@@ -107,6 +110,26 @@ class SplitFunction(FunctionWrapper):
 
     def __repr__(self) -> str:
         return f"<split {self.name}>"
+
+
+def _with_numbers(result: Any, seen: set[int]) -> Any:
+    """What a call gives with plain numbers for the sizes that waited and are known now: code in C takes no others.
+    Lists and dicts stay the objects that they are. seen: the ids of those that were walked."""
+    kind: Any = type(result)
+    if kind is SymInt:
+        return result.expr if type(result.expr) is int else result
+    if id(result) in seen or not (kind is list or kind is dict or issubclass(kind, tuple)):
+        return result
+    seen.add(id(result))
+    if kind is list or kind is dict:
+        for key, value in list(result.items() if kind is dict else enumerate(result)):
+            if (number := _with_numbers(value, seen)) is not value:
+                result[key] = number
+        return result
+    parts = [_with_numbers(value, seen) for value in result]
+    if all(map(is_, parts, result)):
+        return result
+    return kind._make(parts) if hasattr(kind, "_make") else kind(parts)
 
 
 _ENDS = (SplitFunction.__call__.__code__, SplitFunction._stepwise.__code__)

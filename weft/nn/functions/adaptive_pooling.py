@@ -69,7 +69,7 @@ def _spread_out_max(rank: int, input: Tensor, output_size: Any) -> tuple[Tensor,
         )
     lead = input.ndim - rank
     if output_size == 1 or output_size in ((1,) * rank, [1] * rank):  # one window, whatever the sizes
-        values, picked = aten.max(aten.flatten(input, lead, -1), -1)
+        values, picked = greatest(aten.flatten(input, lead, -1))
         shape = (*input.shape[:lead], *(1,) * rank)
         return aten.reshape(values, shape), aten.reshape(picked, shape)
     spatial = [int(size) for size in input.shape[lead:]]
@@ -84,8 +84,18 @@ def _spread_out_max(rank: int, input: Tensor, output_size: Any) -> tuple[Tensor,
     windows = [lead + 2 * i for i in range(rank)]
     x = aten.permute(x, (*range(lead), *windows, *(w + 1 for w in windows)))
     x = aten.reshape(x, (*x.dims[: lead + rank], math.prod(widths)))
-    values, picked = aten.max(x, -1)
+    values, picked = greatest(x)
     return values, _flat_places(picked, spatial, wanted, widths)
+
+
+def greatest(windows: Tensor) -> tuple[Tensor, Tensor]:
+    """The greatest elements along the last dim, and where they are: of equals the first, and of NaN, as in every
+    pooling, the last."""
+    picked = aten.max(windows, -1, True)[1]
+    place = aten.where(aten.isnan(windows), aten.arange(windows.dims[-1]), -1)
+    last_nan = aten.max(place, -1, True)[0]
+    picked = aten.where(last_nan < 0, picked, last_nan)
+    return aten.squeeze(aten.gather(windows, -1, picked), -1), aten.squeeze(picked, -1)
 
 
 def _wanted(name: str, output_size: Any, spatial: list[int]) -> list[int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.layers.autocast import with_precision
 from weft.layers.factories import on_device
+from weft.nn.functions.adaptive_pooling import greatest
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError, ValueProblem
 from weft.tensor.tensor import Tensor
@@ -97,9 +98,10 @@ def _fractional_on_device(
     places = aten.reshape(places, (batch, channels, math.prod(wanted), math.prod(kernel)))
     flat = aten.reshape(x, (batch, channels, 1, math.prod(spatial)))
     windows = aten.gather(aten.expand(flat, (batch, channels, math.prod(wanted), math.prod(spatial))), 3, places)
-    values, picked = aten.max(windows, 3, True)
+    values, picked = greatest(windows)
     shape = [batch, channels, *wanted]
-    pooled = aten.reshape(values, tuple(shape)), aten.reshape(aten.gather(places, 3, picked), tuple(shape))
+    positions = aten.gather(places, 3, aten.unsqueeze(picked, 3))
+    pooled = aten.reshape(values, tuple(shape)), aten.reshape(positions, tuple(shape))
     return (aten.squeeze(pooled[0], 0), aten.squeeze(pooled[1], 0)) if input.ndim == rank + 1 else pooled
 
 

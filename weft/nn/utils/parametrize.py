@@ -10,14 +10,16 @@ import copy
 import copyreg
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from weft.nn.modules.containers import ModuleList
 from weft.nn.modules.mappings import ModuleDict
 from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter
+from weft.record.writes import ArgumentChange
 from weft.support.errors import StateError, ValueProblem
-from weft.tensor.modes import no_grad
+from weft.tensor import value_blocks
+from weft.tensor.modes import modes, no_grad
 from weft.tensor.tensor import Tensor
 
 __all__ = [
@@ -27,23 +29,14 @@ __all__ = [
 M = TypeVar("M", bound=Module)
 
 
-class _Cache:
-    """The values of parametrized tensors, by module and name, while a block of `cached` is open."""
-
-    depth = 0
-    values: ClassVar[dict[tuple[int, str], Tensor]] = {}
-
-
 @contextmanager
 def cached() -> Iterator[None]:
     """A block in which each parametrized tensor is computed once, when it is first read."""
-    _Cache.depth += 1
+    value_blocks.begin()
     try:
         yield
     finally:
-        _Cache.depth -= 1
-        if not _Cache.depth:
-            _Cache.values = {}
+        value_blocks.end()
 
 
 class ParametrizationList(ModuleList):
@@ -279,12 +272,17 @@ def _computed(name: str) -> property:
 
     def read(self: Any) -> Any:
         held = self.parametrizations[name]
-        if not _Cache.depth:
+        if value_blocks.blocks_around() and modes.capture is not None:
+            raise ArgumentChange(
+                f"a compiled function reads the parametrized tensor {name!r} within a block of parametrize.cached() "
+                "that began before the call, and keeps values for other calls"
+            )
+        if not value_blocks.is_open():
             return held()
         key = (id(self), name)
-        if key not in _Cache.values:
-            _Cache.values[key] = held()
-        return _Cache.values[key]
+        if key not in value_blocks.values:
+            value_blocks.values[key] = held()
+        return value_blocks.values[key]
 
     def assign(self: Any, value: Any) -> None:
         self.parametrizations[name].right_inverse(value)
