@@ -30,7 +30,7 @@ _DIFFERS = (
     "if s0.ndim and count[0] == 9: s0 = s0 * 2", "k = (k or 0) + 1", "u, v = v, u",
     "box.n += 1; s0 = s0 * (.5 if box.n < 12 else .2)",
     "s0 = s0 * next(numbers)", "count[0] = count[0] + 1", "seen.add(len(seen)); s0 = s0 + len(seen)", "k = not k",
-    "if box.n < 12: box.n += 1", "if len(many) < 120: many.append(.5)", "own[0] = own[0] * .5; s0 = s0 * own[0]",
+    "if box.n < 12: box.n += 1", "if len(many) < 320: many.append(.5)", "own[0] = own[0] * .5; s0 = s0 * own[0]",
     "s0 = box.late(s0)", "if len(out) > 10: s0 = s0 * .5", "kept.append(s0)", "kept += [s0]", "k = (k or 0) + .5",
 )  # fmt: skip
 _DIFFERS_BY_INDEX = (
@@ -128,7 +128,7 @@ def draw_lengths(seed: int) -> LengthProgram:
     lines = ["out = [y]" if begun else "out = []", "xt = x.transpose(0, 1); xc = xt.contiguous()"]
     lines += ["kept, seen, count, box = [], set(), [0], Box()", "k = u = None; u, v = p, y; scale = .5"]
     lines += ["last = 0; nothing = None; own = [1.]; pair = [y * .5, y * .25]; both = [y, p]"]
-    lines += ["numbers = iter([.5] * 12 + [.9] * 99); many = [.9] * 14 + [.4] * 99", "loss = 0."]
+    lines += ["numbers = iter([.5] * 12 + [.9] * 300); many = [.9] * 14 + [.4] * 300", "loss = 0."]
     lines += [f"s{i} = y * {one_of(('1.', '.5', 'p.sum()'))}" for i in range(states)]
     last = one_of(("", "before = s0"))
     lines += [last] if last else []
