@@ -4,6 +4,7 @@ one length each. Others are one program for every length."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,12 +30,13 @@ _DIFFERS = (
     "if s0.ndim and count[0] == 9: s0 = s0 * 2", "k = (k or 0) + 1", "u, v = v, u",
     "box.n += 1; s0 = s0 * (.5 if box.n < 12 else .2)",
     "s0 = s0 * next(numbers)", "count[0] = count[0] + 1", "seen.add(len(seen)); s0 = s0 + len(seen)", "k = not k",
-    "if box.n < 12: box.n += 1", "if len(many) < 120: many.append(.5)", "own[0] = own[0] * .5; s0 = s0 * own[0]",
+    "if box.n < 12: box.n += 1", "if len(many) < 320: many.append(.5)", "own[0] = own[0] * .5; s0 = s0 * own[0]",
     "s0 = box.late(s0)", "if len(out) > 10: s0 = s0 * .5", "kept.append(s0)", "kept += [s0]", "k = (k or 0) + .5",
 )  # fmt: skip
 _DIFFERS_BY_INDEX = (
-    "if t == 11: s0 = s0 * 2", "if t == 13: break", "s0 = s0 * (.1 * t)", "s0 = s0 * many[t]", "s0 = late(s0, t)",
-    "s0 = s0 + x[t - 1]", "s0 = s0 if t % 2 else s0 * .5", "s0 = s0 * {0: 2.}.get(t, .5)", "if t > 17: continue",
+    "if t == 11: s0 = s0 * 2", "if t == 13: break", "s0 = s0 * many[t]", "s0 = late(s0, t)",
+    "s0 = s0 + x[t - 1]", "s0 = s0 * many[last]; last = t", "s0 = s0 * (1 + t // 13)",
+    "s0 = s0 if t % 2 else s0 * .5", "s0 = s0 * {0: 2.}.get(t, .5)", "if t > 17: continue",
 )  # fmt: skip
 # lines with branches and loops that are the same in every iteration
 _SAME = (
@@ -44,6 +46,12 @@ _SAME = (
     "for i, layer in enumerate(net): pair[i] = layer(pair[i] + s0)\ns0 = pair[1] * .5",
     "new = []\nfor a, b in zip(both, (.5, .25)):\n    new.append(a * b + s0)\nboth = new; s0 = both[0]",
     "stages = [s0]\nfor i in range(2): stages.append(weft.sin(stages[-1]))\ns0 = stages[0] * .5 + stages[2]",
+)  # fmt: skip
+# lines with numbers of the index that are the same computation in every iteration
+_SAME_BY_INDEX = (
+    "s0 = s0 + y * t * .01", "s0 = s0 * .97 ** t", "s0 = s0 / (t + 1)", "if t > 0: s0 = s0 * .5", "s0 = s0 * rate(t)",
+    "loss = loss + s0.sum() * math.exp(-t / 9)", "later = t + 1; s0 = weft.add(s0, later * .1)",
+    "s0 = s0 * .5 if t else s0 + p", "s0 = s0 - max(t, 4) * .01\nif t == 0: s0 = s0 * 2",
 )  # fmt: skip
 _BEHIND = (
     "s0 = s0 * len(out)", "s0 = s0 + out[1]", "s0 = s0 + out[-1]", "s0 = sum(out) + s0", "s0 = s0 * len(x)",
@@ -69,6 +77,8 @@ def optional(v, other=None):
     if other is None:
         return v * .5
     return v * .5 + other
+def rate(t):
+    return .9 ** t if t > 1 else .5
 def late(v, t):
     return v * 2 if t > 12 else v
 net = weft.nn.Sequential(weft.nn.Linear(WIDTH, WIDTH), weft.nn.Tanh()).to(DTYPE)
@@ -88,7 +98,7 @@ class LengthProgram:
     def function(self) -> Any:
         """The function, and what it has parameters in, new."""
         weft.manual_seed(self.seed)
-        names: dict[str, Any] = {"weft": weft, "WIDTH": self.width, "DTYPE": weft.float64}
+        names: dict[str, Any] = {"weft": weft, "math": math, "WIDTH": self.width, "DTYPE": weft.float64}
         exec(compile(self.source, f"<lengths {self.seed}>", "exec"), names)
         return names["step"], list(names["net"].parameters())
 
@@ -117,8 +127,8 @@ def draw_lengths(seed: int) -> LengthProgram:
     begun = has_list and chance(.3)  # the list begins with a value, whose last item iterations read
     lines = ["out = [y]" if begun else "out = []", "xt = x.transpose(0, 1); xc = xt.contiguous()"]
     lines += ["kept, seen, count, box = [], set(), [0], Box()", "k = u = None; u, v = p, y; scale = .5"]
-    lines += ["nothing = None; own = [1.]; pair = [y * .5, y * .25]; both = [y, p]"]
-    lines += ["numbers = iter([.5] * 12 + [.9] * 99); many = [.9] * 14 + [.4] * 99", "loss = 0."]
+    lines += ["last = 0; nothing = None; own = [1.]; pair = [y * .5, y * .25]; both = [y, p]"]
+    lines += ["numbers = iter([.5] * 12 + [.9] * 300); many = [.9] * 14 + [.4] * 300", "loss = 0."]
     lines += [f"s{i} = y * {one_of(('1.', '.5', 'p.sum()'))}" for i in range(states)]
     last = one_of(("", "before = s0"))
     lines += [last] if last else []
@@ -143,7 +153,7 @@ def draw_lengths(seed: int) -> LengthProgram:
         body += [f"out.append({one_of(('s0', 'v0'))})"] if has_list else []
         body += [f"loss = loss + ({one_of(values)} ** 2).sum()"] if chance(.5) else []
         if chance(.5):
-            body += one_of(_SAME).split("\n")
+            body += one_of((*_SAME, *_SAME_BY_INDEX * has_index)).split("\n")
         if differs:
             choices = (*_DIFFERS, *_DIFFERS_BY_INDEX * has_index)
             body.insert(int(rng.integers(len(values) + 1)), one_of(choices))

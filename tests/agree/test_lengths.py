@@ -18,14 +18,16 @@ from tests.agree.width import times
 
 SEED = int(os.environ.get("WEFT_TEST_SEED", "20261129"))
 LONG = 12  # from this length on loops are recognised in every program
+MANY = 16  # one of so many programs has a call of more than 200 iterations
 
 
 def lengths_of(program: LengthProgram) -> list[int]:
-    """Lengths of calls: short ones too, one of them again, and the first two long enough for a loop."""
+    """Lengths of calls: short ones too, one of them again, the first two long enough for a loop, some very long."""
     rng = np.random.default_rng([program.seed, 1])
     short = [int(n) for n in rng.choice(9, 3, replace=False)]
     long = [int(n) for n in rng.integers(LONG, 22, 4)]
-    return [*long[:2], *map(int, rng.permutation([*short, *long[2:]])), long[0], short[0]]
+    many = [int(rng.integers(201, 240))] if program.seed % MANY == 0 else []
+    return [*long[:2], *many, *map(int, rng.permutation([*short, *long[2:]])), long[0], short[0]]
 
 
 def seen(program: LengthProgram, fold: str, lengths: list[int]) -> tuple[list[list[Any]], int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from weft.support.errors import CaptureError
 from weft.tensor.modes import modes
@@ -22,8 +22,15 @@ if TYPE_CHECKING:
     from weft.tensor.tensor import Tensor
 
 R = TypeVar("R")
-INDEX: Final = "index"  # what the items of a loop are: its numbers, the rows of a tensor, or tuples of both
-ROW: Final = "row"
+ROW: Final = "row"  # what the items of a loop are: the rows of a tensor, its numbers, or tuples of both
+
+
+class Index(NamedTuple):
+    """The numbers of a loop, from the first one on."""
+
+    begin: int
+
+
 
 
 class CapturedGradients(Protocol):
@@ -136,7 +143,7 @@ class RepeatedCalls(Protocol):
 
     def over(self, size: Any, frame: FrameType, item: Any, make: Callable[[int], Any]) -> Iterator[Any] | None:
         """What a `for` statement that begins on this frame goes over, with as many items as a size says; None where it
-        is one of so many iterations. item: what its items are (INDEX, ROW); make: makes one by its number."""
+        is one of so many iterations. item: what its items are (Index, ROW); make: makes one by its number."""
 
 
 class ActiveCapture(Protocol):

@@ -3,6 +3,7 @@ be one for each length, and what they compute."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -130,9 +131,32 @@ def over_the_end_of_a_list(x: Any, h: Any, w: Any) -> Any:
     return weft.stack(sums), weft.stack(path[1:]) * sums[-1]
 
 
+def rate(t: int) -> float:
+    return 0.1 * t if t else 1.0
+
+
+def with_numbers_of_the_index(x: Any, h: Any, w: Any) -> Any:
+    loss = 0.0
+    for t in range(x.shape[0]):
+        h = weft.tanh(h * w + x[t] * t) * 0.9**t + weft.add(x[t] / (t + 1), rate(t))
+        loss = loss + (h * h).sum() * math.exp(-t / 50)
+    return loss
+
+
+def with_a_first_iteration(x: Any, h: Any, w: Any) -> Any:
+    for t, row in enumerate(x, 1):
+        last = t - 1
+        h = weft.tanh(h * w + row.mul(max(t, 1))) if t > 1 else h + row
+        if last > 0:
+            h = h - last
+        if t == 1:
+            h = h * 7
+    return h
+
+
 @pytest.mark.parametrize("function", [
     over_a_size, over_len_and_back, over_rows, over_pairs, over_numbered_rows, over_a_state_of_two, over_a_later_dim,
-    over_the_end_of_a_list,
+    over_the_end_of_a_list, with_numbers_of_the_index, with_a_first_iteration,
 ])  # fmt: skip
 def test_one_program(function: Function) -> None:
     assert programs(function, LONG) == 1
@@ -237,6 +261,10 @@ def test_rows_that_are_not_there_raise_as_in_eager_mode() -> None:
     assert len(run.entries) == 1
 
 
+def test_more_iterations_than_numbers_of_the_index_are_another_program() -> None:
+    assert programs(with_a_first_iteration, (14, 20, 1100, 30)) == 2
+
+
 # ---- one program for each length
 class Counter:
     n = 0
@@ -282,6 +310,12 @@ def by_an_item(x: Any, h: Any, w: Any) -> Any:
     for t in range(x.shape[0]):
         h = weft.tanh(h * w + x[t]) * 0.5
         h = h * factors[t]
+    return h
+
+
+def by_a_number_of_later_iterations(x: Any, h: Any, w: Any) -> Any:
+    for t in range(x.shape[0]):
+        h = weft.tanh(h * w + x[t] * (t // 20))
     return h
 
 
@@ -352,7 +386,8 @@ def with_another_name_of_a_list(x: Any, h: Any, w: Any) -> Any:
 
 
 @pytest.mark.parametrize("function", [
-    by_index, by_a_call_with_the_index, by_an_object, by_an_iterator, by_an_item, by_a_break, by_turns, with_a_count,
+    by_index, by_a_call_with_the_index, by_an_object, by_an_iterator, by_an_item, by_a_number_of_later_iterations,
+    by_a_break, by_turns, with_a_count,
     with_the_last_index, with_the_length_of_a_list, with_an_item_of_a_list, with_what_a_container_has,
     with_another_name_of_a_list,
 ])  # fmt: skip

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any, Final
 
-from weft.tensor.capture import INDEX, ROW
+from weft.tensor.capture import ROW, Index
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types.sym import SymInt
@@ -62,7 +62,7 @@ class CountedRange(_Counted):
         start = self.start
         if modes.capture is None or type(start) is not int or type(self.stop) is not SymInt:
             return None
-        return modes.capture.repeats.over(self.stop - start, frame, INDEX, lambda k: start + k)
+        return modes.capture.repeats.over(self.stop - start, frame, Index(start), lambda k: start + k)
 
     def __len__(self) -> int:
         return len(self.plain())
@@ -147,7 +147,7 @@ class CountedEnumerate(_CountedRows):
             return None
         (tensor,), start = self.tensors, self.start
         return modes.capture.repeats.over(
-            tensor.shape[0], frame, (INDEX, ROW), lambda k: (start + k, tensor[k])
+            tensor.shape[0], frame, (Index(start), ROW), lambda k: (start + k, tensor[k])
         )
 
 

@@ -4,7 +4,8 @@ the user's are followed too, operators and layers give data."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dis import Instruction
 from inspect import getattr_static
 from itertools import islice
 from types import CodeType, FunctionType, MethodType
@@ -13,7 +14,7 @@ from typing import Any, Protocol
 from weft.guards.rewrite import original
 from weft.record.repeats.for_statement import Unsteady
 from weft.record.repeats.objects import PLAIN_ACCESS, is_users
-from weft.record.repeats.values import DATA, RESULT, Data, Item, Items, Known
+from weft.record.repeats.values import DATA, RESULT, Data, Item, Items, Known, Number, is_numeric
 from weft.support import registry
 from weft.support.locations import is_internal
 
@@ -35,8 +36,11 @@ class Following(Protocol):
     def items(self, value: Any) -> Items:
         """An iterator over what a value has."""
 
-    def data(self, value: Any) -> Any:
-        """A value that is data, or the same object always."""
+    def argument(self, value: Any) -> Any:
+        """A value that is data, the same object always, or a number of the index."""
+
+    def take(self, ins: Instruction, values: Sequence[Any]) -> None:
+        """Data, and numbers of the index, are the operands of an operator."""
 
     def plain(self, value: Any) -> None:
         """Raises Unsteady for what is neither data nor a plain value or tensor."""
@@ -47,7 +51,9 @@ class Following(Protocol):
         """What a function of the user's returns."""
 
 
-def result_of(code: Following, callee: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
+def result_of(
+    code: Following, ins: Instruction, callee: Any, arguments: list[Any], named: dict[str, Any]
+) -> Any:
     """What a call gives. callee: what is called; arguments, named: what stands for its arguments."""
     if isinstance(callee, MethodType):
         arguments, callee = [Known(callee.__self__), *arguments], callee.__func__
@@ -61,7 +67,14 @@ def result_of(code: Following, callee: Any, arguments: list[Any], named: dict[st
         return _of_items(code, callee, arguments)
     if not is_operator and id(callee) not in _PURE:
         raise Unsteady
-    for value in (*arguments, *named.values()):
+    if not is_operator and not named and all(map(is_numeric, arguments)) and Number in map(type, arguments):
+        return Number(callee, tuple([v if type(v) is Number else v.value for v in arguments]))
+    if is_operator:
+        code.take(ins, arguments)
+    else:
+        for value in arguments:
+            code.plain(value)
+    for value in named.values():
         code.plain(value)
     return RESULT
 
@@ -102,7 +115,7 @@ def _of_function(body: Following, function: Any, arguments: list[Any], named: di
     if len(arguments) > count or not names.keys() <= {*positions, *only} or len(names) != len(positions + only):
         raise Unsteady
     for value in names.values():
-        body.data(value)
+        body.argument(value)
     cells = {
         name: Known(cell.cell_contents)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True)

@@ -66,12 +66,12 @@ def _instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
     return tuple(dis.get_instructions(code))
 
 
-_CALLS_FROM_CACHES = sys.version_info[:2] == (3, 12)  # an item or attribute that a function of Python's gives
+_CALLS_FROM_CACHES = (3, 11) <= sys.version_info < (3, 13)
 
 
 def instruction_at(code: CodeType, at: int) -> int:
-    """Where the instruction stands that runs on a frame: CPython may say the last inline cache of it instead, from some
-    call on."""
+    """Where the instruction stands that runs on a frame: where it has called a function of Python's, CPython may say
+    the last inline cache of it instead, of subscripts from some call on."""
     return _begins(code)[at // 2] if _CALLS_FROM_CACHES and at >= 0 else at
 
 

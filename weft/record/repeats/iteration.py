@@ -131,7 +131,7 @@ class PlannedCall(NamedTuple):
         return located(self.mark or None)
 
 
-_EXACT = 2**53  # the largest integers of which float64 has every one
+EXACT = 2**53  # the largest integers of which float64 has every one
 LAG = 2  # how many iterations back a result may come from: what three iterations show
 
 
@@ -229,7 +229,7 @@ class Iteration:
         op, kind = call.op, type(values[0])
         if kind not in (int, float) or not isinstance(op.type, Pointwise) or op.scalar is None:
             return False
-        if any(type(v) is not kind or (kind is int and abs(v) > _EXACT) for v in values):
+        if any(type(v) is not kind or (kind is int and abs(v) > EXACT) for v in values):
             return False
         if len(set(map(memo_key, values))) == 1:
             return False
@@ -415,7 +415,7 @@ def _tests(operand: Any, text: str, name: Callable[[Any], str]) -> Iterator[str]
     elif kind is Numbers:
         yield f"type({text}) is {type(operand.values[0]).__name__}"
         if type(operand.values[0]) is int:
-            yield f"-{_EXACT} <= {text} <= {_EXACT}"
+            yield f"-{EXACT} <= {text} <= {EXACT}"
     elif kind is Several:
         yield f"type({text}) is tuple and len({text}) == {len(operand.parts)}"
         for i, part in enumerate(operand.parts):

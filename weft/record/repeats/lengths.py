@@ -12,10 +12,11 @@ for which Python ends where it was looked at, or later; lower ones have another 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from weft.guards.rewrite import original
 from weft.ir.builder import memo_key
 from weft.record.repeats.for_statement import (
     ForStatement,
@@ -25,8 +26,11 @@ from weft.record.repeats.for_statement import (
     statement_at,
     uses_of_list,
 )
+from weft.record.repeats.iteration import EXACT, Numbers
 from weft.record.repeats.joins import JOINING
 from weft.record.repeats.steady import Steady
+from weft.record.repeats.values import Number
+from weft.tensor.capture import Index
 from weft.types.relation import Relation
 from weft.types.sym import SymInt, to_dim
 
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     from weft.record.capture import Capture
     from weft.record.repeats.python_loop import PythonLoop
 
+_TABLE = 1024  # iterations of which numbers of the index are computed
 LOOKED_AT = 2  # predicted iterations in front of which the names are looked at
 Names = dict[str, Any]
 _NUMBERS = (int, float, bool, complex, str)  # that are equal where the same is computed
@@ -52,6 +57,8 @@ class LoopOverSize:
         self.count = max(0, capture.env.hint(size.expr))
         self.number = 0
         self._item, self._make = item, make
+        parts = (item,) if type(item) is Index else item
+        self._index: Index | None = next((part for part in parts if type(part) is Index), None)
         self._loop: PythonLoop | None = None
         self._seen: list[tuple[tuple[int, int], Names]] = []  # in front of predicted iterations
         self._least = 0  # how many the loop had at the first of them
@@ -113,8 +120,9 @@ class LoopOverSize:
         """All iterations have been. Where others would be the same, the loop is one of as many as the size says."""
         loop, capture = self._loop, self.capture
         # (the program has the names as they were in front of the first iteration that was looked at)
-        if loop is None or not self._is_steady(loop) or not loop.serve(
-            self.size - (self.count - loop.iterations), self._least
+        tables = None if loop is None or not self._is_steady(loop) else self._tables(loop)
+        if loop is None or tables is None or not loop.serve(
+            self.size - (self.count - loop.iterations), self._least, tables
         ):
             self.fix()
         else:
@@ -140,7 +148,8 @@ class LoopOverSize:
 
     def _followed(self) -> Steady | None:
         """What the body does with what its names stand for now; None where iterations may differ by it."""
-        frame, statement, steady = self.frame, self.statement, Steady()
+        index = None if self._index is None else self._index.begin + self.number
+        frame, statement, steady = self.frame, self.statement, Steady(index)
         assert frame is not None
         try:
             steady.follow(statement, frame, frame.f_locals, self._item)
@@ -152,6 +161,26 @@ class LoopOverSize:
         except (Unsteady, LookupError, AttributeError, TypeError, ArithmeticError, ValueError):
             return None
         return steady
+
+    def _tables(self, loop: PythonLoop) -> dict[Numbers, list[float]] | None:
+        """What the numbers that iterations have as operands are in them, and in those of other sizes; None where it is
+        not known of one which number of the index it is."""
+        assert self._first is not None
+        uses = {mark: list(each) for mark, each in self._first.numbers.items()}
+        tables: dict[Numbers, list[float]] = {}
+        (before, calls), _ = self._seen[0]
+        planned = list(enumerate(loop.iteration.calls))
+        for i, call in (*planned[calls:], *planned[:calls]):  # in the order of the statement's body
+            operands = [o for o in call.operands if type(o) is Numbers]
+            if operands:
+                mark = original(call.mark[0]), call.mark[1]
+                numbers = uses[mark].pop(0) if uses.get(mark) else []
+                if self._index is None or len(numbers) != len(operands):
+                    return None
+                first = self._index.begin + before - (i < calls)
+                tables.update((o, table_of(n, first, o.values)) for n, o in zip(numbers, operands, strict=True))
+        is_known = all(len(table) > loop.iterations for table in tables.values())
+        return tables if is_known and not any(uses.values()) else None
 
     def _refuse_other_uses(self, name: str, frame: FrameType) -> None:
         for function, attribute in uses_of_list(self.statement, frame, name):
@@ -169,6 +198,22 @@ class LoopOverSize:
         }
         asked = list(self.capture.env.guards)[loop.guards :]
         return bounds.issuperset(asked)
+
+
+def table_of(number: Number, first: int, values: Sequence[float]) -> list[float]:
+    """What a number of the index is from one index on, as far as it may be an operand in the place of those that
+    iterations have had; nothing if it is not these."""
+    table: list[float] = []
+    for index in range(first, first + max(_TABLE, 2 * len(values))):
+        try:
+            value = number.at(index)
+        except (ArithmeticError, ValueError, TypeError):
+            break
+        if type(value) is not type(values[0]) or (type(value) is int and abs(value) > EXACT):
+            break
+        table.append(value)
+    is_same = [memo_key(value) for value in table[: len(values)]] == [memo_key(value) for value in values]
+    return table if is_same else []
 
 
 class _Given:

@@ -25,10 +25,11 @@ _MISSING = object()
 _PLAIN = (int, float, bool, complex, str, type(None), type(Ellipsis), slice, DType, SymInt, SymFloat)
 _NUMBERS = (int, float, bool, str, type(None))
 _CONTAINERS = (list, tuple, dict, range, str)
+_IN_PLACE = frozenset(("+=", "-=", "*=", "/=", "//=", "%=", "**="))
 _SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
     "/": operator.truediv, "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne,
-    ">": operator.gt, ">=": operator.ge,
+    ">": operator.gt, ">=": operator.ge, "**": operator.pow,
 }  # fmt: skip
 
 
@@ -37,12 +38,19 @@ def is_number(value: Any) -> bool:
     return type(value) in _NUMBERS
 
 
+def function_of(sign: str) -> Callable[[Any, Any], Any]:
+    """What an operator computes of two numbers. Raises Unsteady for others."""
+    function = _SIGNS.get(sign.removesuffix("=") if sign in _IN_PLACE else sign)
+    if function is None:
+        raise Unsteady
+    return function
+
+
 def computed(sign: str, a: Any, b: Any) -> Any:
     """What an operator gives for two numbers. Raises Unsteady for other values and operators."""
-    function = _SIGNS.get(sign.removesuffix("=") if sign in ("+=", "-=", "*=", "/=", "//=", "%=") else sign)
-    if function is None or not (is_number(a) and is_number(b)):
+    if not (is_number(a) and is_number(b)) or sign.startswith("**"):
         raise Unsteady
-    return function(a, b)
+    return function_of(sign)(a, b)
 
 
 def truth(value: Any) -> bool:

@@ -57,6 +57,7 @@ class PythonLoop:
         self._hook = hook if IS_SLOW_UNDER_PROFILE else None
         self.predicted: Iterable[Any] = iteration.comparing(self, self._classes, getattr(self._hook, "install", None))
         self.trip: SymInt | None = None
+        self._tables: dict[Any, list[float]] = {}
         self.guards = len(capture.env.guards)
         self._single: dict[tuple[int, int], Tensor] = {}  # results by iteration and number, that have a tensor
         self._rows: dict[int, Any] = {}  # by result, a tensor for each iteration
@@ -131,10 +132,16 @@ class PythonLoop:
         results = enumerate(self.iteration.results)
         return next(((n, each[id(value)]) for n, each in results if id(value) in each), None)
 
-    def serve(self, trip: SymInt, least: int) -> bool:
-        """Record it as a loop of as many iterations as a size says, `least` or more. False where it is no loop."""
+    @property
+    def numbers(self) -> list[Numbers]:
+        """The operands that are another number in each iteration."""
+        return [o for call in self.iteration.calls for o in call.operands if type(o) is Numbers]
+
+    def serve(self, trip: SymInt, least: int, tables: dict[Numbers, list[float]]) -> bool:
+        """Record it as a loop of as many iterations as a size says, `least` or more. False where it is no loop. tables:
+        by number, what it is in iterations of other sizes too: the program serves as many as there are."""
         env, more = self.capture.env, trip - self.iterations
-        if any(type(o) is Numbers for call in self.iteration.calls for o in call.operands):
+        if not all(number in tables for number in self.numbers):
             return False
         if self.iterations < FEWEST or any(call.row is None or call.row.place.step != 1 for call, _, _ in self.rows):
             return False
@@ -142,7 +149,9 @@ class PythonLoop:
         too_few = env.less(to_dim(trip), max(least, LATE))
         if too_few or any(env.less(size, to_dim(end + more)) for _, size, end in self.rows):
             return False
-        self.trip = trip
+        if any(env.less(len(table), to_dim(trip + 1)) for table in tables.values()):
+            return False
+        self.trip, self._tables = trip, tables
         self.capture.repeats.end()
         return self.trip is not None
 
@@ -215,7 +224,7 @@ class PythonLoop:
         # (gradients of a row are added in the order of the iterations back: the earlier rows of later slices first)
         last_first = sorted(rows, key=lambda i: -_begin(iteration.calls[i]))
         slices = {i: self._slices(iteration.calls[i]) for i in last_first}
-        numbers = [o for call in iteration.calls for o in call.operands if type(o) is Numbers]
+        numbers = self.numbers
         xs = [*(slices[i] for i in rows), *map(self._stacked_numbers, numbers)]
 
         def body(inner: Builder, index: Value, states: list[Tensor], slices: list[Tensor]) -> Outcome:
@@ -263,8 +272,12 @@ class PythonLoop:
         return next(call for call in self.iteration.calls if number in call.results)
 
     def _stacked_numbers(self, numbers: Numbers) -> Tensor:
-        values = np.array(numbers.values[: self.iterations], np.float64)
-        return self.capture.tensors.fresh(self.capture.recorder.builder.constant(values))
+        table = self._tables.get(numbers)
+        values = self._constant(numbers.values[: self.iterations] if table is None else table)
+        return values if table is None else aten.slice(values, 0, 0, self.count, 1)
+
+    def _constant(self, values: Sequence[float]) -> Tensor:
+        return self.capture.tensors.fresh(self.capture.recorder.builder.constant(np.array(values, np.float64)))
 
     def _is_view(self, number: int) -> bool:
         """Whether a result is a view, or does not lie row-major: outside of the loop its call runs again."""
@@ -345,7 +358,9 @@ class PythonLoop:
             return self.iteration.carried[Before(o.result, o.ago - iteration)]
 
         def number(o: Any) -> Any:
-            return o.at(self._number(iteration))
+            table = self._tables.get(o)
+            at = self._number(iteration)
+            return o.at(at) if table is None else aten.select(self._constant(table), 0, at)
 
         same = partial(self.result, iteration)
         return self._run(call, tuple([argument_of(o, same, before, number) for o in call.operands]))

@@ -12,6 +12,7 @@ the loop is then a loop of so many iterations.
 from __future__ import annotations
 
 import builtins
+import operator
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,7 @@ from weft.record.repeats.for_statement import (
 )
 from weft.record.repeats.objects import (
     computed,
+    function_of,
     is_data,
     is_number,
     is_tensor,
@@ -41,7 +43,6 @@ from weft.record.repeats.objects import (
 )
 from weft.record.repeats.values import (
     DATA,
-    INDEX,
     NULL,
     RESULT,
     Collected,
@@ -51,7 +52,9 @@ from weft.record.repeats.values import (
     Known,
     List,
     Method,
+    Number,
     has_index,
+    is_numeric,
     of_item,
     of_state,
 )
@@ -60,14 +63,20 @@ from weft.tensor.tensor import Tensor
 _STEPS = 20_000  # instructions that are followed
 _OF_CONTAINERS = frozenset((*dir(list), *dir(dict))) - set(dir(object)) - {"__add__", "__mul__"}
 _IN_PLACE = "="
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+Mark = tuple[CodeType, int]  # an instruction
 _END = 1 + (sys.version_info >= (3, 13))  # instructions that take an iterator off the stack, which FOR_ITER has done
 
 
 class Steady:
-    """One look at a body. rows: where the index is used, by instruction of the statement's code; indices: the names
-    that it has; changed: the lists of which items are assigned."""
+    """One look at a body, in front of an iteration. index: its number there; those of the iterations behind it are
+    larger. rows: where the index is used, by instruction of the statement's code; indices: the names that it has, or a
+    number computed of it; changed: the lists of which items are assigned; numbers: by instruction, what is computed of
+    the index for each of its calls with data."""
 
-    def __init__(self) -> None:
+    def __init__(self, index: int | None) -> None:
+        self.index = index
+        self.numbers: dict[Mark, list[list[Number]]] = {}
         self.rows: list[int] = []
         self.indices: set[str] = set()
         self.changed: set[str] = set()
@@ -93,6 +102,8 @@ class Steady:
                  if name in names and name not in stored}
         body = _Code(self, statement.code, statement.body, values, cells, frame.f_globals, (), statement)
         body.run([of_item(item)])
+        if not body.read_first.isdisjoint(self.indices):
+            raise Unsteady
 
 
 class _Code:
@@ -106,6 +117,8 @@ class _Code:
         self.steady, self.code, self.steps, self.names, self.cells = steady, code, steps, names, cells
         self.scope, self.within, self.body, self.is_body = scope, within, body, body is not None
         self.places = [ins.offset for ins in steps]
+        self.read_first: set[str] = set()  # names that are read before they are bound
+        self.bound: set[str] = set()
         self.at = 0  # the number of the next instruction; beyond the last one at the end of an iteration
         self.stack: list[Any] = []
         self.keywords: tuple[str, ...] = ()
@@ -118,7 +131,7 @@ class _Code:
             self.at += 1
             self.steady.steps += 1
             if ins.opname in ("RETURN_VALUE", "RETURN_CONST") and not self.is_body:
-                return self.data(self.pop()) if ins.opname == "RETURN_VALUE" else Known(ins.argval)
+                return self.argument(self.pop()) if ins.opname == "RETURN_VALUE" else Known(ins.argval)
             rule = _RULES.get(ins.opname)
             if rule is None or self.steady.steps > _STEPS:
                 raise Unsteady(ins.opname)
@@ -154,6 +167,8 @@ class _Code:
     def _truth(self, value: Any) -> bool:
         if type(value) in (Item, List):
             return bool(value.parts)
+        if type(value) is Number:
+            return self._answer("!=", value, 0)
         return truth(value.value) if type(value) is Known else bool(self.refuse())
 
     def _is_none(self, value: Any) -> bool:
@@ -219,6 +234,10 @@ class _Code:
             return value
         raise Unsteady
 
+    def argument(self, value: Any) -> Any:
+        """The same, or a number computed of the index: what a name may stand for."""
+        return value if type(value) is Number else self.data(value)
+
     def plain(self, value: Any) -> None:
         """Raises Unsteady for what is neither data nor a plain value or tensor."""
         if type(value) in (Item, List):
@@ -233,16 +252,17 @@ class _Code:
         for name in ins.argval if isinstance(ins.argval, tuple) else (ins.argval,):
             if name not in self.names:
                 raise Unsteady
+            if name not in self.bound:
+                self.read_first.add(name)
             self.stack.append(self.names[name])
 
     def store_local(self, ins: Instruction) -> None:
-        """Bind a local name. The index may have one of its own."""
+        """Bind a local name."""
         for name in ins.argval if isinstance(ins.argval, tuple) else (ins.argval,):
-            value = self.pop()
-            if value is INDEX and self.is_body:
+            value = self.argument(self.pop())
+            if type(value) is Number and self.is_body:
                 self.steady.indices.add(name)
-            else:
-                value = self.data(value)
+            self.bound.add(name)
             self.names[name] = value
 
     def load_global(self, ins: Instruction) -> None:
@@ -291,8 +311,9 @@ class _Code:
         if type(container) is Collected and type(key) is Known and is_late(key.value):
             self.stack.append(DATA)
             return
-        if key is INDEX or (type(key) is Item and has_index(key)):
-            if not self.is_body or not (
+        if type(key) is Number or (type(key) is Item and has_index(key)):
+            parts = key.parts if type(key) is Item else (key,)
+            if not self.is_body or any(type(part) is Number and not part.is_moved for part in parts) or not (
                 isinstance(container, Data) or (type(container) is Known and is_tensor(container.value))
             ):
                 raise Unsteady
@@ -337,8 +358,8 @@ class _Code:
         """An operator of two operands."""
         a, b = self.pops(2)
         sign = _OLDER_SIGNS.get(ins.opname, ins.argrepr)
-        if a is INDEX and sign in ("+", "-") and type(b) is Known and type(b.value) is int:
-            self.stack.append(INDEX)
+        if all(map(is_numeric, (a, b))) and Number in (type(a), type(b)):
+            self.stack.append(Number(function_of(sign), tuple([v if type(v) is Number else v.value for v in (a, b)])))
             return
         if type(a) is Known and type(b) is Known and is_number(a.value) and is_number(b.value):
             self.stack.append(Known(computed(sign, a.value, b.value)))
@@ -349,15 +370,46 @@ class _Code:
             self.stack += [a, b]
             self.subscript(ins)
             return
-        self.plain(a)
-        self.plain(b)
+        self.take(ins, [a, b])
         self.stack.append(RESULT)
+
+    def take(self, ins: Instruction, values: Sequence[Any]) -> None:
+        """Numbers of the index may be among the operands of an operator: what calls there are shows which they are."""
+        numbers = [value for value in values if type(value) is Number]
+        for value in values:
+            if type(value) is not Number:
+                self.plain(value)
+        if numbers:
+            self.steady.numbers.setdefault((self.code, ins.offset), []).append(numbers)
+
+    def negative(self, ins: Instruction) -> None:
+        """The negative of something."""
+        if type(self.stack[-1]) is Number:
+            self.stack.append(Number(operator.neg, (self.pop(),)))
+        else:
+            self.gather(1)
+
+    def _answer(self, sign: str, number: Any, other: Any) -> bool:
+        """What a comparison of a number of the index gives in this iteration and in all behind it, where the numbers
+        are larger."""
+        if type(other) is not int or not number.is_moved or self.steady.index is None:
+            raise Unsteady
+        least = number.at(self.steady.index)
+        if (least > other) or (least == other and sign in ("<", ">=")):
+            return sign in (">", ">=", "!=")
+        raise Unsteady
 
     def compare(self, ins: Instruction) -> None:
         """A comparison of two operands."""
         a, b = self.pops(2)
         if type(a) is Known and type(b) is Known and is_number(a.value) and is_number(b.value):
             self.stack.append(Known(computed(ins.argval, a.value, b.value)))
+            return
+        if type(a) is Number and type(b) is Known:
+            self.stack.append(Known(self._answer(ins.argval, a, b.value)))
+            return
+        if type(b) is Number and type(a) is Known:
+            self.stack.append(Known(self._answer(_TURNED[ins.argval], b, a.value)))
             return
         self.plain(a)
         self.plain(b)
@@ -373,8 +425,7 @@ class _Code:
         """A tuple. As a subscript it may have the index among its parts."""
         values = self.pops(ins.arg or 0)
         for value in values:
-            if value is not INDEX:
-                self.data(value)
+            self.argument(value)
         self.stack.append(Item(tuple(values)))
 
     def build_list(self, ins: Instruction) -> None:
@@ -419,11 +470,11 @@ class _Code:
         if second is NULL:
             callee, owner = first, NULL
         if type(callee) is Method:
-            self._call_method(callee, owner, arguments)
+            self._call_method(ins, callee, owner, arguments)
         elif type(callee) is Known and owner is NULL:
             positional = arguments[: len(arguments) - len(names)]
             named = dict(zip(names, arguments[len(positional) :], strict=True))
-            self.stack.append(result_of(self, callee.value, positional, named))
+            self.stack.append(result_of(self, ins, callee.value, positional, named))
         else:
             raise Unsteady
 
@@ -435,9 +486,12 @@ class _Code:
         self.stack += [NULL, self.pop(), *arguments]
         self.call(ins)
 
-    def _call_method(self, method: Method, owner: Any, arguments: list[Any]) -> None:
-        for value in arguments:
-            self.plain(value)
+    def _call_method(self, ins: Instruction, method: Method, owner: Any, arguments: list[Any]) -> None:
+        if isinstance(owner, (Data, Known)):
+            self.take(ins, arguments)
+        else:
+            for value in arguments:
+                self.plain(value)
         if type(owner) is List and len(arguments) == 1:
             owner.parts += arguments
             if owner.name is not None:
@@ -468,11 +522,10 @@ def _keywords(code: _Code, ins: Instruction) -> None:
 
 
 # CPython 3.10 has an instruction for each operator; those in place are no part of a steady body.
-_OLDER_SIGNS = {"BINARY_ADD": "+", "BINARY_SUBTRACT": "-"} | {
-    f"BINARY_{name}": name for name in (
-        "MULTIPLY", "MATRIX_MULTIPLY", "TRUE_DIVIDE", "FLOOR_DIVIDE", "MODULO", "POWER", "LSHIFT", "RSHIFT", "AND",
-        "OR", "XOR",
-    )
+_OLDER_SIGNS = {
+    "BINARY_ADD": "+", "BINARY_SUBTRACT": "-", "BINARY_MULTIPLY": "*", "BINARY_MATRIX_MULTIPLY": "@",
+    "BINARY_TRUE_DIVIDE": "/", "BINARY_FLOOR_DIVIDE": "//", "BINARY_MODULO": "%", "BINARY_POWER": "**",
+    "BINARY_LSHIFT": "<<", "BINARY_RSHIFT": ">>", "BINARY_AND": "&", "BINARY_OR": "|", "BINARY_XOR": "^",
 }
 _RULES: dict[str, Callable[[_Code, Instruction], Any]] = {
     "LOAD_CONST": _pushing, "LOAD_SMALL_INT": _pushing, "PUSH_NULL": lambda code, ins: code.stack.append(NULL),
@@ -490,7 +543,7 @@ _RULES: dict[str, Callable[[_Code, Instruction], Any]] = {
     **dict.fromkeys(_OLDER_SIGNS, _Code.binary),
     "ROT_TWO": lambda code, ins: code.rotate(2), "ROT_THREE": lambda code, ins: code.rotate(3),
     "DUP_TOP": lambda code, ins: code.stack.extend(code.pops(1) * 2),
-    **dict.fromkeys(("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT"), _gathering(lambda n: 1)),
+    "UNARY_NEGATIVE": _Code.negative, **dict.fromkeys(("UNARY_POSITIVE", "UNARY_INVERT"), _gathering(lambda n: 1)),
     **dict.fromkeys(
         (
             "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_FAST_LOAD_FAST",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from weft.record.repeats.objects import is_tensor
-from weft.tensor import capture
+from weft.tensor.capture import Index
 
 
 class Data:
@@ -31,8 +32,27 @@ class Null:
     """CPython's own marker beside a callable."""
 
 
-class Index(NamedTuple):
-    """The number of the iteration, or one that differs from it by a constant."""
+class Number(NamedTuple):
+    """A number that is computed of the index: what a function gives for numbers, and for others of this kind; without a
+    function the index itself."""
+
+    function: Callable[..., Any] | None
+    args: tuple[Any, ...]
+
+    def at(self, index: int) -> Any:
+        """What it is for an index."""
+        if self.function is None:
+            return index
+        return self.function(*[each.at(index) if type(each) is Number else each for each in self.args])
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether it differs from the index by an integer that stays the same."""
+        if self.function is None:
+            return True
+        first, *others = self.args
+        is_sum = self.function in (operator.add, operator.sub) and [type(v) for v in others] == [int]
+        return is_sum and type(first) is Number and first.is_moved
 
 
 class Collected(NamedTuple):
@@ -59,8 +79,13 @@ class Item(NamedTuple):
     parts: tuple[Any, ...]
 
 
-DATA, INDEX, NULL = Data(), Index(), Null()
+DATA, INDEX, NULL = Data(), Number(None, ()), Null()
 RESULT = Data()  # data that is not None
+
+
+def is_numeric(value: Any) -> bool:
+    """Whether it stands for a number: one that is computed of the index, or an int or float that stays the same."""
+    return type(value) is Number or (type(value) is Known and type(value.value) in (int, float))
 
 
 def of_state(value: Any) -> Any:
@@ -72,9 +97,9 @@ def of_state(value: Any) -> Any:
 
 def of_item(item: Any) -> Any:
     """What an iterator gives (tensor/capture.py)."""
-    return Item(tuple(map(of_item, item))) if type(item) is tuple else INDEX if item == capture.INDEX else RESULT
+    return Item(tuple(map(of_item, item))) if type(item) is tuple else INDEX if type(item) is Index else RESULT
 
 
 def has_index(item: Item) -> bool:
-    """Whether the index is among its parts."""
-    return any(part is INDEX or (type(part) is Item and has_index(part)) for part in item.parts)
+    """Whether numbers of the index are among its parts."""
+    return any(type(part) is Number or (type(part) is Item and has_index(part)) for part in item.parts)
