@@ -140,11 +140,13 @@ def softplus(x: Tensor) -> Tensor:
 
 @symbolic("aten::softplus")
 def write_softplus(g: Any, x: Any, beta: Any, threshold: Any) -> Any:
-    beta = float(g.known(beta))
-    if beta == 1:
-        return g.op("Softplus", x)
+    beta, threshold = float(g.known(beta)), float(g.known(threshold))
     scale = g.like(x, beta)
-    return g.op("Div", g.op("Softplus", g.op("Mul", x, scale)), scale)
+    scaled = x if beta == 1 else g.op("Mul", x, scale)
+    out = g.op("Softplus", scaled) if beta == 1 else g.op("Div", g.op("Softplus", scaled), scale)
+    if threshold >= 20:  # nothing that a float shows
+        return out
+    return g.op("Where", g.op("Greater", scaled, g.like(x, threshold)), x, out)
 
 
 @symbolic("aten::log_sigmoid", "aten::logsigmoid")
