@@ -1,5 +1,5 @@
 """Random training runs, the same lines for weft and for PyTorch: an optimizer with random options and groups, a
-schedule, and between steps what users do (rates set, state saved and loaded, groups added, parameters without gradient).
+schedule, and between steps what users do (rates set, state saved and loaded, groups added, no gradients for some).
 """
 
 from __future__ import annotations

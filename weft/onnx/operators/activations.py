@@ -120,12 +120,13 @@ def shrink(x: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
 
 @symbolic("aten::softshrink")
 def write_softshrink(g: Any, x: Any, lambd: Any) -> Any:
-    return g.op("Shrink", x, lambd=float(g.known(lambd)), bias=float(g.known(lambd)))
+    limit = float(g.known(lambd))  # (Shrink makes 0 of NaN)
+    return g.op("Sub", x, g.op("Clip", x, g.like(x, -limit), g.like(x, limit)))
 
 
 @symbolic("aten::hardshrink")
 def write_hardshrink(g: Any, x: Any, lambd: Any) -> Any:
-    return g.op("Shrink", x, lambd=float(g.known(lambd)), bias=0.0)
+    return g.op("Where", g.op("LessOrEqual", g.op("Abs", x), g.like(x, float(g.known(lambd)))), g.like(x, 0), x)
 
 
 @symbolic("aten::tanhshrink")
