@@ -3,9 +3,12 @@ state of the user's, and the call was refused when the library filled them."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import weft
 
 PROGRAM = """
 import weft
@@ -33,4 +36,5 @@ for names in (["entropy"], ["mean"], ["clamped"]):  # (in a process whose tables
 def test_tables_of_operators_are_not_looked_at(tmp_path: Path) -> None:
     path = tmp_path / "program.py"
     path.write_text(PROGRAM, encoding="utf-8")
-    subprocess.run([sys.executable, str(path)], check=True)
+    around = {**os.environ, "PYTHONPATH": str(Path(weft.__file__).parents[1])}
+    subprocess.run([sys.executable, str(path)], check=True, env=around)
