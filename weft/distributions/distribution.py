@@ -7,6 +7,7 @@ follows for all.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
@@ -96,7 +97,7 @@ class Distribution:
             if constraints.is_dependent(constraint) or is_waiting:
                 continue
             valid = constraint.check(getattr(self, name))
-            self._require_parameter(name, valid, lambda c=constraint: f"satisfy the constraint {c}")
+            self._require_parameter(name, valid, functools.partial("satisfy the constraint {}".format, constraint))
 
     def _require_parameter(self, name: str, valid: Tensor, demand: Callable[[], str]) -> None:
         value = getattr(self, name)
