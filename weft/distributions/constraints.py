@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from weft.distributions.utils import full
 from weft.ops.packet import aten
 from weft.support.errors import Unsupported, ValueProblem
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.limits import finfo
@@ -222,6 +223,12 @@ class _Boolean(Constraint):
         return (value == 0) | (value == 1)
 
 
+def _shown(bound: Any) -> Any:
+    """A bound in a text: of a tensor its shape, where the values are not known yet."""
+    is_open = isinstance(bound, Tensor) and (modes.capture is not None or modes.special is not None)
+    return f"a tensor of shape {tuple(bound.shape)}" if is_open else bound
+
+
 class _Bounded(Constraint):
     """Numbers between bounds, which are numbers or tensors."""
 
@@ -230,7 +237,7 @@ class _Bounded(Constraint):
     upper_bound: Any
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__[1:]}({', '.join(f'{name}={getattr(self, name)}' for name in self.bounds)})"
+        return f"{type(self).__name__[1:]}({', '.join(f'{n}={_shown(getattr(self, n))}' for n in self.bounds)})"
 
 
 class _Above(_Bounded):

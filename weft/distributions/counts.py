@@ -87,12 +87,14 @@ class Binomial(Binary):
     }
     has_enumerate_support = True
     _parameters = {"total_count": 0, "probs": 0, "logits": 0}
+    _kept = ("_by", "_number")
     total_count: Tensor
 
     def __init__(
         self, total_count: Parameter = 1, probs: Parameter | None = None, logits: Parameter | None = None,
         validate_args: bool | None = None,
     ) -> None:
+        self._number = total_count if isinstance(total_count, int) else None  # (no tensor has to be asked for it)
         self._take_counts(validate_args, total_count, probs, logits)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
@@ -122,6 +124,8 @@ class Binomial(Binary):
         return value * self.logits - n * _softplus(self.logits) + ways
 
     def _largest(self, name: str) -> int:
+        if self._number is not None:
+            return self._number
         count = int(self.total_count.max())
         if count != self.total_count.min():
             raise Unsupported(f"Inhomogeneous total count not supported by `{name}`.")
@@ -154,7 +158,7 @@ class Geometric(Binary):
     ) -> None:
         self._take_either(validate_args, probs, logits)
         if self._validate_args and probs is not None:
-            self._require_parameter("probs", self.probs > 0, "be positive")
+            self._require_parameter("probs", self.probs > 0, lambda: "be positive")
 
     @property
     def mean(self) -> Tensor:

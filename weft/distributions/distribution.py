@@ -7,6 +7,7 @@ follows for all.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
@@ -95,15 +96,16 @@ class Distribution:
             is_waiting = name not in self.__dict__ and isinstance(getattr(type(self), name, None), lazy_property)
             if constraints.is_dependent(constraint) or is_waiting:
                 continue
-            self._require_parameter(name, constraint.check(getattr(self, name)), f"satisfy the constraint {constraint}")
+            valid = constraint.check(getattr(self, name))
+            self._require_parameter(name, valid, functools.partial("satisfy the constraint {}".format, constraint))
 
-    def _require_parameter(self, name: str, valid: Tensor, demand: str) -> None:
+    def _require_parameter(self, name: str, valid: Tensor, demand: Callable[[], str]) -> None:
         value = getattr(self, name)
 
         def describe(with_values: bool) -> str:
             return (
                 f"Expected parameter {name} {_text(value)} of distribution {self if with_values else self._title()} to "
-                f"{demand}, but found invalid values" + (f":\n{value}" if with_values else "")
+                f"{demand()}, but found invalid values" + (f":\n{value}" if with_values else "")
             )
 
         require(valid, describe)

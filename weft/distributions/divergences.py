@@ -14,7 +14,7 @@ from typing import Any
 import weft.nn.functional as F
 from weft.distributions.categoricals import Categorical, OneHotCategorical
 from weft.distributions.counts import Bernoulli, Binomial, Geometric, Poisson
-from weft.distributions.gammas import Beta, Dirichlet, Gamma
+from weft.distributions.gammas import Beta, Dirichlet, Gamma, InverseGamma
 from weft.distributions.independent import Independent
 from weft.distributions.intervals import ContinuousBernoulli, Exponential, Pareto, Uniform
 from weft.distributions.kl import kl_divergence, register_kl
@@ -242,7 +242,9 @@ def _kl_cauchy_cauchy(p: Cauchy, q: Cauchy) -> Tensor:
 
 
 @register_kl(HalfNormal, HalfNormal)
-def _kl_halfnormal_halfnormal(p: HalfNormal, q: HalfNormal) -> Tensor:
+@register_kl(InverseGamma, InverseGamma)
+def _kl_of_bases(p: TransformedDistribution, q: TransformedDistribution) -> Tensor:
+    """Of distributions whose transform hangs on no parameter."""
     return kl_divergence(p.base_dist, q.base_dist)
 
 

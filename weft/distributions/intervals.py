@@ -199,8 +199,9 @@ class Kumaraswamy(Derived):
     @property
     def mode(self) -> Tensor:
         a, b = self.concentration1, self.concentration0
-        logarithm = (-b).log1p() / b - (-a * b).log1p()
-        return aten.where((a < 1) | (b < 1), math.nan, logarithm.exp())
+        inside = (a >= 1) & (b >= 1) & (a * b > 1)
+        highest = (aten.where(inside, a - 1, 1.0) / aten.where(inside, a * b - 1, 1.0)) ** a.reciprocal()
+        return aten.where(inside, highest, math.nan)
 
     @property
     def variance(self) -> Tensor:

@@ -217,6 +217,8 @@ class ClassReads:
             return
         if kind is Kind.LEAF or kind in CONTAINERS:
             return
+        if kind is Kind.FUNCTION and self.kinds.origins.of_file(value.__code__.co_filename) != USER:
+            return  # a method of a tensor: its tables are no state of the user's
         held = instance_dict(value)
         if kind is not Kind.CLASS and held is not NOTHING:
             if id(value) not in self.keys:

@@ -368,7 +368,7 @@ class Reads(LeafReads):
                 self.structure(value, f"{text}.{name}", where, module, text)
             elif internal and self.kinds.of(value) in (Kind.SCALAR, Kind.TUPLE, Kind.SYMBOL):
                 self.entry(AttributeSlot(module, name, f"{text}.{name}"), where)
-            elif internal and self.kinds.of(value) in HOLDING and not name.startswith("_"):
+            elif internal and self.kinds.of(value) in (*HOLDING, Kind.LEAF) and not name.startswith("_"):
                 note_attribute(self, module, name, text, where, set())
 
     def structure(self, container: Any, text: str, where: Location, module: Any = None, names: str = "") -> None:

@@ -59,7 +59,7 @@ def _entries_check(states: Sequence[dict[str, Any]]) -> Callable[[], bool]:
         name = code.name(state)
         same = [f"{name}[{key!r}] is {code.name(entry)}" for key, entry in state.items()]
         code.lines.append(f"if not ({' and '.join([f'len({name}) == {len(state)}', *same])}): return False")
-    code.lines = ["try:", *[f"    {line}" for line in code.lines], "except KeyError: return False", "return True"]
+    code.lines = ["try:", *[f"    {line}" for line in (*code.lines, "return True")], "except KeyError: return False"]
     return code.function()
 
 

@@ -100,7 +100,7 @@ class LBFGS(Optimizer):
                 start = [p.clone() for p in self._params]
                 loss, gradient, t, calls = strong_wolfe(
                     functools.partial(self._try, closure, start, direction=direction),
-                    t, direction, loss, gradient, slope)
+                    t, direction, loss, gradient, slope, group["max_eval"] - evaluations)
                 self._move(t, direction)
             else:
                 self._move(t, direction)

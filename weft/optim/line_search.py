@@ -13,7 +13,6 @@ from weft.tensor.tensor import Tensor
 DECREASE = 1e-4
 CURVATURE = 0.9
 SMALLEST = 1e-9
-LONGEST = 25  # evaluations
 
 
 class Point(NamedTuple):
@@ -43,18 +42,26 @@ def cubic_minimum(a: Point, b: Point, low: float | None = None, high: float | No
 
 def strong_wolfe(
     evaluate: Callable[[float], tuple[float, Tensor]], t: float, direction: Tensor, loss: float, gradient: Tensor,
-    slope: float,
+    slope: float, most: int,
 ) -> tuple[float, Tensor, float, int]:
-    """Loss, gradient and step at a point that satisfies the conditions, and how many evaluations it took."""
-    search = _Search(evaluate, direction, Point(0.0, loss, gradient.clone(), slope))
+    """Loss, gradient and step at a point that satisfies the conditions, and how many evaluations it took. most: so
+    many it may take after the first; the better end of the bracket is the result where they do not suffice."""
+    search = _Search(evaluate, direction, Point(0.0, loss, gradient.clone(), slope), most)
     bracket = search.bracket(t)
     point = search.zoom(*bracket) if len(bracket) == 2 else bracket[0]
     return point.loss, point.gradient, point.t, search.calls
 
 
+def by_loss(a: Point, b: Point) -> tuple[Point, Point]:
+    """Two points, the one of the lower loss first."""
+    return (a, b) if a.loss <= b.loss else (b, a)
+
+
 class _Search:
-    def __init__(self, evaluate: Callable[[float], tuple[float, Tensor]], direction: Tensor, start: Point) -> None:
-        self.evaluate, self.direction, self.start = evaluate, direction, start
+    def __init__(
+        self, evaluate: Callable[[float], tuple[float, Tensor]], direction: Tensor, start: Point, most: int
+    ) -> None:
+        self.evaluate, self.direction, self.start, self.most = evaluate, direction, start, most
         self.width = float(aten.max(aten.abs(direction)))
         self.calls = 0
 
@@ -71,9 +78,9 @@ class _Search:
 
     def bracket(self, t: float) -> tuple[Point, ...]:
         """Two points with a good one between them, or one good point."""
-        previous, now, tried = self.start, self.at(t), 0
-        while tried < LONGEST:
-            if not self.is_low(now) or (tried > 1 and now.loss >= previous.loss):
+        previous, now = self.start, self.at(t)
+        while self.calls <= self.most:
+            if not self.is_low(now) or (self.calls > 2 and now.loss >= previous.loss):
                 return previous, now
             if self.is_flat(now):
                 return (now,)
@@ -82,14 +89,13 @@ class _Search:
             reach = now.t + 0.01 * (now.t - previous.t), now.t * 10
             further = cubic_minimum(previous, now, *reach)
             previous, now = now, self.at(further)
-            tried += 1
         return self.start, now
 
     def zoom(self, a: Point, b: Point) -> Point:
         """Shrink the bracket until its lower end is good."""
-        low, high = (a, b) if a.loss <= b.loss else (b, a)
+        low, high = by_loss(a, b)
         stalled = False
-        for _ in range(LONGEST):
+        while self.calls <= self.most:
             if abs(high.t - low.t) * self.width < SMALLEST:
                 break
             left, right = min(low.t, high.t), max(low.t, high.t)
@@ -105,7 +111,7 @@ class _Search:
                 stalled = False
             now = self.at(t)
             if not self.is_low(now) or now.loss >= low.loss:
-                high = now
+                low, high = by_loss(low, now)
             else:
                 if self.is_flat(now):
                     return now

@@ -252,7 +252,7 @@ class Optimizer:
         wanted = tuple([name for name in names if name is not None])
         rows = []
         for p in params:
-            state = self._state_of(p, wanted, make)
+            state = self._state_of(p, wanted, make) if wanted else {}
             rows.append((p, gradient_of(p), *[None if name is None else state[name] for name in names]))
         return rows
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.optim.optimizer import Optimizer
 from weft.optim.scheduler import LRScheduler, refuse_capture
-from weft.support.errors import ValueProblem
+from weft.support.errors import StateError, ValueProblem
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -23,10 +23,11 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueProblem(f"mode {mode} is unknown!")
         if threshold_mode not in ("rel", "abs"):
             raise ValueProblem(f"threshold mode {threshold_mode} is unknown!")
-        groups = len(optimizer.param_groups)
-        if isinstance(min_lr, (list, tuple)) and len(min_lr) != groups:
+        groups, is_each = len(optimizer.param_groups), isinstance(min_lr, (list, tuple))
+        if is_each and len(min_lr) != groups:
             raise ValueProblem(f"expected {groups} min_lrs, got {len(min_lr)}")
-        self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * groups
+        self.min_lrs = list(min_lr) if is_each else [min_lr] * groups
+        self.default_min_lr = None if is_each else min_lr
         self.mode, self.factor, self.patience, self.threshold, self.threshold_mode = (
             mode, factor, patience, threshold, threshold_mode
         )
@@ -69,6 +70,15 @@ class ReduceLROnPlateau(LRScheduler):
         return value < self.best - margin if self.mode == "min" else value > self.best + margin
 
     def _reduce(self) -> None:
+        if len(self.groups) != len(self.min_lrs):  # a group was added to the optimizer since
+            if self.default_min_lr is None:
+                raise StateError(
+                    f"The number of param groups in the `optimizer` ({len(self.groups)}) differs from when "
+                    f"`ReduceLROnPlateau` was initialized ({len(self.min_lrs)}), usually due to a new param group "
+                    "being added to the optimizer. Please modify the `min_lrs` field to match the length of the "
+                    "`optimizer` param groups."
+                )
+            self.min_lrs = [self.default_min_lr] * len(self.groups)
         rates = []
         for group, low in zip(self.groups, self.min_lrs, strict=True):
             rate = max(group["lr"] * self.factor, low)

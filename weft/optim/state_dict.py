@@ -45,7 +45,8 @@ def load_state_dict(optimizer: Optimizer, saved_state: Mapping[str, Any]) -> Non
     for hook in list(optimizer._load_state_dict_hooks.values()):
         changed = hook(optimizer, saved_state)
         saved_state = saved_state if changed is None else changed
-    own, saved = optimizer.param_groups, saved_state["param_groups"]
+    own = optimizer.param_groups
+    saved = copy.deepcopy(saved_state["param_groups"])  # (at once: groups that share a rate go on sharing one)
     if len(own) != len(saved):
         raise ValueProblem("loaded state dict has a different number of parameter groups")
     if any(len(a["params"]) != len(b["params"]) for a, b in zip(own, saved, strict=True)):
@@ -96,7 +97,7 @@ def _share_steps(state: Mapping[Tensor, dict[str, Any]], params: list[Tensor]) -
 
 
 def _joined(mine: dict[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    joined = copy.deepcopy({key: value for key, value in new.items() if key != "params"})
+    joined = {key: value for key, value in new.items() if key != "params"}
     if "param_names" in mine and "param_names" not in joined:
         joined["param_names"] = mine["param_names"]
     joined["params"] = mine["params"]

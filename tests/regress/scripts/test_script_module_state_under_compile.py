@@ -4,10 +4,11 @@ each call, and what stands in them is looked at.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List  # noqa: UP035  (what the programs use)
+from typing import Any, Dict, List, Optional  # noqa: UP035  (what the programs use)
 
 import weft
 import weft.jit
+from tests.symbols_left import symbols_left
 from weft import Tensor, nn
 
 
@@ -58,6 +59,33 @@ class Asking(nn.Module):
         return x * len(self.items)
 
 
+class Rebinding(nn.Module):
+    """Its tensors are attributes, no buffers; its numbers are made of values."""
+
+    hidden: Optional[Tensor]  # noqa: UP045
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden = None
+        self.mean = weft.zeros(2)
+        self.is_positive, self.whole, self.total = False, 1, 0.5
+        self.totals = [0.5]
+
+    def forward(self, x: Tensor) -> Tensor:
+        before = self.hidden
+        if before is not None:
+            x = x + before
+        self.hidden = x * 2
+        self.mean = (self.mean + x) * 0.5
+        if self.is_positive:
+            x = x * self.total
+        self.is_positive = bool(x.sum() > 0)
+        self.whole += int(x.sum())
+        self.total = float(x.sum())
+        self.totals[0] = float(x.max())
+        return x + self.whole
+
+
 def state(module: Any) -> list[Any]:
     kept = [t.tolist() for t in module.kept]
     counted = module.counted
@@ -88,3 +116,30 @@ def test_what_python_writes_is_seen() -> None:
     scripted.items.append(5)
     x = weft.ones(2) * -3
     assert compiled(x).tolist() == [-4.0, -4.0]
+
+
+def test_tensors_and_numbers_of_values_are_rebound() -> None:
+    """A tensor that was an attribute's before was not looked at, and the new one stayed there as a symbol; a number
+    made of values was refused."""
+    plain, scripted = Rebinding(), weft.jit.script(Rebinding())
+    compiled = weft.compile(scripted)
+    for value in (1.0, -2.0, 3.0, 0.5):
+        x = weft.ones(2) * value
+        assert compiled(x).tolist() == plain(x).tolist()
+        assert not symbols_left(scripted)
+        for module in (plain, scripted):
+            assert module.hidden is not None
+        assert scripted.hidden.tolist() == plain.hidden.tolist() and scripted.mean.tolist() == plain.mean.tolist()
+        for name in ("is_positive", "whole", "total", "totals"):
+            assert getattr(scripted, name) == getattr(plain, name), name
+            assert type(getattr(scripted, name)) is type(getattr(plain, name)), name
+
+
+def test_a_tensor_that_the_user_rebinds_is_seen() -> None:
+    scripted = weft.jit.script(Rebinding())
+    compiled = weft.compile(scripted)
+    for value in (1.0, 5.0):
+        scripted.hidden, scripted.mean = weft.ones(2) * value, weft.ones(2) * value
+        compiled(weft.ones(2))
+        assert scripted.hidden.tolist() == [2 + 2 * value] * 2
+        assert scripted.mean.tolist() == [(value + 1 + value) / 2] * 2

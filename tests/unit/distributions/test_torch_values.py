@@ -25,7 +25,7 @@ DTYPES = {"f32": (weft.float32, 5e-5), "f64": (weft.float64, 1e-9)}
 # where PyTorch's own formula is not exact: polynomials for Bessel functions, short series near a half (of which it
 # loses all digits in float32), a constant in float32
 ROUGH = {"VonMises": 2e-5, "ContinuousBernoulli": 2e-5, "Multinomial": 1e-7}
-WRONG = {("ContinuousBernoulli", "f32")}
+WRONG = {("ContinuousBernoulli", "f32"), ("Kumaraswamy", "mode")}  # (the mode is NaN there, whatever the parameters)
 NAMES = sorted({name for name, _ in everything()})
 
 
@@ -57,7 +57,7 @@ def test_values(name: str) -> None:
                 **{m: lambda d=d, m=m: getattr(d, m) for m in MOMENTS},
             }
             for what, answer in answers.items():
-                if f"{key}/{what}" in VALUES.files:
+                if f"{key}/{what}" in VALUES.files and (name, what) not in WRONG:
                     same(answer(), f"{key}/{what}", rtol * (20 if short == "f32" and name in ROUGH else 1))
                     compared += 1
     assert compared >= 2 * DRAWS

@@ -257,6 +257,17 @@ def traced_functions() -> dict[str, Any]:
         "scattered": lambda x: (
             x.scatter(1, weft.tensor([[0], [1], [2], [3]]), 9.0), x.index_add(0, weft.tensor([0, 2]), x[:2])
         ),
+        "signs": lambda x: (
+            weft.signbit(x), weft.signbit(x * -0.0), weft.signbit((x * 9).long()), weft.fmax(x, x.sqrt()),
+            weft.fmin(x.log(), x), weft.fmax((x * 9).long(), (x * -9).long()),
+        ),
+        "shrunk": lambda x: (
+            F.softshrink(x.sqrt()), F.hardshrink(x.sqrt()), F.softshrink(x, 0.1), F.hardshrink(x * 9, 3.0)
+        ),
+        "distances": lambda x: (weft.cdist(x, x[:2]), weft.cdist(x.reshape(2, 2, 8), x[:1].reshape(1, 1, 8))),
+        "softplus": lambda x: (
+            F.softplus(x), F.softplus(x, beta=2.0), F.softplus(x, threshold=0.5), F.softplus(x, 3.0, 1.0)
+        ),
         "functions": lambda x: (x.sin(), x.erf(), x.exp().log1p(), x.rsqrt().nan_to_num(), x.logsumexp(1), x.trunc()),
     }
 

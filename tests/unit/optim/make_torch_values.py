@@ -1,5 +1,5 @@
-"""Writes torch_values.json beside this file: what PyTorch gives for reference_cases.py.
-Run it where torch is installed."""
+"""Writes torch_values.json and torch_random_runs.json beside this file: what PyTorch gives for reference_cases.py and
+random_runs.py. Run it where torch is installed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import random_runs
 from reference_cases import LBFGS, OPTIMIZERS, SCHEDULERS, minimise, rates, train
 
 values = {
@@ -20,3 +21,6 @@ values = {
     "schedulers": {name: rates(torch, name) for name in SCHEDULERS},
 }
 Path(__file__).with_name("torch_values.json").write_text(json.dumps(values).replace("], [", "],\n[") + "\n")
+
+runs = {"torch": torch.__version__, "runs": [random_runs.train(torch, seed) for seed in random_runs.SEEDS]}
+Path(__file__).with_name("torch_random_runs.json").write_text(json.dumps(runs).replace("], [", "],\n[") + "\n")

@@ -46,6 +46,9 @@ LBFGS: list[dict[str, Any]] = [
     {"lr": 0.1, "max_iter": 10},
     {"lr": 1, "line_search_fn": "strong_wolfe"},
     {"lr": 1, "line_search_fn": "strong_wolfe", "max_iter": 4, "history_size": 2},
+    {"lr": 1, "line_search_fn": "strong_wolfe", "max_iter": 3, "max_eval": 4},
+    {"lr": 0.5, "line_search_fn": "strong_wolfe", "max_iter": 2, "max_eval": 3},
+    {"lr": 1, "line_search_fn": "strong_wolfe", "max_iter": 1, "max_eval": 1},
 ]
 
 

@@ -252,8 +252,7 @@ def _mvlgamma(self: Any, p: int) -> Any:
     if p < 1:
         raise ShapeError("p has to be greater than or equal to 1")
     steps = aten.arange(p, dtype=self.dtype if self.dtype.is_differentiable else dt.get_default()) * -0.5
-    constant = p * (p - 1) / 4 * math.log(math.pi)
-    return aten.sum(aten.lgamma(aten.unsqueeze(self, -1) + steps), -1) + constant
+    return aten.sum(aten.lgamma(aten.unsqueeze(self, -1) + steps) - steps * math.log(math.pi), -1)
 
 
 define(

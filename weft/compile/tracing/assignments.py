@@ -21,6 +21,7 @@ from weft.compile.tracing.returned_containers import (
     identical_in,
 )
 from weft.guards.kinds import Kind, Kinds
+from weft.record.numbers.run_time import RunTimeNumber
 from weft.record.restart import Restart
 from weft.record.symbolic import SymbolicPayload
 from weft.support.errors import CaptureError
@@ -109,7 +110,7 @@ class _AssignedValue(ContainerWalk):
         return super().tensor(value)
 
     def leaf(self, value: Any) -> Any:
-        if value is guards.MISSING or self.kinds.of(value) in _PLAIN:
+        if value is guards.MISSING or self.kinds.of(value) in _PLAIN or isinstance(value, RunTimeNumber):
             return value
         if not self.before.is_older(value):
             raise self.refuse(

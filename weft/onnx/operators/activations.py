@@ -120,12 +120,13 @@ def shrink(x: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
 
 @symbolic("aten::softshrink")
 def write_softshrink(g: Any, x: Any, lambd: Any) -> Any:
-    return g.op("Shrink", x, lambd=float(g.known(lambd)), bias=float(g.known(lambd)))
+    limit = float(g.known(lambd))  # (Shrink makes 0 of NaN)
+    return g.op("Sub", x, g.op("Clip", x, g.like(x, -limit), g.like(x, limit)))
 
 
 @symbolic("aten::hardshrink")
 def write_hardshrink(g: Any, x: Any, lambd: Any) -> Any:
-    return g.op("Shrink", x, lambd=float(g.known(lambd)), bias=0.0)
+    return g.op("Where", g.op("LessOrEqual", g.op("Abs", x), g.like(x, float(g.known(lambd)))), g.like(x, 0), x)
 
 
 @symbolic("aten::tanhshrink")
@@ -140,11 +141,13 @@ def softplus(x: Tensor) -> Tensor:
 
 @symbolic("aten::softplus")
 def write_softplus(g: Any, x: Any, beta: Any, threshold: Any) -> Any:
-    beta = float(g.known(beta))
-    if beta == 1:
-        return g.op("Softplus", x)
+    beta, threshold = float(g.known(beta)), float(g.known(threshold))
     scale = g.like(x, beta)
-    return g.op("Div", g.op("Softplus", g.op("Mul", x, scale)), scale)
+    scaled = x if beta == 1 else g.op("Mul", x, scale)
+    out = g.op("Softplus", scaled) if beta == 1 else g.op("Div", g.op("Softplus", scaled), scale)
+    if threshold >= 20:  # nothing that a float shows
+        return out
+    return g.op("Where", g.op("Greater", scaled, g.like(x, threshold)), x, out)
 
 
 @symbolic("aten::log_sigmoid", "aten::logsigmoid")

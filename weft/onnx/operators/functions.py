@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import weft
 import weft.onnx.exact as exact
 from weft.onnx.registry import symbolic
 
@@ -117,6 +118,32 @@ def write_round(g: Any, x: Any, decimals: Any) -> Any:
 @symbolic("aten::copysign.Tensor")
 def write_copysign(g: Any, x: Any, y: Any) -> Any:
     return exact.copysign(g, *g.promoted((x, y)))
+
+
+@symbolic("aten::signbit")
+def write_signbit(g: Any, x: Any) -> Any:
+    dtype = g.dtype(x)
+    if not dtype.is_floating_point:
+        x = g.cast(x, weft.int64)  # (ONNX compares no booleans)
+        return g.op("Less", x, g.like(x, 0))
+    return exact.is_negative(g, x)
+
+
+@symbolic("aten::fmax", "aten::fmin")
+def write_fmax(g: Any, a: Any, b: Any) -> Any:
+    """The larger number of two; where one is NaN, the other."""
+    a, b = g.promoted((a, b))
+    better = g.op("Greater" if g.node.op.schema.base == "fmax" else "Less", b, a)
+    if g.dtype(a).is_floating_point:
+        better = g.op("Or", better, g.op("IsNaN", a))
+    return g.op("Where", better, b, a)
+
+
+@symbolic("aten::_euclidean_dist")
+def write_distances(g: Any, x1: Any, x2: Any) -> Any:
+    """From every row of x1 [..., n, d] to every row of x2 [..., m, d]: [..., n, m]."""
+    difference = g.op("Sub", g.op("Unsqueeze", x1, g.ints([-2])), g.op("Unsqueeze", x2, g.ints([-3])))
+    return g.op("Sqrt", g.op("ReduceSum", g.op("Mul", difference, difference), g.ints([-1]), keepdims=0))
 
 
 @symbolic("aten::bitwise_left_shift.Tensor", "aten::bitwise_right_shift.Tensor")
