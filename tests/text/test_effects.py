@@ -15,7 +15,7 @@ from weft.ir.graph import Graph
 from weft.ir.parser import parse_graphs
 from weft.ir.verifier import verify
 
-MADE = re.compile(r"^(\s+)(%[\w.]+): ((?:(?:f|i|c|bf)\d+|bool)\[[^=]*\]|Tensor) = \w+::.*[^{]$")
+MADE = re.compile(r"^(\s+)(%[\w.]+): ((?:(?:f|i|c|bf)\d+|bool)\[[^\]=]*\]|Tensor) = \w+::.*[^{]$")
 # A branch that is known not to be taken, and the steps of a loop one by one: fewer nodes, or the same again.
 CHANGING = {"constant_propagation", "unroll"}
 

@@ -24,7 +24,7 @@ from weft.passes.effects import overlap
 from weft.passes.fold.fold_loops import fold_loops
 from weft.passes.gather_as_mask import gather_as_mask
 from weft.passes.join_scatters import join_scatters
-from weft.passes.legalize import complex_parts, legalize_matmul
+from weft.passes.legalize import complex_parts, distinct, legalize_matmul
 from weft.passes.open_opaque import open_opaque, open_views
 from weft.passes.own_memory import own_memory
 from weft.passes.pipeline import optimize
@@ -45,7 +45,7 @@ def _fold_all(graph: Graph) -> Graph:
 PASSES = {
     "dce": dce, "decompose": decompose, "open_opaque": open_opaque, "simplify_views": simplify_views,
     "optimize": optimize, "differentiate": differentiate, "sum_windows": sum_windows,
-    "complex_parts": complex_parts, "legalize_matmul": legalize_matmul,
+    "complex_parts": complex_parts, "distinct": distinct, "legalize_matmul": legalize_matmul,
     "gather_as_mask": gather_as_mask, "scatter_rows": scatter_rows, "scatter_sums": scatter_sums,
     "settle_sizes": settle_sizes, "own_memory": own_memory, "overlap": overlap, "count_steps": count_steps,
     "count_picks": count_picks, "join_scatters": join_scatters, "open_views": open_views, "fold_loops": _fold_all,
