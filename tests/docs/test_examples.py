@@ -40,7 +40,7 @@ def test_both_modes_print_the_same(example: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.syspath_prepend(str(example.parent))
     numbers = []
     for mode in ("compiled", "eager"):
-        monkeypatch.setattr(sys, "argv", [example.name, "--steps", "2", "--mode", mode, "--seed", "3"])
+        monkeypatch.setattr(sys, "argv", [example.name, "--steps", "1", "--mode", mode, "--seed", "3"])
         with redirect_stdout(io.StringIO()) as out:
             runpy.run_path(str(example), run_name="__main__")
         assert out.getvalue().startswith("step")

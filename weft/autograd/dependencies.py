@@ -111,6 +111,24 @@ def nodes_within(roots: Sequence[Any]) -> set[Node]:
     return targets & starts.keys()
 
 
+def nodes_reached(
+    root: Edge, without: Collection[tuple[Node, int]] = ()
+) -> dict[Node, None]:
+    """The nodes that the gradient of one result flows into, that of `root` among them; of a node with several results,
+    what only others of them depend on is none. without: edges that are left, by the node that they begin at and their
+    number there."""
+    nodes: dict[Node, None] = {}
+    stack, seen = [root], {root}
+    while stack:
+        node, index = stack.pop()
+        nodes[node] = None
+        for i, edge in enumerate(node.edges_of(index)):
+            if edge is not None and edge not in seen and (node, i) not in without:
+                seen.add(edge)
+                stack.append(edge)
+    return nodes
+
+
 def nodes_behind(
     roots: Sequence[Any], ends: Mapping[Edge, Any] = MappingProxyType({}), without: Collection[tuple[Node, int]] = ()
 ) -> dict[Node, None]:

@@ -207,6 +207,10 @@ class Node:
         """Whether a backward call that comes to this node comes to result number `index`."""
         return True
 
+    def edges_of(self, index: int) -> tuple[Edge | None, ...]:
+        """The edges that the gradient of result number `index` flows into; None in the place of the others."""
+        return self.edges
+
     def arrival(self, index: int) -> Node:
         """The node that all of the gradient of result number `index` flows into, as that number of its inputs, to be
         heard or asked for; this one takes what users of the result hand in."""

@@ -9,9 +9,10 @@ from typing import Any
 
 from weft.autograd import engine
 from weft.autograd.accumulate import AccumulateGrad, accumulator_of
-from weft.autograd.dependencies import nodes_behind, runs_on_nothing
+from weft.autograd.dependencies import nodes_behind, nodes_reached, runs_on_nothing
 from weft.autograd.function import FunctionNode
 from weft.autograd.node import Node, OpNode
+from weft.autograd.record import gradient_edge
 from weft.autograd.views import CopySlices
 from weft.ir.graph import Value
 from weft.ir.opaque import forward_nodes
@@ -125,7 +126,9 @@ def record_backward(
     positions = {id(results[i]): i for i in made_leaves(capture, results)}
     endings = end_at_what_is_given(outputs, capture.outside.histories)
     primals = [p for p in _leaves_behind(outputs) if id(p) in positions or not _is_made(capture, p)]
+    edges = [edge for out in outputs if (edge := gradient_edge(out)) is not None]  # (each has one)
     graphs = [nodes_behind([out._node]) for out in outputs]  # taken before the run frees them
+    reached = [nodes_reached(edge) for edge in edges]
     bits = bits_of(n for nodes in graphs for n in nodes if _saves(n))
     once = any(isinstance(n, FunctionNode) and n.gives_once for nodes in graphs for n in nodes)
     inner = [
@@ -153,11 +156,12 @@ def record_backward(
     # behind them the leaves that custom Functions give nothing: their hooks hear that
     unfed = [p for p, g in zip(primals, grads, strict=False) if g is None] if capture.evaluator.given_none else []
     receivers = [*[p for p, _ in kept], *unfed]
-    leads = [_receivers_in(nodes, receivers) for nodes in graphs]
+    leads = [_receivers_in(nodes, receivers) for nodes in reached]
     given_none = capture.evaluator.given_none
     reach = leads if not given_none else [
-        _receivers_in(nodes_behind([out._node, *filter(runs_on_nothing, nodes)], without=given_none), receivers)
-        for out, nodes in zip(outputs, graphs, strict=True)
+        _receivers_in(nodes_reached(edge, given_none), receivers)
+        | _receivers_in(nodes_behind([*filter(runs_on_nothing, nodes)], without=given_none), receivers)
+        for edge, nodes in zip(edges, reached, strict=True)
     ]
     saving = Saving(graphs, bits, receivers)
     received = [endings[id(p)][1] if id(p) in endings else p for p in receivers]

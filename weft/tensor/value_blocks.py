@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from weft.tensor.modes import modes
 
@@ -10,21 +10,24 @@ values: dict[tuple[int, str], Any] = {}  # by module and name, while a block is 
 _open: list[Any] = []  # the capture within which each block began, or None
 
 
+class ValueBlocks:
+    """How many blocks are open: a number that scripts know."""
+
+    depth: ClassVar[int] = 0
+
+
 def begin() -> None:
     """Open a block."""
     _open.append(modes.capture)
+    ValueBlocks.depth = len(_open)
 
 
 def end() -> None:
     """Close the innermost block; with the outermost one the values go."""
     _open.pop()
+    ValueBlocks.depth = len(_open)
     if not _open:
         values.clear()
-
-
-def is_open() -> bool:
-    """Whether values are kept."""
-    return bool(_open)
 
 
 def blocks_around() -> int:

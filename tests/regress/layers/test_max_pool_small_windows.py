@@ -1,4 +1,4 @@
-"""Windows of few elements are compared one after another: the first of equals, the first NaN, blocks side by side."""
+"""Windows of few elements are compared one after another: the first of equals, the last NaN, blocks side by side."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def _by_hand(x: np.ndarray, kernel: tuple[int, ...], stride: tuple[int, ...]) ->
     best, places = np.empty(sizes, x.dtype), np.empty(sizes, np.int64)
     for at in itertools.product(*map(range, sizes)):
         window = tuple(slice(i * s, i * s + k) for i, s, k in zip(at, stride, kernel, strict=True))
-        found = np.argmax(x[window])  # NumPy takes the first NaN, and the first of equals
-        inner = np.unravel_index(found, kernel)
+        nans = np.flatnonzero(np.isnan(x[window]))  # PyTorch takes the last NaN, and the first of equals
+        inner = np.unravel_index(nans[-1] if len(nans) else np.argmax(x[window]), kernel)
         whole = tuple(i * s + j for i, s, j in zip(at, stride, inner, strict=True))
         best[at], places[at] = x[whole], np.ravel_multi_index(whole, x.shape)
     return best, places

@@ -252,7 +252,8 @@ def _mvlgamma(self: Any, p: int) -> Any:
     if p < 1:
         raise ShapeError("p has to be greater than or equal to 1")
     steps = aten.arange(p, dtype=self.dtype if self.dtype.is_differentiable else dt.get_default()) * -0.5
-    return aten.sum(aten.lgamma(aten.unsqueeze(self, -1) + steps) - steps * math.log(math.pi), -1)
+    constant = aten.sum(aten.arange(p, dtype=dt.float64)) * (math.log(math.pi) / 2)  # p (p - 1) / 4 log pi
+    return aten.sum(aten.lgamma(aten.unsqueeze(self, -1) + steps), -1) + constant
 
 
 define(

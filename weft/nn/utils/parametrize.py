@@ -21,6 +21,7 @@ from weft.support.errors import StateError, ValueProblem
 from weft.tensor import value_blocks
 from weft.tensor.modes import modes, no_grad
 from weft.tensor.tensor import Tensor
+from weft.tensor.value_blocks import ValueBlocks
 
 __all__ = [
     "ParametrizationList", "cached", "is_parametrized", "register_parametrization", "remove_parametrizations",
@@ -272,13 +273,13 @@ def _computed(name: str) -> property:
 
     def read(self: Any) -> Any:
         held = self.parametrizations[name]
+        if not ValueBlocks.depth:  # (the body is compiled for scripts, too)
+            return held()
         if value_blocks.blocks_around() and modes.capture is not None:
             raise ArgumentChange(
                 f"a compiled function reads the parametrized tensor {name!r} within a block of parametrize.cached() "
                 "that began before the call, and keeps values for other calls"
             )
-        if not value_blocks.is_open():
-            return held()
         key = (id(self), name)
         if key not in value_blocks.values:
             value_blocks.values[key] = held()

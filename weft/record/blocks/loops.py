@@ -200,6 +200,29 @@ class WhileLoopBackward(ControlBackward):
     def blocks(self) -> Sequence[Recorded]:
         return (self.loop.body,)
 
+    def edges_of(self, index: int) -> tuple[Edge | None, ...]:
+        """What a carried value at the end, or a row, depends on, perhaps over several iterations."""
+        loop = self.loop
+        place = {e: i for i, e in enumerate(loop.entries) if e is not None}
+        states = {index} if index < len(loop.carried) else set()
+        ends = [self.end_of(index)]
+        while True:
+            border = loop.body.border(ends)
+            more = {place[e] for e in border if place.get(e, len(loop.carried)) < len(loop.carried)} - states
+            if not more:
+                break
+            states |= more
+            ends += [loop.body.ends[1 + i] for i in more]
+        arriving = {*border, *(loop.entries[i] for i in states)}
+        return (
+            *(edge if entry in arriving else None for edge, entry in zip(loop.start, loop.entries, strict=True)),
+            *(edge if edge in arriving else None for edge in self.outer),
+        )
+
+    def end_of(self, index: int) -> Edge | None:
+        """Where the gradient of a result flows within the body."""
+        return self.loop.body.ends[1 + index]
+
     def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Tensor]:
         capture, loop = self.capture, self.loop
         count, arity = len(loop.carried), len(loop.start)

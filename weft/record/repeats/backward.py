@@ -108,6 +108,10 @@ class RepeatedBackward(WhileLoopBackward):
         self.capture.note_history(out)
         return out
 
+    def end_of(self, index: int) -> Edge | None:
+        """Where the gradient of a result flows within the body."""
+        return self.ends[index] if index in self.ends else super().end_of(index)
+
     def _has_history(self, edge: Edge) -> bool:
         entry = self._entries.get(edge)
         return entry is None or has_history(self.loop, entry, self._flows)

@@ -342,7 +342,7 @@ class Linker:
 
 
 def _is_of_one_type(items: Sequence[SugaredValue]) -> bool:
-    if all(type(p) is ListValue for p in items):
+    if items and all(type(p) is ListValue for p in items):
         return _is_of_one_type([p for inner in items if isinstance(inner, ListValue) for p in inner.items])
     return all(isinstance(p, Simple) for p in items) and len({p.type for p in items if isinstance(p, Simple)}) == 1
 
