@@ -202,7 +202,9 @@ def observe(
 
 def _rollback(reads: Reads) -> None:
     reads.note_new_names()
-    groups: tuple[dict[Any, Any], ...] = (reads.containers, reads.entries, reads.arrays, reads.randoms)
+    groups: tuple[dict[Any, Any], ...] = (
+        reads.containers, reads.entries, reads.arrays, reads.randoms, reads.opaques
+    )
     for group in groups:  # (what else changed is refused)
         for snapshot in reversed(group.values()):  # what was seen later may stand in what was changed before
             snapshot.restore()

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.guards.asked import content_of, same_answer
+from weft.guards.asked import content_of, put_back, same_answer
 from weft.guards.content_guard import same_array
 from weft.guards.slots import Key, Slot, counted
 from weft.guards.values import MISSING, same
@@ -254,7 +254,9 @@ class OpaqueContent:
         return self.before is not MISSING and not same_answer(self.before, content_of(self.value))
 
     def restore(self) -> None:
-        """Nothing can be done."""
+        """Put back what it held, where its class has a way to be told."""
+        if self.before is not MISSING:
+            put_back(self.value, self.before)
 
 
 @dataclass(eq=False)

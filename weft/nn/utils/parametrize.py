@@ -124,6 +124,7 @@ class ParametrizationList(ModuleList):
 
     def forward(self) -> Any:
         """The tensor."""
+        value_blocks.blocks_around()  # a captured function asks: its program is one for so many
         first, *others = list(self)
         value = first(*[getattr(self, name) for name in self._names()])
         for module in others:
