@@ -126,7 +126,7 @@ WRITES = (
     "self.both = (self.before, self.both)",
     # names that are made at run time, or not there yet
     "setattr(self, 'new', {v})", "setattr(self, f'new{{len(self.items) % 3}}', {v})", "self.newest = {v}",
-    "setattr(self, 'new' + 'er' * self.flag, ({v}, 1))", "vars(self)['new_' + str(self.size)] = {v}",
+    "setattr(self, 'couple' + 'd' * self.flag, ({v}, 1))", "vars(self)['new_' + str(self.size)] = {v}",
     "hasattr(self, 'new') and delattr(self, 'new')", "setattr(self.store, 'new', {v})",
     "setattr(Model, 'newer', self.n)",
 )

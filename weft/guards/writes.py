@@ -9,7 +9,7 @@ from typing import Any
 from weft.guards.effects import MOVE_OUT, USE_OURS, SideEffectError
 from weft.guards.kinds import Kind, Kinds
 from weft.guards.reads import Reads
-from weft.guards.slots import ContentSlot, EndSlot, HiddenSlot, ItemSlot, Slot, instance_dict
+from weft.guards.slots import AttributeSlot, ContentSlot, EndSlot, HiddenSlot, ItemSlot, Slot, instance_dict
 from weft.guards.snapshots import Contents, Entry
 from weft.guards.values import MISSING, key_text, number_kind
 from weft.guards.visit import Visitor
@@ -124,10 +124,21 @@ def writes_of(reads: Reads, visitor: Visitor, kinds: Kinds) -> list[Write]:
         if contents.changed() or contents.appended:
             for write in _container_writes(contents, reads, visitor, kinds):
                 writes[write.target.key] = write
-    for entry in reads.entries.values():
+    for entry in _new_names_last(list(reads.entries.values())):
         if id(entry.slot.holder) not in reads.containers and entry.changed():
             writes[entry.slot.key] = _entry_write(entry, kinds)
     return list(writes.values())
+
+
+def _new_names_last(entries: list[Entry]) -> list[Entry]:
+    """Attributes that the call made, behind all others: they are made anew in the order in which it made them, which
+    whoever goes over an object's names can see."""
+    new = [e for e in entries if type(e.slot) is AttributeSlot and e.before is MISSING]
+    places = {id(e.slot.holder): list(instance_dict(e.slot.holder)) for e in new}
+    there = [e for e in new if e.slot.name in places[id(e.slot.holder)]]
+    there.sort(key=lambda e: places[id(e.slot.holder)].index(e.slot.name))
+    moved = set(map(id, there))
+    return [*(e for e in entries if id(e) not in moved), *there]
 
 
 def _is_number(value: Any, kinds: Kinds) -> bool:
