@@ -3,15 +3,13 @@ and captures are as many as structures."""
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 
 import weft
 from tests.agree.assigned import Assigning, draw_assigning, structure, values
+from tests.agree.width import TIMES
 
-TIMES = int(os.environ.get("WEFT_AGREE", "1"))
 CALLS = 100
 
 

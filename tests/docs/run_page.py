@@ -15,6 +15,7 @@ import io
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import traceback
@@ -83,11 +84,16 @@ def run_apart(page: Path) -> list[str]:
 
 
 def serve() -> None:
-    """Runs each page in a process of its own, which has all of weft's modules already."""
+    """Runs each page in a process of its own, which has all of weft's modules already where a process can fork."""
     import weft.codegen.native
     import weft.compile.driver  # noqa: F401
 
     for line in sys.stdin:
+        if not hasattr(os, "fork"):
+            done = subprocess.run([sys.executable, __file__, line.strip()], capture_output=True, text=True)
+            answer = {"error": done.stderr} if done.returncode else {"printed": json.loads(done.stdout)}
+            print(json.dumps(answer), flush=True)
+            continue
         child = os.fork()
         if child:
             os.waitpid(child, 0)

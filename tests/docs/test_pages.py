@@ -50,7 +50,6 @@ def printed_by(page: Path, server: subprocess.Popen[str]) -> list[str]:
     return printed
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="pages run in processes that are forked")
 @pytest.mark.parametrize("name", PAGES)
 def test_what_a_page_shows_is_what_its_code_prints(name: str, server: subprocess.Popen[str]) -> None:
     page = ROOT / name

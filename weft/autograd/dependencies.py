@@ -111,37 +111,23 @@ def nodes_within(roots: Sequence[Any]) -> set[Node]:
     return targets & starts.keys()
 
 
-def nodes_reached(
-    root: Edge, without: Collection[tuple[Node, int]] = ()
-) -> dict[Node, None]:
-    """The nodes that the gradient of one result flows into, that of `root` among them; of a node with several results,
-    what only others of them depend on is none. without: edges that are left, by the node that they begin at and their
-    number there."""
-    nodes: dict[Node, None] = {}
-    stack, seen = [root], {root}
-    while stack:
-        node, index = stack.pop()
-        nodes[node] = None
-        for i, edge in enumerate(node.edges_of(index)):
-            if edge is not None and edge not in seen and (node, i) not in without:
-                seen.add(edge)
-                stack.append(edge)
-    return nodes
-
-
 def nodes_behind(
     roots: Sequence[Any], ends: Mapping[Edge, Any] = MappingProxyType({}), without: Collection[tuple[Node, int]] = ()
 ) -> dict[Node, None]:
-    """The nodes of the graph behind some, in the order in which a walk comes upon them. ends: edges that it leaves;
-    without: others, by the node that they begin at and their number there."""
+    """The nodes of the graph behind some, in the order in which a walk comes upon them. roots: nodes, or edges: behind
+    an edge is only what the gradient of that result flows into, not what other results of a node depend on. ends:
+    edges that the walk leaves; without: others, by the node that they begin at and their number there."""
     nodes: dict[Node, None] = {}
     stack = list(roots)
     seen = set(stack)
     while stack:
-        node = stack.pop()
+        place = stack.pop()
+        by_result = isinstance(place, tuple)
+        node = place[0] if by_result else place
         nodes[node] = None
-        for i, edge in enumerate(node.edges):
-            if edge is not None and edge[0] not in seen and edge not in ends and (node, i) not in without:
-                seen.add(edge[0])
-                stack.append(edge[0])
+        for i, edge in enumerate(node.edges_of(place[1]) if by_result else node.edges):
+            following = edge if by_result or edge is None else edge[0]
+            if edge is not None and following not in seen and edge not in ends and (node, i) not in without:
+                seen.add(following)
+                stack.append(following)
     return nodes

@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.autograd import engine
 from weft.autograd.accumulate import AccumulateGrad, accumulator_of
-from weft.autograd.dependencies import nodes_behind, nodes_reached, runs_on_nothing
+from weft.autograd.dependencies import nodes_behind, runs_on_nothing
 from weft.autograd.function import FunctionNode
 from weft.autograd.node import Node, OpNode
 from weft.autograd.record import gradient_edge
@@ -128,7 +128,7 @@ def record_backward(
     primals = [p for p in _leaves_behind(outputs) if id(p) in positions or not _is_made(capture, p)]
     edges = [edge for out in outputs if (edge := gradient_edge(out)) is not None]  # (each has one)
     graphs = [nodes_behind([out._node]) for out in outputs]  # taken before the run frees them
-    reached = [nodes_reached(edge) for edge in edges]
+    reached = [nodes_behind([edge]) for edge in edges]
     bits = bits_of(n for nodes in graphs for n in nodes if _saves(n))
     once = any(isinstance(n, FunctionNode) and n.gives_once for nodes in graphs for n in nodes)
     inner = [
@@ -159,8 +159,7 @@ def record_backward(
     leads = [_receivers_in(nodes, receivers) for nodes in reached]
     given_none = capture.evaluator.given_none
     reach = leads if not given_none else [
-        _receivers_in(nodes_reached(edge, given_none), receivers)
-        | _receivers_in(nodes_behind([*filter(runs_on_nothing, nodes)], without=given_none), receivers)
+        _receivers_in(nodes_behind([edge, *filter(runs_on_nothing, nodes)], without=given_none), receivers)
         for edge, nodes in zip(edges, reached, strict=True)
     ]
     saving = Saving(graphs, bits, receivers)

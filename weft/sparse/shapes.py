@@ -266,10 +266,11 @@ def cat(tensors: tuple[Any, ...], dim: int = 0) -> SparseTensor:
 
 def _padded(values: Tensor, dim: int, before: Any, total: Any) -> Tensor:
     """Values with zeros around them along a dense dim."""
-    def zeros(count: Any) -> Tensor:
-        return aten.new_zeros(values, (*values.dims[:dim], count, *values.dims[dim + 1 :]))  # type: ignore[no-any-return]
+    def zeros(count: Any) -> Any:
+        return aten.new_zeros(values, (*values.dims[:dim], count, *values.dims[dim + 1 :]))
 
-    return aten.cat((zeros(before), values, zeros(total - before - values.dims[dim])), dim)  # type: ignore[no-any-return]
+    padded: Tensor = aten.cat((zeros(before), values, zeros(total - before - values.dims[dim])), dim)
+    return padded
 
 
 # ---- new ones

@@ -37,6 +37,11 @@ def _lengths_type(
     return tensor_type(dt.int64, (3, batch), targets.device)
 
 
+def _refuse_rank(dims: Sequence[Dim]) -> None:
+    if len(dims) != 3:
+        raise ShapeError(f"ctc_loss: log_probs must be [time, batch, classes], got {dims_text(dims)}")
+
+
 def _type(
     log_probs: TensorType, targets: TensorType, lengths: TensorType, blank: int, zero_infinity: bool
 ) -> TensorType:
@@ -44,8 +49,7 @@ def _type(
         raise DTypeError(f'"ctc_loss_cpu" not implemented for {log_probs.dtype}')
     if not log_probs.is_complete:
         return tensor_type(log_probs.dtype, None)
-    if log_probs.ndim != 3:
-        raise ShapeError(f"ctc_loss: log_probs must be [time, batch, classes], got {dims_text(log_probs.shape)}")
+    _refuse_rank(log_probs.shape)
     return tensor_type(log_probs.dtype, (log_probs.shape[1],), log_probs.device)
 
 
@@ -253,8 +257,7 @@ def _ctc_loss(
     scores = aten.unsqueeze(log_probs, 1) if single else log_probs
     wanted = _lengths(target_lengths)
     labels = aten.unsqueeze(targets, 0) if single and targets.ndim == 1 else targets
-    if scores.ndim != 3:
-        raise ShapeError(f"ctc_loss: log_probs must be [time, batch, classes], got {dims_text(scores.dims)}")
+    _refuse_rank(scores.dims)
     lengths = aten._ctc_lengths(labels, _lengths(input_lengths), wanted, *scores.dims, blank)
     loss = aten._ctc_loss(scores, labels, lengths, blank, zero_infinity)
     if reduction == "mean":
