@@ -1,4 +1,5 @@
-"""Operands that lie in memory in many ways, as text: permuted, with gaps, repeated, of fewer dims, and broadcast."""
+"""Operands that lie in memory in many ways, as text: permuted (channels innermost too), with gaps, repeated, of fewer
+dims, and broadcast."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ def draw_operand(rng: Rng, dims: tuple[int, ...], is_full: bool = False) -> str:
     """A tensor of ones that broadcasts to these dims, or has them; `ones` makes it."""
     own = [n if is_full or rng.random() < 0.8 else 1 for n in dims]
     own = own[int(rng.integers(len(own))) if not is_full and rng.random() < 0.2 else 0 :]
-    kind = str(rng.choice(["rows", "order", "gaps", "repeated", "both"], p=[0.2, 0.4, 0.15, 0.1, 0.15]))
+    kind = str(rng.choice(["rows", "order", "gaps", "repeated", "both", "last"], p=[0.2, 0.3, 0.15, 0.1, 0.15, 0.1]))
     if kind == "rows":
         return f"ones({tuple(own)})"
     if kind == "repeated":
@@ -21,6 +22,8 @@ def draw_operand(rng: Rng, dims: tuple[int, ...], is_full: bool = False) -> str:
     if kind == "gaps":
         return f"ones({tuple(2 * n for n in own)})[{every}]"
     order = [int(i) for i in rng.permutation(len(own))]
+    if kind == "last":
+        order = sorted(range(len(own)), key=lambda i: (i == 1, i))
     packed = tuple(own[i] * (2 if kind == "both" else 1) for i in order)
     made = f"ones({packed})[{every}]" if kind == "both" else f"ones({packed})"
     return f"{made}.permute({tuple(order.index(i) for i in range(len(own)))})"

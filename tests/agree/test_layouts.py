@@ -21,13 +21,14 @@ OPERATORS = (
 )
 LATER = (
     "(a > b).float() * c", "a + b + c", "gelu(a)", "softmax(a, -1)", "a @ a.transpose(-1, -2)", "cat([a, a], 0)",
+    "cat([a, a + 1], -1)", "stack([a, a * 2], 1)", "a.roll(1, 0) + b", "cat([a, b.expand(a.shape)], 1)",
     "(a + 1).transpose(0, -1) + a.transpose(0, -1)", "zeros_like(a) + b", "a.contiguous() + c", "a.sum(0) + 1",
 )
 
 
 def called(operands: list[str], text: str, device: str) -> tuple[Any, list[weft.Tensor]]:
     scope: dict[str, Any] = {n: getattr(weft, n) for n in (
-        "where", "addcmul", "lerp", "erf", "maximum", "softmax", "cat", "zeros_like"
+        "where", "addcmul", "lerp", "erf", "maximum", "softmax", "cat", "stack", "zeros_like"
     )}
     scope["gelu"], scope["ones"] = weft.nn.functional.gelu, lambda dims: weft.ones(dims, device=device)
     function = eval(f"lambda a, b, c: {text}", scope)
@@ -40,7 +41,7 @@ def strides(tensor: weft.Tensor) -> tuple[Any, ...]:
 
 def drawn(seed: int, texts: tuple[str, ...]) -> tuple[list[str], str]:
     rng = np.random.default_rng([seed, 3])
-    dims = tuple(int(n) for n in rng.integers(2, 5, rng.integers(2, 5)))
+    dims = tuple(int(n) for n in rng.integers(2, 5, rng.integers(2, 6)))
     first = draw_operand(rng, dims, True)
     return [first, *[draw_operand(rng, dims) for _ in range(2)]], str(texts[int(rng.integers(len(texts)))])
 

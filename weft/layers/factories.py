@@ -12,6 +12,7 @@ from weft.guards.asides import is_in_between
 from weft.layers.backends import backend_for
 from weft.layers.dense import DENSE
 from weft.layers.inference import noted
+from weft.layers.memory_formats import in_format
 from weft.layers.outputs import write_out
 from weft.layers.walk import inplace, walk_layers
 from weft.ops.op import OPS, Op, Out
@@ -113,7 +114,7 @@ def factory(name: str) -> Make:
             kwargs.setdefault("dtype", out.dtype)
             device = out.device if device is None else device
         with on_device(device):
-            tensor: Tensor = getattr(aten, name)(*args, **kwargs)
+            tensor: Tensor = in_format(getattr(aten, name)(*args, **kwargs), memory_format)
         return _finished(name, tensor, requires_grad, out)
 
     return _named(function, name, out=None)
@@ -132,8 +133,8 @@ def _like_factory(name: str) -> Make:
         _check_layout(name, layout)
         source = _placed(input, device)
         tensor: Tensor = getattr(aten, name)(source, *args, **kwargs)
-        if memory_format in (None, "preserve_format"):
-            tensor = _laid_out_like(tensor, input)
+        is_kept = memory_format in (None, "preserve_format")
+        tensor = _laid_out_like(tensor, input) if is_kept else in_format(tensor, memory_format)
         return _finished(name, tensor, requires_grad, None)
 
     return _named(function, name, memory_format=None)

@@ -15,6 +15,7 @@ from weft.autograd.record import gradient_edge
 from weft.autograd.views import check_inplace, refuse_inference, storage_order
 from weft.layers.backends import backend_for
 from weft.ops.geometry import repeats_elements
+from weft.ops.layout import order_of_format, ordered
 from weft.ops.overrides import overridable
 from weft.ops.packet import aten
 from weft.ops.shown import show
@@ -23,6 +24,7 @@ from weft.tensor.dense import payload_of
 from weft.tensor.history import AutogradState, ViewOf
 from weft.tensor.modes import modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
+from weft.types.formats import DIM_ORDERS
 
 NAMES = ("transpose", "t", "squeeze", "unsqueeze", "swapaxes", "swapdims", "as_strided")
 
@@ -173,15 +175,13 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         raise StateError("cannot resize variables that require grad")
     if any(d < 0 for d in dims):
         raise StateError(f"Trying to create tensor with negative dimension {min(dims)}: {list(dims)}")
-    if memory_format == "channels_last" and len(dims) != 4:
-        raise ShapeError(f"required rank 4 tensor to use channels_last format, got rank {len(dims)}")
+    order = order_of_format(memory_format or "contiguous_format", len(dims))
     _refuse_in_capture(self, "resize_")
     refuse_inference(self)
     if tuple(dims) != self.dims:
         backend_for((self,)).resize(self, tuple(dims))
-    if memory_format == "channels_last":
-        _, channels, height, width = dims
-        self.as_strided_(dims, (channels * height * width, 1, width * channels, channels))
+    if memory_format in DIM_ORDERS:
+        self.as_strided_(dims, ordered(dims, order).strides)
     return self
 
 
@@ -203,7 +203,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
 def resize_as_(self: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
     """resize_ to the sizes of `other`, and with the memory format "preserve_format" to its order of dims in memory."""
     if memory_format == "preserve_format":
-        memory_format = "channels_last" if other.ndim == 4 and other.is_contiguous("channels_last") else None
+        memory_format = next((name for name in DIM_ORDERS if other.is_contiguous(name)), None)
     return resize_(self, tuple(other.shape), memory_format=memory_format)
 
 

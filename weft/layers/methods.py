@@ -9,17 +9,16 @@ import numpy as np
 
 from weft.layers import factories
 from weft.layers.devices import moved
+from weft.layers.memory_formats import in_format
 from weft.ops.overrides import handle, overridable, override_classes, overriding
 from weft.ops.packet import aten
-from weft.support.errors import ArgumentError, DTypeError, ShapeError, ValueProblem
+from weft.support.errors import ArgumentError, DTypeError, ValueProblem
 from weft.support.naming import shown
 from weft.tensor import indexing
 from weft.tensor.creation import from_numpy
 from weft.tensor.device import usable
 from weft.tensor.legacy import TYPE_NAMES, construct, dtype_of_name
-from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-from weft.tensor.views import forget_base
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
@@ -74,24 +73,6 @@ def clone(self: Tensor, *, memory_format: Any = None) -> Tensor:
     if memory_format in (None, "preserve_format") or self.is_contiguous(memory_format):
         return aten.clone(self)
     return in_format(self, memory_format)
-
-
-def in_format(tensor: Tensor, memory_format: Any) -> Tensor:
-    """The tensor, or a copy whose elements lie as the memory format says: "contiguous_format", "channels_last",
-    None or "preserve_format"."""
-    if memory_format in (None, "preserve_format") or tensor.is_contiguous(memory_format):
-        if modes.capture is not None:
-            modes.capture.outside.note_asked(tensor)
-        return tensor
-    if memory_format == "contiguous_format":
-        return aten._contiguous_copy(tensor)
-    if memory_format != "channels_last":
-        raise ValueProblem(
-            f"unknown memory format {memory_format!r}; there are contiguous_format, preserve_format and channels_last"
-        )
-    if tensor.ndim != 4:
-        raise ShapeError(f"required rank 4 tensor to use channels_last format, got rank {tensor.ndim}")
-    return forget_base(aten.permute(aten._contiguous_copy(aten.permute(tensor, (0, 2, 3, 1))), (0, 3, 1, 2)))
 
 
 def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.ops.geometry import Geometry, contiguous_strides, is_contiguous, reach
+from weft.support.errors import ShapeError, ValueProblem
 from weft.types import shape_env
 from weft.types.dims import Dim
 from weft.types.dtype import DType
+from weft.types.formats import DIM_ORDERS
 
 Dims = tuple[Dim, ...]
 Orders = Sequence[tuple[int, ...] | None]  # of the dims of results, from the outermost in memory; None: row-major
@@ -125,24 +127,39 @@ ROW_MAJOR = Follows(lambda *args: (None,))
 
 
 def channels_last(g: Geometry) -> tuple[int, ...] | None:
-    """The order of dims that what is computed of images has: channels innermost where those of `g` lie so, as
-    PyTorch's suggest_memory_format tells from strides; None: row-major.
+    """The order of dims that what is computed of images or volumes has: channels innermost where those of `g` lie
+    so, as PyTorch's suggest_memory_format tells from strides; None: row-major.
     """
     sizes: Any = g.dims  # integers
     strides: Any = g.strides
-    if g.ndim != 4 or sizes[1] == 1 or sizes[2:] == (1, 1) or not strides[1]:
+    order = _CHANNELS_INNERMOST.get(g.ndim)
+    if order is None or sizes[1] == 1 or all(n == 1 for n in sizes[2:]) or not strides[1]:
         return None  # (of one channel, or one place, nothing can be told)
     least = 0
-    for i in (1, 3, 2, 0):
+    for i in reversed(order):
         if sizes[i] != 1:
             if not sizes[i] or strides[i] < least:
                 return None
             least = strides[i] * sizes[i]
-    return _CHANNELS_LAST
+    return order
 
 
-_CHANNELS_LAST = (0, 2, 3, 1)
+_CHANNELS_INNERMOST = {len(order): order for order in DIM_ORDERS.values()}
 LIKE_IMAGES = Follows(lambda self, *rest: (channels_last(self),))
+
+
+def order_of_format(memory_format: object, ndim: int) -> tuple[int, ...]:
+    """The dims of a tensor of so many dims that lies as the memory format says, from the outermost in memory.
+    Raises ValueProblem for a format that is not known, ShapeError where it is one of other dims."""
+    if memory_format == "contiguous_format":
+        return tuple(range(ndim))
+    order = DIM_ORDERS.get(str(memory_format)) if isinstance(memory_format, str) else None
+    if order is None:
+        names = ", ".join(map(str, DIM_ORDERS))
+        raise ValueProblem(f"unknown memory format {memory_format!r}; there are contiguous_format, {names}")
+    if len(order) != ndim:
+        raise ShapeError(f"required rank {len(order)} tensor to use {memory_format!s} format, got rank {ndim}")
+    return order
 
 
 def column_major(ndim: int) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from weft.tensor.size import Size
 from weft.types import dtype as dt
 from weft.types.dims import Dim
 from weft.types.dtype import BY_NUMPY, DType
-from weft.types.formats import layout, strided
+from weft.types.formats import DIM_ORDERS, layout, strided
 from weft.types.sym import wrap as wrap_dim
 from weft.types.tensor_type import TensorType
 
@@ -134,13 +134,13 @@ class Facts(Operators):
         return payload_of(self).offset()
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
-        """Whether elements lie row-major without gaps; with "channels_last", whether those of images do with
-        the channels innermost."""
-        if memory_format == "channels_last":
+        """Whether elements lie row-major without gaps; with "channels_last" (of images) or "channels_last_3d" (of
+        volumes), whether they do with the channels innermost."""
+        order = DIM_ORDERS.get(memory_format)
+        if order is not None:
             g = self.geometry()
-            last = (0, 2, 3, 1)
-            return g.ndim == 4 and is_contiguous(Geometry(
-                tuple(g.dims[i] for i in last), tuple(g.strides[i] for i in last)
+            return g.ndim == len(order) and is_contiguous(Geometry(
+                tuple(g.dims[i] for i in order), tuple(g.strides[i] for i in order)
             ))
         return payload_of(self).is_contiguous()
 

@@ -44,3 +44,5 @@ sparse_bsr, sparse_bsc = layout("weft.sparse_bsr"), layout("weft.sparse_bsc")
 jagged, _mkldnn = layout("weft.jagged"), layout("weft._mkldnn")
 contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
 channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
+DIM_ORDERS: dict[str, tuple[int, ...]] = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
+"""The dims of images and of volumes, from the outermost in memory, where the channels lie innermost."""

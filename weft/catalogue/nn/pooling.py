@@ -105,6 +105,11 @@ def counts_of_windows(framed: Sequence[Dim], kernel: Ints, stride: Ints, dilatio
     )
 
 
+def averaged_order(rank: int, input: Operand) -> tuple[int, ...] | None:
+    """How means of windows over the last dims lie: those of volumes row-major, as PyTorch's."""
+    return None if rank == 3 else pooled_order(rank, input)
+
+
 def pooled_order(rank: int, input: Operand) -> tuple[int, ...] | None:
     """How what is found in windows over the last dims lies: one dim is pooled as an image of one row."""
     if rank > 1 or input.ndim != 3:
@@ -194,7 +199,7 @@ def _define_avg_pool(rank: int) -> None:
         f"The mean of each window over the last {rank} dims.",
         precision="float32" if rank == 3 else "",
         decompose=rule,
-        lies=Follows(lambda self, *rest: (pooled_order(rank, self),)),
+        lies=Follows(lambda self, *rest: (averaged_order(rank, self),)),
         public=("weft", "nn.functional") if rank == 1 else _PLACE,
         out=rank > 1,
     )
@@ -252,6 +257,6 @@ for _rank in (1, 2, 3):
         f"Means over windows that cover the last {_rank} dims evenly, as many as output_size says (None keeps a size).",
         precision="float32" if _rank == 3 else "",
         decompose=lambda input, output_size, rank=_rank: adaptive_average(rank, input, output_size),
-        lies=Follows(lambda input, output_size, rank=_rank: (pooled_order(rank, input),)),
+        lies=Follows(lambda input, output_size, rank=_rank: (averaged_order(rank, input),)),
         public=_PLACE,
     )

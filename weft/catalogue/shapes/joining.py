@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.catalogue.samples import F, case, draw
 from weft.ops.batching import Flags, everywhere, shifted
+from weft.ops.layout import Follows, Operand, channels_last
 from weft.ops.op import Op, Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text, normalize_dim
@@ -108,6 +109,23 @@ def _is_legacy_empty(value: Any) -> bool:
     return bool(value.ndim == 2 and value.dims[1] == 0)
 
 
+def _joined_order(tensors: Sequence[Operand]) -> tuple[int, ...] | None:
+    """Images or volumes keep their channels innermost where all of them have."""
+    orders = {channels_last(t) for t in tensors if t.dims != (0,)}
+    return orders.pop() if len(orders) == 1 else None
+
+
+def _stacked_order(tensors: Sequence[Operand], dim: int) -> tuple[int, ...] | None:
+    """That of the tensors joined at the dim, with the new dim around it."""
+    order = _joined_order(tensors)
+    at = dim % (tensors[0].ndim + 1)
+    if order is None or at == len(order):
+        return None
+    moved = [i + (i >= at) for i in order]
+    around = moved.index(at + 1)
+    return (*moved[:around], at, *moved[around:])
+
+
 cat = define(
     "aten::cat(Tensor[] tensors, int dim=0) -> Tensor",
     "Tensors joined along an existing dim.",
@@ -116,6 +134,7 @@ cat = define(
     kernel=_cat,
     vjp={"tensors": _cat_back},
     batch=_cat_batch, jvp=linear,
+    lies=Follows(lambda tensors, dim: (_joined_order(tensors),)),
     public=("weft",),
     out=Out(is_apart=True),
     samples=draw(case((F(2, 3), F(4, 3)), 0), case((F(2, 3), F(2, 1), F(2, 2)), -1)),
@@ -164,6 +183,7 @@ stack = define(
     decompose=_stack,
     vjp={"tensors": lambda g, dim: aten.unbind(g, dim)},
     batch=_stack_batch, jvp=linear,
+    lies=Follows(lambda tensors, dim: (_stacked_order(tensors, dim),)),
     public=("weft",),
     out=Out(is_apart=True),
     samples=draw(case((F(2, 3), F(2, 3)), 0), case((F(2, 3), F(2, 3)), -1)),

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.catalogue.samples import F, I, case, draw
 from weft.ops.batching import Flags, along, unary
-from weft.ops.layout import LIKE_SELF, ROW_MAJOR
+from weft.ops.layout import LIKE_IMAGES, LIKE_SELF, ROW_MAJOR
 from weft.ops.op import Op, define
 from weft.ops.packet import aten
 from weft.ops.rules import check_fits, dims_text, normalize_dim, normalize_dims
@@ -230,6 +230,7 @@ define(
     type=_roll_type,
     kernel=lambda x, shifts, dims: np.roll(x, shifts, dims) if dims else np.roll(x, shifts[0]),
     vjp={"self": lambda g, shifts, dims: aten.roll(g, [-s for s in shifts], dims)},
+    lies=LIKE_IMAGES,
     batch=_roll_batch, jvp=linear,
     samples=draw(case(F(2, 3), (1,)), case(F(2, 3), (1, -2), (0, 1))),
     reference=lambda x, shifts, dims: np.roll(x, shifts, dims or None),

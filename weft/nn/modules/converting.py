@@ -79,7 +79,8 @@ class Converted:
 
     def to(self: C, *args: Any, **kwargs: Any) -> C:
         """Cast floating point parameters and buffers, or move all: to(dtype), to(tensor), to(device),
-        to(device, dtype). Devices are "cpu" and "meta"."""
+        to(device, dtype). Devices are "cpu" and "meta". memory_format="channels_last" (or "channels_last_3d") lays out
+        those of four or five dims so; those of the other number of dims are a ShapeError."""
         dtype, device = wanted(args, dict(kwargs))
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise ArgumentError(
@@ -87,7 +88,12 @@ class Converted:
             )
         if device is not None and any(t.device != device for t in self._tensors()):
             self._apply(lambda t: t.to(device))
-        return self if dtype is None else self._cast(dtype)
+        if dtype is not None:
+            self._cast(dtype)
+        memory_format = kwargs.get("memory_format")
+        if memory_format is not None:
+            self._apply(lambda t: t.to(memory_format=memory_format) if t.ndim in (4, 5) else t)
+        return self
 
     def to_empty(self: C, *, device: Any, recurse: bool = True) -> C:
         """Give every parameter and buffer fresh memory on a device, with any values in it:
