@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 from typing import Any
 
 from weft.compile.driver import CompiledFunction, with_programs
@@ -30,6 +31,16 @@ class CompiledModule:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._compiled(*args, **kwargs)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """That of the module's forward(), for help() and editors."""
+        return inspect.signature(self._module.forward)
+
+    @property
+    def _orig_mod(self) -> Any:
+        """The module itself, by PyTorch's name for it."""
+        return self._module
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import weft
@@ -14,7 +15,16 @@ from weft.jit.torchscript.inlining import inlined
 from weft.jit.tracing.trace import trace
 from weft.onnx.dependency import helper, onnx
 from weft.onnx.dtypes import element_of
+from weft.onnx.export_options import (
+    OperatorExportTypes,
+    TrainingMode,
+    example_inputs,
+    refuse_others,
+    select_model_mode_for_export,
+    shapes_by_input,
+)
 from weft.onnx.lists import Listed
+from weft.onnx.onnx_program import ONNXProgram
 from weft.onnx.operators import control as control  # the package fills the table
 from weft.onnx.outputs import Output
 from weft.onnx.program import Exporter
@@ -33,78 +43,119 @@ LEAST = 13
 
 
 def export(
-    model: Any, args: Any, path: str | os.PathLike[str] | Any, opset_version: int = 18,
+    model: Any, args: Any = (), path: str | os.PathLike[str] | Any = None, opset_version: int | None = 18,
     input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
-    dynamic_axes: Axes | None = None,
-) -> None:
-    """Write a model as an ONNX file.
+    dynamic_axes: Axes | None = None, *, f: str | os.PathLike[str] | Any = None,
+    kwargs: Mapping[str, Any] | None = None, dynamic_shapes: Mapping[str, Any] | Sequence[Any] | None = None,
+    training: TrainingMode | None = None, export_params: bool = True, keep_initializers_as_inputs: bool = False,
+    external_data: bool | None = None, verify: bool = False, verbose: bool | None = None,
+    custom_opsets: Mapping[str, int] | None = None, do_constant_folding: bool = True, optimize: bool = True,
+    dynamo: bool = True, autograd_inlining: bool = True, artifacts_dir: str | os.PathLike[str] = ".",
+    operator_export_type: OperatorExportTypes = OperatorExportTypes.ONNX,
+    custom_translation_table: Mapping[Any, Any] | None = None, report: bool = False, profile: bool = False,
+    dump_exported_program: bool = False, export_modules_as_functions: bool | Collection[Any] = False,
+) -> ONNXProgram:
+    """The model as an ONNX program, which is also written to a file where one is named.
 
     model: a Module or function, which is traced with `args`, or a scripted or traced one, whose branches and loops
     become If and Loop where they hang on tensors. args: a tensor, or a tuple of arguments; numbers among them become
-    constants of the model. path: a file's path, or a binary file. opset_version: 13 or more. input_names,
-    output_names: of the tensors in order. dynamic_axes: `{"x": {0: "batch"}}` or `{"x": [0]}`, the axes of inputs
-    (and outputs) whose sizes differ from call to call; all others are fixed. Parameters and buffers become
-    initializers under their names.
-    Raises Unsupported, which names the operator that cannot be exported and its line.
+    constants of the model. kwargs: arguments by name; a dict at the end of args serves, too. path, or f as PyTorch
+    calls it: a file's path, or a binary file. opset_version: 13 or more; None: 18. input_names, output_names: of the
+    tensors in order. dynamic_axes: `{"x": {0: "batch"}}` or `{"x": [0]}`, the axes of inputs (and outputs) whose sizes
+    differ from call to call; all others are fixed. dynamic_shapes: the same by the names or the order of parameters.
+    Parameters and buffers become initializers under their names.
+
+    training: the mode in which the model is exported; None: as it is. export_params=False and
+    keep_initializers_as_inputs, external_data: as in ONNXProgram.save. verify: run what was written, and compare it
+    with the model. verbose: print it. custom_opsets: versions of operator sets that users' symbolics write.
+    do_constant_folding, optimize, dynamo and autograd_inlining choose ways of PyTorch's; there is one here.
+    Raises Unsupported, which names the operator that cannot be exported and its line, and for other options of
+    PyTorch's that are on.
     """
-    if not LEAST <= opset_version <= onnx.defs.onnx_opset_version():
-        raise ValueProblem(
-            f"onnx: opset_version is {opset_version}; weft writes {LEAST} to {onnx.defs.onnx_opset_version()}"
-        )
-    arguments = tuple(args) if isinstance(args, (tuple, list)) else (args,)
+    refuse_others(
+        operator_export_type=operator_export_type is not OperatorExportTypes.ONNX, report=report, profile=profile,
+        custom_translation_table=custom_translation_table, dump_exported_program=dump_exported_program,
+        export_modules_as_functions=export_modules_as_functions,
+    )
+    opset = 18 if opset_version is None else opset_version
+    if not LEAST <= opset <= onnx.defs.onnx_opset_version():
+        raise ValueProblem(f"onnx: opset_version is {opset}; weft writes {LEAST} to {onnx.defs.onnx_opset_version()}")
+    arguments, by_name = example_inputs(_parameters(model), args, kwargs)
     drawn = weft.get_rng_state()
     under_way.append(True)
     try:
-        written = _written(model, arguments, opset_version, dynamic_axes or {}, input_names, output_names)
+        with select_model_mode_for_export(model, training), weft.no_grad():
+            program, owner = _program_of(model, arguments, by_name)
+            export = _Export(program, owner, opset, dynamic_axes or {}, custom_opsets or {})
+            written = export.model(arguments, by_name, input_names, output_names, dynamic_shapes)
+            onnx.checker.check_model(written.model_proto)
+            if verify:
+                written.verify(list(_flat(model(*arguments, **by_name))), export.examples)
     finally:
         under_way.pop()
         weft.set_rng_state(drawn)
-    onnx.checker.check_model(written)
-    if hasattr(path, "write"):
-        path.write(written.SerializeToString())
-    else:
-        onnx.save(written, os.fspath(path))
+    if verbose:
+        print(onnx.printer.to_text(written.model_proto))
+    destination = path if f is None else f
+    if destination is not None:
+        written.save(
+            destination, include_initializers=export_params, external_data=external_data,
+            keep_initializers_as_inputs=keep_initializers_as_inputs,
+        )
+    return written
 
 
-def _written(
-    model: Any, arguments: tuple[Any, ...], opset: int, axes: Axes, inputs: Sequence[str] | None,
-    outputs: Sequence[str] | None,
-) -> Any:
-    program, owner = _program_of(model, arguments)
-    with weft.no_grad():
-        return _Export(program, owner, opset, axes).model(arguments, inputs, outputs)
+def _parameters(model: Any) -> list[str] | inspect.Signature:
+    """Of a program the names of its parameters, without the Module; else the signature."""
+    program = getattr(_source(model), "__weft_program__", None)
+    if program is not None:
+        return [p.name for p in program.parameters][isinstance(model, ScriptModule) :]
+    if not callable(model):
+        raise ArgumentError(f"onnx: a Module or function can be exported, not a {type(model).__name__}")
+    return inspect.signature(model.forward if isinstance(model, weft.nn.Module) else model)
 
 
-def _program_of(model: Any, arguments: tuple[Any, ...]) -> tuple[Program, Any]:
+def _source(model: Any) -> Any:
+    return model.forward if isinstance(model, ScriptModule) else model
+
+
+def _program_of(model: Any, arguments: tuple[Any, ...], by_name: Mapping[str, Any]) -> tuple[Program, Any]:
     """The whole program without calls of others, and the Module that it belongs to."""
     if not isinstance(model, (ScriptFunction, ScriptModule)):
-        if not callable(model):
-            raise ArgumentError(f"onnx: a Module or function can be exported, not a {type(model).__name__}")
-        model = trace(model, arguments, check_trace=False)
-    owner = model if isinstance(model, ScriptModule) else None
-    source = model.forward if owner is not None else model
-    program = getattr(source, "__weft_program__", None)
+        if by_name:
+            model = trace(model, example_kwarg_inputs=by_name, check_trace=False)
+        else:
+            model = trace(model, arguments, check_trace=False)
+    program = getattr(_source(model), "__weft_program__", None)
     if program is None:
         raise ArgumentError(f"onnx: {type(model).__name__} has no compiled forward")
     graph, whole = inlined(program)
     whole.graph = lower_tuples(graph)  # what goes round in a loop of ONNX is a tensor
-    return whole, owner
+    return whole, model if isinstance(model, ScriptModule) else None
 
 
 class _Export:
     """One export."""
 
-    def __init__(self, program: Program, owner: Any, opset: int, axes: Axes) -> None:
+    def __init__(self, program: Program, owner: Any, opset: int, axes: Axes, versions: Mapping[str, int]) -> None:
         self.writer, self.program, self.owner, self.axes = Writer(opset), program, owner, axes
+        self.versions = versions
         self.inputs: list[Any] = []
+        self.examples: list[Tensor] = []  # of the inputs, in order
+        self.shapes: list[dict[int, str | None]] = []  # of the inputs, in order: what dynamic_shapes says
         self.unused = set(axes)
         self.symbols: dict[str, Dim] = {}  # by the names that dynamic axes are given
 
     def model(
-        self, arguments: tuple[Any, ...], input_names: Sequence[str] | None, output_names: Sequence[str] | None
-    ) -> Any:
+        self, arguments: tuple[Any, ...], by_name: Mapping[str, Any], input_names: Sequence[str] | None,
+        output_names: Sequence[str] | None, shapes: Mapping[str, Any] | Sequence[Any] | None,
+    ) -> ONNXProgram:
         """The model as ONNX's object."""
-        bound = self.program.bind(arguments if self.owner is None else (self.owner, *arguments), {})
+        bound = self.program.bind(arguments if self.owner is None else (self.owner, *arguments), dict(by_name))
+        if shapes is not None:
+            first = int(self.owner is not None)
+            labels = [p.name for p in self.program.parameters[first:]]
+            self.shapes = shapes_by_input(shapes, labels, bound[first:])
         names = list(input_names or ())
         for name in (*names, *(output_names or ())):
             self.writer.name(name)
@@ -140,8 +191,12 @@ class _Export:
         if isinstance(kind, TensorType) and kind.dims is not None:
             named = zip(dims, kind.dims, strict=True)
             dims = [d if k is None or isinstance(k, int) else str(k) for d, k in named]
-        for axis, symbol in self._dynamic(name, value.ndim).items():
+        dynamic = self._dynamic(name, value.ndim)
+        if self.shapes:
+            dynamic.update(_named(name, self.shapes[len(self.inputs)], value.ndim))
+        for axis, symbol in dynamic.items():
             dims[axis] = symbol
+        self.examples.append(value)
         self.inputs.append(helper.make_tensor_value_info(name, element_of(value.dtype), dims))
         sizes = [d if isinstance(d, int) else self.symbols.get(d) for d in dims]
         graph_input = Output(self.writer, name, value.detach(), sizes)
@@ -151,13 +206,7 @@ class _Export:
     def _dynamic(self, name: str, rank: int) -> dict[int, str]:
         declared = self.axes.get(name, {})
         self.unused.discard(name)
-        pairs = declared.items() if isinstance(declared, Mapping) else ((a, f"{name}_{a}") for a in declared)
-        symbols = {}
-        for axis, symbol in pairs:
-            if not -rank <= axis < rank:
-                raise ValueProblem(f"onnx: dynamic_axes: {name!r} has {rank} dims, there is no axis {axis}")
-            symbols[axis % rank] = symbol
-        return symbols
+        return _named(name, declared if isinstance(declared, Mapping) else dict.fromkeys(declared), rank)
 
     # ---- outputs
     def _left(self, value: Any, position: int, names: Sequence[str] | None) -> Any:
@@ -183,19 +232,30 @@ class _Export:
         self.writer.append(helper.make_node("Identity", [value.name], [name]))
         return name
 
-    def _assembled(self, outputs: list[Any]) -> Any:
+    def _assembled(self, outputs: list[Any]) -> ONNXProgram:
         nodes = _needed(self.writer.scopes[0].nodes, {o.name for o in outputs})
         read = {name for node in nodes for name in _names_read(node)}
         kept = [t for name, t in self.writer.initializers.items() if name in read]
         name = self.program.name.rpartition(".")[2] or "model"
         graph = helper.make_graph(nodes, name, self.inputs, outputs, kept)
         imports = [helper.make_opsetid("", self.writer.opset)]
-        imports += [helper.make_opsetid(d, v) for d, v in sorted(self.writer.domains.items())]
+        imports += [helper.make_opsetid(d, self.versions.get(d, v)) for d, v in sorted(self.writer.domains.items())]
         version = helper.find_min_ir_version_for(imports, ignore_unknown=True)
-        return helper.make_model(
+        model = helper.make_model(
             graph, opset_imports=imports, ir_version=max(version, 8), producer_name="weft",
             producer_version=__version__,
         )  # fmt: skip
+        return ONNXProgram(model, [t.name for t in kept if t.name in self.writer.weights])
+
+
+def _named(name: str, axes: Mapping[int, str | None], rank: int) -> dict[int, str]:
+    """The dynamic axes of an input or output, counted from the first, each with the name of its size."""
+    symbols = {}
+    for axis, symbol in axes.items():
+        if not -rank <= axis < rank:
+            raise ValueProblem(f"onnx: {name!r} has {rank} dims, there is no axis {axis}")
+        symbols[axis % rank] = f"{name}_{axis}" if symbol is None else symbol
+    return symbols
 
 
 def _flat(value: Any) -> Iterator[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -114,8 +114,9 @@ class OnnxModel(Module):
         return f"({', '.join(self.input_names)}) -> ({', '.join(self.output_names)}), {len(self._body.steps)} nodes"
 
 
-def load(path: str | os.PathLike[str] | Any) -> OnnxModel:
-    """The model in a file (or an onnx.ModelProto), as a callable of tensors in the order of the graph's inputs.
+def load(path: str | os.PathLike[str] | IO[bytes] | onnx.ModelProto) -> OnnxModel:
+    """The model in a file (by its path, or open for reading bytes; or an onnx.ModelProto), as a callable of tensors in
+    the order of the graph's inputs.
 
     It is a Module: it runs eagerly, within weft.compile, and gradients flow through it. Raises OSError, ParseError for
     a file that is no model, and Unsupported, which names every operator that weft cannot express.
@@ -123,7 +124,7 @@ def load(path: str | os.PathLike[str] | Any) -> OnnxModel:
     if isinstance(path, onnx.ModelProto):
         return OnnxModel(path)
     try:
-        model = onnx.load(os.fspath(path))
+        model = onnx.load(path if hasattr(path, "read") else os.fspath(path))
     except OSError:
         raise
     except Exception as problem:  # protobuf's errors have no common class

@@ -71,6 +71,7 @@ class Nodes:
         self.scopes = [Scope()]
         self.sizes = Sizes(self.scopes)
         self.initializers: dict[str, Any] = {}
+        self.weights: set[str] = set()  # the names of those that are tensors of the program's own
         self.domains: dict[str, int] = {}
         self.live: weakref.WeakSet[Output] = weakref.WeakSet()
         self.node: Any = None  # the Call that is being written
@@ -99,6 +100,7 @@ class Nodes:
         output = self._weights.get(id(tensor))
         if output is None:
             name = self.name(label)
+            self.weights.add(name)
             array = tensor.detach().numpy()
             self.initializers[name] = numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
             output = self._weights[id(tensor)] = Output(self, name, tensor.detach(), weight=label)

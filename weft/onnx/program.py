@@ -96,7 +96,7 @@ class Exporter:
             if "cannot be exported to ONNX" in text:
                 raise
             raise Unsupported(f"{self._line(node)}{node.op.name} cannot be exported to ONNX: {text}") from None
-        except (TypeError, AttributeError, ValueError, LookupError) as problem:
+        except (TypeError, AttributeError, ValueError, LookupError, ArithmeticError) as problem:
             raise Unsupported(
                 f"{self._line(node)}{node.op.name} cannot be exported to ONNX: {type(problem).__name__}: {problem}"
             ) from problem

@@ -202,6 +202,8 @@ class Op:
             result is right up to the example's own end: a number, "lowest" or "highest" of the dtype, or a rule of
             the arguments that gives one of them, or None. Follows for scalar and reduce.
         more: flags of which each that is set gives one more result: a tuple of them then. Programs must know them.
+        implied: keyword arguments of another overload that this one has, too, with this value of theirs, and leaves
+            out: programs that know the value call this one.
         precision: what autocast makes of its operands that are floats: "lower" (where half precision serves),
             "float32" (where it does not), "widest" (the widest of theirs), or a rule of the arguments that gives one of
             these; "" leaves them. Those of a composite without one are cast as what it is made of says.
@@ -234,6 +236,7 @@ class Op:
     jvp: Rule | None = None
     padding: Any = None
     more: tuple[str, ...] = ()
+    implied: Mapping[str, Any] | None = None
     precision: str | Rule = ""
     by_rank: bool = False
     unbacked_from: Rule | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -88,6 +89,14 @@ def test_a_module_compiled_in_place() -> None:
     (model(weft.ones(1, 3)).sum() + expected(weft.ones(1, 3)).sum()).backward()
     for p, q in zip(model.parameters(), expected.parameters(), strict=True):
         weft.testing.assert_close(p.grad, q.grad)
+
+
+def test_a_compiled_module_shows_the_signature_of_its_forward() -> None:
+    model = Shifted()
+    compiled = weft.compile(model)
+    assert inspect.signature(compiled) == inspect.signature(model.forward)
+    assert compiled._orig_mod is model and weft.compile(compiled)._orig_mod._orig_mod is model
+    assert getattr(model, "_orig_mod", None) is None
 
 
 def test_a_pickled_module_compiles_again() -> None:

@@ -358,6 +358,7 @@ define(
     samples=draw(case(B(3, 4)), case(F(3))),
     reference=lambda x: np.stack(np.nonzero(x), -1),
     dynamic_output_shape=True,
+    implied={"as_tuple": False},
 )
 
 define(

@@ -30,8 +30,8 @@ def check_range(
     name: str, what: str, x: Tensor, low: float | None, high: float | None, error: type[Exception] = StateError
 ) -> None:
     """Raises an error unless all elements lie in [low, high]. Asked of values that are there:
-    not in a captured function, nor in transforms."""
-    values = dense_array(x)
+    not in a captured function, nor in transforms, nor of a model's value that is written to a file."""
+    values = dense_array(x) if isinstance(x, Tensor) else None
     if values is None:
         return
     if (low is not None and not (values >= low).all()) or (high is not None and not (values <= high).all()):

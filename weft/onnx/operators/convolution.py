@@ -62,14 +62,18 @@ def write_conv(
     g: Any, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: Any
 ) -> Any:
     rank = g.ndim(weight) - 2
-    single = g.ndim(x) == rank + 1
-    x = g.op("Unsqueeze", x, g.ints([0])) if single else x
     around = g.each(padding, rank)
-    convolved = g.op(
-        "Conv", x, weight, bias, strides=g.each(stride, rank), pads=[*around, *around],
+    return _of_batch(
+        g, "Conv", x, weight, bias, strides=g.each(stride, rank), pads=[*around, *around],
         dilations=g.each(dilation, rank), group=g.known(groups),
     )  # fmt: skip
-    return g.op("Squeeze", convolved, g.ints([0])) if single else convolved
+
+
+def _of_batch(g: Any, name: str, x: Any, weight: Any, bias: Any, **attributes: Any) -> Any:
+    """A node that wants a batch; of one without it, as of a batch of one."""
+    if g.ndim(x) == g.ndim(weight):
+        return g.op(name, x, weight, bias, **attributes)
+    return g.op("Squeeze", g.op(name, g.op("Unsqueeze", x, g.ints([0])), weight, bias, **attributes), g.ints([0]))
 
 
 @symbolic("aten::conv1d.padding", "aten::conv2d.padding", "aten::conv3d.padding")
@@ -78,8 +82,8 @@ def write_conv_named(
 ) -> Any:
     rank = g.ndim(weight) - 2
     mode = "VALID" if g.known(padding) == "valid" else "SAME_UPPER"
-    return g.op(
-        "Conv", x, weight, bias, strides=g.each(stride, rank), auto_pad=mode, dilations=g.each(dilation, rank),
+    return _of_batch(
+        g, "Conv", x, weight, bias, strides=g.each(stride, rank), auto_pad=mode, dilations=g.each(dilation, rank),
         group=g.known(groups),
     )  # fmt: skip
 
@@ -122,8 +126,8 @@ def write_conv_transpose(
 ) -> Any:
     rank = g.ndim(weight) - 2
     around = g.each(padding, rank)
-    return g.op(
-        "ConvTranspose", x, weight, bias, strides=g.each(stride, rank), pads=[*around, *around],
+    return _of_batch(
+        g, "ConvTranspose", x, weight, bias, strides=g.each(stride, rank), pads=[*around, *around],
         dilations=g.each(dilation, rank), output_padding=g.each(output_padding, rank), group=g.known(groups),
     )  # fmt: skip
 

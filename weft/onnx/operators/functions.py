@@ -55,11 +55,15 @@ def write_atan2(g: Any, y: Any, x: Any) -> Any:
     return exact.atan2(g, *g.promoted((y, x)))
 
 
-@symbolic("aten::logaddexp")
+@symbolic("aten::logaddexp", "aten::logaddexp2")
 def write_logaddexp(g: Any, a: Any, b: Any) -> Any:
     a, b = g.promoted((a, b))
+    unit = g.like(a, math.log(2)) if g.node.op.schema.base == "logaddexp2" else None
     gap = g.op("Neg", g.op("Abs", g.op("Sub", a, b)))
-    return g.op("Add", g.op("Max", a, b), g.op("Log", g.op("Add", g.like(a, 1), g.op("Exp", gap))))
+    gap = g.op("Where", g.op("Equal", a, b), g.like(a, 0), gap)  # of infinities, too
+    gap = gap if unit is None else g.op("Mul", gap, unit)
+    more = g.op("Log", g.op("Add", g.like(a, 1), g.op("Exp", gap)))
+    return g.op("Add", g.op("Max", a, b), more if unit is None else g.op("Div", more, unit))
 
 
 @symbolic("aten::xlogy.Tensor")

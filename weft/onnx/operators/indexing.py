@@ -33,6 +33,7 @@ def gather(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
 
 @symbolic("aten::index_select")
 def write_index_select(g: Any, x: Any, dim: Any, index: Any) -> Any:
+    g.require(g.ndim(x) > 0, "index_select of a number")
     return g.op("Gather", x, index, axis=g.axis(dim, x))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import weft
 from weft.nn import functional as F
+from weft.nn.functions.losses import reduction_of
 from weft.onnx.registry import TRAINING, operator, symbolic
 from weft.tensor.tensor import Tensor
 
@@ -41,6 +42,10 @@ def softmax_cross_entropy(
     return _nll(log_p, target, weight, ignore_index, reduction), log_p
 
 
+def _reduction(g: Any, size_average: Any, reduce: Any, reduction: Any) -> str:
+    return reduction_of(g.known(size_average), g.known(reduce), g.known(reduction))
+
+
 @symbolic("nn::cross_entropy")
 def write_cross_entropy(
     g: Any, x: Any, target: Any, weight: Any = None, size_average: Any = None, ignore: Any = -100, reduce: Any = None,
@@ -48,7 +53,7 @@ def write_cross_entropy(
 ) -> Any:
     g.require(not g.dtype(target).is_floating_point and not g.known(smoothing) and g.ndim(x) > 1,
               "cross_entropy of probabilities, with smoothing, or without a batch")  # fmt: skip
-    attributes = {"ignore_index": g.known(ignore), "reduction": g.known(reduction)}
+    attributes = {"ignore_index": g.known(ignore), "reduction": _reduction(g, size_average, reduce, reduction)}
     return g.op("SoftmaxCrossEntropyLoss", x, target, weight, **attributes)
 
 
@@ -58,24 +63,33 @@ def write_nll_loss(
     reduction: Any = "mean",
 ) -> Any:
     g.require(g.ndim(x) > 1, "nll_loss without a batch")
-    attributes = {"ignore_index": g.known(ignore), "reduction": g.known(reduction)}
+    attributes = {"ignore_index": g.known(ignore), "reduction": _reduction(g, size_average, reduce, reduction)}
     return g.op("NegativeLogLikelihoodLoss", x, target, weight, **attributes)
 
 
-def _mean_of(g: Any, loss: Any, reduction: Any) -> Any:
-    name = {"mean": "ReduceMean", "sum": "ReduceSum", "none": ""}[g.known(reduction)]
+def _reduced(g: Any, loss: Any, reduction: str) -> Any:
+    name = {"mean": "ReduceMean", "sum": "ReduceSum", "none": ""}[reduction]
     return g.op(name, loss, keepdims=0) if name else loss
 
 
 @symbolic("nn::mse_loss")
 def write_mse_loss(g: Any, x: Any, target: Any, size_average: Any, reduce: Any, reduction: Any, *others: Any) -> Any:
     gap = g.op("Sub", *g.promoted((x, target)))
-    return _mean_of(g, g.op("Mul", gap, gap), reduction)
+    return _reduced(g, g.op("Mul", gap, gap), _reduction(g, size_average, reduce, reduction))
 
 
 @symbolic("nn::l1_loss")
 def write_l1_loss(g: Any, x: Any, target: Any, size_average: Any, reduce: Any, reduction: Any, *others: Any) -> Any:
-    return _mean_of(g, g.op("Abs", g.op("Sub", *g.promoted((x, target)))), reduction)
+    gap = g.op("Abs", g.op("Sub", *g.promoted((x, target))))
+    return _reduced(g, gap, _reduction(g, size_average, reduce, reduction))
+
+
+@symbolic("aten::_binary_cross_entropy")
+def write_binary_cross_entropy(g: Any, x: Any, target: Any) -> Any:
+    x, target = g.promoted((x, target))
+    one = g.like(x, 1)
+    yes, no = (g.op("Max", g.op("Log", p), g.like(x, -100)) for p in (x, g.op("Sub", one, x)))
+    return g.op("Neg", g.op("Add", g.op("Mul", target, yes), g.op("Mul", g.op("Sub", one, target), no)))
 
 
 # ---- optimizers: each tensor with its gradient and its state

@@ -96,7 +96,9 @@ def write_logcumsumexp(g: Any, x: Any, dim: Any) -> Any:
 @symbolic("aten::cummax", "aten::cummin")
 def write_cummax(g: Any, x: Any, dim: Any) -> Any:
     """The index is that of the last element so far that is the extreme."""
-    g.require(g.ndim(x) > 0 and g.dtype(x).is_floating_point, "running extremes of numbers or integers")
+    g.require(g.dtype(x).is_floating_point, "running extremes of integers")
+    if g.ndim(x) == 0:
+        return x, g.numbers(0, weft.int64)
     at, most = g.axis(dim, x), g.node.op.schema.base == "cummax"
     least = float("-inf") if most else float("inf")
     name = "Max" if most else "Min"

@@ -345,7 +345,7 @@ def identity(x: Either) -> Any:
 
 
 @symbolic("aten::clone", "aten::detach", "aten::alias", "aten::contiguous", "aten::positive", "aten::_contiguous_copy",
-          "aten::cpu")  # fmt: skip
+          "aten::conj_physical", "aten::cpu")  # fmt: skip
 def write_identity(g: Any, x: Any, *others: Any) -> Any:
     return x
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -163,26 +164,34 @@ def _rank(g: Any) -> int:
 def write_avg_pool(
     g: Any, x: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: Any, count_include_pad: Any, divisor: Any = None
 ) -> Any:
-    g.require(g.known(divisor) is None, "average pooling with a divisor")
-    return _pool(
-        g, "AveragePool", x, kernel, stride, padding, _rank(g), ceil_mode=int(g.known(ceil_mode)),
-        count_include_pad=int(g.known(count_include_pad)),
+    rank, divisor = _rank(g), g.known(divisor)
+    g.require(divisor is None or not g.known(ceil_mode), "average pooling with a divisor and ceil_mode")
+    means = _pool(
+        g, "AveragePool", x, kernel, stride, padding, rank, ceil_mode=int(g.known(ceil_mode)),
+        count_include_pad=int(divisor is not None or g.known(count_include_pad)),
     )  # fmt: skip
+    return means if divisor is None else g.op("Mul", means, g.like(means, math.prod(g.each(kernel, rank)) / divisor))
 
 
 @symbolic(
     *(f"{space}::max_pool{n}d" for n in (1, 2, 3) for space in ("aten", "nn")),
+    *(f"aten::max_pool{n}d_with_indices" for n in (1, 2, 3)),
 )
 def write_max_pool(
     g: Any, x: Any, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: Any = False,
     return_indices: Any = False,
 ) -> Any:
-    g.require(not g.known(return_indices), "max pooling with indices")
     rank = _rank(g)
-    return _pool(
+    asks = bool(g.known(return_indices)) or "with_indices" in g.node.op.schema.base
+    pooled = _pool(
         g, "MaxPool", x, kernel, stride, padding, rank, dilations=g.each(dilation, rank),
-        ceil_mode=int(g.known(ceil_mode)),
+        ceil_mode=int(g.known(ceil_mode)), outputs=2 if asks else None,
     )  # fmt: skip
+    if not asks:
+        return pooled
+    places = [g.extent(x, g.ndim(x) - rank + i) for i in range(rank)]
+    g.require(None not in places, "places in a max pooling of dynamic sizes")
+    return pooled[0], g.op("Mod", pooled[1], g.numbers(math.prod(places), weft.int64))  # ONNX counts in the whole input
 
 
 @symbolic("nn::adaptive_avg_pool1d", "nn::adaptive_avg_pool2d", "nn::adaptive_avg_pool3d")

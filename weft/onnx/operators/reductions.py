@@ -172,7 +172,8 @@ def write_norm(g: Any, x: Any, p: Any, dim: Any = None, keepdim: Any = False, dt
     order = g.known(p)
     order = 2 if order is None else order
     g.require(order in (1, 2), f"a norm of order {order}")
-    return _reduced(g, "ReduceL1" if order == 1 else "ReduceL2", x, _dims(g, dim, x), bool(g.known(keepdim)))
+    name = "ReduceL1" if order == 1 else "ReduceL2"
+    return _reduced(g, name, g.result_cast(x), _dims(g, dim, x), bool(g.known(keepdim)))
 
 
 # ---- places of extremes
@@ -200,6 +201,8 @@ def write_argmax(g: Any, x: Any, dim: Any = None, keepdim: Any = False) -> Any:
 
 @symbolic("aten::max.dim", "aten::min.dim")
 def write_max_dim(g: Any, x: Any, dim: Any, keepdim: Any = False) -> Any:
+    if g.ndim(x) == 0:
+        return x, g.numbers(0, weft.int64)
     largest, keep = g.node.op.schema.base == "max", bool(g.known(keepdim))
     values = _reduced(g, "ReduceMax" if largest else "ReduceMin", x, [g.axis(dim, x)], keep)
     return values, g.op("ArgMax" if largest else "ArgMin", x, axis=g.axis(dim, x), keepdims=int(keep))

@@ -169,7 +169,7 @@ def write_interpolate(
     if kind == "nearest":
         exact = g.known(mode) == "nearest-exact"
         placed = "half_pixel" if exact else "asymmetric"
-        named: dict[str, Any] = {"nearest_mode": "round_prefer_floor" if exact else "floor"}
+        named: dict[str, Any] = {"nearest_mode": "round_prefer_ceil" if exact else "floor"}
     else:
         named = {"cubic_coeff_a": -0.75}
         placed = "align_corners" if g.known(align_corners) else "half_pixel"
@@ -177,6 +177,11 @@ def write_interpolate(
     options: dict[str, Any] = {"mode": kind, "coordinate_transformation_mode": placed, **named}
     if g.known(scale_factor) is not None:
         factors = [float(f) for f in g.each(scale_factor, rank)]
+        if placed == "align_corners":  # ONNX aligns the corners of a size that it does not round
+            has = [g.extent(x, i + 2) for i in range(rank)]
+            g.require(None not in has, "interpolate with aligned corners, by a factor, of dynamic sizes")
+            wanted = [math.floor(h * f) for h, f in zip(has, factors, strict=True)]
+            return g.op("Resize", x, None, None, g.shape([g.size(x, 0), g.size(x, 1), *wanted]), **options)
         return g.op("Resize", x, None, g.constant([1.0, 1.0, *factors], weft.float32), **options)
     wanted = [size] * rank if not isinstance(size, (tuple, list)) else list(size)
     return g.op("Resize", x, None, None, g.shape([g.size(x, 0), g.size(x, 1), *wanted]), **options)

@@ -209,7 +209,7 @@ def write_unflatten(g: Any, x: Any, dim: Any, shape: Any) -> Any:
 
 @symbolic("aten::permute", "aten::permute_copy")
 def write_permute(g: Any, x: Any, order: Any) -> Any:
-    return g.op("Transpose", x, perm=[d % g.ndim(x) for d in g.known(order)])
+    return g.op("Transpose", x, perm=[d % g.ndim(x) for d in g.known(order)]) if g.ndim(x) else x
 
 
 @symbolic("aten::transpose.int", "aten::swapaxes", "aten::swapdims", "aten::transpose_copy.int")

@@ -135,15 +135,16 @@ class Operators(SugaredValue):
     def _dispatched(
         self, ctx: Context, node: ast.AST, flags: Sequence[str], args: Args, kwargs: Kwargs
     ) -> SugaredValue:
-        """A call of what gives one tensor or several: `F.max_pool2d(x, 2, return_indices=True)`."""
-        names, count = self._names(), 1
+        """A call of what gives more tensors where it is asked to: `F.max_pool2d(x, 2, return_indices=True)`."""
+        names, least = self._names(), len(self.candidates[0].schema.returns) if self.candidates else 1
+        count = least
         for flag in flags:
             at = names.index(flag)
             value = (args[at] if at < len(args) else kwargs.get(flag, constant(False, BOOL))).as_value(ctx, node)
             if not value.is_constant:
                 ctx.fail(node, f"{self.path}: {flag} must be known while compiling")
             count += bool(value.operand)
-        if self.candidates and count == 1:
+        if self.candidates and count == least:
             return call_any(ctx, node, self.path.rpartition(".")[2], self.candidates, args, kwargs)
         kind = TENSOR if count == 1 else tuple_of(*(TENSOR,) * count)
         return call_builtin(ctx, node, self.path, self.python, args, kwargs, kind)

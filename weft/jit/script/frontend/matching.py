@@ -64,7 +64,7 @@ def call_any(
     in_place: bool = False,
 ) -> SugaredValue:
     """Call the first of some operators that the arguments fit as they are, else the first that they fit with a tensor
-    made a number; `in_place`: its form that writes the result into the first argument.
+    made a number or a bool an integer; `in_place`: its form that writes the result into the first argument.
     """
     problems: list[str] = []
     fitting: tuple[Op, list[Make]] | None = None
@@ -74,7 +74,7 @@ def call_any(
         except NoMatch as problem:
             problems.append(f"\n  {op.schema}\n      {problem}")
             continue
-        converts = len(candidates) > 1 and _makes_numbers(op, args, kwargs)
+        converts = len(candidates) > 1 and _converts(op, args, kwargs)
         fitting = fitting or (op, makes)
         if not converts:
             fitting = op, makes
@@ -87,15 +87,16 @@ def call_any(
     ctx.fail(node, f"{name}(): Arguments for call are not valid. Candidates:{''.join(problems)}")
 
 
-def _makes_numbers(op: Op, args: Sequence[SugaredValue], kwargs: Kwargs) -> bool:
-    """Whether a tensor is given where the operator takes a number."""
+def _converts(op: Op, args: Sequence[SugaredValue], kwargs: Kwargs) -> bool:
+    """Whether a tensor is given where the operator takes a number, or a bool where it takes integers."""
     names = positions_of(op)
     pairs = [*zip(op.schema.arguments, args, strict=False)]
-    pairs += [(op.schema.arguments[names[name]], value) for name, value in kwargs.items()]
+    pairs += [(op.schema.arguments[names[name]], value) for name, value in kwargs.items() if name in names]
     return any(
-        a.kind in ("int", "float", "bool") and not a.is_list and isinstance(value, Simple)
-        and isinstance(value.type, TensorType)
+        (a.kind in ("int", "float", "bool") and not a.is_list and isinstance(value.type, TensorType))
+        or (a.kind == "int" and value.type is BOOL)
         for a, value in pairs
+        if isinstance(value, Simple)
     )
 
 
@@ -123,12 +124,20 @@ def match(ctx: Context, node: ast.AST, op: Op, args: Sequence[SugaredValue], kwa
     names = positions_of(op)
     for name, value in kwargs.items():
         at = names.get(name)
+        if at is None and _is_implied(op, name, value):
+            continue
         if at is None:
             raise NoMatch(f"Unknown keyword argument '{name}'")
         if values[at] is not None:
             raise NoMatch(f"got two values for argument '{name}'")
         values[at] = value
     return [_make(ctx, node, op, a, value) for a, value in zip(arguments, values, strict=True)]
+
+
+def _is_implied(op: Op, name: str, value: SugaredValue) -> bool:
+    """Whether the overload is the one for this value of an argument that it leaves out."""
+    implied = op.implied or {}
+    return name in implied and isinstance(value, Simple) and value.is_constant and value.operand == implied[name]
 
 
 def _gathered(op: Op, args: Sequence[SugaredValue], limit: int) -> list[SugaredValue]:
