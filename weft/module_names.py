@@ -358,7 +358,8 @@ def _of_tools() -> Iterator[NamedModule]:
     yield NamedModule("weft.autograd.profiler", "Names of blocks.", names={
         "EventList": "weft.profiler:EventList", "emit_nvtx": f"{_HERE}emit_nvtx",
         "record_function": "weft.profiler:record_function",
-        "profile": "weft.profiler:profile",
+        "profile": "weft.profiler.autograd_profile:profile", "FunctionEvent": "weft.profiler:FunctionEvent",
+        "kineto_available": "weft.profiler:kineto_available",
     })
     yield NamedModule("weft.utils.flop_counter", "PyTorch's counter of operations.", names={
         "FlopCounterMode": f"{_HERE}FlopCounterMode",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from weft.autograd.gradient_checks import GradcheckError, gradcheck, gradgradcheck
     from weft.autograd.variable import Variable
 
-_MODULES = ("forward", "forward_ad", "functional", "graph")
+_MODULES = ("forward", "forward_ad", "functional", "graph", "profiler")
 _NAMES = {
     "Function": "function", "once_differentiable": "function", "GradcheckError": "gradient_checks",
     "gradcheck": "gradient_checks", "gradgradcheck": "gradient_checks", "Variable": "variable",

@@ -9,7 +9,7 @@ from weft.utils import checkpoint, data, dispatch, pytree
 if TYPE_CHECKING:
     from weft.utils import dlpack, hooks, model_zoo
 
-_MODULES = ("_pytree", "dlpack", "hooks", "model_zoo")
+_MODULES = ("_pytree", "dlpack", "flop_counter", "hooks", "model_zoo")
 
 
 def __getattr__(name: str) -> Any:

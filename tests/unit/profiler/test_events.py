@@ -376,3 +376,19 @@ def test_a_trace_for_chrome(tmp_path: Path) -> None:
     assert [p.name.split(".")[0] for p in (tmp_path / "board").iterdir()] == ["me"]
 
 
+
+
+def test_the_older_profiler_of_autograd() -> None:
+    x = weft.randn(8, 8)
+    profiler = weft.autograd.profiler
+    with profiler.profile(use_kineto=True, record_shapes=True) as prof, profiler.record_function("mine"):
+        (x @ x).relu()
+    names = [event.name for event in prof.function_events]
+    assert "mine" in names and "aten::relu" in names and "aten::relu" in prof.table(sort_by="self_cpu_time_total")
+    assert prof.self_cpu_time_total == prof.key_averages().self_cpu_time_total > 0
+    assert prof.total_average().count >= 3 and str(prof) == prof.table()
+    with pytest.warns(UserWarning, match="left out: cuda"):
+        profiler.profile(use_cuda=True)
+    with profiler.profile(enabled=False) as off:
+        x.relu()
+    assert off.function_events == [] and off.self_cpu_time_total == 0
