@@ -1,11 +1,13 @@
 """Names that older training scripts use: torch.sparse.FloatTensor, a sampler of more draws than memory holds,
-torch.distributed.rpc, which may be imported.
+torch.distributed.rpc, which may be imported, classes in the namespace of a module of PyTorch's.
 
-Found by pygcn's train.py, makemore.py (RandomSampler of 1e10 draws) and torch_geometric.loader.
+Found by pygcn's train.py, makemore.py (RandomSampler of 1e10 draws) and torch_geometric.loader;
+torch_geometric's activation_resolver looks through vars(torch.nn.modules.activation).
 """
 
 from __future__ import annotations
 
+import importlib
 from itertools import islice
 
 import pytest
@@ -38,6 +40,12 @@ def test_more_draws_than_memory_holds() -> None:
     assert len(list(RandomSampler(range(7), replacement=True, num_samples=100))) == 100
     batches = DataLoader(list(range(7)), batch_size=4, sampler=sampler)
     assert all(batch.shape == (4,) for batch in islice(batches, 50))
+
+
+def test_classes_are_in_the_namespace_of_their_module() -> None:
+    held = vars(importlib.import_module("weft.nn.modules.activation"))
+    kinds = {name for name, value in held.items() if isinstance(value, type) and issubclass(value, weft.nn.Module)}
+    assert {"ReLU", "Tanh", "GELU", "Softmax", "PReLU"} <= kinds and held["ReLU"] is weft.nn.ReLU
 
 
 def test_calls_of_other_processes_are_refused() -> None:
