@@ -129,7 +129,9 @@ def run_scripts(options: argparse.Namespace) -> int:
     whole = sum(not result.problem for result in results)
     print(f"{whole} of {len(results)} scripts end where PyTorch does")
     if options.write:
-        head = SCRIPTS_HEAD.format(whole=whole, count=len(results), seeds=options.seeds, **written_at())
+        head = SCRIPTS_HEAD.format(
+            whole=whole, count=len(results), listed=len(reach_scripts.scripts()), seeds=options.seeds, **written_at()
+        )
         lines = [head, *reach_scripts.rows(results, cell)]
         write_table(TABLE.read_text(encoding="utf-8").partition(SCRIPTS)[0], SCRIPTS + "\n".join(lines) + "\n")
     return 0
@@ -363,7 +365,7 @@ apart than the spread of its runs explains. Seconds are those of one processor, 
 among them; PyTorch runs eagerly where a script calls `torch.compile`.
 [scripts/reach_scripts.ini](../scripts/reach_scripts.ini) has the list.
 
-**{whole} of {count} scripts are whole** ({day}, commit {commit}).
+**{whole} of {count} scripts that were compared are whole**, of {listed} in the list ({day}, commit {commit}).
 
 | script | what | from | weft ends at | PyTorch at | weft: s | PyTorch: s | compiles | |
 |---|---|---|---|---|---|---|---|---|"""
