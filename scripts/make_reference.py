@@ -159,7 +159,8 @@ PAGES: dict[str, Page] = {
         "Sparse tensors", "Indices and values as one tensor. [sparse.md](../sparse.md) goes through what there is.", (),
         ("weft.sparse",),
     ),
-    "data": Page("Data sets and loaders", "What feeds a training loop.", (), ("weft.utils.data",)),
+    "data": Page("Data sets and loaders", "What feeds a training loop, and what it writes for TensorBoard.", (),
+                 ("weft.utils.data", "weft.utils.tensorboard")),
     "interop": Page(
         "Files and other libraries", "Saving, loading, and memory shared with other libraries.", (),
         ("weft.interop", "weft.serialization"),

@@ -1,12 +1,14 @@
 """Run models and tests of third-party packages that are written for PyTorch on weft, and say what stops them.
 
-    ./dev reach [--env DIR] [--only NAME] [--torch PYTHON] [--keep FOLDER] [--write]
+    ./dev reach [--scripts] [--env DIR] [--only NAME] [--torch PYTHON] [--keep FOLDER] [--write]
 
 The packages of reach.ini are installed into an environment outside of the repository when they are first tried, without
 torch. Each package is one process under `python -m weft.torch`, and one line: how many of its models are whole
 (forward, backward, three steps of SGD), or the first thing that stops one, with its line. --torch names an interpreter
 that has PyTorch: then the same runs there from the same weights, and a model is whole if outputs, gradients and losses
 agree (to 1e-4 of the largest in float64).
+
+--scripts runs the training scripts of reach_scripts.ini instead (reach_scripts.py).
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import reach_scripts
 from reach_list import Model, Package, packages
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,6 +40,8 @@ Line = dict[str, Any]
 
 def main(arguments: list[str]) -> int:
     options = parsed(arguments)
+    if options.scripts:
+        return run_scripts(options)
     wanted = [p for p in packages() if not options.only or p.name in options.only]
     unknown = set(options.only) - {p.name for p in wanted}
     if unknown:
@@ -65,9 +70,15 @@ def main(arguments: list[str]) -> int:
     count = sum(len(lines) for _, lines, _ in results)
     print(f"{whole} of {count} models are whole")
     if options.write:
-        TABLE.write_text(page(results, options), encoding="utf-8")
-        print(f"written: {TABLE.relative_to(ROOT)}")
+        _, mark, scripts = TABLE.read_text(encoding="utf-8").partition(SCRIPTS)
+        write_table(page(results, options), mark + scripts)
     return 0
+
+
+def write_table(packages_part: str, scripts_part: str) -> None:
+    """Write docs/reach.md of its two parts."""
+    TABLE.write_text(packages_part + scripts_part, encoding="utf-8")
+    print(f"written: {TABLE.relative_to(ROOT)}")
 
 
 def parsed(arguments: list[str]) -> argparse.Namespace:
@@ -79,6 +90,12 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--torch", metavar="PYTHON", help="an interpreter with PyTorch and NumPy, to compare with")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these packages")
     parser.add_argument("--models", default="", help="of them, these models (names with commas between)")
+    parser.add_argument("--scripts", action="store_true", help="run training scripts of repositories, not packages")
+    parser.add_argument(
+        "--repositories", default="https://github.com/{owner}/{name}", metavar="ADDRESS",
+        help="where git finds the repository of a script (default: %(default)s)",
+    )
+    parser.add_argument("--seeds", type=int, default=3, help="runs of a script on each side (default: %(default)s)")
     parser.add_argument("--list", action="store_true", help="say which packages there are, and run nothing")
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER",
@@ -87,6 +104,43 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--limit", type=int, default=1200, help="seconds for a package (default: %(default)s)")
     parser.add_argument("--write", action="store_true", help="write the table of docs/reach.md")
     return parser.parse_args(arguments)
+
+
+def run_scripts(options: argparse.Namespace) -> int:
+    """Run the scripts of the list, a line for each; whether they end where PyTorch does."""
+    wanted = [script for script in reach_scripts.scripts() if not options.only or script.name in options.only]
+    if options.list:
+        print("\n".join(f"{script.name:<28} {script.kind:<24} {script.repository}" for script in wanted))
+        return 0
+    python = environment(options.env)
+    paths = {"weft": ROOT, "torch": site_packages(options.env)}
+    results = []
+    for script in wanted:
+        kept = options.keep and options.keep / f"script-{script.name}.json"
+        if kept and kept.exists():
+            results.append(reach_scripts.kept_outcome(script, kept))
+        else:
+            problem = pip(python, list(script.needs), options.env)
+            problem = problem or (pip(python, ["--no-deps", *script.requires], options.env) if script.requires else "")
+            results.append(reach_scripts.outcome(script, python, paths, options, problem))
+            if kept:
+                reach_scripts.keep(results[-1], kept)
+        print(reach_scripts.one_line(results[-1]), flush=True)
+    whole = sum(not result.problem for result in results)
+    print(f"{whole} of {len(results)} scripts end where PyTorch does")
+    if options.write:
+        head = SCRIPTS_HEAD.format(
+            whole=whole, count=len(results), listed=len(reach_scripts.scripts()), seeds=options.seeds, **written_at()
+        )
+        lines = [head, *reach_scripts.rows(results, cell)]
+        write_table(TABLE.read_text(encoding="utf-8").partition(SCRIPTS)[0], SCRIPTS + "\n".join(lines) + "\n")
+    return 0
+
+
+def written_at() -> dict[str, str]:
+    """The day and the commit that a table is of."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout
+    return {"day": datetime.now(timezone.utc).strftime("%Y-%m-%d"), "commit": commit.strip()}
 
 
 # ---------------------------------------------------------------- the environment
@@ -271,16 +325,12 @@ def page(results: list[tuple[Package, list[Line], list[str]]], options: argparse
     whole = sum(line["ok"] for _, lines, _ in results for line in lines)
     count = sum(len(lines) for _, lines, _ in results)
     compared_with = "numbers compared with PyTorch's" if options.torch else "without PyTorch beside it"
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout
     rows = []
     for package, lines, suites in results:
         stopped = "; ".join(f"{line['name']}: {cell(line['error'])}" for line in lines if not line["ok"])
         row = (package.name, " ".join(package.requires), f"{sum(x['ok'] for x in lines)}/{len(lines)}", stopped)
         rows.append(f"| {' | '.join([*row, '; '.join(suites)])} |")
-    return HEAD.format(
-        whole=whole, count=count, how=compared_with, day=datetime.now(timezone.utc).strftime("%Y-%m-%d"),
-        commit=commit.strip(),
-    ) + "\n".join(rows) + "\n"
+    return HEAD.format(whole=whole, count=count, how=compared_with, **written_at()) + "\n".join(rows) + "\n"
 
 
 def cell(text: str) -> str:
@@ -303,6 +353,22 @@ must agree from the same weights.
 | package | installed | whole | what stops the others | suites |
 |---|---|---|---|---|
 """
+
+SCRIPTS = "\n## Training scripts\n\n"
+SCRIPTS_HEAD = """\
+`./dev reach --scripts --torch PYTHON_WITH_TORCH --write` runs training scripts of public repositories, as they are,
+under `python -m weft.torch` and on PyTorch, and writes this part. Git brings them to a folder outside of the
+repository; arguments alone make them shorter, and data sets that they would download are files of the same format with
+drawn content. Both sides draw other random numbers, so that each script runs {seeds} times on each side, once as it is
+and then with its seeds moved; it is whole if it comes to its end, and the means of what it prints there are no further
+apart than the spread of its runs explains. Seconds are those of one processor, of the fastest run, the start of Python
+among them; PyTorch runs eagerly where a script calls `torch.compile`.
+[scripts/reach_scripts.ini](../scripts/reach_scripts.ini) has the list.
+
+**{whole} of {count} scripts that were compared are whole**, of {listed} in the list ({day}, commit {commit}).
+
+| script | what | from | weft ends at | PyTorch at | weft: s | PyTorch: s | compiles | |
+|---|---|---|---|---|---|---|---|---|"""
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

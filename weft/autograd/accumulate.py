@@ -17,7 +17,7 @@ from weft.support.errors import ArgumentError, StateError
 from weft.support.refusals import call_user
 from weft.tensor.dense import dense_array, payload_of
 from weft.tensor.modes import modes, no_grad
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types.formats import strided
 
 taking = threading.RLock()  # several threads may run backward into one leaf
@@ -183,7 +183,7 @@ def laid_out_like(variable: Tensor, gradient: Tensor) -> Tensor:
     if data is not None:
         data = payload_of(gradient).materialize("backward()")
     if data is not None and is_row_major(variable):
-        return Tensor(np.array(data, order="C"))
+        return tensor_around(np.array(data, order="C"))
     if data is None:
         quick = payload_of(gradient).copied_like(variable)
         if quick is not None:
@@ -197,4 +197,4 @@ def laid_out_like(variable: Tensor, gradient: Tensor) -> Tensor:
     out = np.empty(data.size, data.dtype)
     shaped = np.ndarray(data.shape, data.dtype, out, 0, strides) if data.size else np.empty(data.shape, data.dtype)
     shaped[...] = data
-    return Tensor(shaped)
+    return tensor_around(shaped)

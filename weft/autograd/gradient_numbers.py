@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 
 Array = np.ndarray[Any, Any]
 
@@ -47,8 +47,8 @@ def seed_of(numbers: Array, out: Tensor) -> Tensor:
     """Real numbers as a tensor of the shape and dtype of `out`."""
     if out.dtype.is_complex:
         pairs = numbers.reshape(*out.shape, 2)
-        return Tensor(np.asarray(pairs[..., 0] + 1j * pairs[..., 1], out.dtype.numpy))
-    return Tensor(np.asarray(numbers.reshape(tuple(out.shape)), out.dtype.numpy))
+        return tensor_around(np.asarray(pairs[..., 0] + 1j * pairs[..., 1], out.dtype.numpy))
+    return tensor_around(np.asarray(numbers.reshape(tuple(out.shape)), out.dtype.numpy))
 
 
 def random_like(out: Tensor, strided: bool = False) -> Tensor:
@@ -61,4 +61,4 @@ def random_like(out: Tensor, strided: bool = False) -> Tensor:
     data = np.asarray(data, out.dtype.numpy)
     if strided and data.ndim:
         data = np.repeat(data[..., None], 2, -1)[..., 0]
-    return Tensor(data).requires_grad_()
+    return tensor_around(data).requires_grad_()

@@ -7,7 +7,7 @@ from typing import Any
 from weakref import ref
 
 from weft.tensor.dense import dense_array
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 
 
 def is_owned(gradient: Any, place: int, out: tuple[Any, ...], grads: Sequence[Any]) -> bool:
@@ -46,6 +46,6 @@ def nobody_else_has(holders: Any, key: Any) -> bool:
     holders[key] = tensor_seen()
     if holders[key] is not None:
         return False
-    again = holders[key] = Tensor(data)
+    again = holders[key] = tensor_around(data)
     again._storage = None if storage_seen is None else storage_seen()
     return again._storage is None

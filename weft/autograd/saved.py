@@ -19,7 +19,7 @@ from weft.tensor.dense import follow, payload_kept, payload_of
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes, no_grad, refuse_in_trace
 from weft.tensor.payload import Payload
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.tensor.wrapper import rewrapped
 
 Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
@@ -169,7 +169,7 @@ class SavedTensor:
         """Replace the kept tensor by `pack(tensor)`; `unpack` turns it back on every access."""
         if self.unpack_hook is not None:
             raise StateError("Calling register_hooks on a saved tensor whose hooks have already been set.")
-        kept = Tensor(self.payload)
+        kept = tensor_around(self.payload)
         kept._storage = self.storage
         before = kept._version
         if self.history is not None:
@@ -248,7 +248,7 @@ class SavedTensor:
         return tensor
 
     def _with_history(self, payload: Any, storage: Any, node: Any) -> Tensor:
-        out = Tensor(payload)
+        out = tensor_around(payload)
         out._storage = storage
         if self.is_output and not out.dtype.is_differentiable:
             return out  # positions, which have no gradient
@@ -276,7 +276,7 @@ class SavedTensor:
         )
 
     def _version_text(self, node: Any, current: int) -> str:
-        shown = Tensor(self.payload)
+        shown = tensor_around(self.payload)
         storage = self.storage if self.leaf is None else self.leaf._storage
         version, mark = getattr(storage, "written", None) or (None, None)
         written = located(mark) if version == current else None

@@ -36,7 +36,7 @@ from weft.support.errors import CaptureError
 from weft.support.knobs import knobs
 from weft.tensor.dense import is_dense
 from weft.tensor.modes import modes
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import tensor_around
 from weft.types import dtype as dt
 from weft.types.dims import Dim
 from weft.types.shape_env import ShapeEnv
@@ -148,7 +148,7 @@ class NativePart:
         taken = Counter([*{id(root_of(x)) for x in inputs}, *roots]) if self.part.for_leaves else {}
         for value, result, is_owned, root in zip(self.part.outputs, results, program.owned, roots, strict=True):
             is_shared = value in self.part.for_leaves and taken[root] > 1
-            values[value] = Tensor(result.copy() if is_shared or not is_owned else result)
+            values[value] = tensor_around(result.copy() if is_shared or not is_owned else result)
         return True
 
     def _one_by_one(self, values: Values) -> bool:

@@ -15,7 +15,7 @@ from weft.distributed.channel import Array
 from weft.support.errors import ArgumentError, ShapeError
 from weft.tensor.dense import is_dense, lend_below, payload_of
 from weft.tensor.modes import no_grad
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 
 
 def check_tensor(what: str, tensor: Any) -> Tensor:
@@ -52,7 +52,7 @@ def written(tensor: Tensor, what: str) -> tuple[Array, Callable[[], Tensor]]:
 
     def copy_back() -> Tensor:
         with no_grad():
-            tensor.copy_(Tensor(buffer.reshape(tuple(tensor.shape))))
+            tensor.copy_(tensor_around(buffer.reshape(tuple(tensor.shape))))
         return tensor
 
     return buffer, copy_back

@@ -15,7 +15,7 @@ from weft.runtime.engine import load
 from weft.runtime.generator import key_of_seed
 from weft.support import errors, pytree
 from weft.support.errors import ArgumentError, ShapeError, StateError, WeftError
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types.parse import parse_dim
@@ -69,7 +69,7 @@ class ExportedStep:
     # ---- the state
     def state_dict(self) -> dict[str, Tensor]:
         """The tensors of the state by their names, in the state's own memory."""
-        return {t.name: Tensor(self._state_array(i)) for i, t in enumerate(self.description.tensors)}
+        return {t.name: tensor_around(self._state_array(i)) for i, t in enumerate(self.description.tensors)}
 
     def numbers(self) -> dict[str, float | int]:
         """The numbers of the state by their names: learning rates, counts."""
@@ -198,15 +198,15 @@ class ExportedStep:
         if leaf.kind == "input":
             arguments = enumerate(self.description.argument_leaves)
             at = next(i for i, a in arguments if a.kind == "input" and a.index == leaf.index)
-            return leaves[at] if leaf.dims is None else Tensor(_shown(leaves[at]._data, leaf, symbols))
+            return leaves[at] if leaf.dims is None else tensor_around(_shown(leaves[at]._data, leaf, symbols))
         if leaf.kind == "state":
-            return Tensor(_shown(self._state_array(leaf.index), leaf, symbols))
+            return tensor_around(_shown(self._state_array(leaf.index), leaf, symbols))
         array = outputs[leaf.index]
         if self.description.outputs[leaf.index].kind == "number":
             return array.item()
         array = array.copy() if leaf.index in taken else array
         taken.add(leaf.index)
-        return Tensor(_shown(array, leaf, symbols))
+        return tensor_around(_shown(array, leaf, symbols))
 
 
 def _input(array: Array, value: Any) -> Any:

@@ -27,7 +27,7 @@ from weft.support.memo import Memo
 from weft.tensor.dense import dense_array, is_dense
 from weft.tensor.meta import MetaPayload
 from weft.tensor.modes import by_itself
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types import shape_env
 from weft.types.dims import Dim, Expr, evaluate, symbol
 from weft.types.shape_env import ShapeEnv
@@ -180,7 +180,7 @@ def _stand_in(value: Any) -> Any:
     dtype, sizes, order, repeats = value
     packed = np.zeros([1 if repeats[i] else sizes[i] for i in order], dtype)
     array = packed.transpose([order.index(i) for i in range(len(order))])
-    return Tensor(np.broadcast_to(array, sizes) if any(repeats) else array)
+    return tensor_around(np.broadcast_to(array, sizes) if any(repeats) else array)
 
 
 def _joint_order(operands: list[Tensor], env: ShapeEnv | None) -> Order:

@@ -19,7 +19,7 @@ import weft.interop.torch_files as torch_files
 from weft.interop.damage import excerpt, parse_json
 from weft.support.errors import ArgumentError, ParseError, Unsupported
 from weft.tensor.device import Device, usable
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import tensor_around
 
 KEY, CHECKSUM = "weft", "crc32"
 _BLANK = "0" * 8
@@ -70,7 +70,7 @@ def _decode(content: bytearray) -> Any:
         )
     arrays, metadata = safetensors.decode(content)
     if CHECKSUM not in metadata and KEY not in metadata:
-        return {name: Tensor(array) for name, array in arrays.items()}
+        return {name: tensor_around(array) for name, array in arrays.items()}
     tree = parse_json(metadata.get(KEY, "{}"), "load: the file's structure is not JSON")
     restored = structure.put_together(tree, arrays) if KEY in metadata else None
     _check(content, metadata)  # behind the structure, whose faults say more

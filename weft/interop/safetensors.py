@@ -20,7 +20,7 @@ import numpy as np
 import weft.interop.streams as streams
 from weft.interop.damage import as_parse_error, excerpt, parse_json, whole
 from weft.support.errors import ArgumentError, DTypeError, ParseError
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
@@ -55,12 +55,12 @@ def save_file(
 
 def load(data: bytes | bytearray) -> dict[str, Tensor]:
     """The tensors in the bytes of a file, each with memory of its own file. Raises ParseError."""
-    return {name: Tensor(array) for name, array in decode(bytearray(data))[0].items()}
+    return {name: tensor_around(array) for name, array in decode(bytearray(data))[0].items()}
 
 
 def load_file(filename: Any, device: Any = "cpu") -> dict[str, Tensor]:
     """The tensors of a file by name. Raises ParseError, OSError."""
-    tensors = {name: Tensor(array) for name, array in decode(streams.read(filename))[0].items()}
+    tensors = {name: tensor_around(array) for name, array in decode(streams.read(filename))[0].items()}
     return tensors if str(device) == "cpu" else {name: t.to(device) for name, t in tensors.items()}
 
 

@@ -22,7 +22,7 @@ from weft.tensor.creation import from_payload
 from weft.tensor.dense import is_dense, payload_of
 from weft.tensor.device import Device, usable
 from weft.tensor.size import Size
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
@@ -117,7 +117,7 @@ class _Writer:
         if isinstance(value, np.generic):
             return {"number": [value.dtype.name, self.tree(value.item(), path)]}
         if isinstance(value, np.ndarray):
-            return {"array": self.tree(Tensor(np.ascontiguousarray(value)), path)}
+            return {"array": self.tree(tensor_around(np.ascontiguousarray(value)), path)}
         raise ArgumentError(
             f"save: {'.'.join(path) or 'the object'} is a {type(value).__name__}, which needs code to be loaded again; "
             "files hold tensors in dicts, lists and tuples of plain data (for a module: its state_dict())"
@@ -229,14 +229,14 @@ class _Reader:
         """A storage's elements on another device, once for all tensors over it."""
         moved = self._elsewhere.get((name, device))
         if moved is None:
-            row = Tensor(self._base(name).numpy().view(dtype.numpy))
+            row = tensor_around(self._base(name).numpy().view(dtype.numpy))
             moved = self._elsewhere[name, device] = row.to(usable(device))
         return moved if moved.dtype is dtype else moved.view(dtype)
 
     def _base(self, name: str) -> Tensor:
         base = self._bases.get(name)
         if base is None:
-            base = self._bases[name] = Tensor(self.arrays[name].reshape(-1))
+            base = self._bases[name] = tensor_around(self.arrays[name].reshape(-1))
         return base
 
 
@@ -248,7 +248,7 @@ def tensor_over(base: Tensor, dtype: DType, dims: Any, strides: Any, offset: int
         raise ValueError(f"{len(dims)} dims")
     shape, steps = tuple(map(whole, dims)), tuple(map(whole, strides))
     if 0 in shape:
-        return Tensor(np.empty(shape, dtype.numpy))
+        return tensor_around(np.empty(shape, dtype.numpy))
     array: np.ndarray[Any, Any] = np.ndarray(
         shape, dtype.numpy, base.numpy(), whole(offset) * size, tuple(s * size for s in steps)
     )

@@ -24,7 +24,7 @@ from weft.interop.structure import MOST_DIMS, tensor_over
 from weft.nn.parameter import Parameter
 from weft.support.errors import DTypeError, ParseError, Unsupported
 from weft.tensor.size import Size
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
@@ -155,7 +155,7 @@ class TorchReader(PickleReader):
             name = f"{self.folder}/{key}"
             if not self.archive.holds(name):
                 raise ParseError(f"load: the file lacks the bytes of storage {excerpt(key)}")
-            base = self._bases[key] = Tensor(np.frombuffer(bytearray(self.archive.read(name)), np.uint8))
+            base = self._bases[key] = tensor_around(np.frombuffer(bytearray(self.archive.read(name)), np.uint8))
         return base
 
     def _tensor(

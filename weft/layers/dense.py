@@ -29,7 +29,7 @@ from weft.support.memo import Memo
 from weft.tensor import planned
 from weft.tensor.backend import DENSE_RANK, Args, Backend, register, type_of
 from weft.tensor.dense import DensePayload
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.tensor.views import forget_base, view_of
 from weft.types import dtype as dt
 from weft.types import promotion
@@ -90,7 +90,7 @@ class Dense(Backend):
 
     def receive(self, tensor: Tensor) -> Tensor:
         """The values of a tensor of another device."""
-        return Tensor(tensor._data if type(tensor._data) is ndarray else tensor._data.fetched())
+        return tensor_around(tensor._data if type(tensor._data) is ndarray else tensor._data.fetched())
 
     def lay_out_like(self, tensor: Tensor, source: Tensor) -> Tensor:
         """The same values, in memory as the source's dims lie."""
@@ -130,11 +130,11 @@ def wrap(value: Any) -> Any:
     copied.
     """
     if type(value) is ndarray:
-        return Tensor(value if value.base is None and value.flags.c_contiguous else value.copy())
+        return tensor_around(value if value.base is None and value.flags.c_contiguous else value.copy())
     if isinstance(value, (tuple, list)):
         return tuple([wrap(v) for v in value])
     if isinstance(value, np.generic):
-        return Tensor(np.asarray(value))
+        return tensor_around(np.asarray(value))
     return value
 
 
@@ -152,7 +152,7 @@ def _in_order(tensor: Tensor, order: tuple[int, ...] | None) -> Tensor:
     if type(tensor._data) is not ndarray:
         return tensor
     data = compute.in_order(tensor._data, order)
-    return tensor if data is tensor._data else Tensor(data)
+    return tensor if data is tensor._data else tensor_around(data)
 
 
 # ---- views

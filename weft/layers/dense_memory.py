@@ -12,7 +12,7 @@ from weft.ops.geometry import Geometry, contiguous_strides, reach
 from weft.runtime.storage import Storage, UntypedStorage, resized, root_of
 from weft.support.errors import ArgumentError, StateError, too_large
 from weft.tensor.dense import is_dense, over_storage
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types.dtype import DType
 
 
@@ -91,6 +91,6 @@ def shown(tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> t
 def over(tensor: Tensor, dtype: DType, shown: Geometry) -> Tensor:
     """Another tensor over the storage of a dense one, which may have too few bytes for it."""
     storage = tensor.storage()
-    out = Tensor(over_storage(storage, dtype, shown))
+    out = tensor_around(over_storage(storage, dtype, shown))
     out._storage = storage
     return out

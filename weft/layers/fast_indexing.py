@@ -16,7 +16,7 @@ from weft.ops.overrides import plain_integers, plain_kinds
 from weft.ops.packet import aten
 from weft.ops.route import Route
 from weft.tensor.modes import modes
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 
 ndarray = np.ndarray
 _WHOLE = slice(None)
@@ -30,7 +30,7 @@ class ShortWays:
 
     def __init__(self) -> None:
         self.select, self.slice, self.pick = aten.select.int.op, aten.slice.Tensor.op, aten.index.Tensor.op
-        some = Tensor(np.zeros(1))
+        some = tensor_around(np.zeros(1))
         self.enter_select = entry_of(self.select, (some, 0, 0)) or walk_module.walk
         self.enter_slice = entry_of(self.slice, (some, 0, 0, 1, 1)) or walk_module.walk
         self.enter_pick = entry_of(self.pick, (some, (some,))) or walk_module.walk

@@ -23,7 +23,7 @@ from weft.support.errors import ShapeError, StateError, Unsupported
 from weft.tensor.dense import payload_of
 from weft.tensor.history import AutogradState, ViewOf
 from weft.tensor.modes import modes, set_grad_enabled
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types.formats import DIM_ORDERS
 
 NAMES = ("transpose", "t", "squeeze", "unsqueeze", "swapaxes", "swapdims", "as_strided")
@@ -132,7 +132,7 @@ def _refuse_in_capture(tensor: Tensor, name: str) -> None:
 
 def _former(tensor: Tensor) -> Tensor:
     """The tensor as it is now, for the node of the view operator to come from."""
-    out = Tensor(tensor._data)
+    out = tensor_around(tensor._data)
     out._storage = tensor.storage()
     edge = gradient_edge(tensor) if tensor._node is not None else None
     if edge is not None:

@@ -18,7 +18,7 @@ from weft.tensor import indexing
 from weft.tensor.creation import from_numpy
 from weft.tensor.device import usable
 from weft.tensor.legacy import TYPE_NAMES, construct, dtype_of_name
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 
@@ -118,10 +118,14 @@ def type_(self: Tensor, dtype: Any = None) -> Any:
     if dtype is None:
         return f"{shown.name}.{_TYPE_NAMES[self.dtype]}Tensor"
     if isinstance(dtype, str):
-        named = dtype_of_name(dtype)
+        named = dt.get_default() if dtype.rpartition(".")[2] == "Tensor" else dtype_of_name(dtype)
         if named is None:
             raise ValueProblem(f"invalid type: '{dtype}'")
         return to(self, named)
+    if isinstance(dtype, type) and issubclass(dtype, Tensor):
+        if dtype is not Tensor:
+            raise ValueProblem(f"invalid type: '{dtype.__name__}'")
+        return to(self, dt.get_default())  # Tensor is the type of the default dtype
     return to(self, getattr(dtype, "dtype", dtype))
 
 
@@ -158,9 +162,8 @@ def _set_imag(self: Tensor, value: Any) -> None:
 def apply_(self: Tensor, callable: Any) -> Tensor:
     """Replace each element by `callable(element)`, one call of Python after another. Returns self."""
     values = self.detach()._array("apply_")
-    self.copy_(
-        Tensor(np.array([callable(v) for v in values.reshape(-1).tolist()], dtype=values.dtype).reshape(values.shape))
-    )
+    mapped = np.array([callable(v) for v in values.reshape(-1).tolist()], dtype=values.dtype)
+    self.copy_(tensor_around(mapped.reshape(values.shape)))
     return self
 
 
@@ -168,7 +171,7 @@ def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
     """Replace each element by `callable(element, the other's element)`. Returns self."""
     values, others = np.broadcast_arrays(self.detach()._array("map_"), tensor.detach()._array("map_"))
     mapped = [callable(v, o) for v, o in zip(values.reshape(-1).tolist(), others.reshape(-1).tolist(), strict=True)]
-    self.copy_(Tensor(np.array(mapped, dtype=values.dtype).reshape(values.shape)))
+    self.copy_(tensor_around(np.array(mapped, dtype=values.dtype).reshape(values.shape)))
     return self
 
 
@@ -214,7 +217,7 @@ def _given(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 def _as_value(self: Tensor, value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return Tensor(value.astype(self.dtype.numpy))
+        return tensor_around(value.astype(self.dtype.numpy))
     return aten.full((), value, dtype=self.dtype)
 
 

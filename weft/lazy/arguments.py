@@ -10,7 +10,7 @@ from weft.lazy.payload import LazyPayload
 from weft.lazy.values import Deferred
 from weft.ops.op import Op
 from weft.tensor.backend import Args
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 
 
 @cache
@@ -58,7 +58,7 @@ def versions_of(args: Iterable[Any]) -> list[int]:
 def on_cpu(args: Any, what: str) -> Any:
     """The arguments, with plain tensors in place of lazy ones."""
     if isinstance(args, Tensor):
-        return Tensor(args._data.materialize(what)) if type(args._data) is LazyPayload else args
+        return tensor_around(args._data.materialize(what)) if type(args._data) is LazyPayload else args
     if type(args) in (tuple, list):
         return tuple([on_cpu(a, what) for a in args])
     return args

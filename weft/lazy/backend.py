@@ -41,7 +41,7 @@ from weft.tensor.backend import DEFERRED_RANK, Args, Backend, register
 from weft.tensor.dense import is_dense, payload_of
 from weft.tensor.device import Device
 from weft.tensor.modes import modes
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.tensor.views import views_of
 from weft.types import shape_env
 from weft.types.unbacked import SizeNeeded, has_symbols, numbers_in, settled_in
@@ -227,7 +227,7 @@ class Lazy(Backend):
         held = values_in(node.args)
         if held and not (node.op.like and len(held) == 1 and held[0] is node.args[0]):
             return
-        stand_ins = [Tensor(np.empty(a.dims, a.dtype.numpy)) if type(a) is Deferred else a for a in node.args]
+        stand_ins = [tensor_around(np.empty(a.dims, a.dtype.numpy)) if type(a) is Deferred else a for a in node.args]
         value = walk.below(node.op, tuple(stand_ins))
         if not is_dense(value):
             return

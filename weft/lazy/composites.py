@@ -29,7 +29,7 @@ from weft.support.locations import user_mark
 from weft.tensor.backend import type_of
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types.tensor_type import TensorType
 
 HOPELESS = 4  # kinds of operands, and none of them could be recorded: then the operator runs as it is
@@ -105,7 +105,7 @@ class Composite(History):
             base = tensors[recipe.base] if recipe.base >= 0 else operands[~recipe.base]
             data = device.shown(base)
             assert data is not None
-            shown = Tensor(type(data)(data.storage, data.path + recipe.path, recipe.type, recipe.geometry))
+            shown = tensor_around(type(data)(data.storage, data.path + recipe.path, recipe.type, recipe.geometry))
             shown._storage = base.storage()
             tensors.append(device.note(shown))
         nodes: list[Node] = []

@@ -21,7 +21,7 @@ from weft.lazy.trace import Trace
 from weft.lazy.values import Cell, Deferred
 from weft.support import pytree
 from weft.support.errors import ArgumentError, Unsupported
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types.sym import SymInt
 from weft.types.tensor_type import TensorType
 
@@ -212,7 +212,7 @@ def _copy(device: LazyDevice, tensor: Tensor, value: Deferred, storage: LazyStor
     if storage is None:
         return fresh(device, value)
     data = tensor._data
-    out = Tensor(LazyPayload(storage, data.path, data.type, data.geometry()))
+    out = tensor_around(LazyPayload(storage, data.path, data.type, data.geometry()))
     out._storage = storage
     return out
 

@@ -16,7 +16,7 @@ from weft.ops.geometry import Geometry
 from weft.ops.overrides import plain_kinds
 from weft.support import limits
 from weft.support.memo import Memo
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types.dtype import DType
 
 SPECIAL = frozenset((0.0, 1.0))  # numbers that rules ask for
@@ -111,7 +111,7 @@ def order_of(data: LazyPayload) -> Order | bool | None:
         if any([s == 0 and d != 1 for s, d in zip(g.strides, g.dims, strict=True)]):
             order = False
         else:
-            shown = Tensor(data)
+            shown = tensor_around(data)
             order = order_like(shown, None) if is_permuted(shown, None) else None
         _orders[g] = order
     return order

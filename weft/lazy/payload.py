@@ -25,7 +25,7 @@ from weft.support import limits
 from weft.tensor.backend import Backend
 from weft.tensor.freed import no_bytes
 from weft.tensor.payload import Payload
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types.dims import Dim
 from weft.types.sym import wrap
 from weft.types.tensor_type import TensorType, tensor_type
@@ -183,7 +183,7 @@ class LazyStorage(Storage[Deferred]):
 
     def as_tensor(self) -> Tensor:
         """A tensor that shows the base."""
-        return Tensor(LazyPayload(self, (), self.type))
+        return tensor_around(LazyPayload(self, (), self.type))
 
     def resize(self, nbytes: Dim) -> None:
         """Have so many bytes."""

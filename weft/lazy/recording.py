@@ -19,7 +19,7 @@ from weft.ops.geometry import Geometry
 from weft.ops.op import Op
 from weft.support.errors import WeftError
 from weft.tensor.backend import Backend
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.tensor.views import view_of
 from weft.types.tensor_type import TensorType
 
@@ -216,7 +216,7 @@ class Recording:
         operand, order = next(operands)
         value = self._value(operand.read().type_)
         storage = LazyStorage(self.device, value, order)
-        out = Tensor(LazyPayload(storage, (), value.type_))
+        out = tensor_around(LazyPayload(storage, (), value.type_))
         out._storage = storage
         self.stand_ins.append(out)
         self.values.append(value)

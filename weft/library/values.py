@@ -10,7 +10,7 @@ import numpy as np
 from weft.ops.schema import Argument
 from weft.tensor.backend import tensors_in
 from weft.tensor.device import Device
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types.tensor_type import TensorType
 
 
@@ -42,7 +42,7 @@ def types_of(value: Any) -> Any:
 def as_tensors(value: Any, copies: bool) -> Any:
     """A value of a program with tensors in place of arrays."""
     if isinstance(value, np.ndarray):
-        return Tensor(value.copy() if copies or not value.flags.aligned else value)
+        return tensor_around(value.copy() if copies or not value.flags.aligned else value)
     return tuple([as_tensors(v, copies) for v in value]) if isinstance(value, (tuple, list)) else value
 
 

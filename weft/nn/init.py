@@ -14,7 +14,7 @@ from weft.runtime.generator import Generator
 from weft.support.errors import ValueProblem
 from weft.support.warn import warn
 from weft.tensor.modes import no_grad
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
@@ -172,7 +172,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
 def _orthonormal_columns(matrix: Tensor) -> Tensor:
     """Q of the QR decomposition with positive diagonal of R, which makes it uniform over orthogonal matrices."""
     q, r = np.linalg.qr(matrix.numpy())
-    return Tensor(np.ascontiguousarray(q * np.sign(np.diagonal(r))))
+    return tensor_around(np.ascontiguousarray(q * np.sign(np.diagonal(r))))
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:

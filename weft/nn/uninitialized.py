@@ -107,7 +107,8 @@ class UninitializedBuffer(_Uninitialized, Tensor):
     def __init__(
         self, requires_grad: bool = False, device: Any = None, dtype: DType | None = None, persistent: bool = True
     ) -> None:
-        super().__init__(_nothing(dtype, device)._data)
+        super().__init__()
+        self._data = _nothing(dtype, device)._data
         self.persistent, self._is_buffer = persistent, True
         if requires_grad:
             self.requires_grad_()

@@ -18,7 +18,7 @@ from weft.record.outside import GuardedState, InplaceView
 from weft.support.errors import StateError
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import set_grad_enabled
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 
 
 class SpentBackward(Node):
@@ -152,7 +152,7 @@ def end_at_what_is_given(
         if edge is None or edge not in histories:
             return edge
         if edge not in leaves:
-            leaves[edge] = Tensor(histories[edge]._data)
+            leaves[edge] = tensor_around(histories[edge]._data)
             leaves[edge]._state().requires_grad = True
         return gradient_edge(leaves[edge])
 

@@ -17,7 +17,7 @@ from weft.programs.program_io import ArgumentSource, NumberSource, StateSource
 from weft.record.state import StateSlot, base_like
 from weft.support.errors import StateError
 from weft.tensor.history import AutogradState
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 
 _SHARED = (
     "create_graph=True through the backward of a compiled forward that reads one memory through several tensors which "
@@ -55,7 +55,7 @@ def as_it_was(source: Any, leaves: Sequence[Any], array: Any) -> Any:
     """A copy of what an input holds that the program is about to write: an argument with its history, or bytes."""
     if type(source) is not ArgumentSource:
         return array.copy()
-    argument = Tensor(array.copy())
+    argument = tensor_around(array.copy())
     if source.permutation is not None:
         argument = argument.permute(source.permutation)
     return _flowing(argument, gradient_edge(leaves[source.leaf]))
@@ -80,20 +80,20 @@ def _whole(slot: StateSlot, leaves: Sequence[Any], was: Any) -> Tensor:
         raise StateError(_SHARED)
     memory = slot.array if slot.leaf is None else base_like(members[0], slot)
     if not flowing:
-        return Tensor(memory if was is None else was)
+        return tensor_around(memory if was is None else was)
     (tensor,) = flowing
     is_whole = tensor._data.shape == slot.array.shape and tensor._data.flags.c_contiguous
     if is_whole:
-        return tensor if was is None else _flowing(Tensor(was), gradient_edge(tensor))
+        return tensor if was is None else _flowing(tensor_around(was), gradient_edge(tensor))
     place = tuple(tensor.shape), strides_of(tensor._data), tensor.storage().offset_of(tensor._data)
-    whole = Tensor(memory if was is None else was)
+    whole = tensor_around(memory if was is None else was)
     part = tensor if was is None else _flowing(whole.as_strided(*place), gradient_edge(tensor))
     return aten.as_strided_scatter(whole, part, *place)  # type: ignore[no-any-return]
 
 
 def _flowing(value: Tensor, edge: Edge | None) -> Tensor:
     """The value, its gradient flowing into an edge."""
-    out = Tensor(value._data)
+    out = tensor_around(value._data)
     if edge is not None:
         out._autograd = AutogradState(False, *edge)
     return out

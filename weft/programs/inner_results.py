@@ -28,7 +28,7 @@ from weft.programs.freed import Graphs, saving_down_to
 from weft.programs.tensor_program import Gradients
 from weft.support import limits
 from weft.support.memo import Memo
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,7 @@ class Returned:
             return None
         if state.node is not node or storage.version != self._version:
             return None
-        tensor = Tensor(data)
+        tensor = tensor_around(data)
         tensor._storage, tensor._autograd = storage, state
         return tensor
 

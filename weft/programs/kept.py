@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.autograd.saved import SavedTensor, are_at_run_time, default_hooks
 from weft.tensor.dense import is_dense
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 
 ndarray = np.ndarray
 
@@ -20,7 +20,7 @@ def save(array: Any, shown: Any, is_output: bool = False) -> Any:
     if not isinstance(array, ndarray):
         return array
     if default_hooks.stack and are_at_run_time(default_hooks.stack[-1]):
-        kept = Tensor(array)
+        kept = tensor_around(array)
         kept.storage()  # what was packed is not kept besides
         return SavedTensor(kept), None
     return (SavedTensor(shown, is_output), array) if isinstance(shown, Tensor) else array

@@ -38,7 +38,7 @@ from weft.support import limits
 from weft.support.errors import StateError, UnknownSize, VersionError
 from weft.support.memo import Memo
 from weft.tensor.modes import modes
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types.tensor_type import FLOAT
 
 Symbols = Mapping[str, Any]
@@ -310,7 +310,10 @@ class ProgramBackward(Node):
         assert self.saved is not None
         arrays, count = self.arrays(), len(self.saved)
         return [
-            (Tensor(arrays[at]) if isinstance(arrays[at], ndarray) else float(arrays[at]), packed_of(self.saved[at]))
+            (
+                tensor_around(arrays[at]) if isinstance(arrays[at], ndarray) else float(arrays[at]),
+                packed_of(self.saved[at]),
+            )
             for at in body.reads if at < count
         ]
 
@@ -333,7 +336,7 @@ class ProgramBackward(Node):
             results = gradients.executable.run(arrays, self.symbols)
             if absent and any(map(_has_nan, results)):  # perhaps of a 0 in the place of what did not come in
                 results = gradients.exact(absent).run(arrays, self.symbols)
-        return [Tensor(r) for r in without_aliases(results, arrays)]
+        return [tensor_around(r) for r in without_aliases(results, arrays)]
 
     def arrays(self) -> list[Any]:
         """What was saved, as the backward program takes it. Raises VersionError for what was written since."""
@@ -356,7 +359,7 @@ class ProgramBackward(Node):
     def _again(self, grads: Sequence[Any]) -> list[Any]:
         """The gradients as a function of the inputs, to be differentiated again."""
         function, primals = self.seen_again(absent_of(grads))
-        tangents = [Tensor(self._zeros(i)) if grads[i] is None else grads[i] for i in function.tangents()]
+        tangents = [tensor_around(self._zeros(i)) if grads[i] is None else grads[i] for i in function.tangents()]
         return function([*primals, *tangents], self.symbols)
 
     def seen_again(self, absent: Absent = ()) -> tuple[GradientFunction, list[Any]]:
@@ -517,4 +520,4 @@ class _Recorded(_Native):
 
 
 def _tensor(result: Operand) -> Any:
-    return Tensor(result) if isinstance(result, ndarray) else result
+    return tensor_around(result) if isinstance(result, ndarray) else result

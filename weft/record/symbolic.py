@@ -18,7 +18,7 @@ from weft.record.writes import ArgumentChange
 from weft.support.errors import OR_SPLIT, CaptureError
 from weft.support.locations import Location, user_location
 from weft.tensor.payload import Payload
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types.dims import Dim
 from weft.types.relation import ShapeGuard
 from weft.types.shape_env import ShapeEnv
@@ -120,7 +120,7 @@ class SymbolicStorage(Storage[Value]):
 
     def as_tensor(self) -> Tensor:
         """A tensor that shows the base."""
-        return Tensor(SymbolicPayload(self, (), self.type))
+        return tensor_around(SymbolicPayload(self, (), self.type))
 
     def grow(self, shown: Geometry, itemsize: int) -> None:
         """Have as many bytes as a geometry needs. An argument may be a part of a memory that has them: the view that is

@@ -32,7 +32,7 @@ from weft.record.symbolic import Nodes, SymbolicPayload, SymbolicStorage
 from weft.record.writes import Writes
 from weft.support.errors import ShapeError
 from weft.tensor.dense import is_dense
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.tensor.views import view_of, views_of
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -114,7 +114,7 @@ class SymbolicTensors:
         return self.fresh(self.recorder.builder.constant(tensor._data.copy(order="C")))
 
     def _tensor(self, payload: SymbolicPayload, storage: Any) -> Tensor:
-        out = Tensor(payload)
+        out = tensor_around(payload)
         out._storage = storage
         return out
 

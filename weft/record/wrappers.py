@@ -30,7 +30,7 @@ from weft.tensor.flattening import (
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.subclass import Overriding
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.tensor.wrapper import WrapperPayload, is_wrapper
 
 
@@ -184,7 +184,7 @@ class Attributes:
 def _plain(tensor: Tensor) -> Tensor:
     """The same tensor, history and gradient included, as one of no class in particular."""
     _keep_accumulator(tensor)
-    out = Tensor(tensor._data)
+    out = tensor_around(tensor._data)
     out._storage, out._view, out._autograd = tensor.storage(), tensor._view, tensor._autograd
     return out
 

@@ -2,9 +2,9 @@
 
 pattern.py says where values are, tensor.py is SparseTensor, history.py its steps of autograd and its other forms.
 rules.py is asked for every operator with a sparse operand: pointwise.py, products.py, shapes.py, softmax.py say what
-the operators mean, writes.py what those in place do. making.py makes them of indices and values, methods.py has the
-methods of tensors, embedding.py the sparse gradient of a table. Start reading at history.py; docs/sparse.md is for
-users.
+the operators mean, writes.py what those in place do. making.py makes them of indices and values, legacy.py by their
+older constructors, methods.py has the methods of tensors, embedding.py the sparse gradient of a table. Start reading at
+history.py; docs/sparse.md is for users.
 """
 
 from __future__ import annotations
@@ -56,4 +56,10 @@ def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
 
 
 def __getattr__(name: str) -> Any:
+    """The older constructors are made when one is first asked for."""
+    if name.endswith("Tensor"):
+        from weft.sparse.legacy import TYPES
+
+        if name in TYPES:
+            return TYPES[name]
     refuse("module 'weft.sparse'", name)

@@ -16,7 +16,7 @@ from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.sparse.pattern import Pattern
 from weft.support.errors import StateError, Unsupported
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.tensor.wrapper import WrapperPayload, opening_classes, shaped
 from weft.types import dtype as dt
 from weft.types import formats
@@ -107,7 +107,7 @@ class SparseTensor(Tensor):
         if body.extent is None:
             dims = (0, *body.pattern.dims)
             is_fixed = all(type(d) is int for d in dims)
-            body.extent = Tensor(np.empty(dims, np.bool_)) if is_fixed else aten.empty(dims, dtype=dt.bool_)
+            body.extent = tensor_around(np.empty(dims, np.bool_)) if is_fixed else aten.empty(dims, dtype=dt.bool_)
         return body.extent
 
     @property

@@ -67,7 +67,11 @@ class _Finder:
 
     @classmethod
     def exec_module(cls, module: ModuleType) -> None:
-        """Nothing: it is whole."""
+        """Put its classes into its namespace: programs walk through vars(torch.nn.modules.activation)."""
+        for file in vars(module).get("_files", ()):
+            for name, value in vars(importlib.import_module(file)).items():
+                if isinstance(value, type) and not name.startswith("__"):
+                    vars(module).setdefault(name, value)
 
 
 def install(modules: Iterable[NamedModule]) -> None:

@@ -16,7 +16,7 @@ from weft.tensor.backend import backend_at
 from weft.tensor.dense import lend
 from weft.tensor.device import Device, chosen, device_named, usable
 from weft.tensor.modes import modes
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types import dtype as dt
 from weft.types import promotion
 from weft.types.dtype import DType
@@ -37,7 +37,7 @@ def tensor(
     where = _where(data, device)
     if modes.capture is not None and _has_symbols(data):
         return _recorded(data, dtype).requires_grad_(requires_grad)
-    out = Tensor(_copied(data, dtype))
+    out = tensor_around(_copied(data, dtype))
     if where.type != "cpu":
         out = backend_at(where).receive(out)
     elif modes.capture is not None:
@@ -148,8 +148,10 @@ _NUMBERS = frozenset((bool, int, float, complex))
 
 
 def _plain(data: Any) -> Any:
-    if isinstance(data, Tensor):
-        return data.tolist()
+    if isinstance(data, Tensor):  # in a sequence it stands for a number
+        if data.numel() != 1:
+            raise ValueProblem("only one element tensors can be converted to Python scalars")
+        return data.item()
     if isinstance(data, SymInt):
         return int(data)
     if isinstance(data, (list, tuple)):
@@ -202,7 +204,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
             "given numpy array strides not a multiple of the element byte size. "
             "Copy the numpy array to reallocate the memory."
         )
-    out = Tensor(array)
+    out = tensor_around(np.asarray(array))  # of a memmap or another subclass its memory alone
     lend(out, "from_numpy()", True)
     return out
 
@@ -211,6 +213,6 @@ def from_payload(data: Any, storage: Any = None) -> Tensor:
     """A tensor around a payload."""
     if data is None:
         raise StateError("a tensor needs a payload")
-    out = Tensor(data)
+    out = tensor_around(data)
     out._storage = storage
     return out

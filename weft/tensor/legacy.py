@@ -12,7 +12,7 @@ from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, ShapeError, too_large
 from weft.tensor.creation import tensor
 from weft.tensor.size import Size
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types import dtype as dt
 from weft.types.dtype import DType
 from weft.types.sym import SymInt
@@ -60,7 +60,7 @@ def _empty(dtype: DType, dims: tuple[Any, ...]) -> Tensor:
     if any(map(_is_of_program, dims)):
         return aten.empty(dims, dtype=dtype)  # type: ignore[no-any-return]
     try:
-        return Tensor(np.empty(dims, dtype.numpy))
+        return tensor_around(np.empty(dims, dtype.numpy))
     except (MemoryError, ValueError) as problem:
         if min(dims) < 0:
             raise ShapeError(f"Trying to create tensor with negative dimension: {list(dims)}") from None

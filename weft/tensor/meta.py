@@ -9,7 +9,7 @@ from weft.ops.layout import like_strides
 from weft.runtime.storage import ElementRow
 from weft.support.errors import Unsupported
 from weft.tensor.payload import Payload
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType, tensor_type
 
@@ -132,7 +132,7 @@ def is_meta(value: Any) -> bool:
 
 def meta_tensor(type: TensorType, geometry: Geometry | None = None) -> Tensor:
     """A meta tensor of a complete type, contiguous unless a geometry is given."""
-    return Tensor(MetaPayload(meta_type(type), geometry))
+    return tensor_around(MetaPayload(meta_type(type), geometry))
 
 
 def like(tensor: Tensor) -> Tensor:

@@ -38,9 +38,9 @@ class Tensor(Questions, Conversions):
     _construct: ClassVar[Callable[[DType, tuple[Any, ...]], Tensor]]
 
     def __init__(self, data: Any = (), *sizes: Any) -> None:
-        """A tensor around an array or a payload. As older programs write it: of sizes (2, 3), uninitialised,
-        or of the numbers in a sequence."""
-        if type(data) is not ndarray and (sizes or (not isinstance(data, Payload) and isinstance(data, _OLDER))):
+        """As older programs write it: of sizes (2, 3), uninitialised, or of the numbers in a sequence or an array, in
+        the default dtype. (weft's own: a tensor around a payload.)"""
+        if sizes or (not isinstance(data, Payload) and isinstance(data, _OLDER)):
             constructed = Tensor._construct(get_default(), (data, *sizes))
             if type(constructed) is not Tensor:
                 constructed.__weft_become__(self)  # type: ignore[attr-defined]
@@ -382,7 +382,8 @@ _NOT_A_LEAF = (
 )
 
 
-_OLDER = (int, float, str, bytes, Sequence, Conversions)  # what is no payload: sizes, numbers, a tensor to alias
+# what is no payload: sizes, numbers, a tensor to alias
+_OLDER = (int, float, str, bytes, Sequence, np.ndarray, np.generic, Conversions)
 
 
 class _NoGrad:
@@ -400,7 +401,7 @@ def _accessed(storage: Storage, what: str) -> None:
     if modes.capture is not None:
         modes.capture.outside.refuse_elements(what)
     if modes.special is not None:
-        lend_below(Tensor(storage.array), what)
+        lend_below(tensor_around(storage.array), what)
 
 
 seams.storage_accessed.install(_accessed)
@@ -411,12 +412,21 @@ def _rebuild(
     device: str = "cpu",
 ) -> Tensor:
     out: Tensor = object.__new__(kind)
-    Tensor.__init__(out, array if array.dtype == dtype.numpy else array.astype(dtype.numpy))
+    out._data = array if array.dtype == dtype.numpy else array.astype(dtype.numpy)
+    out._storage = out._autograd = out._view = None
     if device != "cpu":
-        out._data = backends[usable(device).type].receive(Tensor(out._data))._data
+        out._data = backends[usable(device).type].receive(tensor_around(out._data))._data
     if requires_grad:
         out._state().requires_grad = True
     out.__dict__.update(attributes)
+    return out
+
+
+def tensor_around(data: Any) -> Tensor:
+    """A tensor around an array or a payload: its memory is this one, its dtype the array's."""
+    out: Tensor = object.__new__(Tensor)
+    out._data = data
+    out._storage = out._autograd = out._view = None
     return out
 
 

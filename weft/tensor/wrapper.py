@@ -18,7 +18,7 @@ from weft.support.errors import ArgumentError, StateError, Unsupported
 from weft.tensor.device import usable
 from weft.tensor.modes import modes
 from weft.tensor.payload import Payload
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types import dtype as dt
 from weft.types.dims import Dim
 from weft.types.sym import SymInt, wrap
@@ -138,7 +138,7 @@ class WrapperPayload(Payload):
         """The value of what is behind, or what the class says to `aten._local_scalar_dense`."""
         if self.dense is not None:
             return self.dense.item()
-        owner = self.rewrapped(Tensor(self))
+        owner = self.rewrapped(tensor_around(self))
         return self.kind.__weft_dispatch__(READ_NUMBER, (self.kind,), (owner,), {})
 
     def materialize(self, what: str) -> Any:

@@ -7,9 +7,9 @@ from weft.support.absent import refuse
 from weft.utils import checkpoint, data, dispatch, pytree
 
 if TYPE_CHECKING:
-    from weft.utils import dlpack, hooks, model_zoo
+    from weft.utils import dlpack, hooks, model_zoo, tensorboard
 
-_MODULES = ("_pytree", "dlpack", "flop_counter", "hooks", "model_zoo")
+_MODULES = ("_pytree", "dlpack", "flop_counter", "hooks", "model_zoo", "tensorboard")
 
 
 def __getattr__(name: str) -> Any:
@@ -25,4 +25,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-__all__ = ["checkpoint", "data", "dispatch", "dlpack", "hooks", "model_zoo", "pytree"]
+__all__ = ["checkpoint", "data", "dispatch", "dlpack", "hooks", "model_zoo", "pytree", "tensorboard"]

@@ -13,7 +13,7 @@ from weft.ops.op import Op
 from weft.runtime.storage import Storage, root_of
 from weft.tensor.backend import Args, Backend, register
 from weft.tensor.payload import Payload
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.tensor.views import view_of
 from weft.types import dtype as dt
 from weft.types.tensor_type import TensorType, tensor_type
@@ -106,7 +106,7 @@ class Toy(Backend):
 def _plain(value: Any) -> Any:
     """Arguments as tensors of the CPU over the same memory."""
     if isinstance(value, Tensor):
-        return Tensor(value._data.array if type(value._data) is ToyPayload else value._data)
+        return tensor_around(value._data.array if type(value._data) is ToyPayload else value._data)
     return tuple([_plain(v) for v in value]) if type(value) is tuple else value
 
 

@@ -23,7 +23,7 @@ from weft.runtime.storage import root_of
 from weft.support import limits, pytree
 from weft.support.errors import VersionError
 from weft.tensor.dense import is_dense, payload_of
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types import dims as dm
 
 Executable = Interpreted | Compiled
@@ -102,7 +102,7 @@ class Boundary:
         for i, leaf in enumerate(self.step.call.arguments):
             if type(leaf) is ValueArgument:
                 held, at = self.part.arguments[leaf.operand]
-                leaf = Tensor(frame.inputs[at] if held else frame.slots[at])
+                leaf = tensor_around(frame.inputs[at] if held else frame.slots[at])
             elif type(leaf) is Context:
                 leaf = frame.contexts.setdefault(leaf.number, FunctionCtx(leaf.needs))
             elif type(leaf) is Size:

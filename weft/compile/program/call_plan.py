@@ -23,7 +23,7 @@ from weft.record.gradients import present_grad
 from weft.record.numbers.random_state import RandomState
 from weft.record.state import StateSlot, base_like
 from weft.support.counters import counters
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types import dims as dm
 from weft.types.dims import Dim, Expr
 
@@ -210,7 +210,7 @@ def _apply_grad(effect: GradEffect, tensor: Tensor, inputs: list[Any], grads: Gr
     present = grads[effect.param]
     array = inputs[effect.param]
     if present is None:
-        state.grad, state.owns_grad = Tensor(array), True
+        state.grad, state.owns_grad = tensor_around(array), True
         return
     if present._data is not array:
         present._data[...] = array

@@ -37,7 +37,7 @@ from weft.record.wrappers import Desugared, resugar
 from weft.support import pytree
 from weft.tensor.history import ViewOf
 from weft.tensor.modes import modes, set_grad_enabled
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types import dims as dm
 from weft.types.dims import Expr
 
@@ -111,7 +111,10 @@ class Outputs:
         """The call's result. Assignments are made too, but for those that are `kept_up` already. before: what was
         `remembered`."""
         fresh = self.all_fresh
-        returned = self._rebuild(leaves, results, symbols) if fresh is None else [Tensor(results[i]) for i in fresh]
+        if fresh is None:
+            returned = self._rebuild(leaves, results, symbols)
+        else:
+            returned = [tensor_around(results[i]) for i in fresh]
         for i in self.made_leaves:
             returned[i]._state().requires_grad = True
         self.changes.settle(leaves, partial(_numbers, symbols=symbols))
@@ -228,7 +231,7 @@ class Outputs:
         if kind is ReturnFresh:
             base = bases.get(returned.position)  # type: ignore[union-attr, arg-type]
             if base is None:
-                base = bases[returned.position] = Tensor(results[returned.position])  # type: ignore[union-attr, index]
+                base = bases[returned.position] = tensor_around(results[returned.position])  # type: ignore[union-attr, index]
             elif returned.shown is None:  # type: ignore[union-attr]
                 return _same_memory(base)  # a detached tensor beside its source
             return base if returned.shown is None else _seen_through(base, returned.shown, symbols)  # type: ignore[union-attr]
@@ -255,7 +258,7 @@ class Outputs:
 
 def _same_memory(base: Tensor) -> Tensor:
     """Another tensor over a tensor's memory."""
-    out = Tensor(base._data)
+    out = tensor_around(base._data)
     out._storage = base.storage()
     return out
 
@@ -278,9 +281,9 @@ def _seen_through(base: Tensor, shown: Shown, symbols: Symbols, from_storage: bo
     dims = tuple(dm.evaluate(d, symbols) for d in geometry.dims)
     strides = tuple(dm.evaluate(s, symbols) * size for s in geometry.strides)
     if 0 in dims:  # there may be no memory that could be shown
-        out = Tensor(np.empty(dims, shown.dtype))
+        out = tensor_around(np.empty(dims, shown.dtype))
     else:
         place = start + dm.evaluate(geometry.offset, symbols) * size
-        out = Tensor(np.ndarray(dims, shown.dtype, storage.array, place, strides))
+        out = tensor_around(np.ndarray(dims, shown.dtype, storage.array, place, strides))
     out._storage = storage
     return out

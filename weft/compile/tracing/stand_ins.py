@@ -25,7 +25,7 @@ from weft.programs.program_io import (
 from weft.record.capture import Capture
 from weft.record.older_histories import Given
 from weft.record.wrappers import UnwrapBackward
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 
 
 # ---- arguments
@@ -95,7 +95,7 @@ def _stand_in(outcome: Outcome, leaf: Tensor, i: int, fact: TensorFacts) -> Tens
 def _give_history(capture: Capture, leaf: Tensor, stand_in: Tensor, is_argument: bool) -> None:
     """Let the stand-in of a tensor with a history have one: where it ends stands for the caller's tensor as it is when
     the call begins."""
-    ancestor = Tensor(stand_in._data)
+    ancestor = tensor_around(stand_in._data)
     ancestor._storage = stand_in._storage
     ancestor._state().requires_grad = True
     capture.outside.stand_ins[id(ancestor)] = leaf

@@ -13,7 +13,7 @@ from weft.ops.op import Op
 from weft.ops.packet import aten
 from weft.support.errors import StateError
 from weft.tensor.backend import type_of
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types.dims import Dim
 from weft.types.tensor_type import TensorType
 
@@ -95,7 +95,7 @@ class BatchLevel(Level):
 
     def wrap(self, value: Tensor) -> Tensor:
         """A tensor of this level around a value with the batch in front."""
-        out = Tensor(Batched(self, value))
+        out = tensor_around(Batched(self, value))
         out._storage = value._storage
         return out
 

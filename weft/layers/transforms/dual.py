@@ -12,7 +12,7 @@ from weft.layers.transforms.grad_level import captured_write
 from weft.layers.transforms.level import Level, Wrapper, constants, same_form
 from weft.ops.op import Op
 from weft.ops.packet import aten
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.tensor.views import view_of
 
 
@@ -57,7 +57,7 @@ class DualLevel(Level):
     # ---- wrapping
     def make(self, value: Tensor, tangent: Tensor | None) -> Tensor:
         """A tensor of this level."""
-        out = Tensor(Dual(self, value, tangent))
+        out = tensor_around(Dual(self, value, tangent))
         out._storage = value._storage
         return out
 

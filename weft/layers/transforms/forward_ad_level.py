@@ -22,7 +22,7 @@ from weft.tensor.backend import tensors_in
 from weft.tensor.dense import payload_of
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 
 
 class ForwardADLevel(DualLevel):
@@ -99,7 +99,7 @@ class ForwardADLevel(DualLevel):
         base = target if target._view is None else target._view.base
         path = () if base is target else path_from_base(target)
         if not self.owns(base):
-            value = Tensor(base._data)
+            value = tensor_around(base._data)
             value._storage = base.storage()
             edge = None if base._node is None else record.gradient_edge(base)
             if edge is not None:

@@ -32,7 +32,7 @@ from weft.support.errors import ShapeError
 from weft.tensor.backend import register, tensors_in
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes, set_grad_enabled
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.tensor.views import forget_base
 from weft.types.tensor_type import TensorType
 
@@ -195,7 +195,7 @@ class FunctionalLevel(Level):
         return self._tensor(Functional(self, storage, (), storage.type))
 
     def _tensor(self, payload: Functional) -> Tensor:
-        out = Tensor(payload)
+        out = tensor_around(payload)
         out._storage = payload.storage
         return out
 
@@ -314,7 +314,7 @@ def _laid_out(value: Tensor, order: Order | None) -> Tensor:
 
 def _with_history(value: Tensor, edge: tuple[Any, int] | None) -> Tensor:
     """The value with another history: what was written through a detached alias is none of autograd's business."""
-    out = Tensor(value._data)
+    out = tensor_around(value._data)
     out._storage = value.storage()
     if edge is not None:
         out._autograd = AutogradState(False, *edge)

@@ -21,7 +21,7 @@ from weft.runtime.storage import Array
 from weft.support.errors import StateError
 from weft.tensor.dense import has_memory
 from weft.tensor.modes import modes, set_grad_enabled
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types.dims import Dim
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class FunctionalStorage(Storage[Tensor]):
 
     def overwrite(self, array: Array) -> None:
         """Give the base other elements."""
-        self.write(Tensor(np.array(array, order="C")))
+        self.write(tensor_around(np.array(array, order="C")))
 
     def _look_at_all_if_outside(self) -> None:
         if self.outside is not None:
@@ -140,7 +140,7 @@ def whole_memory(tensor: Tensor) -> Tensor | None:
     if not has_memory(tensor):
         return None
     storage = tensor.storage()
-    out = Tensor(storage.row(tensor.dtype.numpy))
+    out = tensor_around(storage.row(tensor.dtype.numpy))
     out._storage = storage
     if modes.capture is not None:
         modes.capture.outside.note_alias(out, tensor)

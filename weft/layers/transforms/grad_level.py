@@ -15,7 +15,7 @@ from weft.ops.packet import aten
 from weft.support.errors import StateError
 from weft.tensor.backend import tensors_in
 from weft.tensor.modes import modes, set_grad_enabled
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.tensor.views import view_of
 
 
@@ -47,7 +47,7 @@ class GradLevel(Level):
 
     def wrap(self, value: Tensor) -> Tensor:
         """A tensor of this level around a value."""
-        out = Tensor(GradTracking(self, value))
+        out = tensor_around(GradTracking(self, value))
         out._storage = value._storage
         return out
 

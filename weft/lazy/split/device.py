@@ -35,7 +35,7 @@ from weft.support.handlers import is_watched
 from weft.support.knobs import knobs
 from weft.tensor.dense import is_dense
 from weft.tensor.modes import by_itself
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types.unbacked import UnbackedSize, alive, unknown_in
 
 LONGEST = 1 << 14  # calls that may wait; then the function is cut
@@ -123,7 +123,7 @@ class SplitDevice(LazyDevice):
         """A tensor with memory of its own around a value."""
         family = Family(self, value, order)
         self.families.append(ref(family))
-        out = Tensor(SplitPayload(family, (), value.type_))
+        out = tensor_around(SplitPayload(family, (), value.type_))
         self.made.append(ref(out))
         return out
 

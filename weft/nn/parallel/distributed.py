@@ -24,7 +24,7 @@ from weft.ops.packet import aten, namespace_of
 from weft.support import pytree
 from weft.support.errors import ValueProblem
 from weft.tensor.modes import modes, no_grad
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types import dtype as dt
 
 comm = namespace_of("comm")
@@ -199,7 +199,7 @@ class DistributedDataParallel(Module):
                 self._share(0, list(self.module.buffers()))
             for bucket in self._buckets:
                 self.reduced(aten.zeros((sum(p.numel() for _, p in bucket),), dtype=bucket[0][1].dtype))
-        longest = Tensor(np.array([self._calls * self.process_group.size() + self.process_group.rank()]))
+        longest = tensor_around(np.array([self._calls * self.process_group.size() + self.process_group.rank()]))
         collectives.all_reduce(longest, ReduceOp.MAX, self.process_group)
         last = int(longest.item()) % self.process_group.size()
         self._share(last, [*self.module.parameters(), *self.module.buffers()])
@@ -207,7 +207,7 @@ class DistributedDataParallel(Module):
     def _report(self, is_active: bool) -> tuple[int, int]:
         """Tell the others whether this rank has an input; how many have, and how many of them are going to reduce."""
         self._calls += is_active
-        flags = Tensor(np.array([is_active, is_active and self.require_backward_grad_sync], np.int64))
+        flags = tensor_around(np.array([is_active, is_active and self.require_backward_grad_sync], np.int64))
         collectives.all_reduce(flags, ReduceOp.SUM, self.process_group)
         active, synced = flags.tolist()
         return active, synced

@@ -14,7 +14,7 @@ from weft.nn.utils.weight_norm import norm_except_dim
 from weft.ops.packet import aten
 from weft.support.errors import IndexBoundsError, Unsupported, ValueProblem
 from weft.tensor.modes import no_grad
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types.limits import finfo
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
@@ -219,7 +219,7 @@ class _Orthogonal(Module):
         diagonal = np.arange(array.shape[-1])
         signs = np.sign(reflectors[..., diagonal, diagonal])
         reflectors[..., diagonal, diagonal] = np.where(tau.reshape(signs.shape) == 0, -signs, signs)
-        return Tensor(reflectors)
+        return tensor_around(reflectors)
 
 
 def _orthonormal(matrix: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from weft.support import pytree
 from weft.support.errors import ArgumentError, CaptureError, WeftError
 from weft.support.locations import user_location
 from weft.tensor.subclass import Overriding, retyped
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, tensor_around
 from weft.types import dtype as dt
 from weft.types.sym import wrap
 from weft.types.tensor_type import TensorType, Type
@@ -216,7 +216,7 @@ def _number(capture: Capture | None, number: Any) -> Tensor:
         raise ArgumentError(f"control flow carries tensors and numbers, not {type(number).__name__}")
     dtype = dt.bool_ if isinstance(number, bool) else dt.int64 if isinstance(number, int) else dt.get_default()
     array = np.array(number, dtype.numpy)
-    return Tensor(array) if capture is None else capture.tensors.fresh(capture.recorder.builder.constant(array))
+    return tensor_around(array) if capture is None else capture.tensors.fresh(capture.recorder.builder.constant(array))
 
 
 Classes = Sequence[type[Tensor]]

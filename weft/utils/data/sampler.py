@@ -34,6 +34,9 @@ class SequentialSampler(Sampler[int]):
         return len(self.data_source)
 
 
+_DRAWN_AT_ONCE = 32  # with replacement, as in PyTorch
+
+
 class RandomSampler(Sampler[int]):
     """A random order, new each time; with replacement, num_samples independent draws."""
 
@@ -56,9 +59,10 @@ class RandomSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         total, wanted = len(self.data_source), self.num_samples
-        if self.replacement:
-            yield from aten.randint(0, total, (wanted,), generator=self.generator).tolist()
-            return
+        while self.replacement and wanted > 0:  # few at a time: programs ask for more than memory holds
+            drawn = aten.randint(0, total, (min(wanted, _DRAWN_AT_ONCE),), generator=self.generator).tolist()
+            wanted -= len(drawn)
+            yield from drawn
         while wanted > 0:
             order = aten.randperm(total, generator=self.generator).tolist()[:wanted]
             wanted -= len(order)
