@@ -225,7 +225,8 @@ def program(seed: int) -> str:
 
 STEPS = (
     "t = t + x", "t = weft.tanh(t * s)", "u = u + t", "t += 0.5", "u.mul_(s)", "ws = [t, u]", "hs = [u]",
-    "ws.append(t)", "t[1:].add_(x[1:])", "u = weft.where(t > u, t, u)", "t = t + ws[0]", "u = u + weft.stack(hs).sum(0)",
+    "ws.append(t)", "t[1:].add_(x[1:])", "u = weft.where(t > u, t, u)", "t = t + ws[0]",
+    "u = u + weft.stack(hs).sum(0)",
 )
 
 
