@@ -26,7 +26,7 @@ def _vector(rng: np.random.Generator, n: int) -> weft.Tensor:
     return weft.from_numpy(rng.standard_normal(n))
 
 
-def _of_one(part: weft.Tensor) -> weft.Tensor:
+def _of_one(part: weft.Tensor) -> Any:
     return Two(part, part)
 
 
