@@ -21,6 +21,7 @@ import weft
 from tests.agree.bodies import LEAVES, Model
 from tests.agree.layers import LAYERS, gradient_of
 from tests.symbols_left import symbols_left
+from tests.unit.subclasses.wrappers import Two
 from weft.lazy.metrics import counter_value
 from weft.support.counters import counters
 from weft.utils.checkpoint import checkpoint
@@ -232,6 +233,36 @@ def moded(f: Body, m: Model) -> Body:
     return run
 
 
+def kept(f: Body, m: Model) -> Body:
+    """What a subclass's methods and properties give within a mode that changes none of it has its class."""
+
+    def run(x: weft.Tensor) -> weft.Tensor:
+        y = f(x)
+        if m.is_reference:
+            return y * 2
+        with Doubling():
+            named = y.as_subclass(Scaled)
+            classes = {type(named.detach()), type(named.data), type(named.unsqueeze(0).mT)}
+        return y * 2 if classes == {Scaled} else y
+
+    return run
+
+
+def made_anew(f: Body, m: Model) -> Body:
+    """A wrapper that a compiled function gives as it is, and made anew of its parts."""
+    both = weft.compile(lambda t: (t, Two(t.a, t.b)))
+
+    def run(x: weft.Tensor) -> weft.Tensor:
+        y = f(x)
+        if m.is_reference:
+            return y * 2
+        outer = Two(Two(weft.ones(2), weft.ones(2)), Two(weft.zeros(2), weft.ones(2)))
+        same, again = both(outer)
+        return y * 2 if same is outer and again is not outer and again.a is outer.a else y
+
+    return run
+
+
 class Holder(weft.nn.Module):
     """A module around a body, which is found by name so that it can be pickled."""
 
@@ -276,7 +307,7 @@ CONSTRUCTS: dict[str, Callable[[Body, Model], Body]] = {
     for f in (
         compiled, split, lazy, compiled_autograd, traced, saved, scripted, func_grad, func_vjp, func_jvp, vmap,
         checkpointed, function, hook, saved_tensor_hooks, cond, scan, while_loop, loop, subclass, ruled, moded,
-        copied, pickled, no_grad,
+        kept, made_anew, copied, pickled, no_grad,
     )
 }
 MODES = ("compile", "split", "lazy", "compiled autograd")

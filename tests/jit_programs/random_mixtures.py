@@ -137,6 +137,7 @@ class _Writer:
             self.put(depth, f"{self.r.choice('tu')} = weft.tanh({self.tensor()})")
         elif pick == 6:
             self.put(depth, f"t = {self.tensor()} * 1.0")
+            self.put(depth, "ws = [t, u]")  # (it shows what is written next, and comes back)
             self.put(depth, self.r.choice([
                 f"t.add_({self.tensor(1)}, alpha={self.r.choice(['k % 3', 'b', '2'])})", f"t.mul_({self.float(0)})",
                 f"t[{self.r.choice(['0', '1', 'a % 2'])}] = {self.float(1)}", f"t[1:].sub_({self.tensor(0)}[1:])",
@@ -205,11 +206,11 @@ class _Writer:
         self.loops -= 1
 
     def result(self) -> str:
-        return "return a, b, t, weft.stack(hs).sum(0) * u, js, gs, q, z"
+        return "return a, b, t, weft.stack(hs).sum(0) * u, js, gs, q, z, ws"
 
     def program(self) -> str:
         self.put(1, "a = 1\n    b = 0.5\n    p = k > 2\n    t = x * 2\n    u = weft.sin(x)")
-        self.put(1, "js = [1, k]\n    gs = [s, 0.25]\n    hs = [x, x * s]")
+        self.put(1, "js = [1, k]\n    gs = [s, 0.25]\n    hs = [x, x * s]\n    ws = [t, u]")
         self.put(1, 'd = {"m": x * x, "n": x + s}\n    q = (x * 0.5, s)\n    e = {"m": k, "n": 2}\n    z = k')
         for _ in range(self.r.randint(4, 8)):
             self.statement(1)
@@ -220,3 +221,25 @@ class _Writer:
 def program(seed: int) -> str:
     """The text of one program."""
     return _Writer(seed).program()
+
+
+STEPS = (
+    "t = t + x", "t = weft.tanh(t * s)", "u = u + t", "t += 0.5", "u.mul_(s)", "ws = [t, u]", "hs = [u]",
+    "ws.append(t)", "t[1:].add_(x[1:])", "u = weft.where(t > u, t, u)", "t = t + ws[0]",
+    "u = u + weft.stack(hs).sum(0)",
+)
+
+
+def kept_lists(seed: int) -> str:
+    """A program of operators alone, and loops around them, beside lists that it gives as they are."""
+    r = random.Random(seed)
+    lines = ["def f(x: Tensor, k: int, s: float):", "    t = x * 2", "    u = weft.sin(x)"]
+    lines += ["    ws = [t]", "    hs = [u, x]"]
+    for i in range(r.randint(3, 6)):
+        if r.random() < 0.4:
+            lines.append(f"    for i{i} in range({r.choice(['3', 'k % 5', '1, 4'])}):")
+            inside = [step for step in STEPS if not step.startswith(("ws", "hs"))]
+            lines += [f"        {r.choice(inside)}" for _ in range(r.randint(1, 3))]
+        else:
+            lines.append(f"    {r.choice(STEPS)}")
+    return "\n".join([*lines, "    return t, u, ws, hs", ""])

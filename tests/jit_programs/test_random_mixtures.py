@@ -15,7 +15,7 @@ import weft
 import weft.jit
 from tests.conftest import SEED
 from tests.jit_programs.orders import agree, orders_of
-from tests.jit_programs.random_mixtures import program
+from tests.jit_programs.random_mixtures import kept_lists, program
 from tests.jit_programs.test_programs import INTERPRETED
 from weft.jit.interpreter.hot import compiled_after
 
@@ -51,6 +51,19 @@ def test_interpreted_and_with_native_loops(part: int) -> None:
         for steps in (INTERPRETED, 1):
             with compiled_after(steps, INTERPRETED):
                 compare(scripted, tries, text)
+
+
+def test_lists_kept_beside_loops() -> None:
+    start = int(np.random.default_rng([SEED, 506]).integers(1 << 30))
+    for seed in range(start, start + COUNT // 2):
+        text = kept_lists(seed)
+        space = {"weft": weft, "Tensor": weft.Tensor}
+        exec(text, space)
+        scripted = weft.jit.CompilationUnit(text).f
+        for i in range(4):
+            args = arguments(seed, i)
+            wanted, found = (orders_of(function, args, most=1) for function in (space["f"], scripted))
+            assert agree(wanted, found, exact=False), f"{args}\n{text}"
 
 
 def test_by_their_plans_and_captured() -> None:

@@ -53,7 +53,7 @@ class PartState(AutogradState):
 
 def part_of(wrapper: Tensor, name: str, inner: Tensor, gradients: dict[str, Tensor]) -> Tensor:
     """An alias of an inner tensor that stands for it where gradients of the wrapper are concerned."""
-    part = Tensor.detach(inner)
+    part = inner._alias(share_version=True)
     part._autograd = PartState(wrapper, name, gradients)
     return part
 

@@ -8,12 +8,12 @@ argument's structure guards them. Both directions are steps of autograd's histor
 
 from __future__ import annotations
 
-from operator import is_
 from typing import Any
 
 from weft.autograd.accumulate import accumulator_of
 from weft.autograd.node import InputMetadata, Node
 from weft.autograd.record import gradient_edge
+from weft.ops.overrides import WITHOUT_CLASSES, OverrideLevel
 from weft.ops.packet import aten
 from weft.record.active import active_capture
 from weft.record.wrapper_gradients import part_of
@@ -35,8 +35,8 @@ from weft.tensor.wrapper import WrapperPayload, is_wrapper
 
 
 class Desugared:
-    """A wrapper taken apart: its class, the names of its inner tensors, what else it takes to make it, and the tensors
-    (or wrappers, desugared).
+    """A wrapper taken apart: its class, the names of its inner tensors, what else it takes to make it, whether they
+    carry its history, how many others of the same parts there were before it; and the tensors (or wrappers, desugared).
     """
 
     __slots__ = ("facts", "inner")
@@ -81,14 +81,27 @@ def is_whole_outside(tensor: Tensor) -> bool:
 def _desugar(wrapper: Tensor, memo: WrapperMemo) -> Desugared:
     _, desugared = memo.get(id(wrapper), (None, None))
     if desugared is None or (not is_wrapper(wrapper) and desugared.facts[2] != Attributes(wrapper.__dict__)):
-        desugared = _taken_apart(wrapper, memo)
+        facts, inner = _taken_apart(wrapper, memo)
+        others = [d for _, d in memo.values() if d.inner and inner and d.inner[0] is inner[0]]
+        alike = [d for d in others if d.facts[:-1] == facts and _are_same(d.inner, inner)]
+        desugared = Desugared((*facts, len(alike)), inner)
         memo[id(wrapper)] = (wrapper, desugared)
     return desugared
 
 
-def _taken_apart(wrapper: Tensor, memo: WrapperMemo) -> Desugared:
+def _are_same(inner: list[Any], others: list[Any]) -> bool:
+    """Whether the parts of two wrappers are the same objects."""
+    return len(inner) == len(others) and all([
+        a is b or (
+            type(a) is type(b) is Desugared and a.facts == b.facts and _are_same(a.inner, b.inner)
+        )
+        for a, b in zip(inner, others, strict=True)
+    ])  # fmt: skip
+
+
+def _taken_apart(wrapper: Tensor, memo: WrapperMemo) -> tuple[tuple[Any, ...], list[Any]]:
     if not is_wrapper(wrapper):
-        return Desugared((type(wrapper), None, Attributes(wrapper.__dict__), False), [_plain(wrapper)])
+        return (type(wrapper), None, Attributes(wrapper.__dict__), False), [_plain(wrapper)]
     kind = type(wrapper)
     if not is_traceable_wrapper_subclass(wrapper):
         raise CaptureError(
@@ -108,10 +121,8 @@ def _taken_apart(wrapper: Tensor, memo: WrapperMemo) -> Desugared:
         inner = kind.__weft_parts__(wrapper)  # type: ignore[attr-defined]
     elif edge is not None:
         inner = _parts(wrapper, names, context, inner, edge)
-    return Desugared(
-        (kind, names, context, edge is not None and not carries),
-        [_desugar(t, memo) if is_special(t) else t for t in inner],
-    )
+    parts = [_desugar(t, memo) if is_special(t) else t for t in inner]
+    return (kind, names, context, edge is not None and not carries), parts
 
 
 def resugar(tree: Any, memo: WrapperMemo | None = None, containers: dict[int, Any] | None = None) -> Any:
@@ -128,23 +139,22 @@ def resugar(tree: Any, memo: WrapperMemo | None = None, containers: dict[int, An
 
 def _resugar(desugared: Desugared, memo: WrapperMemo) -> Tensor:
     for tensor, other in memo.values():
-        is_same = len(other.inner) == len(desugared.inner) and all(map(is_, other.inner, desugared.inner))
-        if is_same and other.facts == desugared.facts:
+        if other.facts == desugared.facts and _are_same(other.inner, desugared.inner):
             return tensor
-    whole = _open(desugared)
+    whole = _open(desugared, memo)
     memo[id(whole)] = (whole, desugared)
     return whole
 
 
-def _open(desugared: Desugared) -> Tensor:
-    kind, names, context, wants = desugared.facts
+def _open(desugared: Desugared, memo: WrapperMemo) -> Tensor:
+    kind, names, context, wants, _ = desugared.facts
     capture = active_capture()
     if capture is not None:
         capture.outside.note_class(kind)
     if names is None:
         return _rewrapped(desugared.inner[0], kind, context)
-    inner = [_open(t) if type(t) is Desugared else t for t in desugared.inner]
-    plain = {name: Tensor.detach(t) if wants else t for name, t in zip(names, inner, strict=True)}
+    inner = [_resugar(t, memo) if type(t) is Desugared else t for t in desugared.inner]
+    plain = {name: t._alias(share_version=True) if wants else t for name, t in zip(names, inner, strict=True)}
     whole = put_together(kind, plain, context, inner[0].shape, inner[0].stride())
     if parts_carry_history(kind):
         if capture is not None:
@@ -183,7 +193,8 @@ class Attributes:
 
 def _plain(tensor: Tensor) -> Tensor:
     """The same tensor, history and gradient included, as one of no class in particular."""
-    _keep_accumulator(tensor)
+    with OverrideLevel(WITHOUT_CLASSES):
+        _keep_accumulator(tensor)
     out = tensor_around(tensor._data)
     out._storage, out._view, out._autograd = tensor.storage(), tensor._view, tensor._autograd
     return out
@@ -248,7 +259,7 @@ class UnwrapBackward(Node):
         whole = [_zeros(m) if g is None else g for g, m in zip(grads, self.metadata_of_inputs, strict=True)]
         edges = tuple([gradient_edge(t) for t in whole]) if modes.grad else ()
         wants = any(e is not None for e in edges)
-        plain = {name: Tensor.detach(t) if wants else t for name, t in zip(self.names, whole, strict=True)}
+        plain = {name: t._alias(share_version=True) if wants else t for name, t in zip(self.names, whole, strict=True)}
         wrapper = put_together(self.kind, plain, self.context, self.size, self.stride)
         if wants:  # to be differentiated again
             wrapper._autograd = AutogradState(False, WrapBackward(edges, self.names, wrapper), 0)
@@ -290,7 +301,7 @@ def _parts(wrapper: Tensor, names: tuple[str, ...], context: Any, inner: list[Te
 
 
 def _aliases(inner: list[Tensor], node: Node) -> list[Tensor]:
-    parts = [Tensor.detach(tensor) for tensor in inner]
+    parts = [tensor._alias(share_version=True) for tensor in inner]
     for i, part in enumerate(parts):
         part._autograd = AutogradState(False, node, i)
     return parts

@@ -131,7 +131,7 @@ def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) 
         raise ArgumentError(f"_make_subclass(): argument 'data' must be Tensor, not {type(data).__name__}")
     _ask_recorder(data, cls)
     with OverrideLevel(WITHOUT_CLASSES):
-        out: Tensor = retyped(Tensor.detach(data), cls)
+        out: Tensor = retyped(data._alias(share_version=True), cls)
         return out.requires_grad_() if require_grad else out
 
 
@@ -272,39 +272,62 @@ def _owner_value(name: str) -> Any:
 
 
 def asks_itself(name: str, method: Any) -> bool:
-    """Whether a method of Tensor is an operator's, which asks for all of its arguments."""
-    return OperatorMethods.__dict__.get(name) is method or hasattr(method, "slow") or getattr(method, "asks", False)
+    """Whether a method of Tensor is an operator's, which asks for all of its arguments; or detach(), which asks too."""
+    return (
+        OperatorMethods.__dict__.get(name) is method or method is Tensor.detach or hasattr(method, "slow")
+        or getattr(method, "asks", False)
+    )  # fmt: skip
 
 
 def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def guard(*args: Any, **kwargs: Any) -> Any:
-        asked = overriding(args, kwargs)
-        return method(*args, **kwargs) if asked is None else handle(method, asked, args, kwargs)
+        return _ask(method, args, kwargs)
 
     return guard
 
 
 def _guarded_property(wrapped: property) -> property:
     def get(self: Any) -> Any:
-        asked = overriding((self,))
-        return wrapped.__get__(self) if asked is None else handle(wrapped.__get__, asked, (self,))
+        return _ask(wrapped.__get__, (self,), {})
 
     def put(self: Any, value: Any) -> None:
-        asked = overriding((self, value))
-        if asked is None:
-            wrapped.__set__(self, value)
-        else:
-            handle(wrapped.__set__, asked, (self, value))
+        _ask(wrapped.__set__, (self, value), {})
 
     def delete(self: Any) -> None:
-        asked = overriding((self,))
-        if asked is None:
-            wrapped.__delete__(self)
-        else:
-            handle(wrapped.__delete__, asked, (self,))
+        _ask(wrapped.__delete__, (self,), {})
 
     return property(get, put if wrapped.fset else None, delete if wrapped.fdel else None, wrapped.__doc__)
+
+
+def _ask(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A function that asks nobody, after those who are to be asked. A mode, behind which others are asked, is given
+    one that asks these."""
+    asked = overriding(args, kwargs)
+    if asked is None:
+        return func(*args, **kwargs)
+    return handle(_Asking(func) if overrides.current_modes() else func, asked, args, kwargs)
+
+
+class _Asking:
+    """A method of Tensor, or what reads or sets a property, that asks first: equal to the one that does not."""
+
+    __slots__ = ("func",)
+
+    def __init__(self, func: Any) -> None:
+        self.func = func
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _ask(self.func, args, kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.func == (other.func if isinstance(other, _Asking) else other))
+
+    def __hash__(self) -> int:
+        return hash(self.func)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.func, name)
 
 
 Tensor.__weft_function__ = classmethod(default_weft_function)

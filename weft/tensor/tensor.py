@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from weft.ops.overrides import handle, overriding, plain_kinds
 from weft.ops.rules import same_dims
 from weft.runtime.storage import Storage
 from weft.support import pytree, seams
@@ -258,6 +259,10 @@ class Tensor(Questions, Conversions):
 
     def detach(self) -> Tensor:
         """An alias without history: same storage and version counter."""
+        if type(self) not in plain_kinds:
+            asked = overriding((self,))
+            if asked:  # (a mode alone is not: it does not see what only answers)
+                return handle(Tensor.detach, asked, (self,))  # type: ignore[no-any-return]
         return self._alias(share_version=True)
 
     def detach_(self) -> Tensor:

@@ -216,7 +216,7 @@ def shaped(kind: type[Tensor], payload: WrapperPayload, attributes: dict[str, An
 
 def over(kind: type[Tensor], dense: Tensor) -> Tensor:
     """An object of a class with `__weft_dispatch__` that shows a plain tensor's memory, without its history."""
-    plain = Tensor.detach(dense)
+    plain = dense._alias(share_version=True)
     return shaped(
         kind, WrapperPayload(kind, {}, plain.type_, plain.geometry(), getattr(plain._data, "env", None), plain), {}
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 from weft.autograd.saved import default_hooks
 from weft.compile.driver import CompiledFunction
+from weft.compile.program.call_leaves import CallLeaves
 from weft.ir.graph import Node, Value
 from weft.jit.executor.grouping import body_of, has_loop, work
 from weft.jit.interpreter.hot import Execution
@@ -59,10 +60,15 @@ class NativeGroup:
             or not Execution.optimized or modes.capture is not None or modes.special is not None
         ):
             return None
-        leaves, spec = pytree.flatten((tuple(args), {}))
+        tree: Any = (tuple(args), {})
+        flat, spec = pytree.flatten(tree)
+        leaves = CallLeaves(flat, tree, {})
         if any(v is None for v in leaves) or (modes.grad and self._needs_steps(leaves)):
             return None
-        results = self._fitting(leaves, spec, args)
+        try:
+            results = self._fitting(leaves, spec)
+        finally:
+            leaves.let_go()
         if results is None:
             return None
         return tuple(results) if self._many else (results,)
@@ -76,7 +82,7 @@ class NativeGroup:
             return True
         return _share_memory_with_gradients(leaves)
 
-    def _fitting(self, leaves: list[Any], spec: pytree.TreeSpec, args: Sequence[Any]) -> Any:
+    def _fitting(self, leaves: CallLeaves, spec: pytree.TreeSpec) -> Any:
         programs = self.compiled.entries
         match = programs.find(leaves, spec)
         if match is None:
