@@ -66,6 +66,8 @@ class RepeatedBackward(WhileLoopBackward):
         self.without: frozenset[Value] = frozenset()  # values of its block that have no history
         # by carried value: where among them what it began with is read for the last time, and in which iteration
         self.read_last: Sequence[tuple[int, int]] = ()
+        # of tensors whose rows are read in two directions: what has arrived there would be added to in no fixed order
+        self.both_ways: Sequence[Edge] = ()
         self.is_summed: Sequence[bool] = ()  # by slices: whether a gradient of one has zeros for the others
         # rows of a carried value, by their place among the results: which one, and how many iterations later
         self._carried_rows: dict[int, tuple[int, int]] = {}
@@ -118,7 +120,7 @@ class RepeatedBackward(WhileLoopBackward):
 
     # ---- the way back
     def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Any]:
-        if modes.grad or modes.special is not None:
+        if modes.grad or modes.special is not None or any(map(_has_arrived, self.both_ways)):
             raise Restart(unrolled=True)  # (of a loop, the second gradient has sums in another order)
         return _WayBack(self, grads, needs).gradients()
 
@@ -324,15 +326,24 @@ class _WayBack:
         return arrived
 
 
-def _taken(edge: Edge) -> Any:
-    """What has arrived at an edge that leads out, taken from there: the loop adds to it."""
+def _buffer_of(edge: Edge) -> Any:
+    """Where the walk adds up what arrives at an edge; None where nothing has."""
     walk = engine.current_walk()
     node, index = edge
     buffer = None if walk is None else walk.buffers.get(node)
-    if buffer is None or index >= len(buffer) or buffer[index] is None:
+    return None if buffer is None or index >= len(buffer) or buffer[index] is None else buffer
+
+
+def _has_arrived(edge: Edge) -> bool:
+    return _buffer_of(edge) is not None
+
+
+def _taken(edge: Edge) -> Any:
+    """What has arrived at an edge that leads out, taken from there: the loop adds to it."""
+    buffer, walk = _buffer_of(edge), engine.current_walk()
+    if buffer is None or walk is None:
         return None
-    taken, buffer[index] = buffer[index], None
-    assert walk is not None
+    taken, buffer[edge[1]] = buffer[edge[1]], None
     return walk.evaluator.handed_out(taken)
 
 

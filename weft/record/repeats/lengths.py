@@ -30,6 +30,7 @@ from weft.record.repeats.iteration import EXACT, Numbers
 from weft.record.repeats.joins import JOINING
 from weft.record.repeats.steady import Steady
 from weft.record.repeats.values import Number
+from weft.record.restart import Restart
 from weft.tensor.capture import Index
 from weft.types.relation import Relation
 from weft.types.sym import SymInt, to_dim
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from weft.record.capture import Capture
     from weft.record.repeats.python_loop import PythonLoop
 
+_SOON = 12  # iterations by which most loops are predicted
 _TABLE = 1024  # iterations of which numbers of the index are computed
 LOOKED_AT = 2  # predicted iterations in front of which the names are looked at
 Names = dict[str, Any]
@@ -59,6 +61,7 @@ class LoopOverSize:
         self._item, self._make = item, make
         parts = (item,) if type(item) is Index else item
         self._index: Index | None = next((part for part in parts if type(part) is Index), None)
+        self._is_down = self._index is not None and self._index.step < 0
         self._loop: PythonLoop | None = None
         self._seen: list[tuple[tuple[int, int], Names]] = []  # in front of predicted iterations
         self._least = 0  # how many the loop had at the first of them
@@ -70,6 +73,8 @@ class LoopOverSize:
     def __next__(self) -> Any:
         if self.frame is not None:
             self._look()
+            if self._is_down and self._loop is None and self.number == _SOON:
+                self._count()
         if self.number >= self.count:
             self._end()
             raise StopIteration
@@ -79,11 +84,19 @@ class LoopOverSize:
     def fix(self) -> None:
         """The program is for so many iterations."""
         if self.frame is not None:
+            if self._is_down and self.count >= _SOON:
+                self._count()
             self.frame = None
             if self.count:
                 self.capture.env.equal(to_dim(self.size), self.count)
             else:
                 self.capture.env.less(0, to_dim(self.size))
+
+    def _count(self) -> None:
+        """Let the loop have the number of iterations of this call, and its index be a number of Python's. Raises
+        Restart."""
+        self.frame = None
+        self.capture.python_state.restart(Restart(counted=True))
 
     # ---- while it runs
     def _look(self) -> None:
@@ -96,6 +109,8 @@ class LoopOverSize:
         if len(self._seen) < LOOKED_AT or self.number >= self.count:
             if not self._seen:
                 self._least, self._first = loop.iterations, self._followed()
+                if self._is_down and self._first is None:
+                    self._count()
             phase = self.number - loop.iterations, loop.calls
             self._seen.append((phase, self._names(loop)))
 
@@ -148,8 +163,7 @@ class LoopOverSize:
 
     def _followed(self) -> Steady | None:
         """What the body does with what its names stand for now; None where iterations may differ by it."""
-        index = None if self._index is None else self._index.begin + self.number
-        frame, statement, steady = self.frame, self.statement, Steady(index)
+        frame, statement, steady = self.frame, self.statement, Steady(*self._indices())
         assert frame is not None
         try:
             steady.follow(statement, frame, frame.f_locals, self._item)
@@ -162,10 +176,22 @@ class LoopOverSize:
             return None
         return steady
 
+    def _indices(self) -> tuple[int | None, SymInt | None]:
+        """The smallest index of this iteration and of all behind it, where that is a number; and this iteration's,
+        where that is a size that is counted down."""
+        if self._index is None:
+            return None, None
+        if not self._is_down:
+            return self._index.begin + self.number, None
+        last, now = to_dim(self._index.begin - self.size + 1), self._index.begin - self.number
+        return last if type(last) is int else None, now if type(now) is SymInt else None
+
     def _tables(self, loop: PythonLoop) -> dict[Numbers, list[float]] | None:
         """What the numbers that iterations have as operands are in them, and in those of other sizes; None where it is
         not known of one which number of the index it is."""
         assert self._first is not None
+        if self._is_down:
+            return None if loop.numbers or self._first.numbers else {}
         uses = {mark: list(each) for mark, each in self._first.numbers.items()}
         tables: dict[Numbers, list[float]] = {}
         (before, calls), _ = self._seen[0]
@@ -192,10 +218,11 @@ class LoopOverSize:
 
     def _has_only_bounds(self, loop: PythonLoop) -> bool:
         """Whether all that the predicted iterations have asked of sizes is that their rows are there."""
-        bounds = {
-            Relation("<", size - row) for _, size, end in loop.rows if type(size) is not int
-            for row in range(end - loop.iterations, end + 1)
-        }
+        bounds: set[Relation] = set()
+        for call, size, more in loop.rows:
+            for i in range(loop.iterations + more):
+                row = call.row.place.at(i)  # type: ignore[union-attr]
+                bounds.update(Relation("<", d) for d in (size - row - 1, row, size + row) if type(d) is not int)
         asked = list(self.capture.env.guards)[loop.guards :]
         return bounds.issuperset(asked)
 
