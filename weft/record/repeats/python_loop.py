@@ -349,7 +349,7 @@ class PythonLoop:
                 else aten.split_with_sizes(stacked, (self.trip - LATE, *[1] * LATE), 0)
             )
             if stacked.requires_grad:
-                RowsBackward(rows)
+                RowsBackward(stacked, rows)
         return rows
 
     def _oldest(self, number: int) -> tuple[int, int] | None:
