@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.guards.rewrite import original
 from weft.ir.builder import memo_key
+from weft.record.repeats import reasons
 from weft.record.repeats.for_statement import (
     ForStatement,
     Unsteady,
@@ -66,6 +67,7 @@ class LoopOverSize:
         self._seen: list[tuple[tuple[int, int], Names]] = []  # in front of predicted iterations
         self._least = 0  # how many the loop had at the first of them
         self._first: Steady | None = None  # what the body did then
+        self._why = reasons.LEFT_EARLY  # what keeps it from going on for other sizes
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -74,6 +76,7 @@ class LoopOverSize:
         if self.frame is not None:
             self._look()
             if self._is_down and self._loop is None and self.number == _SOON:
+                self._why = reasons.NOT_ALIKE
                 self._count()
         if self.number >= self.count:
             self._end()
@@ -84,6 +87,8 @@ class LoopOverSize:
     def fix(self) -> None:
         """The program is for so many iterations."""
         if self.frame is not None:
+            if self.count >= _SOON:
+                self.capture.loops_of_one_length.append(self._note())
             if self._is_down and self.count >= _SOON:
                 self._count()
             self.frame = None
@@ -96,7 +101,10 @@ class LoopOverSize:
         """Let the loop have the number of iterations of this call, and its index be a number of Python's. Raises
         Restart."""
         self.frame = None
-        self.capture.python_state.restart(Restart(counted=True))
+        self.capture.python_state.restart(Restart(counted=True, loops=(self._note(),)))
+
+    def _note(self) -> str:
+        return reasons.note(self.statement.code, self.statement.begin, self.count, self._why)
 
     # ---- while it runs
     def _look(self) -> None:
@@ -134,11 +142,17 @@ class LoopOverSize:
     def _end(self) -> None:
         """All iterations have been. Where others would be the same, the loop is one of as many as the size says."""
         loop, capture = self._loop, self.capture
+        if loop is None:
+            self._why = reasons.NOT_ALIKE
         # (the program has the names as they were in front of the first iteration that was looked at)
-        tables = None if loop is None or not self._is_steady(loop) else self._tables(loop)
-        if loop is None or tables is None or not loop.serve(
-            self.size - (self.count - loop.iterations), self._least, tables
-        ):
+        is_one = False
+        if loop is not None and self._is_steady(loop):
+            self._why = reasons.NUMBERS
+            tables = self._tables(loop)
+            if tables is not None:
+                self._why = reasons.ROWS
+                is_one = loop.serve(self.size - (self.count - loop.iterations), self._least, tables)
+        if not is_one:
             self.fix()
         else:
             capture.has_loops_for_sizes = True
@@ -149,30 +163,41 @@ class LoopOverSize:
         # (followed at both ends: a branch may be one that was taken up to some iteration, and changed something there)
         seen, frame, first = self._seen, self.frame, self._first
         steady = self._followed() if len(seen) > LOOKED_AT and first is not None else None
+        if first is not None and len(seen) <= LOOKED_AT:
+            self._why = reasons.NOT_ALIKE
         if frame is None or first is None or steady is None:
             return False
         indices = first.indices | steady.indices
         phases, names = zip(*seen, strict=True)
         looked_at = (self.statement.stored | first.changed | steady.changed) - indices
         kept = [{k: v for k, v in each.items() if k in looked_at} for each in names]
-        if any(phase != phases[0] for phase in phases) or any(not _are_same(kept[0], each) for each in kept[1:]):
+        others = {k for each in kept[1:] for k in kept[0] if not _are_same(kept[0][k], each.get(k))}
+        self._why = reasons.why_names(others) if others else reasons.NOT_ALIKE
+        if others or any(phase != phases[0] for phase in phases) or any(each.keys() != kept[0].keys() for each in kept):
             return False
         marks = [call.mark for call, _, _ in loop.rows]
         rows = {*first.rows, *steady.rows}
+        self._why = reasons.SIZES
         return all((frame.f_code, at) in marks for at in rows) and self._has_only_bounds(loop)
 
     def _followed(self) -> Steady | None:
         """What the body does with what its names stand for now; None where iterations may differ by it."""
         frame, statement, steady = self.frame, self.statement, Steady(*self._indices())
         assert frame is not None
+        why = ""
         try:
             steady.follow(statement, frame, frame.f_locals, self._item)
+            why = reasons.why_read(steady.indices)
             refuse_names_read_after(statement, frozenset(steady.indices))
-            if not all(is_held_alone(frame, name) for name in steady.changed):
-                return None
+            for name in steady.changed:
+                why = reasons.why_list(name)
+                if not is_held_alone(frame, name):
+                    raise Unsteady
             for name in statement.lists:
+                why = reasons.why_list(name)
                 self._refuse_other_uses(name, frame)
         except (Unsteady, LookupError, AttributeError, TypeError, ArithmeticError, ValueError):
+            self._why = why or (reasons.NOT_ALIKE if steady.at is None else reasons.why_instruction(*steady.at))
             return None
         return steady
 

@@ -81,6 +81,7 @@ class Steady:
 
     def __init__(self, index: int | None, now: SymInt | None = None) -> None:
         self.index, self.now = index, now
+        self.at: Mark | None = None  # the latest instruction
         self.numbers: dict[Mark, list[list[Number]]] = {}
         self.rows: list[int] = []
         self.indices: set[str] = set()
@@ -135,6 +136,7 @@ class _Code:
             ins = self.steps[self.at]
             self.at += 1
             self.steady.steps += 1
+            self.steady.at = self.code, ins.offset
             if ins.opname in ("RETURN_VALUE", "RETURN_CONST") and not self.is_body:
                 return self.argument(self.pop()) if ins.opname == "RETURN_VALUE" else Known(ins.argval)
             rule = _RULES.get(ins.opname)
